@@ -78,7 +78,7 @@ bytes_append(struct bytes *bytes, const char *path)
 	(void)fclose(file); /* only read */
 }
 
-/* What is compressed, and where to. */
+/* Buffers: the data that is compressed, and where to. */
 struct run {
 	const struct engine_ops *ops;
 	void *state;

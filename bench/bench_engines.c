@@ -42,7 +42,7 @@ struct data {
 	uint32_t block_count;
 };
 
-/* One way to call a codec. Both return the bytes written, 0 where it failed. */
+/* A way to call a codec. Its functions return the bytes written, 0 where it failed. */
 struct candidate {
 	const char *name;
 	int level;

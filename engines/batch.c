@@ -2,8 +2,8 @@
 /*
  * batch.c -- the bytes of batches and records: the only code that knows their layout
  *
- * What a batch is, is told in batch.h. A check runs from the outside in, and the order gives each
- * outcome its meaning:
+ * batch.h tells what a batch is. A check runs from the outside in, and the order gives each outcome its
+ * meaning:
  *
  *	magic, identity          -ENODATA   another extent's bytes, or none: the end of a chain
  *	place, shape             -EBADMSG   ours, yet wrong: damage, or a write that went astray
@@ -28,8 +28,8 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 
-#define SEGMENT_BLOCKS (8u * 1024u * 1024u) /* 32 GiB */
-#define CHUNK_BLOCKS (16u * 1024u)          /* 64 MiB */
+#define SEGMENT_BLOCKS (8u * 1024u * 1024u) /* of 4 KiB: 32 GiB */
+#define CHUNK_BLOCKS (16u * 1024u)          /* of 4 KiB: 64 MiB */
 #define SEGMENT_CHUNKS (SEGMENT_BLOCKS / CHUNK_BLOCKS)
 #define SEGMENT_MAX (UINT64_MAX / SEGMENT_CHUNKS) /* a chunk's number fits 64 bits */
 
@@ -62,6 +62,7 @@ _Static_assert(offsetof(struct record_disk, request_id) == 32, "record");
 static int
 refuse(const char **ret_field, const char *field)
 {
+	assert(field != NULL);
 	*ret_field = field;
 	return -EBADMSG;
 }
@@ -71,6 +72,8 @@ batch_chain_seed(const struct extent_id *id, enum extent_kind kind)
 {
 	uint8_t identity[20];
 
+	assert(kind >= EXTENT_LOG);
+	assert(kind <= EXTENT_MANIFEST);
 	num_put_le32(identity + 0, id->shard);
 	num_put_le32(identity + 4, id->epoch);
 	num_put_le64(identity + 8, id->counter);
@@ -83,6 +86,7 @@ batch_crc_of(const uint8_t *head, uint32_t desc_bytes)
 {
 	uint32_t crc = crc32c(0, head, HEADER_CRC_BYTES);
 
+	assert(desc_bytes <= BATCH_HEAD_BYTES_MAX - BATCH_HEADER_BYTES);
 	return crc32c(crc, head + BATCH_HEADER_BYTES, desc_bytes);
 }
 
@@ -93,6 +97,7 @@ record_write_field(const struct record_desc *record)
 {
 	uint32_t plain_bytes;
 
+	assert(record->kind == RECORD_WRITE);
 	if (record->block_count < 1 || record->block_count > ENGINE_RECORD_BLOCKS_MAX)
 		return "block_count";
 	plain_bytes = record->block_count * CLEAVE_BLOCK_BYTES;
@@ -108,6 +113,7 @@ record_write_field(const struct record_desc *record)
 static const char *
 record_tombstone_field(const struct record_desc *record)
 {
+	assert(record->kind != RECORD_WRITE);
 	if (record->block_count < 1 || record->block_count > CHUNK_BLOCKS)
 		return "block_count";
 	if (record->codec_id != ENGINE_NONE)
@@ -154,6 +160,7 @@ record_wrong_field(const struct record_desc *record)
 static uint32_t
 record_crcs_count(const struct record_desc *record)
 {
+	assert(record->kind != RECORD_WRITE || record->block_count <= ENGINE_RECORD_BLOCKS_MAX);
 	return record->kind == RECORD_WRITE ? record->block_count : 0;
 }
 
@@ -213,6 +220,8 @@ record_iter_init(struct record_iter *it, const void *head, const struct batch_in
 	const uint8_t *descs = (const uint8_t *)head + BATCH_HEADER_BYTES;
 
 	assert(info->kind != EXTENT_MANIFEST); /* edits are the gateway's to decode */
+	assert(info->desc_bytes <= BATCH_HEAD_BYTES_MAX - BATCH_HEADER_BYTES);
+	assert(info->record_count <= BATCH_RECORDS_MAX);
 	*it = (struct record_iter){
 		.at = descs,
 		.end = descs + info->desc_bytes,
@@ -229,6 +238,7 @@ record_iter_next(struct record_iter *it, struct record_desc *ret_record, const c
 	size_t left_bytes = (size_t)(it->end - it->at);
 	const char *field;
 
+	assert(it->at <= it->end);
 	if (it->left_count == 0)
 		return left_bytes == 0 ? 0 : refuse(ret_field, "desc_bytes");
 	if (left_bytes < BATCH_DESC_FIXED_BYTES)
@@ -349,7 +359,7 @@ batch_id_matches(const struct extent_id *a, const struct extent_id *b)
 	return a->shard == b->shard && a->epoch == b->epoch && a->counter == b->counter;
 }
 
-/* The header alone, up to where its sizes can be trusted. */
+/* Check the header alone, up to where its sizes can be trusted. Returns as batch_check_run. */
 static int
 batch_header_check(const struct batch_header_disk *disk, struct batch_check *check)
 {
@@ -399,6 +409,7 @@ batch_head_check_within(const uint8_t *head, uint32_t bytes, bool must_be_whole,
 	rc = batch_header_check(&disk, check);
 	if (rc != 0)
 		return rc;
+	assert(info->batch_bytes <= BATCH_BYTES_MAX);
 	if (bytes < (must_be_whole ? info->batch_bytes : BATCH_HEADER_BYTES + info->desc_bytes)) {
 		check->ret_field = "bytes";
 		return -EMSGSIZE;
@@ -431,6 +442,7 @@ batch_payload_check(const uint8_t *data, struct batch_check *check)
 	while (record_iter_next(&it, &record, &check->ret_field) == 1) {
 		const uint8_t *stored = data + record.payload_offset_bytes;
 
+		assert(record.payload_offset_bytes + record.stored_bytes <= check->info.used_bytes);
 		if (crc32c(0, stored, record.stored_bytes) != record.stored_crc)
 			return refuse(&check->ret_field, "stored_crc");
 	}
@@ -444,6 +456,7 @@ batch_padding_check(const uint8_t *data, struct batch_check *check)
 	uint32_t padding_bytes = check->info.batch_bytes - check->info.used_bytes;
 
 	assert(padding_bytes < BATCH_ALIGN);
+	assert(check->info.used_bytes <= check->info.batch_bytes);
 	if (memcmp(data + check->info.used_bytes, zeros, padding_bytes) != 0)
 		return refuse(&check->ret_field, "padding");
 	return 0;
@@ -456,6 +469,7 @@ batch_check_run(const void *data, uint32_t bytes, struct batch_check *check)
 
 	if (rc != 0 || check->is_probe)
 		return rc;
+	assert(check->info.batch_bytes <= bytes);
 	rc = batch_padding_check(data, check);
 	if (rc != 0)
 		return rc;

@@ -11,6 +11,7 @@
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "internal.h"
 
 #define DEFLATE_LEVEL_BYTES ISAL_DEF_LVL3_DEFAULT
@@ -40,6 +41,9 @@ deflate_compress(void *opaque, int level, const void *src, uint32_t src_bytes, v
 	struct deflate_state *state = opaque;
 	struct isal_zstream *stream = &state->deflate;
 
+	assert(src_bytes <= ENGINE_CODEC_BYTES_MAX);
+	assert(level >= ISAL_DEF_MIN_LEVEL);
+	assert(level <= ISAL_DEF_MAX_LEVEL);
 	isal_deflate_stateless_init(stream);
 	stream->level = (uint32_t)level;
 	stream->level_buf = state->level;
@@ -52,6 +56,7 @@ deflate_compress(void *opaque, int level, const void *src, uint32_t src_bytes, v
 	stream->avail_out = dst_cap_bytes;
 	if (isal_deflate_stateless(stream) != COMP_OK || stream->avail_in != 0)
 		return -ENOSPC;
+	assert(stream->total_out <= dst_cap_bytes);
 	*ret_dst_bytes = stream->total_out;
 	return 0;
 }
@@ -62,6 +67,7 @@ deflate_decompress(void *opaque, const void *src, uint32_t src_bytes, void *dst,
 	struct deflate_state *state = opaque;
 	struct inflate_state *stream = &state->inflate;
 
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
 	isal_inflate_init(stream);
 	stream->next_in = (uint8_t *)(uintptr_t)src; /* it is only read */
 	stream->avail_in = src_bytes;

@@ -16,8 +16,10 @@
 #include <lz4hc.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "internal.h"
 
+#define LZ4_LEVEL_MIN (-64)
 #define LZ4_HC_LEVEL_FIRST 3
 
 _Static_assert(ENGINE_CODEC_BYTES_MAX <= LZ4_MAX_INPUT_SIZE, "lengths are int in lz4");
@@ -53,6 +55,9 @@ lz4_compress(void *opaque, int level, const void *src, uint32_t src_bytes, void 
 	int acceleration = level < 0 ? 1 - level : 1;
 	int bytes;
 
+	assert(src_bytes <= ENGINE_CODEC_BYTES_MAX);
+	assert(level >= LZ4_LEVEL_MIN);
+	assert(level <= LZ4HC_CLEVEL_MAX);
 	if (level >= LZ4_HC_LEVEL_FIRST)
 		bytes = LZ4_compress_HC_extStateHC_fastReset(&state->hc, src, dst, (int)src_bytes,
 		    (int)dst_cap_bytes, level);
@@ -69,6 +74,7 @@ static int
 lz4_decompress(void *state, const void *src, uint32_t src_bytes, void *dst, uint32_t dst_bytes)
 {
 	(void)state;
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
 	if (LZ4_decompress_safe(src, dst, (int)src_bytes, (int)dst_bytes) != (int)dst_bytes)
 		return -EBADMSG;
 	return 0;
@@ -77,7 +83,7 @@ lz4_decompress(void *state, const void *src, uint32_t src_bytes, void *dst, uint
 const struct engine_ops engine_lz4_ops = {
 	.name = "lz4",
 	.wire_id = ENGINE_LZ4,
-	.level_min = -64,
+	.level_min = LZ4_LEVEL_MIN,
 	.level_max = LZ4HC_CLEVEL_MAX,
 	.level_default = 1,
 	.create = lz4_create,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "internal.h"
 
 static void *
@@ -25,6 +26,7 @@ none_compress(void *state, int level, const void *src, uint32_t src_bytes, void 
 {
 	(void)state;
 	(void)level;
+	assert(src_bytes <= ENGINE_CODEC_BYTES_MAX);
 	if (src_bytes > dst_cap_bytes)
 		return -ENOSPC;
 	memcpy(dst, src, src_bytes);
@@ -36,6 +38,7 @@ static int
 none_decompress(void *state, const void *src, uint32_t src_bytes, void *dst, uint32_t dst_bytes)
 {
 	(void)state;
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
 	if (src_bytes != dst_bytes)
 		return -EBADMSG;
 	memcpy(dst, src, src_bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_set.c -- what a port submits its jobs to
+ * engine_set.c -- a set of engines, to which a port submits its jobs
  *
  * An inline set has one runner and runs a job within the submit. Any other set hands jobs to workers that
- * have runners of their own: threads (offload.c), or who its options name instead.
- * Either way options, and a job's shape, are checked here, once.
+ * have runners of their own: threads (offload.c), or those that its options name instead.
+ * Options, and a job's shape, are checked here, once, for both.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +26,7 @@ struct engine_set {
 static bool
 options_are_good(const struct loop *loop, const struct engine_set_options *options)
 {
+	assert(options->thread_count > 0);
 	return loop != NULL && options->thread_count <= OFFLOAD_THREADS_MAX &&
 	    options->queue_depth_max >= 1 && options->queue_depth_max <= OFFLOAD_QUEUE_DEPTH_MAX;
 }
@@ -33,6 +34,8 @@ options_are_good(const struct loop *loop, const struct engine_set_options *optio
 static int
 workers_create(struct engine_set *set, struct loop *loop, const struct engine_set_options *options)
 {
+	assert(options->thread_count > 0);
+	assert(set->workers_ops == NULL);
 	if (!options_are_good(loop, options))
 		return -EINVAL;
 	set->workers_ops = options->workers != NULL ? options->workers : &offload_ops;
@@ -45,6 +48,7 @@ engine_set_create(struct loop *loop, const struct engine_set_options *options)
 	struct engine_set *set = calloc(1, sizeof(*set));
 	int rc;
 
+	assert(options != NULL);
 	if (set == NULL)
 		goto err;
 	if (options->thread_count == 0)
@@ -81,12 +85,14 @@ engine_set_destroy(struct engine_set *set)
 static int
 engine_set_submit(struct engine_set *set, struct engine_job *job, bool is_urgent)
 {
+	assert(job != NULL);
 	CHECK_OBJ(set, ENGINE_SET_MAGIC);
 	if (engine_job_check(job) != 0)
 		return -EINVAL;
 	if (set->workers_ops != NULL)
 		return set->workers_ops->submit(set->workers, job, is_urgent);
 	engine_job_run(&set->runner, job);
+	assert(job->rc <= 0);
 	return 1;
 }
 

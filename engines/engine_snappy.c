@@ -5,14 +5,15 @@
  * The library compresses only into room for the worst case, so it goes through a buffer of our own;
  * what fits is copied, which costs a hundredth of the compression. There are no levels.
  *
- * The library takes working memory (some 20 KiB for a block) from the heap for each call: it has no
- * call that would do with ours.
+ * The library takes working memory (some 20 KiB for a block) from the heap for each call: it has no call
+ * that would take ours.
  */
 #include <errno.h>
 #include <snappy-c.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "internal.h"
 
 struct snappy_state {
@@ -44,7 +45,9 @@ snappy_compress_block(void *opaque, int level, const void *src, uint32_t src_byt
 	struct snappy_state *state = opaque;
 	size_t bytes = state->worst_bytes;
 
+	assert(state->worst_bytes > 0);
 	(void)level;
+	assert(src_bytes <= ENGINE_CODEC_BYTES_MAX); /* worst[] is for that */
 	if (snappy_compress(src, src_bytes, state->worst, &bytes) != SNAPPY_OK ||
 	    bytes > dst_cap_bytes)
 		return -ENOSPC;
@@ -60,6 +63,7 @@ snappy_decompress_block(void *state, const void *src, uint32_t src_bytes, void *
 	size_t bytes;
 
 	(void)state;
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
 	/* The source says first how long it becomes; only what fits exactly is begun. */
 	if (snappy_uncompressed_length(src, src_bytes, &bytes) != SNAPPY_OK || bytes != dst_bytes)
 		return -EBADMSG;

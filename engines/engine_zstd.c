@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
+#include "base/check.h"
 #include "internal.h"
 
 #define ZSTD_LEVEL_MIN (-7)
@@ -28,7 +29,7 @@ struct zstd_state {
 	int level;       /* which cctx is set to */
 };
 
-/* The most that any level asks for, over all sizes of source: parameters depend on both. */
+/* Bytes of the hungriest level and size of source: a context's needs depend on both. */
 static size_t
 zstd_compress_memory_bytes(void)
 {
@@ -39,8 +40,10 @@ zstd_compress_memory_bytes(void)
 			size_t bytes = ZSTD_estimateCCtxSize_usingCParams(
 			    ZSTD_getCParams(level, source, 0));
 
+			assert(!ZSTD_isError(bytes));
 			bytes_max = bytes > bytes_max ? bytes : bytes_max;
 		}
+	assert(bytes_max > 0);
 	return bytes_max;
 }
 
@@ -60,6 +63,8 @@ zstd_destroy(void *opaque)
 static int
 zstd_init_contexts(struct zstd_state *state, size_t compress_bytes, size_t decompress_bytes)
 {
+	assert(compress_bytes > 0);
+	assert(!ZSTD_isError(decompress_bytes));
 	state->cctx = ZSTD_initStaticCCtx(state->compress_memory, compress_bytes);
 	state->dctx = ZSTD_initStaticDCtx(state->decompress_memory, decompress_bytes);
 	if (state->cctx == NULL || state->dctx == NULL)
@@ -98,6 +103,9 @@ zstd_compress(void *opaque, int level, const void *src, uint32_t src_bytes, void
 	struct zstd_state *state = opaque;
 	size_t bytes;
 
+	assert(src_bytes <= ENGINE_CODEC_BYTES_MAX);
+	assert(level >= ZSTD_LEVEL_MIN);
+	assert(level <= ZSTD_LEVEL_MAX);
 	if (state->level != level) {
 		bytes = ZSTD_CCtx_setParameter(state->cctx, ZSTD_c_compressionLevel, level);
 		if (ZSTD_isError(bytes))
@@ -117,6 +125,7 @@ zstd_decompress(void *opaque, const void *src, uint32_t src_bytes, void *dst, ui
 {
 	struct zstd_state *state = opaque;
 
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
 	/* An error is a huge number. */
 	if (ZSTD_decompressDCtx(state->dctx, dst, dst_bytes, src, src_bytes) != dst_bytes)
 		return -EBADMSG;

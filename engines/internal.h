@@ -7,7 +7,7 @@
 
 #include "cleave/engine.h"
 
-/* The most a codec is asked to compress or to yield at once: bounds its memory. */
+/* The most bytes that a codec is asked to compress, or to yield, at once: it bounds the codec's memory. */
 #define ENGINE_CODEC_BYTES_MAX (256u * 1024u)
 
 /* ---- engine_<name>.c ---- */
@@ -26,14 +26,23 @@ struct engine_runner {
 	uint8_t *scratch; /* ENGINE_RECORD_BYTES_MAX: a record of which only a part is wanted */
 };
 
-/* engine_runner_init -- allocates all that jobs will ever need. 0 or -ENOMEM. */
+/*
+ * engine_runner_init -- allocate all that jobs will ever need: a state of each codec, and the scratch
+ *
+ * Returns 0; -ENOMEM, and @runner holds nothing.
+ */
 int engine_runner_init(struct engine_runner *runner);
+/* engine_runner_fini -- free it; no job runs. Also of a runner that is all zeros. */
 void engine_runner_fini(struct engine_runner *runner);
 
-/* engine_job_check -- 0, or -EINVAL where @job's shape is wrong. Looks at no memory but the job. */
+/* engine_job_check -- is @job's shape right? Returns 0 or -EINVAL. Looks at the job alone, not at its memory. */
 int engine_job_check(const struct engine_job *job);
 
-/* engine_job_run -- run a checked job; the result is in job->rc. Opens the memory guard. */
+/*
+ * engine_job_run -- run @job, which engine_job_check has passed; its results are in it, job->rc among them
+ *
+ * Opens the memory guard meanwhile. Neither allocates nor blocks. Threads: any, a runner one at a time.
+ */
 void engine_job_run(struct engine_runner *runner, struct engine_job *job);
 
 #endif /* CLEAVE_ENGINES_INTERNAL_H */

@@ -20,8 +20,9 @@
 #include "cleave/batch.h"
 #include "internal.h"
 
-/* A compressed record must save so much to be kept: less is not worth the reader's time. */
+/* A compressed record is kept when it saves one eighth (1 >> 3) at least: less is not worth the reader's time. */
 #define STORE_SAVING_SHIFT 3
+/* Bytes that is_dense looks at, and the different values among them from which on a payload is dense. */
 #define PROBE_SAMPLES 128u
 #define PROBE_DISTINCT_MIN 86u
 
@@ -40,6 +41,7 @@ engine_runner_init(struct engine_runner *runner)
 	if (runner->scratch == NULL)
 		return -ENOMEM;
 	for (uint8_t id = 0; id < ENGINE_ID_NR; id++) {
+		assert(engine_by_id(id)->wire_id == id);
 		runner->states[id] = engine_by_id(id)->create();
 		if (runner->states[id] == NULL) {
 			engine_runner_fini(runner);
@@ -150,12 +152,14 @@ engine_job_check(const struct engine_job *job)
 
 /* ---- STORE ---- */
 
-/* The CRC of each block into @ret_crcs; returns that of all of them. */
+/* Put the CRC of each block into @ret_crcs. Returns that of all @count blocks together. */
 static uint32_t
 blocks_crc(const uint8_t *blocks, uint32_t count, uint32_t *ret_crcs)
 {
 	uint32_t whole = 0;
 
+	assert(count >= 1);
+	assert(count <= ENGINE_RECORD_BLOCKS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		ret_crcs[i] = crc32c(0, blocks + i * CLEAVE_BLOCK_BYTES, CLEAVE_BLOCK_BYTES);
 		whole = i == 0 ? ret_crcs[0]
@@ -164,7 +168,7 @@ blocks_crc(const uint8_t *blocks, uint32_t count, uint32_t *ret_crcs)
 	return whole;
 }
 
-/* The first word tells nearly always; the rest is then compared with itself, one word further. */
+/* Are all bytes zero? The first word tells nearly always; the rest is compared with itself, one word further. */
 static bool
 is_zero(const uint8_t *bytes, uint32_t count)
 {
@@ -176,8 +180,9 @@ is_zero(const uint8_t *bytes, uint32_t count)
 }
 
 /*
- * Dense bytes are spread over all 256 values. Of 128 of them 101 are different ones, in the mean, with
- * a deviation of 4; of text there are 30 to 50, of programs and tables up to 80.
+ * Are the bytes dense: encrypted, or compressed already? Dense bytes are spread over all 256 values: 128 samples
+ * of them have 101 different ones in the mean, with a deviation of 4; samples of text have 30 to 50, of programs
+ * and tables up to 80.
  */
 static bool
 is_dense(const uint8_t *bytes, uint32_t count)
@@ -187,6 +192,8 @@ is_dense(const uint8_t *bytes, uint32_t count)
 	uint32_t distinct_count = 0;
 
 	assert(count >= CLEAVE_BLOCK_BYTES);
+	assert(stride % 2 == 1);
+	assert(stride * PROBE_SAMPLES <= count);
 	for (uint32_t i = 0; i < PROBE_SAMPLES; i++) {
 		uint8_t value = bytes[i * stride];
 
@@ -206,6 +213,9 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 	void *state = runner->states[job->codec_id];
 	uint32_t plain_crc = blocks_crc(src, job->block_count, job->block_crcs);
 
+	assert(job->codec_id < ENGINE_ID_NR);
+	assert(job->src_bytes == job->block_count * CLEAVE_BLOCK_BYTES);
+	assert(job->dst_cap_bytes >= job->src_bytes);
 	if (plain_crc != job->payload_crc)
 		return -EBADMSG;
 	if (is_zero(src, job->src_bytes)) {
@@ -218,6 +228,8 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 	if (job->codec_id != ENGINE_NONE && !(job->is_dense && job->probe == ENGINE_PROBE_SKIP) &&
 	    ops->compress(state, job->level, src, job->src_bytes, dst, dst_bytes_max,
 		&job->dst_bytes) == 0) {
+		assert(job->dst_bytes > 0);
+		assert(job->dst_bytes <= dst_bytes_max);
 		job->ret_codec_id = job->codec_id;
 		job->stored_crc = crc32c(0, dst, job->dst_bytes);
 		return 0;
@@ -234,6 +246,7 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 static int
 wanted_check(const struct engine_job *job, const uint32_t *crcs)
 {
+	assert(job->block_count <= ENGINE_RECORD_BLOCKS_MAX);
 	for (uint32_t i = 0; i < job->block_count; i++)
 		if (crcs[i] != job->block_crcs[i])
 			return -EBADMSG;
@@ -248,6 +261,7 @@ load_raw(struct engine_job *job)
 	uint32_t end = (uint32_t)job->first_block + job->block_count;
 	uint32_t whole = 0;
 
+	assert(end <= job->record_blocks);
 	if (job->src_bytes != job->record_blocks * CLEAVE_BLOCK_BYTES)
 		return -EBADMSG;
 	/* Block by block: what was just summed is copied from the nearest cache. */
@@ -282,6 +296,9 @@ load_compressed(struct engine_runner *runner, struct engine_job *job)
 	void *state = runner->states[job->codec_id];
 	int rc;
 
+	assert(record_bytes <= ENGINE_RECORD_BYTES_MAX); /* scratch is for that */
+	assert(job->codec_id < ENGINE_ID_NR);
+	assert(job->dst_cap_bytes >= wanted_bytes);
 	if (crc32c(0, src, job->src_bytes) != job->stored_crc)
 		return -EBADMSG;
 	rc = ops->decompress(state, src, job->src_bytes, record, record_bytes);
@@ -299,6 +316,8 @@ load_compressed(struct engine_runner *runner, struct engine_job *job)
 static int
 job_load(struct engine_runner *runner, struct engine_job *job)
 {
+	assert(job->block_count >= 1);
+	assert(job->first_block + job->block_count <= job->record_blocks);
 	if (job->src_bytes > ENGINE_RECORD_BYTES_MAX)
 		return -EBADMSG;
 	if (job->codec_id == ENGINE_NONE)
@@ -306,7 +325,7 @@ job_load(struct engine_runner *runner, struct engine_job *job)
 	return load_compressed(runner, job);
 }
 
-/* ---- the others ---- */
+/* ---- the other kinds ---- */
 
 static int
 job_compress(struct engine_runner *runner, struct engine_job *job)
@@ -314,6 +333,8 @@ job_compress(struct engine_runner *runner, struct engine_job *job)
 	const struct engine_ops *ops = engine_by_id(job->codec_id);
 	void *state = runner->states[job->codec_id];
 
+	assert(job->codec_id < ENGINE_ID_NR);
+	assert(job->src_bytes <= ENGINE_CODEC_BYTES_MAX);
 	job->ret_codec_id = job->codec_id;
 	return ops->compress(state, job->level, address_of(job->src), job->src_bytes,
 	    address_of(job->dst), job->dst_cap_bytes, &job->dst_bytes);
@@ -326,6 +347,8 @@ job_decompress(struct engine_runner *runner, struct engine_job *job)
 	void *state = runner->states[job->codec_id];
 	int rc;
 
+	assert(job->codec_id < ENGINE_ID_NR);
+	assert(job->dst_cap_bytes <= ENGINE_CODEC_BYTES_MAX);
 	rc = ops->decompress(state, address_of(job->src), job->src_bytes, address_of(job->dst),
 	    job->dst_cap_bytes);
 	if (rc == 0)
@@ -368,10 +391,12 @@ job_dispatch(struct engine_runner *runner, struct engine_job *job)
 void
 engine_job_run(struct engine_runner *runner, struct engine_job *job)
 {
+	assert(job->kind < ENGINE_JOB_KIND_NR);
 	job->dst_bytes = 0;
 	job->ret_codec_id = ENGINE_NONE;
 	job->is_zero = job->is_dense = false;
 	guard_enter();
 	job->rc = job_dispatch(runner, job);
 	guard_leave();
+	assert(job->rc <= 0);
 }

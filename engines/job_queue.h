@@ -7,12 +7,13 @@
 
 #include "cleave/engine.h"
 
-/* All zeros: empty. Not locked: that is the owner's. */
+/* A queue of jobs, oldest first; all zeros: empty. Not locked: that is the owner's. */
 struct job_queue {
 	struct engine_job *head;
 	struct engine_job *tail;
 };
 
+/* job_queue_push -- @job, which is in no queue, goes last. */
 static inline void
 job_queue_push(struct job_queue *queue, struct engine_job *job)
 {
@@ -24,7 +25,7 @@ job_queue_push(struct job_queue *queue, struct engine_job *job)
 	queue->tail = job;
 }
 
-/* NULL: it is empty. */
+/* job_queue_pop -- the oldest job, no longer in @queue; NULL: it is empty. */
 static inline struct engine_job *
 job_queue_pop(struct job_queue *queue)
 {

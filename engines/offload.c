@@ -45,7 +45,7 @@ struct offload {
 	struct job_queue normal; /* lock */
 	uint32_t queued_count;   /* written under lock, read anywhere */
 	bool is_stopping;        /* lock */
-	bool is_background;
+	bool is_background;      /* workers run at OFFLOAD_BACKGROUND_NICE */
 	struct worker workers[];
 };
 
@@ -55,10 +55,11 @@ job_on_posted(struct loop_post *post, void *arg)
 	struct engine_job *job = arg;
 
 	(void)post;
+	assert(job->rc <= 0);
 	job->fn(job, job->arg); /* the last act: the job is its owner's again */
 }
 
-/* The next job; NULL when there is none and there will be none. */
+/* Wait for the next job. NULL: the queues are empty, and the set ends. */
 static struct engine_job *
 worker_wait(struct offload *offload)
 {
@@ -70,6 +71,8 @@ worker_wait(struct offload *offload)
 	job = job_queue_pop(&offload->urgent);
 	if (job == NULL)
 		job = job_queue_pop(&offload->normal);
+	assert(job != NULL || offload->is_stopping);
+	assert(job == NULL || offload->queued_count > 0);
 	if (job != NULL)
 		__atomic_store_n(&offload->queued_count, offload->queued_count - 1,
 		    __ATOMIC_RELAXED);
@@ -84,6 +87,7 @@ worker_main(void *arg)
 	struct offload *offload = worker->offload;
 	struct engine_job *job;
 
+	CHECK_OBJ(offload, OFFLOAD_MAGIC);
 	/* The priority of this thread alone, in Linux. Without it jobs only come at other times. */
 	if (offload->is_background)
 		(void)setpriority(PRIO_PROCESS, (id_t)gettid(), OFFLOAD_BACKGROUND_NICE);
@@ -104,6 +108,7 @@ worker_start(struct offload *offload, struct worker *worker)
 {
 	int rc;
 
+	assert(offload->worker_count < OFFLOAD_THREADS_MAX);
 	worker->offload = offload;
 	rc = engine_runner_init(&worker->runner);
 	if (rc != 0)
@@ -126,11 +131,14 @@ workers_start(struct offload *offload, uint32_t count)
 	sigset_t all, before;
 	int rc = 0;
 
+	assert(count >= 1);
+	assert(count <= OFFLOAD_THREADS_MAX);
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &before);
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = worker_start(offload, &offload->workers[i]);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	assert(rc != 0 || offload->worker_count == count);
 	return rc;
 }
 
@@ -161,6 +169,8 @@ offload_create(struct loop *loop, const struct engine_set_options *options, void
 	struct offload *offload;
 	int rc;
 
+	assert(options->thread_count >= 1);
+	assert(options->queue_depth_max >= 1);
 	offload = calloc(1, sizeof(*offload) + options->thread_count * sizeof(struct worker));
 	if (offload == NULL)
 		return -ENOMEM;
@@ -189,6 +199,7 @@ offload_submit(void *workers, struct engine_job *job, bool is_urgent)
 	assert(job->fn != NULL);
 	(void)pthread_mutex_lock(&offload->lock);
 	assert(!offload->is_stopping);
+	assert(offload->queued_count <= offload->queue_depth_max);
 	if (offload->queued_count == offload->queue_depth_max) {
 		rc = -ENOBUFS;
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offload.h -- workers that run jobs, as engine_set.c has them: threads, or what a simulator has instead */
+/* offload.h -- workers that run an engine set's jobs: threads, or what a simulator has in their place */
 #ifndef CLEAVE_ENGINES_OFFLOAD_H
 #define CLEAVE_ENGINES_OFFLOAD_H
 
@@ -14,16 +14,16 @@
 /* A kind of workers. Every slot is required. */
 struct engine_workers_ops {
 	/*
-	 * thread_count and queue_depth_max are 1.._MAX, which engine_set_create checks. Returns: 0;
-	 * -ENOMEM; -EAGAIN too many threads in this system.
+	 * Begin: options->thread_count and queue_depth_max are 1.._MAX, which engine_set_create has checked. Returns 0
+	 * and *@ret_workers, the caller's until destroy; -ENOMEM; -EAGAIN too many threads in this system.
 	 */
 	int (*create)(struct loop *loop, const struct engine_set_options *options,
 	    void **ret_workers);
-	/* Threads finish what is queued first; simulated ones drop it, as who is killed does. */
+	/* End: threads finish queued jobs first; simulated workers drop them, as a killed process does. */
 	void (*destroy)(void *workers);
-	/* 0: job->fn will be called from the loop; -ENOBUFS: the queue is full. */
+	/* @job, checked and with fn, is the workers' until job->fn, called from the loop. 0; -ENOBUFS the queue is full. */
 	int (*submit)(void *workers, struct engine_job *job, bool is_urgent);
-	/* Jobs that wait for a worker. */
+	/* The number of jobs that wait for a worker. */
 	uint32_t (*queued_count)(const void *workers);
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c -- finds a codec by its name or its number; the only list of codecs */
+/* registry.c -- the only list of codecs: each is found by its name or its number */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "internal.h"
 
@@ -17,9 +18,12 @@ static const struct engine_ops *const engines[ENGINE_ID_NR] = {
 const struct engine_ops *
 engine_by_name(const char *name)
 {
-	for (uint32_t i = 0; i < NUM_COUNT(engines); i++)
+	assert(name != NULL);
+	for (uint32_t i = 0; i < NUM_COUNT(engines); i++) {
+		assert(engines[i]->wire_id == i);
 		if (strcmp(engines[i]->name, name) == 0)
 			return engines[i];
+	}
 	return NULL;
 }
 

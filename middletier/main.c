@@ -20,16 +20,16 @@
 #include "cleave/split.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "common/port.h"
 #include "control/metrics.h"
-#include "extent/capacity.h"
 #include "gateway/gateway.h"
 #include "meta/meta_open.h"
+#include "move/move_main.h"
 #include "rebuild/rebuild_main.h"
 #include "start/command_line.h"
 #include "start/creation_main.h"
 #include "start/gateway_id.h"
 #include "start/place_main.h"
+#include "start/release_main.h"
 #include "start/starting.h"
 #include "start/store_path.h"
 
@@ -54,6 +54,7 @@ on_stopped(void *arg)
 {
 	struct gateway_process *process = arg;
 
+	assert(process->is_stopping);
 	loop_stop(process->loop);
 }
 
@@ -72,6 +73,7 @@ on_signal(int number, void *arg)
 {
 	struct gateway_process *process = arg;
 
+	assert(process->loop != NULL);
 	log_info("gateway: stopping signal=%d", number);
 	if (process->gateway == NULL) { /* it waits for its store */
 		loop_stop(process->loop);
@@ -86,6 +88,7 @@ on_ready(void *arg)
 {
 	struct gateway_process *process = arg;
 
+	assert(process->gateway != NULL);
 	mt_starting_end(&process->starting, true);
 }
 
@@ -96,6 +99,7 @@ on_failed(int rc, const char *text, void *arg)
 	struct gateway_process *process = arg;
 
 	assert(rc < 0);
+	assert(process->gateway != NULL);
 	(void)rc;
 	(void)text;
 	process->exit_code = EXIT_FAILURE;
@@ -114,8 +118,11 @@ static void
 on_scrape(struct metrics_scrape *scrape, void *arg)
 {
 	struct gateway_process *process = arg;
-	int rc = mt_ask_ports(process->gateway, MT_ASK_SNAPSHOT, NULL, on_metrics_asked, scrape);
+	int rc = -EHOSTDOWN; /* it waits for its store */
 
+	if (process->gateway != NULL)
+		rc =
+		    mt_ask_ports(process->gateway, MT_ASK_SNAPSHOT, NULL, on_metrics_asked, scrape);
 	if (rc != 0)
 		metrics_scrape_finish(scrape, rc);
 }
@@ -125,6 +132,7 @@ start_metrics(struct gateway_process *process, const char *address)
 {
 	char error[ERROR_BYTES];
 
+	assert(process->metrics == NULL);
 	if (address == NULL)
 		return 0;
 	process->metrics =
@@ -143,6 +151,7 @@ on_claim_lost(void *arg)
 {
 	struct gateway_process *process = arg;
 
+	assert(process->loop != NULL && process->meta != NULL);
 	log_error(
 	    "gateway: another process has this gateway's id, after the metadata store was silent "
 	    "for too long: stopping");
@@ -162,6 +171,8 @@ open_store(struct gateway_process *process, struct meta_where *where,
 	const char *directory = meta_where_directory(where);
 	char error[ERROR_BYTES];
 
+	assert(process->meta == NULL && process->gateway == NULL);
+	assert(options->boot_id == 0);
 	/* Before anything is made there: who mounts it later finds it as it was. */
 	if (mt_meta_where_check(where) != 0)
 		return -ENOENT;
@@ -191,6 +202,7 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 	int rc;
 
 	assert(process->loop == NULL && process->gateway == NULL);
+	assert(options->meta == NULL);
 	process->loop = loop_ev_create(0);
 	rc = process->loop == NULL
 	    ? -errno
@@ -230,6 +242,7 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 static void
 process_fini(struct gateway_process *process)
 {
+	assert(process->gateway == NULL || process->meta != NULL);
 	mt_starting_fini(&process->starting);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
 	metrics_http_stop(process->metrics);
@@ -256,7 +269,8 @@ prepare_descriptors(struct mt_gateway_options *options)
 	uint64_t least_count = 2 * (uint64_t)options->node_count + SPLIT_SURPLUS_MAX;
 	uint64_t port_count = 0, count;
 
-	assert(options->port_count > 0 && options->node_count > 0);
+	assert(options->port_count > 0 && options->node_count <= MT_NODES_MAX);
+	assert(options->port_count <= MT_PORTS_MAX);
 	for (uint32_t i = 0; i < options->port_count; i++)
 		port_count += is_tcp(options->ports[i].address);
 	if (port_count == 0)
@@ -275,7 +289,7 @@ main(int argc, char *argv[])
 	struct gateway_process process = { .exit_code = EXIT_SUCCESS };
 	struct mt_gateway_options options = { 0 };
 	struct mt_command_line values = { 0 };
-	struct meta_where where = { 0 };
+	struct meta_where where = { 0 }, to = { 0 };
 	struct config_result result = { 0 };
 	char error[MT_COMMAND_LINE_ERROR_BYTES];
 	int rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
@@ -283,7 +297,7 @@ main(int argc, char *argv[])
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	log_set_level((enum log_level)values.log_level);
-	if (mt_command_line_take(&values, &options, &where, error, sizeof(error)) != 0) {
+	if (mt_command_line_take(&values, &options, &where, &to, error, sizeof(error)) != 0) {
 		(void)fprintf(stderr, "cleave-gateway: %s\n", error);
 		rc = EXIT_USAGE;
 	} else if (mt_store_id_take(&options) != 0) {
@@ -296,6 +310,16 @@ main(int argc, char *argv[])
 		    : EXIT_FAILURE;
 	} else if (values.is_accepting) {
 		rc = mt_place_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	} else if (values.is_release) {
+		rc = mt_release_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	} else if (values.is_dump) {
+		rc = mt_dump_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	} else if (values.is_load) {
+		rc = mt_load_main(&options, &where, values.must_take) == 0 ? EXIT_SUCCESS
+									   : EXIT_FAILURE;
+	} else if (values.move_to != NULL) {
+		rc = mt_move_main(&options, &where, &to, values.must_take) == 0 ? EXIT_SUCCESS
+										: EXIT_FAILURE;
 	} else {
 		prepare_descriptors(&options);
 		rc = run(&process, &values, &where, &options);

@@ -2,8 +2,8 @@
 /*
  * registry.c -- the transports of a port that is on no simulated machine: a new one gets a line here
  *
- * It stands above the transports, so that the core beneath them need not name any. The simulated one
- * is not here: what users run has none of it.
+ * The registry stands above the transports, so that the core beneath them need not name any. The simulated
+ * transport is not here: programs that users run have none of it.
  */
 #include "base/num.h"
 #include "core/port.h"

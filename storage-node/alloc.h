@@ -9,14 +9,22 @@
 
 #include "format/ondisk.h"
 
-/* sn_calloc -- zeroed; freed by free(). NULL with errno: out of memory. */
+/*
+ * sn_calloc -- zeroed memory for @count objects of @bytes each
+ *
+ * Ended by free(). Returns NULL with errno ENOMEM: there is none.
+ */
 static inline void *
 sn_calloc(size_t count, size_t bytes)
 {
 	return alloc_zeroed(ALLOC_NODE, count, bytes);
 }
 
-/* sn_page_alloc -- the same, aligned so that the disk can be given it; @bytes in whole pages. */
+/*
+ * sn_page_alloc -- zeroed memory that a disk can read and write: aligned to ONDISK_PAGE_BYTES
+ *
+ * @bytes: whole pages. Ended by free(). Returns NULL with errno ENOMEM: there is none.
+ */
 static inline void *
 sn_page_alloc(uint64_t bytes)
 {
@@ -28,7 +36,7 @@ sn_page_alloc(uint64_t bytes)
 }
 
 #ifdef CLEAVE_TEST_BUILD
-/* sn_alloc_fail_at -- base/alloc.h's, of this part. */
+/* sn_alloc_fail_at -- let the @nth allocation of this thread from now on fail (base/alloc.h); 0: none. */
 static inline void
 sn_alloc_fail_at(uint32_t nth)
 {

@@ -12,10 +12,10 @@
  * `in_flight`, and each is all before the next. Only the first in `checking` is being checked: the
  * check of the next needs its CRC (the chain).
  *
- * What has passed by the end of a loop turn's handlers goes down together: the appends of an extent
- * as gathered writes, straight from the receives' device memory, all extents in one submission. Each
- * write then waits for a flush (sync.c). Groups overlap: a group may write while another flushes. A
- * write that would share its flush with no other takes it along, as one durable request to the disk.
+ * Appends that have passed by the end of a loop turn's handlers go to the disk together: those of an
+ * extent as gathered writes, straight from the receives' device memory, all extents in one submission.
+ * Each write then waits for a flush (sync.c). Groups overlap: a group may write while another flushes.
+ * A write that would share its flush with no other takes it along, as one durable request to the disk.
  *
  * An append is acknowledged when it and all before it are durable (I2). When a write fails, that
  * append and all behind it fail, those before it do not; the extent takes no plain appends any more,
@@ -82,7 +82,9 @@ append_finish(struct sn_append *append, int rc)
 	struct node *node = req->node;
 	struct wire_node_reply reply = { .rc = rc, .offset_bytes = extent->durable_bytes };
 
-	assert(rc <= 0 && !append->is_job_running && node->appends_count > 0);
+	assert(rc <= 0);
+	assert(!append->is_job_running);
+	assert(node->appends_count > 0);
 	list_remove(&append->link);
 	sm_move(&append->sm, rc == 0 ? APPEND_ACKED : APPEND_FAILED);
 	node->appends_count--;
@@ -93,12 +95,13 @@ append_finish(struct sn_append *append, int rc)
 	sn_request_finish(req, &reply, NULL);
 }
 
-/* Appends that neither the disk nor an engine holds fail now, the others when they are let go. */
+/* Appends from @from_bytes on fail with @rc: now, or, where the disk or an engine holds them, when it lets go. */
 static void
 appends_fail_in(struct loop_link *list, uint64_t from_bytes, int rc)
 {
 	struct loop_link *link, *next;
 
+	assert(rc < 0);
 	LIST_FOREACH_SAFE(list, link, next) {
 		struct sn_append *append = LIST_ENTRY(link, struct sn_append, link);
 		bool is_held = append->is_job_running || append->sm.state == APPEND_WRITING ||
@@ -109,12 +112,14 @@ appends_fail_in(struct loop_link *list, uint64_t from_bytes, int rc)
 	}
 }
 
-/* After any event: acknowledge what is due, fail what must, tell who waits for the end. */
+/* After any event: acknowledge appends whose turn it is, fail those that must, and let a change go on. */
 static void
 extent_settle(struct sn_extent *extent)
 {
 	struct sn_append *append;
 
+	assert(extent->durable_bytes <= extent->end_bytes);
+	assert(extent->failed_bytes == UINT64_MAX || extent->failed_rc < 0);
 	while ((append = first_of(&extent->in_flight)) != NULL &&
 	    append->sm.state == APPEND_DURABLE &&
 	    (append->offset_bytes < extent->failed_bytes || MUTANT(gap_accepted))) {
@@ -141,11 +146,12 @@ extent_settle(struct sn_extent *extent)
 	sn_change_on_settled(extent);
 }
 
-/* The disk failed an append at @offset_bytes. */
+/* The disk failed an append at @offset_bytes with @rc: it and all behind it fail, and no plain one comes any more. */
 static void
 extent_fail_from(struct sn_extent *extent, uint64_t offset_bytes, int rc)
 {
-	assert(rc < 0 && offset_bytes >= extent->durable_bytes);
+	assert(rc < 0);
+	assert(offset_bytes >= extent->durable_bytes);
 	if (offset_bytes < extent->failed_bytes) {
 		extent->failed_bytes = offset_bytes;
 		extent->failed_rc = rc;
@@ -186,9 +192,14 @@ write_on_failed(struct sn_write *write, int rc)
 	struct node *node = write->node;
 	struct loop_link *link;
 
-	assert(rc < 0 && !list_is_empty(&write->appends));
+	CHECK_OBJ(write, SN_WRITE_MAGIC);
+	assert(rc < 0);
+	assert(!list_is_empty(&write->appends));
 	SN_COUNT(node, disk_errors, 1);
-	log_limited(LOG_WARN, "append: write failed extent=%u.%u.%llu offset_bytes=%llu rc=%s",
+	log_limited(LOG_WARN,
+	    "append: the disk failed a write, the copy takes no more appends extent=%u.%u.%llu "
+	    "offset_bytes=%llu rc=%s: its gateway goes on elsewhere; look for the disk's errors in the "
+	    "kernel's log",
 	    extent->slot.id.shard, extent->slot.id.epoch,
 	    (unsigned long long)extent->slot.id.counter,
 	    (unsigned long long)(write->io.offset_bytes -
@@ -205,7 +216,7 @@ write_on_failed(struct sn_write *write, int rc)
 	extent_settle(extent);
 }
 
-/* Blocks that a file system writes for the first time are not there before a flush. */
+/* Does @write need a flush whatever the cache is? A file's first write to a block is not there before one. */
 static bool
 write_must_flush(const struct sn_write *write)
 {
@@ -237,7 +248,7 @@ write_on_done(struct disk_io *io, int rc, void *arg)
 		sn_sync_wait(node, &write->waiter, write_on_synced, write_must_flush(write));
 }
 
-/* The disk did not even take it: the error comes by the way a flush's would, never from inside. */
+/* The disk did not take the request: its error comes as a flush's would, never from inside. */
 static void
 write_on_refused(struct sn_sync_waiter *waiter, int rc)
 {
@@ -245,7 +256,7 @@ write_on_refused(struct sn_sync_waiter *waiter, int rc)
 	write_on_failed(NUM_CONTAINER_OF(waiter, struct sn_write, waiter), -EIO);
 }
 
-/* Move what fits from @extent's queue into one write, and submit it; @is_alone: no other goes now. */
+/* Submit one write of the appends at the front of @extent's queue. @is_alone: no other extent writes in this turn. */
 static void
 extent_write_group(struct sn_extent *extent, bool is_alone)
 {
@@ -257,7 +268,8 @@ extent_write_group(struct sn_extent *extent, bool is_alone)
 	uint32_t count = 0;
 
 	/* A write has one request at least, and there are as many. */
-	assert(append != NULL && !list_is_empty(&appender->free_writes));
+	assert(append != NULL);
+	assert(!list_is_empty(&appender->free_writes));
 	write = LIST_ENTRY(list_pop_front(&appender->free_writes), struct sn_write, link);
 	assert(list_is_empty(&write->appends));
 	write->extent = extent;
@@ -302,6 +314,7 @@ append_on_commit(struct loop_task *task, void *arg)
 	while ((link = list_pop_front(&node->appender->ready)) != NULL) {
 		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, ready_link);
 
+		assert(!list_is_empty(&extent->queued)); /* else it is in no line */
 		while (!list_is_empty(&extent->queued))
 			extent_write_group(extent, list_is_empty(&node->appender->ready));
 	}
@@ -325,13 +338,14 @@ append_enqueue(struct sn_append *append)
 	loop_defer(node->loop, &node->appender->commit_task);
 }
 
-/* The first in line does not pass: it and those behind it leave as if they had never come. */
+/* The first append in line does not pass: it, and those behind it, change nothing. */
 static void
 append_refuse(struct sn_append *append, int rc)
 {
 	struct sn_extent *extent = request_of(append)->extent;
 
-	assert(rc < 0 && first_of(&extent->checking) == append);
+	assert(rc < 0);
+	assert(first_of(&extent->checking) == append);
 	extent->end_bytes = append->offset_bytes;
 	append_finish(append, rc);
 	appends_fail_in(&extent->checking, 0, -ESPIPE);
@@ -344,6 +358,8 @@ append_judge(struct sn_append *append)
 	struct sn_request *req = request_of(append);
 	int rc = append->job.rc;
 
+	assert(append->sm.state == APPEND_CHECKING);
+	assert(rc <= 0);
 	if (rc == 0 && append->check.info.batch_bytes != append->bytes) {
 		append->check.ret_field = "batch_bytes";
 		rc = -EBADMSG;
@@ -351,7 +367,9 @@ append_judge(struct sn_append *append)
 	if (rc == 0)
 		return 0;
 	SN_COUNT(req->node, batches_bad, 1);
-	log_limited(LOG_WARN, "append: bad batch extent=%u.%u.%llu offset_bytes=%llu field=%s",
+	log_limited(LOG_WARN,
+	    "append: refused a batch that fails its check extent=%u.%u.%llu offset_bytes=%llu "
+	    "field=%s: look at the memory and the network between this node and its gateway",
 	    req->wire.id.shard, req->wire.id.epoch, (unsigned long long)req->wire.id.counter,
 	    (unsigned long long)append->offset_bytes,
 	    append->check.ret_field != NULL ? append->check.ret_field : "?");
@@ -384,6 +402,7 @@ append_on_job(struct engine_job *job, void *arg)
 	struct sn_extent *extent = request_of(append)->extent;
 
 	(void)job;
+	assert(append->is_job_running);
 	append_on_checked(append);
 	append_check_next(extent);
 	extent_settle(extent);
@@ -395,7 +414,8 @@ append_submit_check(struct sn_append *append)
 	struct sn_request *req = request_of(append);
 	struct sn_extent *extent = req->extent;
 
-	assert(append->sm.state == APPEND_CHECKING && !append->is_job_running);
+	assert(append->sm.state == APPEND_CHECKING);
+	assert(!append->is_job_running);
 	append->check = (struct batch_check){
 		.id = extent->slot.id,
 		.kind = extent->slot.kind,
@@ -435,7 +455,7 @@ append_check_next(struct sn_extent *extent)
 
 /* ---- the beginning of an append ---- */
 
-/* May an append of this sort come to an extent in this state? */
+/* May an append like @wire come to an extent in this state? Returns 0 or the error that it is told. */
 static int
 append_judge_state(const struct sn_extent *extent, const struct wire_node *wire)
 {
@@ -447,6 +467,7 @@ append_judge_state(const struct sn_extent *extent, const struct wire_node *wire)
 			return -EINVAL;
 		return wire->epoch == extent->slot.create_epoch ? 0 : -ESTALE;
 	case EXTENT_STOPPED:
+		assert(extent->stop_rc < 0);
 		return extent->stop_rc;
 	case EXTENT_FREEZING:
 		return -EACCES;
@@ -486,6 +507,7 @@ append_judge_request(struct node *node, const struct wire_node *wire, struct sn_
 		return -ESPIPE;
 	if (wire->offset_bytes + wire->length_bytes > sn_capacity(node))
 		return -ERANGE;
+	assert(extent->end_bytes <= sn_capacity(node));
 	*ret_extent = extent;
 	return 0;
 }
@@ -499,7 +521,8 @@ sn_append_start(struct sn_request *req)
 	int rc;
 
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
-	assert(req->wire.opcode == WIRE_EXTENT_APPEND && node->sm.state == NODE_READY);
+	assert(req->wire.opcode == WIRE_EXTENT_APPEND);
+	assert(node->sm.state == NODE_READY);
 	assert(req->wire.length_bytes == req->msg->payload_bytes);
 	rc = append_judge_request(node, &req->wire, &extent);
 	if (rc != 0) {
@@ -525,7 +548,8 @@ sn_append_init(struct node *node)
 {
 	struct sn_appender *appender = sn_calloc(1, sizeof(*appender));
 
-	assert(node->appender == NULL && node->request_count > 0);
+	assert(node->appender == NULL);
+	assert(node->request_count > 0);
 	if (appender == NULL)
 		return -ENOMEM;
 	node->appender = appender;

@@ -29,15 +29,15 @@ enum append_state {
 };
 extern const struct sm_state append_table[APPEND_STATE_NR];
 
-/* A request's share of it. */
+/* The part of a request that is an append. */
 struct sn_append {
 	struct sm sm;
 	struct loop_link link; /* in the extent's checking, queued, then in_flight; oldest first */
 	struct loop_link group_link; /* in its write's appends */
-	uint64_t offset_bytes;
-	uint32_t bytes;
+	uint64_t offset_bytes;       /* in the extent */
+	uint32_t bytes;              /* of the batch */
 	struct engine_job job;
-	bool is_job_running;
+	bool is_job_running; /* an engine has job */
 	struct batch_check check;
 };
 
@@ -47,7 +47,7 @@ struct sn_write {
 	struct loop_link link; /* in free_writes */
 	struct node *node;
 	struct sn_extent *extent;
-	struct loop_link appends;
+	struct loop_link appends; /* struct sn_append, oldest first; none: it is free */
 	struct disk_io io;
 	struct dev_piece pieces[DISK_PIECES_MAX];
 	struct sn_sync_waiter waiter;
@@ -65,14 +65,17 @@ struct sn_appender {
 /*
  * sn_append_start -- @req, an APPEND: refused at once, or answered when it and all before it are durable
  *
- * Errors, told to the gateway: -EROFS the disk is broken; -ESTALE an older epoch; -ENOENT; -EACCES frozen by
- * another; -EPERM sealed; -EINVAL another kind; -ESPIPE not at the end; -ERANGE past the slot; -EBADMSG the batch
- * does not pass its check; -EBUSY; -EIO the disk. @req is the node's until then.
+ * @req: decoded, with its payload in its receive; the node's until it is answered. The node is READY.
+ * Errors, told to the gateway: -EROFS a flush of this disk has failed; -ESTALE the epoch is older than the fence, or
+ * not that of the copy's maker; -ENOENT no such copy; -EBUSY the copy is being created, or no engine is free;
+ * -EACCES it is frozen or stopped; -EPERM it is sealed; -EINVAL another kind of extent, or flags that do not fit
+ * its state; -ESPIPE the offset is not its end; -ERANGE the batch ends behind the slot; -EBADMSG the batch does not
+ * pass its check; -EIO the disk failed this write, or an earlier one of the copy.
  */
 void sn_append_start(struct sn_request *req);
-/* sn_append_init -- node->request_count is known. Returns 0 or -ENOMEM. */
+/* sn_append_init -- memory for node->request_count appends, once. Returns 0; -ENOMEM: then sn_append_fini, too. */
 int sn_append_init(struct node *node);
-/* sn_append_fini -- nothing is written after this. No-op before sn_append_init. */
+/* sn_append_fini -- free it; the disk is closed, nothing is written any more. No-op before sn_append_init. */
 void sn_append_fini(struct node *node);
 
 #endif /* CLEAVE_STORAGE_APPEND_H */

@@ -64,7 +64,7 @@ request_of(struct sn_change *change)
 
 /* ---- the end of a change ---- */
 
-/* Sole exit; the extent's next change is its caller's to start. */
+/* The only end of a change; starting the extent's next one is the caller's. */
 static void
 change_finish(struct sn_request *req, int rc)
 {
@@ -72,6 +72,7 @@ change_finish(struct sn_request *req, int rc)
 	bool is_used = rc == 0 && change->state.generation != 0;
 
 	assert(change->pending_count == 0);
+	assert(rc <= 0);
 	if (is_used)
 		req->extent->state_generation = change->state.generation;
 	list_remove(&change->link);
@@ -81,7 +82,7 @@ change_finish(struct sn_request *req, int rc)
 	sn_change_reply(req, rc);
 }
 
-/* After the page, the fence, or both: the last one ends it. */
+/* The page or the fence has ended with @rc: the last of them ends the change. */
 static void
 change_join(struct sn_request *req, int rc)
 {
@@ -89,12 +90,12 @@ change_join(struct sn_request *req, int rc)
 	struct sn_extent *extent = req->extent;
 
 	assert(change->pending_count > 0);
+	assert(rc <= 0);
 	if (rc != 0 && change->rc == 0)
 		change->rc = rc;
 	if (--change->pending_count > 0)
 		return;
-	/* Before its turn, or still settling: then only the fence has ended, and well or not is
-	 * told when the rest has. */
+	/* Before its turn, or still settling, only the fence can have ended: how is told with the rest. */
 	if (change->sm.state != CHANGE_WRITING && change->sm.state != CHANGE_SYNCING)
 		return;
 	assert(change->sm.state == CHANGE_SYNCING || change->rc != 0);
@@ -106,13 +107,21 @@ change_join(struct sn_request *req, int rc)
 static void
 change_on_synced(struct sn_sync_waiter *waiter, int rc)
 {
-	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter)), rc);
+	struct sn_request *req = request_of(
+	    NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter));
+
+	assert(req->change.sm.state == CHANGE_SYNCING);
+	change_join(req, rc);
 }
 
 static void
 change_on_fenced(struct sn_fence_waiter *waiter, int rc)
 {
-	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, fence_waiter)), rc);
+	struct sn_request *req = request_of(
+	    NUM_CONTAINER_OF(waiter, struct sn_change, fence_waiter));
+
+	assert(!sm_is_final(&req->change.sm));
+	change_join(req, rc);
 }
 
 /* ---- the page ---- */
@@ -127,7 +136,10 @@ change_on_written(struct disk_io *io, int rc, void *arg)
 	assert(req->change.sm.state == CHANGE_WRITING);
 	if (rc != 0) {
 		SN_COUNT(req->node, disk_errors, 1);
-		log_limited(LOG_WARN, "change: page not written extent=%u.%u.%llu rc=%s",
+		log_limited(LOG_WARN,
+		    "change: the disk failed the write of a page, the change is refused "
+		    "extent=%u.%u.%llu rc=%s: its gateway asks again; look for the disk's errors in the "
+		    "kernel's log",
 		    req->wire.id.shard, req->wire.id.epoch,
 		    (unsigned long long)req->wire.id.counter, log_errno(rc));
 		change_join(req, -EIO);
@@ -140,8 +152,12 @@ change_on_written(struct disk_io *io, int rc, void *arg)
 static void
 change_on_refused(struct sn_sync_waiter *waiter, int rc)
 {
+	struct sn_request *req = request_of(
+	    NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter));
+
 	(void)rc;
-	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter)), -EIO);
+	assert(req->change.sm.state == CHANGE_WRITING);
+	change_join(req, -EIO);
 }
 
 static void
@@ -174,6 +190,7 @@ change_write_state(struct sn_request *req)
 	struct ondisk_state *state = &req->change.state;
 
 	assert(extent->changes.next == &req->change.link); /* its turn */
+	assert(req->change.sm.state == CHANGE_SETTLING || req->change.sm.state == CHANGE_SCANNING);
 	state->slot = extent->slot;
 	state->generation = extent->state_generation + 1;
 	ondisk_state_encode(req->page, &node->super, state);
@@ -191,6 +208,7 @@ freeze_on_settled(struct sn_request *req)
 	struct sn_extent *extent = req->extent;
 	bool is_repeated = change->was == EXTENT_FROZEN && extent->freeze_epoch == req->wire.epoch;
 
+	assert(extent->sm.state == EXTENT_FREEZING || extent->sm.state == EXTENT_SEALED);
 	if (extent->sm.state == EXTENT_SEALED || is_repeated) {
 		sm_move(&change->sm, CHANGE_SYNCING);
 		change->pending_count++;
@@ -246,7 +264,7 @@ truncate_on_scanned(struct sn_scan_job *job)
 	extent_run_changes(extent);
 }
 
-/* Returns 0: goes on. Negative: it failed, and is the caller's to finish. */
+/* Returns 0: the change goes on; a negative errno: it failed, and is the caller's to finish. */
 static int
 truncate_on_settled(struct sn_request *req)
 {
@@ -254,6 +272,8 @@ truncate_on_settled(struct sn_request *req)
 	struct sn_extent *extent = req->extent;
 	uint64_t length_bytes = req->wire.offset_bytes;
 
+	assert(extent->sm.state == EXTENT_SEALING);
+	assert(change->sm.state == CHANGE_SETTLING);
 	if (length_bytes > extent->durable_bytes)
 		return -ERANGE;
 	if (length_bytes == extent->durable_bytes) {
@@ -276,6 +296,8 @@ delete_on_settled(struct sn_request *req)
 {
 	struct sn_extent *extent = req->extent;
 
+	assert(extent->sm.state == EXTENT_DELETING);
+	assert(extent->read_count == 0);
 	req->change.state = (struct ondisk_state){
 		.state = ONDISK_SLOT_DELETED,
 		.length_bytes = extent->durable_bytes,
@@ -298,7 +320,7 @@ change_try_settled(struct sn_request *req)
 		return;
 	if (req->node->is_read_only)
 		rc = -EROFS;
-	/* Its fence could not be made durable meanwhile. */
+	/* The freeze's fence could not be made durable meanwhile. */
 	else if (req->change.rc != 0)
 		rc = req->change.rc;
 	else if (req->wire.opcode == WIRE_EXTENT_FREEZE)
@@ -320,7 +342,7 @@ change_try_settled(struct sn_request *req)
 
 /* ---- turns ---- */
 
-/* Returns 1: it waits for the extent to settle; else it has its result already. */
+/* The change's turn has come. Returns 1: it waits for the extent to settle; else its result, 0 or a negative errno. */
 static int
 change_begin(struct sn_request *req)
 {
@@ -331,12 +353,12 @@ change_begin(struct sn_request *req)
 	req->change.was = state;
 	if (req->node->is_read_only)
 		return -EROFS;
-	/* Somebody newer may have come while it waited. */
+	/* A newer owner may have come while the change waited. */
 	if (req->wire.epoch < sn_fence_epoch(req->node, req->wire.id.shard))
 		return -ESTALE;
 	if (!sn_extent_is_held(extent))
 		return -ENOENT;
-	/* Both were looked at when it came; a copy that goes takes what waits for it along. */
+	/* Both were looked at when the change came; with a copy that is deleted, its waiting changes end. */
 	assert(req->wire.epoch >= extent->slot.create_epoch || MUTANT(maker_ignored));
 	assert(req->wire.opcode != WIRE_EXTENT_DELETE ||
 	    req->wire.offset_bytes == extent->slot.incarnation || MUTANT(incarnation_ignored));
@@ -368,6 +390,7 @@ extent_run_changes(struct sn_extent *extent)
 
 		if (change->sm.state != CHANGE_QUEUED)
 			return;
+		assert(change->pending_count == 0 || req->wire.opcode == WIRE_EXTENT_FREEZE);
 		rc = change_begin(req);
 		if (rc == 1) {
 			sm_move(&change->sm, CHANGE_SETTLING);
@@ -408,6 +431,7 @@ create_start(struct sn_request *req)
 	struct sn_extent *extent = sn_extent_find(node, &wire->id);
 	int rc;
 
+	assert(wire->opcode == WIRE_EXTENT_CREATE);
 	if (wire->id.epoch > wire->epoch)
 		return -EINVAL;
 	if (extent != NULL && sn_extent_is_held(extent)) {
@@ -425,7 +449,7 @@ create_start(struct sn_request *req)
 		SN_COUNT(node, creates_refused, 1);
 		return rc;
 	}
-	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
+	/* Earlier owners of the shard have nothing to say about this extent, nor about its copies. */
 	sn_fence_note(node, wire->id.shard, wire->epoch);
 	sn_zero_kick(node);
 	req->extent = extent;
@@ -435,13 +459,14 @@ create_start(struct sn_request *req)
 	return 0;
 }
 
-/* Raise the fence, and answer @answer_rc when that is durable. */
+/* Raise the fence, and answer @answer_rc when it is durable. Returns 0. */
 static int
 fence_start(struct sn_request *req, int answer_rc)
 {
 	struct sn_change *change = &req->change;
 
-	assert(req->extent == NULL && change->pending_count == 0);
+	assert(req->extent == NULL);
+	assert(change->pending_count == 0);
 	sm_move(&change->sm, CHANGE_SYNCING);
 	change->answer_rc = answer_rc;
 	change->pending_count = 1;
@@ -459,11 +484,13 @@ extent_change_start(struct sn_request *req)
 	struct sn_extent *extent = sn_extent_find(node, &wire->id);
 	int rc = 0;
 
+	assert(wire->opcode == WIRE_EXTENT_FREEZE || wire->opcode == WIRE_EXTENT_TRUNCATE ||
+	    wire->opcode == WIRE_EXTENT_DELETE);
 	if (extent == NULL || extent->sm.state == EXTENT_DELETING)
 		rc = -ENOENT;
 	else if (extent->sm.state == EXTENT_CREATING)
 		rc = -EBUSY;
-	/* A freeze is a fence also where there is nothing to freeze: a late create must not succeed. */
+	/* A freeze raises the fence also where no copy is: a create of the older owner must not succeed later. */
 	if (rc != 0 && wire->opcode == WIRE_EXTENT_FREEZE)
 		return fence_start(req, rc);
 	if (rc != 0)
@@ -486,7 +513,7 @@ extent_change_start(struct sn_request *req)
 	return 0;
 }
 
-/* Refuses an epoch that would use up the shard's epochs, and shut its owner out for good. */
+/* Returns -EOVERFLOW: such an epoch would use up the shard's epochs, and shut its owner out for good. */
 static int
 change_refuse_epoch(const struct sn_request *req)
 {

@@ -28,6 +28,7 @@ enum change_state {
 };
 extern const struct sm_state change_table[CHANGE_STATE_NR];
 
+/* The part of a request that is a change. */
 struct sn_change {
 	struct sm sm;
 	struct loop_link link;     /* in extent->changes */
@@ -46,10 +47,16 @@ struct sn_change {
 /*
  * sn_change_start -- @req, a CREATE, FREEZE, TRUNCATE, DELETE or FENCE: answered when it is durable, or refused
  *
- * @req is the node's until then.
+ * @req: decoded; the node's until it is answered. The node is READY. Errors, told to the gateway: -EROFS a flush of
+ * this disk has failed; -ESTALE an epoch older than the fence, or than the copy's maker; -EOVERFLOW one far above
+ * the fence; -ENOENT no such copy, or incarnation; -EEXIST (CREATE) with the incarnation that is there; -EBUSY the
+ * copy is being created or deleted, or the last slot zeroed; -ENOSPC (CREATE); -EINVAL an epoch below the id's, or
+ * (TRUNCATE) a length that is no batch's end; -ERANGE (TRUNCATE) a length that is not there; -EPERM (TRUNCATE) it
+ * is sealed at another length; -EUCLEAN (TRUNCATE) the chain is damaged before that length; -EIO the disk: what
+ * was written may be there after a restart.
  */
 void sn_change_start(struct sn_request *req);
-/* sn_change_on_settled -- appends or reads of @extent have ended: its first change may go on. */
+/* sn_change_on_settled -- appends or reads of @extent have ended: its first change goes on, if it waited for that. */
 void sn_change_on_settled(struct sn_extent *extent);
 
 #endif /* CLEAVE_STORAGE_CHANGE_H */

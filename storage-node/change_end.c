@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * change_end.c -- what a change has made of its extent when it ends, and what its gateway is told
+ * change_end.c -- the end of a change: the state of its extent, and the answer to its gateway
  *
  *	             done                      failed
  *	create       OPEN                      BAD: its header may be half on the disk
@@ -27,6 +27,7 @@ freeze_apply(struct sn_request *req, int rc)
 		SN_COUNT(req->node, freezes, 1);
 	if (extent->sm.state != EXTENT_FREEZING)
 		return; /* sealed before: there was only the fence */
+	assert(sn_extent_is_settled(extent));
 	if (rc != 0) {
 		sm_move(&extent->sm, EXTENT_STOPPED);
 		extent->stop_rc = -EACCES;
@@ -37,7 +38,7 @@ freeze_apply(struct sn_request *req, int rc)
 	extent->stop_rc = 0;
 }
 
-/* Back to what it was, if nothing happened to it meanwhile. */
+/* Move the extent of a failed truncation back to its state before, or to STOPPED where that is not sure. */
 static void
 truncate_undo(struct sn_request *req)
 {
@@ -66,6 +67,8 @@ truncate_apply(struct sn_request *req, int rc)
 		truncate_undo(req);
 		return;
 	}
+	assert(state->state == ONDISK_SLOT_SEALED);
+	assert(state->length_bytes <= extent->durable_bytes);
 	SN_COUNT(req->node, cuts, 1);
 	extent->durable_bytes = extent->end_bytes = state->length_bytes;
 	extent->mark_bytes = state->mark_bytes;
@@ -82,6 +85,7 @@ delete_apply(struct sn_request *req, int rc)
 	if (extent->sm.state != EXTENT_DELETING)
 		return;
 	if (rc == 0) {
+		assert(req->change.state.state == ONDISK_SLOT_DELETED);
 		SN_COUNT(req->node, deletes, 1);
 		sn_extent_release(extent);
 		return;
@@ -109,7 +113,9 @@ void
 sn_change_apply(struct sn_request *req, int rc)
 {
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
-	assert(rc <= 0 && req->extent != NULL && req->change.pending_count == 0);
+	assert(rc <= 0);
+	assert(req->extent != NULL);
+	assert(req->change.pending_count == 0);
 	switch (req->wire.opcode) {
 	case WIRE_EXTENT_FREEZE:
 		freeze_apply(req, rc);
@@ -135,6 +141,7 @@ sn_change_reply(struct sn_request *req, int rc)
 	struct wire_node_reply reply = { .rc = rc };
 
 	assert(sm_is_final(&req->change.sm));
+	assert((rc == 0) == (req->change.sm.state == CHANGE_DONE));
 	if (extent != NULL && req->wire.opcode == WIRE_EXTENT_CREATE && rc == 0) {
 		reply.offset_bytes = extent->slot.incarnation;
 		reply.length_bytes = (uint32_t)sn_capacity(req->node);

@@ -5,9 +5,9 @@
 
 struct sn_request;
 
-/* sn_change_apply -- @req's change has ended with @rc, 0 or a negative errno: move its extent, which it has. */
+/* sn_change_apply -- move the extent of @req, whose change has ended with @rc, 0 or a negative errno. */
 void sn_change_apply(struct sn_request *req, int rc);
-/* sn_change_reply -- answer @req, whose change is DONE or FAILED; it is free after this. */
+/* sn_change_reply -- answer @req, whose change is DONE (@rc 0) or FAILED (@rc < 0); it is free after this. */
 void sn_change_reply(struct sn_request *req, int rc);
 
 #endif /* CLEAVE_STORAGE_CHANGE_END_H */

@@ -57,7 +57,8 @@ sn_list_run(struct sn_request *req)
 	struct dev_piece piece = { .ptr = req->msg->payload };
 	uint64_t slot = req->wire.offset_bytes;
 
-	assert(req->wire.opcode == WIRE_EXTENT_LIST && node->sm.state == NODE_READY);
+	assert(req->wire.opcode == WIRE_EXTENT_LIST);
+	assert(node->sm.state == NODE_READY);
 	/* The cursor is a slot: creates and deletes between two pages shift nothing. */
 	for (; slot < node->super.slot_count; slot++) {
 		const struct sn_extent *extent = &node->extents[slot];
@@ -107,8 +108,10 @@ control_states(const struct node *node)
 {
 	int counts[EXTENT_STATE_NR] = { 0 };
 
-	for (uint32_t i = 0; i < node->super.slot_count; i++)
+	for (uint32_t i = 0; i < node->super.slot_count; i++) {
+		assert(node->extents[i].sm.state < EXTENT_STATE_NR);
 		counts[node->extents[i].sm.state]++;
+	}
 	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN], "stopped",
 	    counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN], "sealed",
 	    counts[EXTENT_SEALED], "damaged", (int)sn_extent_damaged_count(node));
@@ -121,6 +124,7 @@ control_status(const struct node *node)
 	const char *gateway;
 	json_int_t gateway_count = (json_int_t)sn_peer_gateways(node, &gateway);
 
+	assert(node->super.slot_count > 0); /* the superblock is known */
 	sn_store_text(node, store);
 	ondisk_uuid_text(node->super.disk_uuid, uuid);
 	(void)snprintf(cluster, sizeof(cluster), "%016llx", /* fits: 16 digits */
@@ -147,6 +151,7 @@ control_status(const struct node *node)
 static json_t *
 control_error(const char *text)
 {
+	assert(text[0] != '\0');
 	return json_pack("{s:s}", "error", text);
 }
 
@@ -158,6 +163,7 @@ control_answer(const struct node *node, uint32_t bytes, int *ret_rc)
 	const char *op = json_string_value(json_object_get(request, "op"));
 	json_t *answer;
 
+	assert(bytes <= SN_TEXT_BYTES_MAX);
 	if (request == NULL || op == NULL) {
 		*ret_rc = -EINVAL;
 		answer = control_error("the request is no JSON object with a string \"op\"");
@@ -198,6 +204,7 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 		bytes = 0;
 		rc = -ENOMEM;
 	}
+	assert(rc != 0 || bytes > 0);
 	piece.bytes = (uint32_t)bytes;
 	dev_copy_from_host(node->port, piece.ptr, node->text, bytes);
 	header = (struct wire_header){

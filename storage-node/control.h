@@ -7,15 +7,17 @@ struct node;
 struct sn_request;
 struct split_msg;
 
-/* sn_control_init -- Returns 0 or -ENOMEM. */
+/* sn_control_init -- the memory in which answers are made, once. Returns 0 or -ENOMEM. */
 int sn_control_init(struct node *node);
+/* sn_control_fini -- free it. Also before sn_control_init. */
 void sn_control_fini(struct node *node);
-/* sn_list_run -- @req, a LIST: answered at once with as many entries as fit, and the next cursor. */
+/* sn_list_run -- @req, a decoded LIST: answered at once with the entries that fit, and the next cursor. READY. */
 void sn_list_run(struct sn_request *req);
 /*
  * sn_control_run -- answer @msg, a CONTROL message, at once
  *
- * Returns 0; -EPROTO and *@ret_field, the field's name: @msg is the caller's still, its queue pair is to be closed.
+ * Returns 0: @msg is gone; -EPROTO and *@ret_field, a static name: @msg is the caller's still, its queue pair is to
+ * be closed.
  */
 int sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field);
 

@@ -15,8 +15,8 @@
  *	   (to FREE)              |                    | durable
  *	                          +----- SEALED <------+
  *
- * An extent exists once a slot: the array is as long as the disk has slots, and what is in it moves
- * between a hash table (it holds an extent) and two free lists. OPEN takes plain appends; STOPPED has
+ * Each slot has one struct sn_extent: the array is as long as the disk has slots, and its members move
+ * between a hash table (they hold an extent) and two free lists. OPEN takes plain appends; STOPPED has
  * met an error or a restart and can only be frozen, sealed, deleted; FROZEN takes re-sent bytes of
  * the epoch that froze it.
  *
@@ -39,9 +39,10 @@
 
 #define SN_EXTENT_MAGIC 0x54584553u /* "SEXT" */
 #define HASH_BUCKETS_MIN 16u
-#define RESERVE_ONE_IN 16u
-#define RESERVE_MIN 2u
-#define RESERVE_MERGE_ONE_IN 8u
+/* Slots that log extents leave free; the head of this file says what for. */
+#define RESERVE_ONE_IN 16u      /* of all slots */
+#define RESERVE_MIN 2u          /* slots, where that is more */
+#define RESERVE_MERGE_ONE_IN 8u /* of all slots, at most, for the merge of a whole chunk */
 
 #define CHANGES (SM_TO(EXTENT_FREEZING) | SM_TO(EXTENT_SEALING) | SM_TO(EXTENT_DELETING))
 
@@ -107,6 +108,7 @@ sn_extent_insert(struct sn_extent *extent)
 
 	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
 	assert(sn_extent_find(node, &extent->slot.id) == NULL);
+	assert(extent->slot.kind >= EXTENT_LOG);
 	assert(extent->slot.kind <= EXTENT_MANIFEST);
 	extent->hash_next = *bucket;
 	*bucket = extent;
@@ -120,6 +122,7 @@ sn_extent_remove(struct sn_extent *extent)
 	struct node *node = extent->node;
 	struct sn_extent **at = hash_bucket(node, &extent->slot.id);
 
+	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
 	while (*at != extent) {
 		assert(*at != NULL); /* it is in the table */
 		at = &(*at)->hash_next;
@@ -128,13 +131,15 @@ sn_extent_remove(struct sn_extent *extent)
 	extent->hash_next = NULL;
 	assert(node->held_count > 0);
 	node->held_count--;
+	assert(node->kind_counts[extent->slot.kind] > 0);
 	node->kind_counts[extent->slot.kind]--;
 }
 
 void
 sn_extent_clear(struct sn_extent *extent)
 {
-	assert(sn_extent_is_settled(extent) && extent->read_count == 0);
+	assert(sn_extent_is_settled(extent));
+	assert(extent->read_count == 0);
 	extent->end_bytes = extent->durable_bytes = 0;
 	extent->mark_bytes = extent->whole_bytes = 0;
 	extent->chain_crc = extent->end_crc = batch_chain_seed(&extent->slot.id, extent->slot.kind);
@@ -151,6 +156,7 @@ sn_extent_look_written(struct sn_extent *extent)
 {
 	struct node *node = extent->node;
 
+	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
 	if (node->options.must_prewrite && !extent->is_prewritten)
 		extent->is_prewritten = disk_is_written(node->disk,
 		    ondisk_data_offset(&node->super, extent->slot.slot_index), sn_capacity(node));
@@ -166,6 +172,7 @@ extent_look_shared(struct sn_extent *extent)
 {
 	struct node *node = extent->node;
 
+	assert(extent->sm.state == EXTENT_CREATING);
 	if (!node->options.must_prewrite || node->options.write_cache != NODE_CACHE_PROTECTED ||
 	    !disk_is_shared(node->disk, ondisk_data_offset(&node->super, extent->slot.slot_index),
 		sn_capacity(node)))
@@ -183,7 +190,9 @@ sn_extent_add_free(struct sn_extent *extent)
 {
 	struct node *node = extent->node;
 
-	assert(extent->sm.state == EXTENT_FREE && !list_contains(&extent->link));
+	assert(extent->sm.state == EXTENT_FREE);
+	assert(!list_contains(&extent->link));
+	assert(node->free_count < node->super.slot_count);
 	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin
 								   : &node->free_used,
 	    &extent->link);
@@ -193,6 +202,7 @@ sn_extent_add_free(struct sn_extent *extent)
 uint32_t
 sn_extent_free_count(const struct node *node)
 {
+	assert(node->free_count <= node->super.slot_count);
 	return node->free_count + (node->is_zeroing ? 1 : 0);
 }
 
@@ -200,11 +210,12 @@ uint32_t
 sn_extent_reserve(const struct node *node, enum extent_kind kind)
 {
 	uint64_t slot_count = node->super.slot_count;
-	/* Half of it is for runs: then it is two chunks that may be merged. */
+	/* Slots of two chunks: half of the reserve is for runs, and a merge writes a chunk. */
 	uint64_t merge_count = 2 * (CLEAVE_CHUNK_BYTES / sn_capacity(node) + 2);
 	uint32_t reserve = (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, RESERVE_MIN),
 	    num_min(merge_count, slot_count / RESERVE_MERGE_ONE_IN));
 
+	assert(slot_count > 0);
 	switch (kind) {
 	case EXTENT_LOG:
 		return reserve;
@@ -225,6 +236,7 @@ free_list_first_not(struct loop_link *list, const struct extent_id *id)
 	LIST_FOREACH_SAFE(list, link, next) {
 		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, link);
 
+		assert(extent->sm.state == EXTENT_FREE);
 		if (extent->is_virgin || !id_is_same(&extent->slot.id, id))
 			return extent;
 	}
@@ -240,6 +252,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	struct sn_extent *extent;
 
 	assert(sn_extent_find(node, id) == NULL);
+	assert(create->opcode == WIRE_EXTENT_CREATE);
 	/* The count of incarnations ends only on a disk that somebody has scribbled on. */
 	if (node->free_count <= reserve || node->incarnation_last >= ONDISK_COUNT_MAX)
 		return -ENOSPC;
@@ -271,6 +284,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 void
 sn_extent_release(struct sn_extent *extent)
 {
+	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
 	assert(sn_extent_is_settled(extent));
 	assert(extent->read_count == 0);
 	sn_extent_remove(extent);
@@ -286,6 +300,7 @@ sn_extent_retire(struct sn_extent *extent)
 	assert(extent->sm.state == EXTENT_CREATING);
 	sn_extent_release(extent);
 	list_remove(&extent->link);
+	assert(node->free_count > 0);
 	node->free_count--;
 	sm_move(&extent->sm, EXTENT_BAD);
 	node->bad_count++;
@@ -294,6 +309,7 @@ sn_extent_retire(struct sn_extent *extent)
 void
 sn_extent_stop(struct sn_extent *extent, int rc)
 {
+	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
 	assert(rc < 0);
 	if (extent->sm.state == EXTENT_OPEN || extent->sm.state == EXTENT_FROZEN)
 		sm_move(&extent->sm, EXTENT_STOPPED);
@@ -361,7 +377,9 @@ extents_alloc(struct node *node)
 	uint32_t slots = node->super.slot_count;
 	uint32_t buckets = HASH_BUCKETS_MIN;
 
-	assert(slots > 0 && slots <= ONDISK_SLOTS_MAX && node->extents == NULL);
+	assert(slots > 0);
+	assert(slots <= ONDISK_SLOTS_MAX);
+	assert(node->extents == NULL);
 	while (buckets < slots)
 		buckets *= 2;
 	node->extents = sn_calloc(slots, sizeof(*node->extents));
@@ -375,6 +393,8 @@ sn_extent_init_all(struct node *node)
 {
 	int rc = extents_alloc(node);
 
+	assert(node->held_count == 0);
+	assert(node->free_count == 0);
 	if (rc != 0)
 		return rc;
 	list_init(&node->free_used);

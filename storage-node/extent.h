@@ -30,7 +30,7 @@ enum extent_state {
 };
 extern const struct sm_state extent_table[EXTENT_STATE_NR];
 
-/* A slot has one for good; the extent in it changes. */
+/* A slot of the disk, for good, and the extent that is in it now. */
 struct sn_extent {
 	uint32_t magic;
 	struct sm sm;
@@ -48,7 +48,7 @@ struct sn_extent {
 	uint32_t end_crc;      /* of the last batch that passed its check */
 	uint32_t freeze_epoch; /* FROZEN: who may re-send */
 	uint64_t state_generation;
-	bool is_rotten;        /* a verification has found so; not on the disk */
+	bool is_rotten;        /* a verification has found damage; not on the disk */
 	int stop_rc;           /* STOPPED: what plain appends get */
 	uint64_t failed_bytes; /* in-flight appends from here on fail; UINT64_MAX: none */
 	int failed_rc;
@@ -60,53 +60,55 @@ struct sn_extent {
 	uint32_t read_count;         /* reads in flight */
 };
 
-/* sn_extent_init_all -- one a slot, all FREE, none in a free list. Returns 0 or -ENOMEM. */
+/* sn_extent_init_all -- an extent for each slot of the superblock, all FREE, in no list. Once. 0 or -ENOMEM. */
 int sn_extent_init_all(struct node *node);
+/* sn_extent_fini_all -- free them; nothing may use one any more. Also before sn_extent_init_all. */
 void sn_extent_fini_all(struct node *node);
-/* sn_extent_find -- the one called @id, held or about to be or to go; NULL: none is. */
+/* sn_extent_find -- the extent called @id: held, being created, or being deleted. NULL: there is none. */
 struct sn_extent *sn_extent_find(struct node *node, const struct extent_id *id);
-/* sn_extent_insert, sn_extent_remove -- into and out of the table that sn_extent_find looks in. */
+/* sn_extent_insert, sn_extent_remove -- into and out of sn_extent_find's table; no other there has its id. */
 void sn_extent_insert(struct sn_extent *extent);
 void sn_extent_remove(struct sn_extent *extent);
 /*
  * sn_extent_claim -- a free slot for the extent that @create asks for, moved to CREATING and into the table
  *
- * No extent of that name is there. Keeps slots back: manifest before run before log. Returns 0; -ENOSPC;
- * -EBUSY the last one is being zeroed.
+ * @create: a decoded CREATE of an id that sn_extent_find does not find. Slots are kept back for what frees space
+ * (sn_extent_reserve). Returns 0 and *@ret_extent; -ENOSPC no slot is left for this kind; -EBUSY the last one is
+ * being zeroed, or has held this very id before.
  */
 int sn_extent_claim(struct node *node, const struct wire_node *create,
     struct sn_extent **ret_extent);
-/* sn_extent_release -- the slot is free again; out of the table. Nothing of it is on its way. */
+/* sn_extent_release -- take @extent out of the table, its slot into a free list. No append or read is on its way. */
 void sn_extent_release(struct sn_extent *extent);
-/* sn_extent_retire -- its header may be half on the disk: nothing is created in this slot before a restart. */
+/* sn_extent_retire -- end a CREATING @extent whose header may be half on the disk: BAD until a restart. */
 void sn_extent_retire(struct sn_extent *extent);
-/* sn_extent_stop -- refuse plain appends from now on with @rc; one that is sealed, or held no more, stays. */
+/* sn_extent_stop -- refuse plain appends to @extent from now on with @rc < 0. No-op where it is sealed or not held. */
 void sn_extent_stop(struct sn_extent *extent, int rc);
 /*
- * sn_extent_look_written -- are all its blocks written ones? Asks the disk, and remembers a yes
+ * sn_extent_look_written -- are all blocks of @extent's slot written ones (disk_is_written)? A yes is remembered
  *
- * True is good from the next flush on, which is the one of the extent's create.
+ * Asks the file system: not on the way of an append. True counts from the next flush on: that of the create.
  */
 bool sn_extent_look_written(struct sn_extent *extent);
-/* sn_extent_add_free -- into the free list that fits. Its state is FREE, and it is in none. */
+/* sn_extent_add_free -- put @extent, FREE and in no list, into the free list that fits. */
 void sn_extent_add_free(struct sn_extent *extent);
-/* sn_extent_free_count -- slots that hold no extent; that which is being zeroed is one. */
+/* sn_extent_free_count -- slots without an extent, with the one that is being zeroed. */
 uint32_t sn_extent_free_count(const struct node *node);
-/* sn_extent_damaged_count -- copies that are known to be damaged. */
+/* sn_extent_damaged_count -- held copies that are damaged, as sn_extent_is_damaged says. Walks all slots. */
 uint32_t sn_extent_damaged_count(const struct node *node);
-/* sn_extent_reserve -- how many slots stay free of extents of @kind. */
+/* sn_extent_reserve -- free slots that extents of @kind may not take. The superblock is known. */
 uint32_t sn_extent_reserve(const struct node *node, enum extent_kind kind);
-/* sn_extent_is_damaged -- bytes are missing that were acknowledged, or a verification found rot. */
+/* sn_extent_is_damaged -- are acknowledged bytes missing, or has a verification found rot? */
 bool sn_extent_is_damaged(const struct sn_extent *extent);
-/* sn_extent_is_held -- it is there, durably, and requests may name it. */
+/* sn_extent_is_held -- is it durably there, so that requests may name it? */
 bool sn_extent_is_held(const struct sn_extent *extent);
-/* sn_extent_is_settled -- no append of it is on its way. */
+/* sn_extent_is_settled -- is none of its appends checked, queued, written or flushed now? */
 bool sn_extent_is_settled(const struct sn_extent *extent);
-/* sn_extent_wire_state -- what LIST says of one that is held. */
+/* sn_extent_wire_state -- the state that LIST tells of @extent, which is held. */
 enum wire_extent_state sn_extent_wire_state(const struct sn_extent *extent);
-/* sn_extent_clear -- everything of it but identity, slot and lists, as before its first append. */
+/* sn_extent_clear -- lengths, marks, chain and errors of @extent as before its first append. It is settled, unread. */
 void sn_extent_clear(struct sn_extent *extent);
-/* sn_capacity -- bytes of batches that an extent can hold. */
+/* sn_capacity -- bytes of batches that each extent of this disk can hold. The superblock is known. */
 uint64_t sn_capacity(const struct node *node);
 
 #endif /* CLEAVE_STORAGE_EXTENT_H */

@@ -7,7 +7,7 @@
  *
  * A raised fence holds in memory at once, and is answered when it is durable. A page holds the fences
  * of 512 shards and has two copies, written in turn: the one that is being written is never the one
- * that counts. What is raised while a page is being written goes with its next write.
+ * that counts. A fence that is raised while its page is being written goes with the next write.
  *
  * Page 0 holds the identity of the node's metadata store, too; store.c decides upon it.
  *
@@ -58,6 +58,7 @@ sn_fence_is_near(const struct node *node, uint32_t shard, uint32_t epoch)
 {
 	uint32_t fence = sn_fence_epoch(node, shard);
 
+	assert(fence <= EXTENT_EPOCH_MAX);
 	/* A disk that is new to an old cluster has no fence to compare with. */
 	return epoch <= (fence == 0 ? EXTENT_EPOCH_MAX / 2 : fence + SN_FENCE_JUMP_MAX);
 }
@@ -67,7 +68,8 @@ fence_page_finish(struct sn_fence_page *page, int rc)
 {
 	struct loop_link done, *link;
 
-	assert(page->sm.state != FENCE_CLEAN && rc <= 0);
+	assert(page->sm.state != FENCE_CLEAN);
+	assert(rc <= 0);
 	list_init(&done);
 	while ((link = list_pop_front(&page->covered)) != NULL)
 		list_push_back(&done, link);
@@ -81,8 +83,10 @@ fence_page_finish(struct sn_fence_page *page, int rc)
 		page->durable_store = page->writing_store;
 		SN_COUNT(page->node, fences, 1);
 	} else {
-		log_limited(LOG_WARN, "fence: page not written page=%u rc=%s", page->now.page_index,
-		    log_errno(rc));
+		log_limited(LOG_WARN,
+		    "fence: a page cannot be written, its epochs hold in memory alone page=%u rc=%s: look for "
+		    "the disk's errors in the kernel's log",
+		    page->now.page_index, log_errno(rc));
 	}
 	if (!list_is_empty(&page->waiting))
 		fence_page_write(page);
@@ -102,13 +106,14 @@ fence_on_synced(struct sn_sync_waiter *waiter, int rc)
 	fence_page_finish(page, rc);
 }
 
-/* Also for a page that could not even be submitted: the error comes by the same way, later. */
+/* The disk did not take the request: its error comes as a flush's would, never from inside. */
 static void
 fence_on_not_written(struct sn_sync_waiter *waiter, int rc)
 {
 	struct sn_fence_page *page = NUM_CONTAINER_OF(waiter, struct sn_fence_page, sync_waiter);
 
 	(void)rc;
+	assert(page->sm.state == FENCE_WRITING);
 	fence_page_finish(page, -EIO);
 }
 
@@ -136,9 +141,11 @@ fence_page_write(struct sn_fence_page *page)
 	struct loop_link *link;
 	int rc;
 
-	assert(page->sm.state == FENCE_CLEAN && list_is_empty(&page->covered));
+	assert(page->sm.state == FENCE_CLEAN);
+	assert(list_is_empty(&page->covered));
 	while ((link = list_pop_front(&page->waiting)) != NULL)
 		list_push_back(&page->covered, link);
+	assert(!list_is_empty(&page->covered)); /* somebody waits for it */
 	memcpy(page->writing_epochs, page->now.epochs, sizeof(page->writing_epochs));
 	page->writing_store = page->now.store;
 	next.generation++;
@@ -166,6 +173,8 @@ sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch, struct sn_fenc
 	struct sn_fence_page *page = fence_page_of(node, shard);
 	uint32_t i = shard % ONDISK_FENCE_SHARDS;
 
+	assert(epoch <= EXTENT_EPOCH_MAX);
+	assert(fn != NULL);
 	if (MUTANT(epoch_ignored))
 		epoch = (uint32_t)num_max(epoch, page->now.epochs[i]);
 	assert(epoch >= page->now.epochs[i]);
@@ -174,7 +183,7 @@ sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch, struct sn_fenc
 		return 1;
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };
-	/* The write in flight carries it already, if somebody else raised it before us. */
+	/* The write in flight carries the epoch already, if another request raised it before. */
 	if (page->sm.state != FENCE_CLEAN && page->writing_epochs[i] >= epoch) {
 		list_push_back(&page->covered, &waiter->link);
 		return 0;
@@ -203,6 +212,7 @@ sn_fence_store_is_durable(const struct node *node)
 {
 	const struct sn_fence_page *page = &node->fences[0];
 
+	assert(page->store_copies <= 2);
 	return page->store_copies == 2 && store_id_is_equal(&page->durable_store, &page->now.store);
 }
 
@@ -212,7 +222,8 @@ sn_fence_store(struct node *node, struct sn_fence_waiter *waiter,
 {
 	struct sn_fence_page *page = &node->fences[0];
 
-	assert(page->node == node && fn != NULL);
+	assert(page->node == node);
+	assert(fn != NULL);
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&page->waiting, &waiter->link);
@@ -226,7 +237,8 @@ sn_fence_load(struct node *node, const struct ondisk_fence *fence)
 	struct sn_fence_page *page = &node->fences[fence->page_index];
 	bool is_same;
 
-	assert(fence->page_index < ONDISK_FENCE_PAGES && page->sm.state == FENCE_CLEAN);
+	assert(fence->page_index < ONDISK_FENCE_PAGES);
+	assert(page->sm.state == FENCE_CLEAN);
 	is_same = page->store_copies > 0 && store_id_is_equal(&page->durable_store, &fence->store);
 	if (page->store_copies == 0 || fence->generation >= page->now.generation) {
 		page->now = *fence;
@@ -245,6 +257,7 @@ sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch)
 	struct sn_fence_page *page = fence_page_of(node, shard);
 	uint32_t i = shard % ONDISK_FENCE_SHARDS;
 
+	assert(epoch <= EXTENT_EPOCH_MAX);
 	if (MUTANT(fence_forgotten))
 		return;
 	/* Not durable as a fence, yet just as good: the same page of the disk will say so again. */

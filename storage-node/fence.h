@@ -16,15 +16,15 @@
 struct node;
 
 /*
- * An epoch so far above the fence, and farther, is nobody's: a take-over raises the epoch by one, `cleave recover`
- * by 1,024 where it did not hear all nodes. It is what a shard comes to that moves each minute for two years.
+ * The most that an epoch may be above the fence. A take-over raises the epoch by 1, `cleave recover` by 1,024 where
+ * it did not hear all nodes; 2^20 take-overs are one a minute for two years.
  */
 #define SN_FENCE_JUMP_MAX (1u << 20)
 
 enum fence_state { FENCE_CLEAN, FENCE_WRITING, FENCE_SYNCING, FENCE_STATE_NR };
 extern const struct sm_state fence_table[FENCE_STATE_NR];
 
-/* Owned by who waits. */
+/* A wait for a durable fence, its owner's. */
 struct sn_fence_waiter {
 	struct loop_link link; /* in the page's waiting or covered */
 	void (*fn)(struct sn_fence_waiter *waiter, int rc);
@@ -41,47 +41,53 @@ struct sn_fence_page {
 	struct disk_io io;
 	struct dev_piece piece;
 	struct sn_sync_waiter sync_waiter;
-	void *page;
+	void *page; /* ONDISK_PAGE_BYTES, being written */
+	/* The store_id in the write in flight, and the youngest on the disk. */
 	struct store_id writing_store, durable_store;
-	/* How many of the page's copies have durable_store: 2 are enough; 0: not read yet. */
-	uint32_t store_copies;
+	uint32_t
+	    store_copies; /* of the page's two copies, those that have durable_store; 0: none is read yet */
 };
 
-/* sn_fence_init -- nothing is fenced yet. Returns 0 or -ENOMEM. */
+/* sn_fence_init -- all fences at 0, once. Returns 0 or -ENOMEM. */
 int sn_fence_init(struct node *node);
+/* sn_fence_fini -- free them; the disk is closed. Also before sn_fence_init. */
 void sn_fence_fini(struct node *node);
-/* sn_fence_load -- at start: @fence, a good copy of a page of this disk; both copies, in any order. */
+/* sn_fence_load -- take @fence, a decoded copy of one of this disk's pages. At start, both copies, in any order. */
 void sn_fence_load(struct node *node, const struct ondisk_fence *fence);
-/* sn_fence_note -- an epoch that @shard's extents on the disk name: the fence is never below it. */
+/* sn_fence_note -- an extent of @shard on the disk names @epoch: the fence is not below it from here on. */
 void sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch);
-/* sn_fence_epoch -- requests of older epochs than this for @shard are refused. 0: none is. */
+/* sn_fence_epoch -- the epoch below which requests for @shard (< CLEAVE_SHARDS_MAX) are refused; 0: none is. */
 uint32_t sn_fence_epoch(const struct node *node, uint32_t shard);
 /*
  * sn_fence_raise -- refuse epochs below @epoch for @shard, at once and durably
  *
- * @epoch: not below the fence. Returns 1: durable already, @waiter is not used; 0: @fn will be called, never from
- * inside, with rc 0 or a negative errno: then the fence holds in memory alone.
+ * @epoch: not below the fence. Returns 1: durable already, @waiter is not used; 0: @waiter is the node's until @fn,
+ * which is called once, never from inside: rc 0, durable; a negative errno: the fence holds in memory alone.
  */
 int sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch,
     struct sn_fence_waiter *waiter, void (*fn)(struct sn_fence_waiter *waiter, int rc));
 /*
  * sn_fence_is_near -- can the shard's owners have come to @epoch since the fence was raised?
  *
- * What is farther above it than SN_FENCE_JUMP_MAX is nobody's: believed, it would use up the epochs and shut the
- * owner out.
+ * No: @epoch is more than SN_FENCE_JUMP_MAX above it. Believed, such a one would use up the epochs, and shut the
+ * shard's owner out.
  */
 bool sn_fence_is_near(const struct node *node, uint32_t shard, uint32_t epoch);
 
 /* The identity of the metadata store, in page 0; store.c decides upon it. */
 
-/* sn_fence_store_id -- the one that is enforced; zero: none yet. */
+/* sn_fence_store_id -- the store_id that is enforced; zero: none yet. */
 struct store_id sn_fence_store_id(const struct node *node);
-/* sn_fence_set_store_id -- enforce @store from now on, in memory alone. */
+/* sn_fence_set_store_id -- enforce @store, which is not zero, from now on, in memory alone. */
 void sn_fence_set_store_id(struct node *node, const struct store_id *store);
-/* sn_fence_store -- write one copy of page 0; @fn is called, never from inside: 0, or a negative errno. */
+/*
+ * sn_fence_store -- make one copy of page 0, with the store_id, durable
+ *
+ * @waiter is the node's until @fn, which is called once, never from inside: 0 or a negative errno.
+ */
 void sn_fence_store(struct node *node, struct sn_fence_waiter *waiter,
     void (*fn)(struct sn_fence_waiter *waiter, int rc));
-/* sn_fence_store_is_durable -- have both copies of page 0 the store_id of now? */
+/* sn_fence_store_is_durable -- have both copies of page 0 the store_id that is enforced? */
 bool sn_fence_store_is_durable(const struct node *node);
 
 #endif /* CLEAVE_STORAGE_FENCE_H */

@@ -3,6 +3,7 @@
  * main.c -- cleave-storage: options, the disk, signals; nothing else
  *
  *	cleave-storage format ...     format.c
+ *	cleave-storage join ...       join/join.c
  *	cleave-storage --disk ...     the daemon
  */
 #include <errno.h>
@@ -25,12 +26,14 @@
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
 #include "format/format.h"
+#include "join/join.h"
 #include "metrics.h"
 #include "node.h"
 
-/* Requests that a node of this much device memory may have at the disk, at a time, and more. */
+/* The disk's queue holds so many requests for each receive that device memory has room for: more than there are. */
 #define WAITING_PER_RECEIVE 4u
 #define RECEIVE_BYTES (256u * 1024u)
+/* A locked disk is tried again for three seconds: storage_open_free_disk. */
 #define DISK_BUSY_PAUSE_NS NUM_MS(20)
 #define DISK_BUSY_TRIES_MAX 150u
 #define CONNECTIONS_MIN 16u           /* whatever the limit on descriptors */
@@ -65,8 +68,8 @@ static const struct config_option option_table[] = {
 	{ "node-id", 0, CONFIG_U64, offsetof(struct main_options, node_id), "N",
 	    "Refuse a disk of another node.", "0", false, 0, UINT32_MAX, NULL },
 	{ "write-cache", 0, CONFIG_CHOICE, offsetof(struct main_options, write_cache), "KIND",
-	    "Does the disk keep what it has acknowledged when power fails? auto asks a block "
-	    "device, and takes a file's for volatile.",
+	    "Whether writes that the disk has acknowledged survive a power failure; auto: as a block "
+	    "device says, and volatile for a file.",
 	    "auto", false, 0, 0, write_caches },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
@@ -79,8 +82,7 @@ static const struct config_option option_table[] = {
 	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
 	    NUM_GIB(64), NULL },
 	{ "metrics", 0, CONFIG_STRING, offsetof(struct main_options, metrics), "HOST:PORT",
-	    "Tell monitors what there is to know, over HTTP at /metrics (OpenMetrics); by default "
-	    "nowhere.",
+	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics); by default nowhere.",
 	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
@@ -96,7 +98,8 @@ static const struct config_option option_table[] = {
 static const struct config_program program = {
 	.name = "cleave-storage",
 	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
-		    "format --disk PATH --cluster-id HEX --node-id N [options]",
+		    "format --disk PATH --cluster-id HEX --node-id N [options]\n"
+		    "join --disk PATH --gateway HOST:PORT --listen tcp://HOST:PORT [options]",
 	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
 	.options = option_table,
 };
@@ -111,7 +114,8 @@ struct storage_process {
 	struct signals signals;
 	bool is_stopping;
 	int exit_code;
-	uint32_t connections_max; /* that there are descriptors for; 0: as ever */
+	uint32_t
+	    connections_max; /* connections that there are descriptors for; 0: NODE_CONNECTIONS_MAX */
 };
 
 static int __attribute__((format(printf, 1, 2))) storage_error(const char *format, ...)
@@ -175,6 +179,7 @@ storage_add_fault(struct storage_process *process)
 	struct disk *faulty;
 	int rc;
 
+	assert(process->node == NULL);
 	if (text == NULL)
 		return 0;
 	if (fail_point_parse(text, &process->fault) != 0) {
@@ -191,7 +196,7 @@ storage_add_fault(struct storage_process *process)
 static int
 storage_add_fault(struct storage_process *process)
 {
-	(void)process;
+	assert(process->node == NULL);
 	return 0;
 }
 #endif
@@ -204,6 +209,8 @@ storage_on_stopped(struct node *node, int rc, void *arg)
 	struct storage_process *process = arg;
 
 	(void)node;
+	assert(process->is_stopping);
+	assert(rc <= 0);
 	if (rc != 0)
 		process->exit_code = STORAGE_EXIT_FAILURE;
 	loop_stop(process->loop);
@@ -214,6 +221,7 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 {
 	struct storage_process *process = arg;
 
+	assert((rc == 0) == (reason == NULL));
 	if (rc != 0) {
 		process->exit_code = storage_error("%s", reason);
 		loop_stop(process->loop);
@@ -222,11 +230,11 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 	log_info("ready listen=%s node=%u extents=%u slots_free=%u%s", node_address(node),
 	    node_id(node), node_extent_count(node), node_slots_free(node),
 	    node_is_read_only(node) ? " read-only" : "");
-	(void)notify_ready("storage"); /* it has said why not */
+	(void)notify_ready("storage"); /* a failure was logged */
 	(void)notify_status("storage", "serves", 0);
 }
 
-/* A disk that is read takes as long as it takes; one that stands still takes the manager's patience. */
+/* The service manager gives a start more time while it comes further, and none while it stands still. */
 static void
 storage_on_progress(const char *text, bool is_further, void *arg)
 {
@@ -242,6 +250,7 @@ storage_on_signal(int number, void *arg)
 {
 	struct storage_process *process = arg;
 
+	assert(number == SIGTERM || number == SIGINT);
 	log_info("storage: stopping signal=%d", number);
 	/* The second one does not wait. */
 	if (process->is_stopping) {
@@ -268,6 +277,7 @@ storage_start_metrics(struct storage_process *process)
 	const char *address = process->options.metrics;
 	char error[NODE_REASON_BYTES_MAX];
 
+	assert(process->metrics == NULL);
 	if (address == NULL)
 		return 0;
 	process->metrics = metrics_http_start(process->loop, address, storage_on_scrape, process,
@@ -283,7 +293,8 @@ storage_watch_signals(struct storage_process *process)
 {
 	int rc = signals_init(&process->signals, process->loop, storage_on_signal, process);
 
-	return rc == 0 ? 0 : storage_error("signals: %s", strerror(-rc));
+	assert(rc <= 0);
+	return rc == 0 ? 0 : storage_error("cannot watch signals: %s", strerror(-rc));
 }
 
 static void
@@ -305,6 +316,8 @@ storage_pause(struct storage_process *process, uint64_t duration_ns)
 	struct loop_timer timer;
 	bool is_over = false;
 
+	assert(!loop_is_running(process->loop));
+	assert(duration_ns > 0);
 	loop_timer_init(&timer, storage_on_pause, &is_over);
 	loop_timer_start(process->loop, &timer, duration_ns);
 	(void)loop_run(process->loop, storage_is_pause_over, &is_over); /* shorter is fine */
@@ -312,14 +325,15 @@ storage_pause(struct storage_process *process, uint64_t duration_ns)
 }
 
 /*
- * After kill -9 the kernel keeps the disk open, and locked, until the last request of the dead
- * process's ring has ended; whoever starts it again at once must not be turned away.
+ * Open the disk; wait while it is locked. After kill -9 the kernel keeps the disk open, and locked, until the last
+ * request of the dead process's ring has ended: a start right behind it must not be turned away.
  */
 static int
 storage_open_free_disk(struct storage_process *process, const struct disk_uring_options *options)
 {
 	int rc = disk_uring_open(process->loop, options, &process->disk);
 
+	assert(rc <= 0);
 	for (unsigned i = 0; rc == -EBUSY && i < DISK_BUSY_TRIES_MAX; i++) {
 		storage_pause(process, DISK_BUSY_PAUSE_NS);
 		rc = disk_uring_open(process->loop, options, &process->disk);
@@ -336,6 +350,7 @@ storage_open_disk(struct storage_process *process)
 		    WAITING_PER_RECEIVE * (process->options.device_memory / RECEIVE_BYTES)) };
 	int rc = storage_open_free_disk(process, &options);
 
+	assert((rc == 0) == (process->disk != NULL));
 	switch (rc) {
 	case 0:
 		return 0;
@@ -347,16 +362,24 @@ storage_open_disk(struct storage_process *process)
 		    path);
 	case -ENOSYS:
 	case -EPERM:
-		return storage_error("%s: no io_uring here, or not allowed: %s", path,
-		    strerror(-rc));
+		return storage_error(
+		    "%s: no io_uring here, or it is not allowed (kernel.io_uring_disabled, "
+		    "a sandbox): %s",
+		    path, strerror(-rc));
+	case -ENOENT:
+		return storage_error(
+		    "%s: there is no such file or device: make a disk with cleave-storage "
+		    "format",
+		    path);
 	default:
-		return storage_error("%s: %s", path, strerror(-rc));
+		return storage_error("%s: cannot be opened: %s", path, strerror(-rc));
 	}
 }
 
 static bool
 storage_is_protected(const struct storage_process *process)
 {
+	assert(process->options.write_cache <= WRITE_CACHE_PROTECTED);
 	if (process->options.write_cache == WRITE_CACHE_AUTO)
 		return !process->disk->is_cache_volatile;
 	if (process->options.write_cache != WRITE_CACHE_PROTECTED)
@@ -394,12 +417,14 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 	};
 	int rc = storage_add_fault(process);
 
+	assert(process->node == NULL);
+	assert(process->disk != NULL);
 	if (rc != 0)
 		return rc;
 	options.disk = process->disk;
 	process->node = node_create(&options);
 	if (process->node == NULL)
-		return storage_error("%s", strerror(errno));
+		return storage_error("cannot make a node: %s", strerror(errno));
 	process->disk = NULL;
 	return 0;
 }
@@ -409,9 +434,10 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 {
 	int rc;
 
+	assert(process->loop == NULL);
 	process->loop = loop_ev_create(0);
 	if (process->loop == NULL)
-		return storage_error("no event loop: %s", strerror(errno));
+		return storage_error("cannot make an event loop: %s", strerror(errno));
 	rc = storage_open_disk(process);
 	if (rc == 0)
 		rc = storage_make_node(process, cluster_id);
@@ -452,17 +478,19 @@ storage_options_check(const struct main_options *options, uint64_t *ret_cluster_
 	return 0;
 }
 
-/* Where the hard limit is too low the node has less room. Over RDMA a connection has no descriptor. */
+/* Raise the limit on descriptors; where it stays too low, take fewer connections. Over RDMA they have none. */
 static void
 storage_prepare_descriptors(struct storage_process *process)
 {
 	uint64_t count;
 
+	assert(process->loop == NULL); /* before threads, and what takes descriptors */
 	if (strncmp(process->options.listen, "tcp://", 6) != 0)
 		return;
 	count = descriptors_prepare("storage", NODE_CONNECTIONS_MAX + SPLIT_SURPLUS_MAX);
 	process->connections_max =
 	    (uint32_t)(num_max(count, CONNECTIONS_MIN + SPLIT_SURPLUS_MAX) - SPLIT_SURPLUS_MAX);
+	assert(process->connections_max <= NODE_CONNECTIONS_MAX);
 }
 
 int
@@ -475,6 +503,8 @@ main(int argc, char *argv[])
 
 	if (argc > 1 && strcmp(argv[1], "format") == 0)
 		return format_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "join") == 0)
+		return join_main(argc - 1, argv + 1);
 	rc = config_parse(&program, argc, argv, &process.options, &result);
 	if (rc != 0) {
 		config_result_fini(&result);

@@ -70,6 +70,7 @@ write_disk(const struct node *node, FILE *out)
 	};
 	struct metric_object object = { .values = &sample }, by_kind[3] = { 0 };
 
+	assert(node->sm.state == NODE_READY);
 	metrics_write(out, "cleave_storage", disk_members, NUM_COUNT(disk_members), &object, 1);
 	for (uint32_t i = 0; i < NUM_COUNT(by_kind); i++) {
 		by_kind[i].values = &node->kind_counts[EXTENT_LOG + i];

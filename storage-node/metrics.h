@@ -13,11 +13,15 @@
 #define SN_COUNTER_NR (0u NODE_COUNTER_LIST(SN_METRIC_ONE))
 #define SN_SPLIT_NR (0u SPLIT_COUNTER_LIST(SN_METRIC_ONE))
 
-/* Members of struct node_counters, and of struct split_counters. */
+/* NODE_COUNTER_LIST in struct node_counters, SPLIT_COUNTER_LIST in struct split_counters, for metric_member_read. */
 extern const struct metric_member sn_counter_members[SN_COUNTER_NR];
 extern const struct metric_member sn_split_members[SN_SPLIT_NR];
 
-/* node_metrics_write -- all that monitors want to know, as text, at any time from node_start on. */
+/*
+ * node_metrics_write -- counters and gauges as OpenMetrics text, to @out, whose errors the caller sees
+ *
+ * At any time from node_create on; members of the disk and the port are left out before the node is READY.
+ */
 void node_metrics_write(const struct node *node, FILE *out);
 
 #endif /* CLEAVE_STORAGE_METRICS_H */

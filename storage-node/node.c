@@ -5,10 +5,10 @@
  *	CREATED --start--> RECOVERING --all known, listening--> READY --stop--> STOPPING --> STOPPED
  *	                        \--- the disk, memory, the address --> FAILED --stop--> STOPPED
  *
- * What depends on the disk's geometry is allocated when the superblock is known. Stopping refuses new
- * requests, waits for those at work and for their replies to leave, then closes the port. Everything
- * is freed in node_destroy alone, which must also do for a node that is killed in the middle: first
- * the disk, so that it lets go of all memory, then the rest.
+ * Memory that depends on the disk's geometry is allocated when the superblock is known. A stop refuses
+ * new requests, and waits until those at work are answered and the replies have left. All memory is
+ * freed in node_destroy alone, also that of a node that is killed in the middle: first the disk is
+ * closed, so that it lets go of all buffers, then the rest.
  */
 #include "node.h"
 
@@ -43,12 +43,12 @@
 #define SCAN_BUFFER_DEFAULT (1024u * 1024u)
 #define VERIFY_BYTES_S_DEFAULT NUM_MIB(64)
 #define CREDITS_DEFAULT 64u
-#define RECEIVES_MIN 8u
-#define STOP_TIMEOUT_NS NUM_S(5)
-/* The port's arena loses so much to alignment and its own needs, in all and for each receive. */
+#define RECEIVES_MIN 8u          /* with fewer the device memory is too small */
+#define STOP_TIMEOUT_NS NUM_S(5) /* for requests at work, before a stop goes on without them */
+/* Bytes that the port's arena loses to alignment and its own needs, in all and for each receive. */
 #define DEVICE_SLACK_BYTES NUM_KIB(64)
 #define RECEIVE_SLACK_BYTES NUM_KIB(8)
-#define HOST_BYTES_A_RECEIVE 4096u
+#define HOST_BYTES_A_RECEIVE 4096u /* of the port's host memory */
 
 const struct sm_state node_table[NODE_STATE_NR] = {
 	[NODE_CREATED] = { "created", SM_TO(NODE_RECOVERING) | SM_TO(NODE_STOPPED), SM_INITIAL },
@@ -68,17 +68,19 @@ node_on_ready_task(struct loop_task *task, void *arg)
 	struct node *node = arg;
 
 	(void)task;
+	assert((node->ready_rc == 0) == (node->sm.state == NODE_READY));
 	if (node->options.on_ready != NULL)
 		node->options.on_ready(node, node->ready_rc,
 		    node->ready_rc == 0 ? NULL : node->ready_reason, node->options.arg);
 }
 
-/* Every extent is known and durable: serve. */
+/* Every extent is known and durable: the node serves, or cannot listen. */
 static void
 node_on_recovered(struct node *node)
 {
 	int rc = sn_server_listen(node);
 
+	assert(node->sm.state == NODE_RECOVERING);
 	if (rc != 0) {
 		sn_recover_fail(node, rc, "--listen: '%s': cannot listen there: %s", node->listen,
 		    rc == -EADDRINUSE ? "the address is in use" : strerror(-rc));
@@ -92,7 +94,7 @@ node_on_recovered(struct node *node)
 
 /* ---- what the superblock decides ---- */
 
-/* The port goes on by itself (cleave/split.h): this is for who reads the log. */
+/* Logs that the RDMA device has gone or come; the port goes on by itself (cleave/split.h). */
 static void
 node_on_device(bool is_there, const char *text, void *arg)
 {
@@ -103,7 +105,7 @@ node_on_device(bool is_there, const char *text, void *arg)
 		log_warn("node: RDMA device is lost reason=\"%s\"", text);
 }
 
-/* The peer is told by the library, where it can be. */
+/* Logs that a connection was refused; the library tells the peer, where it can. */
 static void
 node_on_full(const char *peer, int rc, void *arg)
 {
@@ -111,7 +113,8 @@ node_on_full(const char *peer, int rc, void *arg)
 
 	if (peer == NULL)
 		log_limited(LOG_WARN,
-		    "node: the system has no room for another connection, it waits address=%s rc=%s",
+		    "node: the system has no descriptor or memory for a connection, which waits address=%s "
+		    "rc=%s: raise LimitNOFILE= or its memory",
 		    node->address, log_errno(rc));
 	else
 		log_limited(LOG_WARN,
@@ -157,6 +160,8 @@ node_open_port(struct node *node)
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
 		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };
 
+	assert(node->port == NULL);
+	assert(node->engines == NULL);
 	node->port = open_roce_instance(&port);
 	if (node->port == NULL)
 		return -errno;
@@ -166,12 +171,14 @@ node_open_port(struct node *node)
 	return node->engines == NULL ? -errno : 0;
 }
 
-/* The superblock is good: allocate what depends on it. 0 or -ENOMEM ... */
+/* The superblock is good: allocate what depends on it. Returns 0 or a negative errno. */
 static int
 node_on_super(struct node *node)
 {
 	int rc = sn_extent_init_all(node);
 
+	assert(node->sm.state == NODE_RECOVERING);
+	assert(node->super.slot_count > 0);
 	if (rc == 0)
 		rc = node_open_port(node);
 	if (rc == 0)
@@ -193,7 +200,7 @@ node_on_super(struct node *node)
 
 /* ---- create and start ---- */
 
-/* Fill the defaults in; -EINVAL where they do not fit together. */
+/* Fill defaults in, and choose request_count. Returns 0; -EINVAL where sizes and counts do not fit together. */
 static int
 node_options_check(struct node *node)
 {
@@ -237,7 +244,9 @@ node_create(const struct node_options *options)
 	struct node *node = sn_calloc(1, sizeof(*node));
 	int rc;
 
-	assert(options->loop != NULL && options->disk != NULL && options->listen != NULL);
+	assert(options->loop != NULL);
+	assert(options->disk != NULL);
+	assert(options->listen != NULL);
 	if (node == NULL)
 		return NULL;
 	node->magic = SN_NODE_MAGIC;
@@ -309,7 +318,10 @@ node_on_stop_timer(struct loop_timer *timer, void *arg)
 	struct node *node = arg;
 
 	(void)timer;
-	log_warn("node: stopped with work left requests=%u replies=%u", node->requests_busy_count,
+	assert(node->sm.state == NODE_STOPPING);
+	log_warn(
+	    "node: stopped after %llu s with work left requests=%u replies=%u: gateways ask again",
+	    (unsigned long long)(STOP_TIMEOUT_NS / NUM_S(1)), node->requests_busy_count,
 	    node->replies_count);
 	node_stopped(node, -ETIMEDOUT);
 }
@@ -318,7 +330,8 @@ void
 node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void *arg), void *arg)
 {
 	CHECK_OBJ(node, SN_NODE_MAGIC);
-	assert(node->sm.state != NODE_STOPPING && node->sm.state != NODE_STOPPED);
+	assert(node->sm.state != NODE_STOPPING);
+	assert(node->sm.state != NODE_STOPPED);
 	node->on_stopped = on_stopped;
 	node->on_stopped_arg = arg;
 	loop_task_cancel(node->loop, &node->ready_task);

@@ -2,12 +2,13 @@
 /*
  * node.h -- a storage node: a disk of extents behind queue pairs
  *
- * What main.c wires to a real loop, ring and sockets, and the simulator to simulated ones. A node
- * owns the disk handle it is given, opens its own port, and belongs to one loop and one thread.
+ * main.c wires a node to a real loop, ring and sockets, the simulator to simulated ones. A node owns the
+ * disk handle that it is given, opens its own port, and belongs to one loop and that loop's thread: every
+ * function here is called there, and every handler runs there.
  *
  *	node_create -> node_start -> on_ready -> ... -> node_stop -> on_stopped -> node_destroy
  *
- * node_destroy without node_stop is a kill -9: nothing is finished, nobody is told.
+ * node_destroy without node_stop is as kill -9: no request is finished, no gateway is told.
  */
 #ifndef CLEAVE_STORAGE_NODE_H
 #define CLEAVE_STORAGE_NODE_H
@@ -38,16 +39,16 @@ struct node_options {
 	const char *listen;        /* tcp://HOST:PORT or sim://HOST:PORT; copied */
 	uint64_t cluster_id;       /* what the disk must belong to [whatever it says] */
 	uint32_t node_id;          /* [whatever the disk says] */
-	uint8_t
-	    level_max; /* what it speaks [CLEAVE_LEVEL_MAX]; less is for tests: an older release */
+	/* The highest level of the wire that it speaks [CLEAVE_LEVEL_MAX]; less is for tests: an older release. */
+	uint8_t level_max;
 	enum node_write_cache write_cache;
 	/* A regular file: zero slots before their first use, so that appends find written blocks. */
 	bool must_prewrite;
 	uint64_t device_bytes;      /* device memory [64 MiB; at least 8 MiB] */
 	bool wants_huge_pages;      /* for device memory: the system's reserved ones */
 	uint32_t receive_count;     /* receives in the pool [what device_bytes has room for] */
-	uint32_t scan_count;        /* extents followed at a time at start [4] */
-	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 256 KiB] */
+	uint32_t scan_count;        /* extents followed at a time at start [4; at most 64] */
+	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 512 KiB, whole pages] */
 	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
 	uint32_t connections_max;   /* [NODE_CONNECTIONS_MAX] */
 	uint32_t engine_threads;    /* [0: checks run on the loop's thread] */
@@ -61,7 +62,7 @@ struct node_options {
 
 #define NODE_COUNTER_LIST(X)                                                                       \
 	X(appends, "count", "appends acknowledged")                                                \
-	X(append_bytes, "bytes", "of batches acknowledged")                                        \
+	X(append_bytes, "bytes", "batches acknowledged")                                           \
 	X(appends_refused, "count", "appends refused: offset, epoch, state or content")            \
 	X(appends_failed, "count", "appends that the disk failed")                                 \
 	X(batches_bad, "count", "appends whose batch did not pass its check")                      \
@@ -99,34 +100,55 @@ struct node_counters {
 #undef NODE_COUNTER_MEMBER
 };
 
-/* node_create -- a node that does nothing yet. NULL with errno: ENOMEM, EINVAL; the disk is the
- * caller's still. */
+/*
+ * node_create -- a node that has read nothing of its disk yet
+ *
+ * Ownership: @options and its strings are copied. options->disk is the node's from here on, options->loop and
+ *            sim_host are borrowed until node_destroy.
+ * Returns:   the node, the caller's until node_destroy; NULL with errno: the disk is the caller's still.
+ * Errors:    ENOMEM; EINVAL the sizes and counts do not fit into device_bytes.
+ */
 struct node *node_create(const struct node_options *options);
 
-/* node_start -- read the disk, recover, listen; on_ready tells the end, never from inside. */
+/*
+ * node_start -- read the disk, recover its extents, listen: once
+ *
+ * options->on_ready tells how it ended, never from inside: 0 it serves; a negative errno and a reason for people:
+ * it never will, and may be stopped or destroyed.
+ */
 void node_start(struct node *node);
 
 /*
  * node_stop -- refuse new work, finish what is in flight, close the queue pairs
  *
- * @on_stopped is called from the loop, when all is done or after a few seconds: rc 0 or -ETIMEDOUT.
- * Only once, and also before on_ready.
+ * Once, in any state from node_create on; on_ready is not called any more. @on_stopped (NULL: nobody asks) is
+ * called once from the loop: rc 0, all is done; -ETIMEDOUT work was left after five seconds.
  */
 void node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void *arg),
     void *arg);
 
-/* node_destroy -- free everything at once, the disk handle too; no handler runs any more. Before the
- * loop is destroyed; not from one of the node's own callbacks. NULL is a no-op. */
+/*
+ * node_destroy -- close the disk and the port, and free everything, in any state; NULL is a no-op
+ *
+ * No handler runs any more. Before the loop is destroyed, and not from one of the node's own handlers.
+ */
 void node_destroy(struct node *node);
 
-/* Once ready. */
-const char *node_address(const struct node *node); /* where it listens */
+/* Once ready; strings and pointers are the node's, and valid until node_destroy. */
+
+/* node_address -- where it listens: tcp://HOST:PORT or sim://HOST:PORT, with the port that it got. */
+const char *node_address(const struct node *node);
+/* node_id, node_cluster_id -- as its superblock says. */
 uint32_t node_id(const struct node *node);
 uint64_t node_cluster_id(const struct node *node);
+/* node_extent_count -- copies that it holds; node_slots_free -- slots without one. */
 uint32_t node_extent_count(const struct node *node);
 uint32_t node_slots_free(const struct node *node);
+/* node_is_read_only -- has a flush of this disk failed (I3)? */
 bool node_is_read_only(const struct node *node);
+/* node_counters -- NODE_COUNTER_LIST since node_create; at any time. */
 const struct node_counters *node_counters(const struct node *node);
+/* node_port -- its port, for tests; NULL before its superblock was read. */
 struct split_port *node_port(const struct node *node);
 
 #endif /* CLEAVE_STORAGE_NODE_H */

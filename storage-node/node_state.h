@@ -2,8 +2,8 @@
 /*
  * node_state.h -- struct node: what the files of a storage node share
  *
- * What one file alone uses is a struct of its own, behind a pointer. Everything is allocated at start, a request a
- * receive; nothing on the way of a message allocates. One thread.
+ * State that one file alone uses is a struct of that file, behind a pointer. Everything is allocated at start, a
+ * request for each receive; nothing on the way of a message allocates. Threads: the loop's alone.
  */
 #ifndef CLEAVE_STORAGE_NODE_STATE_H
 #define CLEAVE_STORAGE_NODE_STATE_H
@@ -52,19 +52,19 @@ struct node {
 	struct engine_set *engines;
 	struct ondisk_super super;
 	struct node_counters counters;
-	bool is_read_only;
+	bool is_read_only; /* a flush has failed, in this process or before (I3) */
 
 	/* extent.c */
 	struct sn_extent *extents; /* super.slot_count of them */
 	struct sn_extent **hash;
-	uint32_t hash_mask;
+	uint32_t hash_mask;         /* buckets, a power of two, less one */
 	struct loop_link free_used; /* held extents before, or written ahead */
 	struct loop_link free_virgin;
-	uint32_t free_count;
-	uint32_t held_count;
-	uint32_t bad_count;
-	uint32_t kind_counts[EXTENT_MANIFEST + 1];
-	uint64_t incarnation_last;
+	uint32_t free_count; /* slots in the two free lists */
+	uint32_t held_count; /* extents in the hash table */
+	uint32_t bad_count;  /* slots that are not used again before a restart */
+	uint32_t kind_counts[EXTENT_MANIFEST + 1]; /* of held_count, by enum extent_kind */
+	uint64_t incarnation_last;                 /* the highest that this disk has given a copy */
 
 	struct sn_fence_page fences[ONDISK_FENCE_PAGES];
 	void *fence_pages;
@@ -106,7 +106,7 @@ struct node {
 	void *on_stopped_arg;
 };
 
-/* sn_node_idle_check -- something has ended that a stop waits for: look whether that was all. */
+/* sn_node_idle_check -- a request, a reply or a zeroed slot has ended: a stop that waits may go on. Any state. */
 static inline void
 sn_node_idle_check(struct node *node)
 {
@@ -114,7 +114,7 @@ sn_node_idle_check(struct node *node)
 		loop_defer(node->loop, &node->stop_task);
 }
 
-/* SN_COUNT -- one of NODE_COUNTER_LIST has grown by @delta. */
+/* SN_COUNT -- add @delta to the counter @name of NODE_COUNTER_LIST. */
 #define SN_COUNT(node, name, delta) metric_add(&(node)->counters.name, (delta))
 
 #endif /* CLEAVE_STORAGE_NODE_STATE_H */

@@ -14,6 +14,7 @@
 void
 sn_peers_init(struct node *node)
 {
+	assert(node->peers.client.node == NULL);
 	node->peers.client = (struct sn_peer){ .node = node };
 }
 
@@ -32,6 +33,7 @@ sn_peer_of_store(struct node *node, const struct store_id *store)
 	for (uint32_t i = 0; i < SN_PEERS_MAX; i++) {
 		struct sn_peer *peer = &node->peers.gateways[i];
 
+		assert(peer->connection_count == 0 || peer->is_gateway);
 		if (peer->connection_count == 0)
 			unused = peer;
 		else if (store_id_is_equal(&peer->store, store))
@@ -52,6 +54,7 @@ sn_peer_join(struct sn_peer *peer)
 void
 sn_peer_leave(struct sn_peer *peer)
 {
+	CHECK_OBJ(peer->node, SN_NODE_MAGIC);
 	assert(peer->connection_count > 0);
 	peer->connection_count--;
 }
@@ -61,6 +64,7 @@ sn_peer_gateways(const struct node *node, const char **ret_peer)
 {
 	struct store_id ours = sn_fence_store_id(node);
 
+	assert(ret_peer != NULL);
 	*ret_peer = NULL;
 	if (store_id_is_zero(&ours)) /* so says a creation or a recovery, too */
 		return 0;

@@ -29,13 +29,16 @@ read_on_done(struct disk_io *io, int rc, void *arg)
 
 	(void)io;
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
-	assert(extent->read_count > 0 && node->reads_count > 0);
+	assert(extent->read_count > 0);
+	assert(node->reads_count > 0);
 	extent->read_count--;
 	node->reads_count--;
 	if (rc != 0) {
 		SN_COUNT(node, disk_errors, 1);
 		SN_COUNT(node, reads_failed, 1);
-		log_limited(LOG_WARN, "read: failed extent=%u.%u.%llu offset_bytes=%llu rc=%s",
+		log_limited(LOG_WARN,
+		    "read: the disk failed it extent=%u.%u.%llu offset_bytes=%llu rc=%s: the gateway reads "
+		    "another copy; look for the disk's errors in the kernel's log",
 		    req->wire.id.shard, req->wire.id.epoch,
 		    (unsigned long long)req->wire.id.counter,
 		    (unsigned long long)req->wire.offset_bytes, log_errno(rc));
@@ -66,7 +69,8 @@ sn_read_start(struct sn_request *req)
 	uint64_t to_bytes = num_round_up(end_bytes, DISK_ALIGN);
 	int rc;
 
-	assert(wire->opcode == WIRE_EXTENT_READ && wire->length_bytes > 0);
+	assert(wire->opcode == WIRE_EXTENT_READ);
+	assert(wire->length_bytes > 0);
 	assert(node->sm.state == NODE_READY);
 	if (extent == NULL || !sn_extent_is_held(extent)) {
 		sn_request_fail(req, -ENOENT);

@@ -9,18 +9,19 @@
 
 struct sn_request;
 
-/* A request's share of it. */
+/* The part of a request that is a read. */
 struct sn_read {
 	struct disk_io io;
 	struct dev_piece piece;
-	uint32_t skip_bytes; /* in front, for alignment */
+	uint32_t skip_bytes; /* read in front of what is wanted, for alignment */
 };
 
 /*
  * sn_read_start -- @req, a READ: refused at once, or answered with the bytes
  *
- * Errors, told to the gateway: -ENOENT; -ERANGE past the durable length; -EMSGSIZE more than a receive holds;
- * -EIO the disk; -EBUSY it takes no more requests now.
+ * @req: decoded; the node's until it is answered. The node is READY. Errors, told to the gateway: -ENOENT no such
+ * copy; -ERANGE past its durable length; -EMSGSIZE more whole blocks than a receive holds; -EBUSY the disk takes no
+ * more requests now; -EIO the disk failed it.
  */
 void sn_read_start(struct sn_request *req);
 

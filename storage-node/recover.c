@@ -4,14 +4,14 @@
  *
  *	superblocks -> fence pages -> slot heads, 16 at a time -> open extents' chains -> flush -> serve
  *
- * A superblock and a fence page have two copies, and the younger good one counts. Slot heads are
+ * Superblock and fence pages have two copies each, of which the younger good one counts. Slot heads are
  * recover_slots.c's.
  *
  * A sealed extent is trusted at its length. The others are followed (scan.c): one that ends below a
  * mark that one of its own batches carries, below the length of its freeze, or unreadably, is damaged.
- * A batch that is there and does not pass, with no mark over it, is a torn tail: the end. What was
- * found is flushed before it is told to anyone, since bytes read from a drive's cache are not durable.
- * Nothing is open afterwards: what was, is STOPPED.
+ * A batch that is there and does not pass, with no mark over it, is a torn tail: the end. A flush
+ * follows before any length is told, since bytes read from a drive's cache are not durable. No extent
+ * is OPEN afterwards: those that were are STOPPED.
  *
  * Failure: no good superblock, or a fence page of which both copies are bad, ends the start (a node
  * that has forgotten a fence must not serve), and so do too many slots of which nothing can be read.
@@ -36,7 +36,7 @@
 #include "recover_slots.h"
 #include "scan.h"
 
-#define PROGRESS_NS NUM_S(1)
+#define PROGRESS_NS NUM_S(1) /* from one line about progress to the next */
 
 struct sn_recover {
 	struct node *node;
@@ -114,6 +114,8 @@ recover_fail_super(struct node *node)
 	const struct sn_recover *recover = node->recover;
 	const char *name = node->disk_name;
 
+	assert(recover->super_rc < 0);
+	assert(recover->super_rc != -EBADMSG || recover->super_field != NULL);
 	switch (recover->super_rc) {
 	case -ENODATA:
 		sn_recover_fail(node, -ENODATA,
@@ -123,20 +125,21 @@ recover_fail_super(struct node *node)
 		break;
 	case -EPROTONOSUPPORT:
 		sn_recover_fail(node, -EPROTONOSUPPORT,
-		    "%s: superblock: version is not %u, "
-		    "the only one known here",
+		    "%s: superblock: version is not %u, the only one known here: "
+		    "start it with the release that formatted it",
 		    name, ONDISK_VERSION);
 		break;
 	case -EBADMSG:
 		if (strcmp(recover->super_field, "capacity") == 0)
 			sn_recover_fail(node, -EBADMSG,
-			    "%s: superblock: capacity: the disk has only "
-			    "%llu bytes left, was it truncated?",
+			    "%s: superblock: capacity: the disk has only %llu bytes, fewer than when it "
+			    "was formatted: was it truncated, or is it a part of a copy?",
 			    name, (unsigned long long)node->disk->capacity_bytes);
 		else
 			sn_recover_fail(node, -EBADMSG,
-			    "%s: superblock: %s is wrong in both copies", name,
-			    recover->super_field);
+			    "%s: superblock: %s is wrong in both copies: the disk is damaged, or no "
+			    "disk of a node; format it, and its copies are made anew",
+			    name, recover->super_field);
 		break;
 	default:
 		sn_recover_fail(node, recover->super_rc,
@@ -153,6 +156,7 @@ recover_on_supers(struct node *node)
 	const struct ondisk_super *super = &node->super;
 	int rc;
 
+	assert(node->recover->step == ONDISK_SUPER_COPIES);
 	if (node->recover->is_other_version)
 		node->recover->super_rc = -EPROTONOSUPPORT;
 	if (!node->recover->has_super || node->recover->is_other_version) {
@@ -160,7 +164,9 @@ recover_on_supers(struct node *node)
 		return;
 	}
 	if (node->recover->super_rc != 0)
-		log_warn("recover: a superblock copy is bad disk=%s rc=%s field=%s",
+		log_warn(
+		    "recover: a copy of the superblock is bad disk=%s rc=%s field=%s: the other one "
+		    "counts",
 		    node->disk_name, log_errno(node->recover->super_rc),
 		    node->recover->super_field != NULL ? node->recover->super_field : "-");
 	if (options->cluster_id != 0 && options->cluster_id != super->cluster_id) {
@@ -179,8 +185,8 @@ recover_on_supers(struct node *node)
 	}
 	rc = node->recover->on_super(node);
 	if (rc != 0) {
-		sn_recover_fail(node, rc, "%s: out of memory or limits: %s", node->disk_name,
-		    log_errno(rc));
+		sn_recover_fail(node, rc, "%s: no memory for its slots and messages: %s",
+		    node->disk_name, log_errno(rc));
 		return;
 	}
 	if (super->is_failed)
@@ -209,7 +215,7 @@ recover_on_super(struct disk_io *io, int rc, void *arg)
 		node->super = super;
 		recover->has_super = true;
 	}
-	/* A copy that is there and wrong tells more than one that is not there. */
+	/* The error of a copy that is there and wrong tells more than that of an absent one. */
 	if (rc != 0 && (recover->super_rc == 0 || recover->super_rc == -ENODATA)) {
 		recover->super_rc = rc;
 		recover->super_field = field;
@@ -231,6 +237,8 @@ recover_read_super(struct node *node)
 static void
 recover_on_slots(struct node *node, int rc, const char *why)
 {
+	assert(rc <= 0);
+	assert((rc == 0) == (why == NULL));
 	if (rc != 0)
 		sn_recover_fail(node, rc, "%s: %s", node->disk_name, why);
 	else
@@ -264,7 +272,9 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 		return;
 	}
 	if (copy == 1 && (recover->fence_rcs[0] != 0 || recover->fence_rcs[1] != 0))
-		log_warn("recover: a fence page's copy is bad disk=%s page=%u field=%s",
+		log_warn(
+		    "recover: a copy of a fence page is bad disk=%s page=%u field=%s: the other one "
+		    "counts",
 		    node->disk_name, page_index, recover->fence_field);
 	if (++recover->step < 2 * ONDISK_FENCE_PAGES)
 		recover_read_fence(node);
@@ -287,10 +297,12 @@ recover_start_scans(struct node *node)
 {
 	struct sn_recover *recover = node->recover;
 
+	assert(recover->open_count == 0);
+	assert(recover->total_bytes == 0);
 	for (uint32_t i = 0; i < node->super.slot_count; i++) {
 		enum extent_state state = (enum extent_state)node->extents[i].sm.state;
 
-		/* In order of slots, whatever the order of reads was. */
+		/* Free lists are in the order of slots, whatever that of the reads was. */
 		if (state == EXTENT_FREE)
 			sn_extent_add_free(&node->extents[i]);
 		if (state != EXTENT_STOPPED && state != EXTENT_FROZEN)
@@ -310,7 +322,7 @@ recover_on_flushed(struct sn_sync_waiter *waiter, int rc)
 	struct sn_recover *recover = NUM_CONTAINER_OF(waiter, struct sn_recover, sync_waiter);
 	struct node *node = recover->node;
 
-	/* Not durable, so not to be told: but sync.c has made the disk read-only by now. */
+	/* After a failed flush lengths are told all the same: sync.c has made the disk read-only. */
 	assert(rc == 0 || node->is_read_only);
 	if (node->sm.state != NODE_RECOVERING)
 		return;
@@ -329,8 +341,9 @@ recover_on_scanned(struct sn_scan_job *job)
 	struct node *node = extent->node;
 	struct sn_recover *recover = node->recover;
 
+	assert(extent->sm.state == EXTENT_STOPPED || extent->sm.state == EXTENT_FROZEN);
 	extent->durable_bytes = extent->end_bytes = job->length_bytes;
-	/* Also one behind the end: it tells what was acknowledged, here or elsewhere. */
+	/* A mark behind the end counts, too: it tells what was acknowledged, here or elsewhere. */
 	extent->mark_bytes = num_max(job->mark_bytes, job->ahead_bytes);
 	extent->chain_crc = extent->end_crc = job->chain_crc;
 	extent->whole_bytes = num_max(extent->whole_bytes, extent->mark_bytes);
@@ -352,8 +365,9 @@ recover_on_scanned(struct sn_scan_job *job)
 	SN_COUNT(node, recovered_bytes, job->length_bytes);
 	if (sn_extent_is_damaged(extent)) {
 		SN_COUNT(node, damaged_extents, 1);
-		log_warn("recover: damaged extent=%u.%u.%llu length_bytes=%llu whole_bytes=%llu "
-			 "rc=%s field=%s",
+		log_warn(
+		    "recover: a copy is damaged extent=%u.%u.%llu length_bytes=%llu whole_bytes=%llu "
+		    "rc=%s field=%s: its gateway makes it anew from another",
 		    extent->slot.id.shard, extent->slot.id.epoch,
 		    (unsigned long long)extent->slot.id.counter,
 		    (unsigned long long)extent->durable_bytes,
@@ -368,6 +382,7 @@ recover_scan_next(struct node *node, struct sn_scan_job *job)
 {
 	struct sn_recover *recover = node->recover;
 
+	assert(recover->done_count <= recover->open_count);
 	while (recover->next_extent < node->super.slot_count) {
 		struct sn_extent *extent = &node->extents[recover->next_extent++];
 
@@ -397,6 +412,7 @@ recover_on_progress(struct loop_timer *timer, void *arg)
 	uint64_t done = ((uint64_t)(slots - left) << 40) + recover->done_bytes;
 	char text[64];
 
+	assert(left <= slots);
 	if (left > 0)
 		(void)snprintf(text, sizeof(text), "%u of %u slots", slots - left, slots);
 	else
@@ -417,13 +433,17 @@ sn_recover_start(struct node *node, int (*on_super)(struct node *node),
 	struct sn_recover *recover = node->recover;
 
 	assert(node->sm.state == NODE_RECOVERING);
-	assert(on_super != NULL && on_done != NULL && recover->on_done == NULL);
+	assert(on_super != NULL);
+	assert(on_done != NULL);
+	assert(recover->on_done == NULL);
 	recover->on_super = on_super;
 	recover->on_done = on_done;
 	recover->started_ns = loop_now_ns(node->loop);
 	if (node->disk->capacity_bytes < ONDISK_SLOTS_OFFSET + ONDISK_SLOT_BYTES_MIN) {
-		sn_recover_fail(node, -ENOSPC, "%s: too small: %llu bytes", node->disk_name,
-		    (unsigned long long)node->disk->capacity_bytes);
+		sn_recover_fail(node, -ENOSPC,
+		    "%s: too small for a node's disk: %llu bytes, fewer than %llu", node->disk_name,
+		    (unsigned long long)node->disk->capacity_bytes,
+		    (unsigned long long)(ONDISK_SLOTS_OFFSET + ONDISK_SLOT_BYTES_MIN));
 		return;
 	}
 	loop_timer_start(node->loop, &recover->progress, PROGRESS_NS);
@@ -434,6 +454,7 @@ sn_recover_start(struct node *node, int (*on_super)(struct node *node),
 void
 sn_recover_stop(struct node *node)
 {
+	assert(node->recover != NULL);
 	loop_timer_stop(node->loop, &node->recover->progress);
 }
 
@@ -442,7 +463,8 @@ sn_recover_init(struct node *node)
 {
 	struct sn_recover *recover = sn_calloc(1, sizeof(*recover));
 
-	assert(node->recover == NULL && node->options.scan_count > 0);
+	assert(node->recover == NULL);
+	assert(node->options.scan_count > 0);
 	if (recover == NULL)
 		return -ENOMEM;
 	node->recover = recover;

@@ -7,8 +7,8 @@
  * extent. Every epoch seen raises its shard's fence. Pages are read one by one where the three cannot be together.
  *
  * Failure: a slot of which nothing can be read is BAD and not used again; where that is more than one in
- * UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start ends: it would say that copies are
- * absent, and its room used up, which may be there tomorrow.
+ * UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start ends: else the node would say that copies
+ * are absent, and its room used up, which may be there tomorrow.
  */
 #include "recover_slots.h"
 
@@ -28,8 +28,8 @@
 #include "format/ondisk.h"
 #include "node_state.h"
 
-#define SLOT_READS 16u /* at a time */
-#define UNREADABLE_ONE_IN 16u
+#define SLOT_READS 16u        /* slots that are read at a time */
+#define UNREADABLE_ONE_IN 16u /* of all slots: more that cannot be read end the start */
 
 /* Reads the head of one slot after another. */
 struct sn_slot_read {
@@ -49,7 +49,7 @@ struct sn_slots {
 	uint32_t left_count;       /* of those that are not read */
 	uint32_t unreadable_count; /* slots of which not one page can be read */
 	uint32_t unreadable_slot;  /* the first of them */
-	int unreadable_rc;         /* its */
+	int unreadable_rc;         /* the error of that one */
 };
 
 static void slot_read_next(struct sn_slot_read *read);
@@ -77,6 +77,7 @@ slot_view_note(struct slot_view *view, int rc, const char *field)
 static void
 slot_view_take(struct slot_view *view, const struct ondisk_slot *slot)
 {
+	assert(slot->incarnation > 0);
 	if (view->has_identity && slot->incarnation <= view->slot.incarnation)
 		return;
 	view->has_identity = true;
@@ -122,7 +123,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 	}
 }
 
-/* Two slots with one name: the older copy's create was never answered, or its delete was. */
+/* Has another slot a younger copy of @extent's id? The older copy's create was never answered, or its delete was. */
 static bool
 extent_is_superseded(struct sn_extent *extent)
 {
@@ -130,6 +131,7 @@ extent_is_superseded(struct sn_extent *extent)
 
 	if (other == NULL)
 		return false;
+	assert(other != extent); /* it is in no table yet */
 	if (other->slot.incarnation > extent->slot.incarnation)
 		return true;
 	sm_move(&other->sm, EXTENT_DELETING);
@@ -145,7 +147,8 @@ extent_load(struct sn_extent *extent, const struct slot_view *view)
 	struct node *node = extent->node;
 	enum ondisk_slot_state what = view->has_state ? state->state : ONDISK_SLOT_OPEN;
 
-	assert(view->has_identity && extent->sm.state == EXTENT_FREE);
+	assert(view->has_identity);
+	assert(extent->sm.state == EXTENT_FREE);
 	extent->is_virgin = false;
 	extent->slot = view->slot;
 	sn_extent_clear(extent);
@@ -178,6 +181,7 @@ slot_retire(const struct sn_slot_read *read)
 	struct node *node = read->node;
 	struct sn_slots *slots = node->slots;
 
+	assert(node->bad_count < node->super.slot_count);
 	sm_move(&node->extents[read->slot_index].sm, EXTENT_BAD);
 	node->bad_count++;
 	for (uint32_t i = 0; i < ONDISK_SLOT_PAGES; i++)
@@ -196,11 +200,13 @@ slot_load(const struct sn_slot_read *read)
 	struct sn_extent *extent = &node->extents[read->slot_index];
 	struct slot_view view;
 
-	assert(extent->sm.state == EXTENT_FREE && !extent->is_virgin);
+	assert(extent->sm.state == EXTENT_FREE);
+	assert(!extent->is_virgin);
 	slot_view_fill(read, &view);
 	if (view.worst_rc != 0)
-		log_limited(LOG_WARN, "recover: a slot's page is bad slot=%u rc=%s field=%s",
-		    read->slot_index, log_errno(view.worst_rc), view.field);
+		log_limited(LOG_WARN, "recover: a page of a slot is bad slot=%u rc=%s field=%s: %s",
+		    read->slot_index, log_errno(view.worst_rc), view.field,
+		    view.has_identity ? "its other pages count" : "the slot is not used");
 	if (view.has_identity) {
 		extent_load(extent, &view);
 	} else if (view.worst_rc != 0) {
@@ -217,6 +223,7 @@ slots_on_failed(struct node *node, int rc)
 {
 	char why[64];
 
+	assert(rc < 0);
 	(void)snprintf(why, sizeof(why), "cannot read slots: %s", log_errno(rc)); /* fits */
 	node->slots->fn(node, rc, why);
 }
@@ -227,6 +234,8 @@ slots_on_all(struct node *node)
 	const struct sn_slots *slots = node->slots;
 	char why[NODE_REASON_BYTES_MAX];
 
+	assert(slots->left_count == 0);
+	assert(slots->next == node->super.slot_count);
 	if (slots->unreadable_count <= node->super.slot_count / UNREADABLE_ONE_IN) {
 		slots->fn(node, 0, NULL);
 		return;
@@ -247,7 +256,8 @@ slot_on_read(struct disk_io *io, int rc, void *arg)
 	uint32_t page = read->page_index;
 
 	(void)io;
-	assert(node->slots->left_count > 0 && page <= ONDISK_SLOT_PAGES);
+	assert(node->slots->left_count > 0);
+	assert(page <= ONDISK_SLOT_PAGES);
 	if (rc != 0)
 		SN_COUNT(node, disk_errors, 1);
 	if (page < ONDISK_SLOT_PAGES)
@@ -278,6 +288,7 @@ slot_read_next(struct sn_slot_read *read)
 	struct sn_slots *slots = node->slots;
 	int rc;
 
+	assert(slots->next <= node->super.slot_count);
 	if (slots->next == node->super.slot_count)
 		return;
 	read->slot_index = slots->next++;
@@ -303,7 +314,9 @@ sn_slots_read(struct node *node, sn_slots_fn fn)
 	struct sn_slots *slots = node->slots;
 	uint32_t reads = (uint32_t)num_min(SLOT_READS, node->super.slot_count);
 
-	assert(node->sm.state == NODE_RECOVERING && slots->fn == NULL && fn != NULL);
+	assert(node->sm.state == NODE_RECOVERING);
+	assert(slots->fn == NULL);
+	assert(fn != NULL);
 	slots->fn = fn;
 	slots->left_count = node->super.slot_count;
 	for (uint32_t i = 0; i < reads; i++)
@@ -313,6 +326,7 @@ sn_slots_read(struct node *node, sn_slots_fn fn)
 uint32_t
 sn_slots_left_count(const struct node *node)
 {
+	assert(node->slots != NULL);
 	return node->slots->left_count;
 }
 

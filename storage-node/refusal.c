@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refusal.c -- who is refused is told of in the log once, and not each time that it knocks again
+ * refusal.c -- a refused connection is told of in the log once, not each time that it comes again
  *
- * A peer of another cluster or store comes every few seconds, for ever. The last SN_REFUSALS_MAX refusals,
- * by host, reason and whose it is, are remembered, and said again after SN_REFUSAL_AGAIN_NS. Connections
- * that come and go with other ports are the same peer.
+ * A gateway of another cluster or store comes every few seconds, for ever. The last SN_REFUSALS_MAX refusals,
+ * by host, errno and the cluster or store that was named, are remembered, and told again after
+ * SN_REFUSAL_AGAIN_NS. The port does not count: each new connection has another.
  */
 #include "refusal.h"
 

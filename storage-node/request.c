@@ -2,8 +2,8 @@
 /*
  * request.c -- requests from the message that asks to the reply that is on its way
  *
- * There are as many as the pool has receives, and each holds the receive of its message: who has a
- * message finds a free one. A stop waits until none is busy, and no reply is left with the port.
+ * There are as many requests as the pool has receives, and each holds the receive of its message: so each
+ * message finds a free one. A stop waits until no request is busy and no reply is left with the port.
  */
 #include "request.h"
 
@@ -45,6 +45,7 @@ sn_request_take(struct node *node, struct split_msg *msg, const struct wire_node
 	assert(link != NULL); /* there are as many as receives, and @msg has one */
 	req = LIST_ENTRY(link, struct sn_request, link);
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(req->msg == NULL); /* a free one has none */
 	node->requests_busy_count++;
 	req->msg = msg;
 	req->wire = *wire;
@@ -72,7 +73,8 @@ sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
 	struct wire_header header;
 
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
-	assert(msg != NULL && reply->rc <= 0);
+	assert(msg != NULL);
+	assert(reply->rc <= 0);
 	assert(piece == NULL || (reply->rc == 0 && piece->bytes == reply->length_bytes));
 	reply->opcode = req->wire.opcode;
 	reply->request_id = req->wire.request_id;
@@ -98,7 +100,9 @@ sn_request_init(struct node *node)
 {
 	uint32_t count = node->request_count;
 
-	assert(count > 0 && count <= SN_REQUESTS_MAX && node->requests == NULL);
+	assert(count > 0);
+	assert(count <= SN_REQUESTS_MAX);
+	assert(node->requests == NULL);
 	list_init(&node->free_requests);
 	node->requests = sn_calloc(count, sizeof(*node->requests));
 	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);

@@ -7,16 +7,16 @@
  *
  * Only a job with before_read ever waits in WAITING.
  *
- * A scanner owns a buffer of device memory; the batch engine looks into it, we do not. It reads much
- * at a time. A read that fails does not say that the chain is unreadable: the bytes may lie beyond
- * its end. So the read is done again a page long, and what the header in it says is read alone. Only
+ * A scanner owns a buffer of device memory, into which the batch engine alone looks. It reads a buffer
+ * at a time. A read that fails does not say that the chain is unreadable: the bytes may lie beyond its
+ * end. So the read is done again a page long, and then the batch whose header is in that page. Only
  * when a page where the chain should go on, or a batch that is there, cannot be read, is it an error.
  *
  * A batch that claims more bytes than the limit leaves ends the chain with -EMSGSIZE.
  *
- * Where a chain ends tells nothing about what should be there: a torn tail looks like rot. What comes
- * behind does: a batch carries the length that was acknowledged when it was sent. So a start looks
- * further (SCAN_LOOK_BYTES), at each page for a head of this extent, and keeps the highest mark.
+ * The end of a chain tells nothing about what should be there: a torn tail looks like rot. Batches
+ * behind it do: each carries the length that was acknowledged when it was sent. So a start looks
+ * SCAN_LOOK_BYTES further, at each page for a head of this extent, and keeps the highest mark.
  */
 #include "scan.h"
 
@@ -32,11 +32,11 @@
 
 #define SN_SCAN_MAGIC 0x4e435353u /* "SSCN" */
 
-/* The scanners that sn_scan_start takes, and who waits for one. */
+/* The scanners that sn_scan_start takes, and the jobs that wait for one. */
 struct sn_scanners {
-	struct sn_scan *scans; /* as many as the node's options say */
-	struct loop_link free;
-	struct loop_link waiting; /* jobs */
+	struct sn_scan *scans;    /* as many as the node's options say */
+	struct loop_link free;    /* struct sn_scan */
+	struct loop_link waiting; /* struct sn_scan_job, oldest first */
 	struct loop_task task;
 };
 
@@ -53,7 +53,7 @@ const struct sm_state scan_table[SCAN_STATE_NR] = {
  */
 #define SCAN_LOOK_BYTES (BATCH_IN_FLIGHT_MAX * BATCH_BYTES_MAX + BATCH_HEAD_BYTES_MAX)
 
-/* The second of two buffers repeats so much of the first: a head may lie across the end. */
+/* Bytes of a buffer that the next one repeats: a head may lie across the end. */
 #define SCAN_LOOK_OVERLAP_BYTES BATCH_HEAD_BYTES_MAX
 _Static_assert(SN_SCAN_BUFFER_MIN > BATCH_BYTES_MAX, "a batch fits a buffer");
 _Static_assert(SN_SCAN_BUFFER_MIN > SCAN_LOOK_OVERLAP_BYTES, "each buffer looks further");
@@ -68,7 +68,8 @@ scan_finish(struct sn_scan *scan, int end_rc)
 	struct node *node = scan->node;
 	struct sn_scanners *scanners = node->scanners;
 
-	assert(job != NULL && job->length_bytes <= job->limit_bytes);
+	assert(job != NULL);
+	assert(job->length_bytes <= job->limit_bytes);
 	job->end_rc = end_rc;
 	scan->job = NULL;
 	sm_move(&scan->sm, SCAN_IDLE);
@@ -81,7 +82,7 @@ scan_finish(struct sn_scan *scan, int end_rc)
 
 static void scan_on_read(struct disk_io *io, int rc, void *arg);
 
-/* How many bytes behind the chain's end are of interest now. */
+/* Bytes behind the chain's end that are to be read: up to the limit, or as far as a look ahead goes. */
 static uint64_t
 scan_end_bytes(const struct sn_scan *scan)
 {
@@ -93,6 +94,7 @@ scan_end_bytes(const struct sn_scan *scan)
 static uint32_t
 scan_want_bytes(const struct sn_scan *scan)
 {
+	assert(scan->look_bytes <= scan_end_bytes(scan));
 	return (uint32_t)num_min(scan_end_bytes(scan) - scan->look_bytes, scan->read_bytes);
 }
 
@@ -104,7 +106,9 @@ scan_submit_read(struct sn_scan *scan)
 
 	sm_move(&scan->sm, SCAN_READING);
 	scan->filled_bytes = scan_want_bytes(scan);
-	assert(scan->filled_bytes > 0 && scan->filled_bytes <= scan->buffer_bytes);
+	assert(scan->filled_bytes > 0);
+	assert(scan->filled_bytes <= scan->buffer_bytes);
+	assert(num_is_aligned(scan->filled_bytes, DISK_ALIGN));
 	scan->at_bytes = 0;
 	scan->piece = (struct dev_piece){ .ptr = scan->buffer, .bytes = scan->filled_bytes };
 	scan->io = (struct disk_io){
@@ -131,7 +135,8 @@ sn_scan_resume(struct sn_scan *scan)
 	struct sn_scan_job *job = scan->job;
 	int rc = 0;
 
-	assert(scan->sm.state == SCAN_WAITING && job != NULL);
+	assert(scan->sm.state == SCAN_WAITING);
+	assert(job != NULL);
 	if (job->before_read != NULL)
 		rc = job->before_read(job, scan_want_bytes(scan));
 	if (rc == 1)
@@ -180,12 +185,14 @@ scan_on_read(struct disk_io *io, int rc, void *arg)
 	scan_finish(scan, -EIO);
 }
 
-/* The chain ends. What lies behind it? */
+/* The chain ends with @rc: look behind it, where that is wanted and tells anything, or finish. */
 static void
 scan_end(struct sn_scan *scan, int rc)
 {
 	struct sn_scan_job *job = scan->job;
 
+	assert(!scan->is_looking);
+	assert(rc < 0);
 	if (!job->must_look_ahead || job->limit_bytes - job->length_bytes <= DISK_ALIGN ||
 	    (rc != -ENODATA && rc != -EBADMSG && rc != -EMSGSIZE)) {
 		scan_finish(scan, rc);
@@ -204,7 +211,8 @@ scan_on_batch(struct sn_scan *scan, int rc)
 	struct sn_scan_job *job = scan->job;
 	const struct batch_info *info = &scan->check.info;
 
-	assert(scan->sm.state == SCAN_CHECKING && !scan->is_looking);
+	assert(scan->sm.state == SCAN_CHECKING);
+	assert(!scan->is_looking);
 	if (rc == 0) {
 		job->length_bytes += info->batch_bytes;
 		job->mark_bytes = num_max(job->mark_bytes, info->mark_bytes);
@@ -238,6 +246,7 @@ scan_note_probe(struct sn_scan *scan)
 {
 	struct sn_scan_job *job = scan->job;
 
+	assert(scan->is_looking);
 	if (scan->check_job.rc == 0 && scan->check.info.mark_bytes > job->length_bytes)
 		job->ahead_bytes = num_max(job->ahead_bytes, scan->check.info.mark_bytes);
 }
@@ -250,13 +259,14 @@ scan_on_probed(struct engine_job *check_job, void *arg)
 	scan_look(arg);
 }
 
-/* Have scan->check run at at_bytes. True: it is done, go on; false: @fn follows, or the scan has ended. */
+/* Run scan->check at at_bytes. Returns true: it is done; false: @fn follows, or the scan has ended. */
 static bool
 scan_submit(struct sn_scan *scan, void (*fn)(struct engine_job *job, void *arg))
 {
 	int rc;
 
-	assert(scan->sm.state == SCAN_CHECKING && scan->at_bytes < scan->filled_bytes);
+	assert(scan->sm.state == SCAN_CHECKING);
+	assert(scan->at_bytes < scan->filled_bytes);
 	scan->check_job = (struct engine_job){
 		.kind = ENGINE_JOB_BATCH,
 		.src = dev_ptr_add(scan->buffer, scan->at_bytes),
@@ -271,12 +281,13 @@ scan_submit(struct sn_scan *scan, void (*fn)(struct engine_job *job, void *arg))
 	return rc > 0;
 }
 
-/* The first page of a buffer is where the chain ends, or has been looked at: from the second on. */
+/* Look for heads from the buffer's second page on: the first is the chain's end, or was looked at before. */
 static void
 scan_look(struct sn_scan *scan)
 {
 	struct sn_scan_job *job = scan->job;
 
+	assert(scan->is_looking);
 	for (scan->at_bytes += DISK_ALIGN; scan->at_bytes < scan->filled_bytes;
 	     scan->at_bytes += DISK_ALIGN) {
 		scan->check = (struct batch_check){
@@ -346,8 +357,11 @@ void
 sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 {
 	CHECK_OBJ(scan, SN_SCAN_MAGIC);
-	assert(scan->sm.state == SCAN_IDLE && scan->job == NULL);
-	assert(job->fn != NULL && job->limit_bytes <= sn_capacity(scan->node));
+	assert(scan->sm.state == SCAN_IDLE);
+	assert(scan->job == NULL);
+	assert(job->fn != NULL);
+	assert(job->limit_bytes <= sn_capacity(scan->node));
+	assert(num_is_aligned(job->limit_bytes, DISK_ALIGN));
 	scan->job = job;
 	scan->is_looking = false;
 	scan->look_bytes = 0;
@@ -361,7 +375,8 @@ sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 void
 sn_scan_start(struct node *node, struct sn_scan_job *job)
 {
-	assert(node->scanners != NULL && job->fn != NULL);
+	assert(node->scanners != NULL);
+	assert(job->fn != NULL);
 	assert(job->limit_bytes <= sn_capacity(node));
 	assert(num_is_aligned(job->limit_bytes, DISK_ALIGN));
 	job->link = (struct loop_link){ NULL, NULL };
@@ -373,6 +388,8 @@ int
 sn_scan_make(struct node *node, struct sn_scan *scan, uint32_t index, uint32_t buffer_bytes)
 {
 	assert(buffer_bytes > BATCH_BYTES_MAX);
+	assert(scan->magic == 0);
+	assert(num_is_aligned(buffer_bytes, DISK_ALIGN));
 	scan->magic = SN_SCAN_MAGIC;
 	scan->node = node;
 	sm_init(&scan->sm, "scan", scan_table, SCAN_IDLE, index);
@@ -387,7 +404,9 @@ sn_scan_init(struct node *node)
 	struct sn_scanners *scanners = sn_calloc(1, sizeof(*scanners));
 	uint32_t count = node->options.scan_count;
 
-	assert(node->scanners == NULL && count > 0 && count <= SN_SCANS_MAX);
+	assert(node->scanners == NULL);
+	assert(count > 0);
+	assert(count <= SN_SCANS_MAX);
 	if (scanners == NULL)
 		return -ENOMEM;
 	node->scanners = scanners;

@@ -7,8 +7,8 @@
  * sn_request_finish. A queue pair that goes away takes nothing with it: its requests go on to their end,
  * and the answer is dropped.
  *
- * Who has asked for nothing about extents gives way to others where the node runs out of places or receives
- * (split_qp_keep): a gateway's connection is kept from its first such request on.
+ * Connections that have asked for nothing about extents give way to others where the node runs out of places or
+ * receives (split_qp_keep): a gateway's connection is kept from its first such request on.
  *
  * A message that fails a check closes its queue pair, with one line in the log that names the field.
  */
@@ -33,7 +33,7 @@
 #include "store.h"
 #include "verify.h"
 
-/* The rights of a queue pair are in its argument. */
+/* The rights of @qp, which are its argument. */
 static struct sn_peer *
 peer_of(const struct split_qp *qp)
 {
@@ -47,7 +47,9 @@ server_break(struct node *node, struct split_msg *msg, const char *field)
 {
 	assert(field != NULL);
 	SN_COUNT(node, messages_bad, 1);
-	log_limited(LOG_WARN, "server: bad message peer=%s opcode=0x%02x field=%s",
+	log_limited(LOG_WARN,
+	    "server: closed a connection for a bad message peer=%s opcode=0x%02x field=%s: is that a "
+	    "gateway, and of a release that fits?",
 	    split_qp_peer(msg->qp), msg->header->opcode, field);
 	split_qp_close(msg->qp);
 	split_msg_release(msg);
@@ -56,6 +58,7 @@ server_break(struct node *node, struct split_msg *msg, const char *field)
 static void
 server_run(struct sn_request *req)
 {
+	assert(req->extent == NULL);
 	switch (req->wire.opcode) {
 	case WIRE_EXTENT_APPEND:
 		sn_append_start(req);
@@ -113,6 +116,7 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 	struct node *node = ((struct sn_peer *)arg)->node;
 
 	(void)qp;
+	CHECK_OBJ(node, SN_NODE_MAGIC);
 	for (uint32_t i = 0; i < count; i++) {
 		const char *field = NULL;
 
@@ -179,6 +183,7 @@ server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer, uint
 	struct store_id ours = sn_fence_store_id(node);
 	uint8_t answer[WIRE_HELLO_BYTES];
 
+	assert(node->sm.state == NODE_READY);
 	SN_COUNT(node, connections, 1);
 	sn_peer_join(peer);
 	wire_hello_encode(answer,
@@ -191,7 +196,7 @@ server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer, uint
 	split_qp_accept(qp, &server_qp_ops, peer, answer, sizeof(answer));
 }
 
-/* Accepts a connection that was judged, and waited perhaps. */
+/* Accepts @qp, whose gateway sn_store_meet or sn_store_join has let in. */
 static void
 server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store,
     uint8_t level)
@@ -204,8 +209,9 @@ server_accept_gateway(struct node *node, struct split_qp *qp, const struct store
 	}
 	SN_COUNT(node, connections_refused, 1);
 	log_limited(LOG_WARN,
-	    "server: connections of too many metadata stores, no room for another peer=%s",
-	    split_qp_peer(qp));
+	    "server: refused a connection, gateways of %u metadata stores are connected peer=%s: stop those "
+	    "that are not this cluster's",
+	    SN_PEERS_MAX, split_qp_peer(qp));
 	split_qp_reject(qp, -EBUSY);
 }
 
@@ -216,12 +222,15 @@ server_refuse(struct node *node, struct split_qp *qp, int rc, const char *field,
 	char why[WIRE_HELLO_BYTES + 1] = "";
 	bool is_news;
 
-	assert(rc < 0 && field != NULL);
+	assert(rc < 0);
+	assert(field != NULL);
 	is_news = sn_refusal_is_news(node, split_qp_peer(qp), rc, rc == -EXDEV ? cluster_id : 0);
 	SN_COUNT(node, connections_refused, 1);
 	if (rc != -EXDEV) {
 		if (is_news)
-			log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s",
+			log_limited(LOG_WARN,
+			    "server: refused a connection peer=%s field=%s rc=%s: its hello does not "
+			    "fit (field=state: this node stops)",
 			    split_qp_peer(qp), field, log_errno(rc));
 		split_qp_reject(qp, rc);
 		return;
@@ -246,6 +255,7 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 	const char *field = NULL;
 	int rc = server_judge_hello(node, hello_in, hello_bytes, &hello, &field);
 
+	CHECK_OBJ(node, SN_NODE_MAGIC);
 	if (rc == 0 && node->sm.state != NODE_READY) {
 		rc = -EHOSTDOWN;
 		field = "state";
@@ -277,7 +287,7 @@ sn_server_listen(struct node *node)
 
 	assert(node->sm.state == NODE_RECOVERING); /* every extent is known: requests may come */
 	rc = split_listen(node->port, node->listen, server_on_accept, node, node->address);
-	/* The caller says the rest: an errno does not tell which limit of an RDMA device it was. */
+	/* The caller tells the errno, which does not say which limit of an RDMA device it was. */
 	if (rc != 0 && split_port_reason(node->port)[0] != '\0')
 		log_error("listen: %s", split_port_reason(node->port));
 	return rc;

@@ -5,10 +5,15 @@
 
 struct node;
 
-/* sn_server_init -- what connections and requests need. Returns 0 or -ENOMEM. */
+/* sn_server_init -- memory for connections and requests, once. Returns 0; -ENOMEM: then sn_server_fini, too. */
 int sn_server_init(struct node *node);
+/* sn_server_fini -- free it; the port is closed. Also before sn_server_init. */
 void sn_server_fini(struct node *node);
-/* sn_server_listen -- at node->listen; node->address says where that is. Returns 0 or a negative errno. */
+/*
+ * sn_server_listen -- listen at node->listen; every extent is known: requests may come
+ *
+ * Returns 0, and node->address says where that is; what split_listen returns, and the port's reason is logged.
+ */
 int sn_server_listen(struct node *node);
 
 #endif /* CLEAVE_STORAGE_SERVER_H */

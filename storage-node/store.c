@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.c -- whose gateways a node obeys: those of one metadata store
+ * store.c -- the metadata store whose gateways a node obeys
  *
  * A cluster's metadata store has an identity, random, made with the cluster and anew by a recovery. What a
  * node holds belongs to that store: to any other its extents are garbage. A gateway says in its hello
@@ -13,12 +13,12 @@
  *	another         -                    it is refused
  *	any             none                 it may list and read: a cluster that is made, or a recovery
  *
- * The identity lies in fence page 0. It is enforced from memory at once; who brought it waits until both
- * copies of the page have it, so that a program that knows none of it starts from neither. Connections of
- * before a change stay and are refused with each request.
+ * The identity lies in fence page 0. It is enforced from memory at once; the gateway that brought it waits
+ * until both copies of the page have it, so that a release that knows none of it starts from neither.
+ * Connections from before a change stay, and each of their requests is refused.
  *
- * Failure: a page that cannot be written turns those away who wait; they come again. A disk that takes no
- * more writes has nothing to lose but reads: there memory suffices.
+ * Failure: when a page cannot be written, the gateways that wait are turned away, and come again. A disk that
+ * takes no more writes has nothing to lose but reads: there memory suffices.
  */
 #include "store.h"
 
@@ -38,13 +38,15 @@ store_refuse(struct node *node, const char *peer, const struct store_id *theirs)
 	char text[STORE_ID_TEXT_BYTES], ours_text[STORE_ID_TEXT_BYTES];
 	struct store_id ours = sn_fence_store_id(node);
 
+	assert(!store_id_is_equal(theirs, &ours));
 	SN_COUNT(node, stores_refused, 1);
 	if (!sn_refusal_is_news(node, peer, -ENOTUNIQ, theirs->high ^ theirs->low))
 		return;
 	store_id_text(theirs, text);
 	store_id_text(&ours, ours_text);
 	log_limited(LOG_WARN,
-	    "server: refused, its gateway is of another metadata store peer=%s store_id=%s ours=%s",
+	    "server: refused, its gateway is of another metadata store peer=%s store_id=%s ours=%s: start "
+	    "gateways with this cluster's store alone; cleave recover makes a lost one anew",
 	    peer, text, ours_text);
 }
 
@@ -57,14 +59,17 @@ store_finish(struct node *node, int rc)
 	struct store_id ours = sn_fence_store_id(node);
 	char text[STORE_ID_TEXT_BYTES];
 
-	assert(node->store.is_adopting && rc <= 0);
+	assert(node->store.is_adopting);
+	assert(rc <= 0);
 	node->store.is_adopting = false;
 	store_id_text(&ours, text);
 	if (rc == 0)
 		log_info("store: obeys store_id=%s", text);
 	else
-		log_error("store: cannot be kept on the disk store_id=%s rc=%s", text,
-		    log_errno(rc));
+		log_error(
+		    "store: the store_id cannot be written, its gateways are sent away store_id=%s "
+		    "rc=%s: they come again; look for the disk's errors in the kernel's log",
+		    text, log_errno(rc));
 	if (node->sm.state != NODE_READY)
 		rc = -EHOSTDOWN;
 	while ((link = list_pop_front(&node->store.joins)) != NULL) {
@@ -83,6 +88,8 @@ store_on_written(struct sn_fence_waiter *waiter, int rc)
 {
 	struct node *node = NUM_CONTAINER_OF(waiter, struct node, store.waiter);
 
+	assert(rc <= 0);
+	assert(node->store.is_adopting);
 	if (rc == 0 && !sn_fence_store_is_durable(node))
 		sn_fence_store(node, waiter, store_on_written); /* the other copy */
 	else
@@ -121,7 +128,8 @@ sn_store_meet(struct node *node, const struct wire_hello *hello, const char *pee
 	struct store_id ours = sn_fence_store_id(node);
 	bool is_ours = store_id_is_equal(&ours, &theirs);
 
-	assert(hello->role == WIRE_ROLE_GATEWAY && node->sm.state == NODE_READY);
+	assert(hello->role == WIRE_ROLE_GATEWAY);
+	assert(node->sm.state == NODE_READY);
 	if (store_id_is_zero(&theirs) || MUTANT(identity_ignored))
 		return 0;
 	if (!is_ours && !store_id_is_zero(&ours) && !store_id_is_equal(&ours, &replaced)) {
@@ -159,6 +167,7 @@ sn_store_allows(struct node *node, const struct store_id *theirs, enum wire_opco
 {
 	struct store_id ours = sn_fence_store_id(node);
 
+	CHECK_OBJ(node, SN_NODE_MAGIC);
 	if (store_id_is_equal(theirs, &ours) || store_id_is_zero(&ours) || MUTANT(identity_ignored))
 		return true;
 	if (store_id_is_zero(theirs) && (opcode == WIRE_EXTENT_LIST || opcode == WIRE_EXTENT_READ))
@@ -180,7 +189,8 @@ sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES])
 void
 sn_store_init(struct node *node, sn_store_accept_fn accept)
 {
-	assert(accept != NULL && node->store.accept == NULL);
+	assert(accept != NULL);
+	assert(node->store.accept == NULL);
 	node->store.accept = accept;
 	list_init(&node->store.joins);
 	list_init(&node->store.free_joins);
@@ -193,6 +203,7 @@ sn_store_stop(struct node *node)
 {
 	struct loop_link *link;
 
+	assert(node->sm.state == NODE_STOPPING);
 	while ((link = list_pop_front(&node->store.joins)) != NULL) {
 		struct sn_join *join = LIST_ENTRY(link, struct sn_join, link);
 

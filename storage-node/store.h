@@ -23,38 +23,45 @@ struct sn_join {
 	uint8_t level; /* that its hello offered */
 };
 
-/* Accepts the connection of a gateway that has waited, and may come in. */
+/* Accepts @qp, the connection of a gateway of @store that has waited and offered @level. */
 typedef void (*sn_store_accept_fn)(struct node *node, struct split_qp *qp,
     const struct store_id *store, uint8_t level);
 
 struct sn_store {
 	sn_store_accept_fn accept;
-	bool is_adopting;
+	bool is_adopting; /* a new store_id is being made durable */
 	struct sn_fence_waiter waiter;
-	struct loop_link joins, free_joins;
+	struct loop_link joins,
+	    free_joins; /* struct sn_join: those that wait, oldest first; unused ones */
 	struct sn_join all_joins[SN_JOINS_MAX];
 };
 
+/* sn_store_init -- once, before the node listens; @accept: as in sn_store_join. */
 void sn_store_init(struct node *node, sn_store_accept_fn accept);
-/* sn_store_stop -- those who wait are sent away. */
+/* sn_store_stop -- reject the connections that wait with -EHOSTDOWN. The node is STOPPING. */
 void sn_store_stop(struct node *node);
 /*
- * sn_store_meet -- may a gateway come in that says @hello?
+ * sn_store_meet -- may the gateway at @peer come in, whose decoded hello is @hello? The node is READY
  *
- * Returns: 0; 1 sn_store_join the connection, its store_id is being made durable; -ENOTUNIQ it is another
- * store's, counted and logged.
+ * Returns 0: it may; 1: hand its connection to sn_store_join, the store_id that it brings is being made durable;
+ * -ENOTUNIQ: it is another store's, which is counted and logged.
  */
 int sn_store_meet(struct node *node, const struct wire_hello *hello, const char *peer);
-/* sn_store_join -- after sn_store_meet said 1: accept @qp, which offered @level, when the store_id is durable, or reject it. */
+/*
+ * sn_store_join -- keep @qp, whose hello offered @level, until the store_id is durable; sn_store_meet has said 1
+ *
+ * The node's accept function gets it then, never from inside; or it is rejected: -EBUSY more than SN_JOINS_MAX
+ * wait; -EHOSTDOWN the node stops; else the error of the disk.
+ */
 void sn_store_join(struct node *node, struct split_qp *qp, uint8_t level);
 /*
- * sn_store_allows -- may gateways of the store @theirs (zero: they have none) ask for @opcode?
+ * sn_store_allows -- may gateways of the store @theirs (zero: none) ask for @opcode?
  *
- * @peer: who asks, for the log. No is counted and logged.
+ * @peer: HOST:PORT of the gateway that asks, for the log. A refusal is counted and logged.
  */
 bool sn_store_allows(struct node *node, const struct store_id *theirs, enum wire_opcode opcode,
     const char *peer);
-/* sn_store_text -- the store_id; zeros: none. */
+/* sn_store_text -- the store_id that is obeyed, 32 hex digits; zeros: none yet. */
 void sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES]);
 
 #endif /* CLEAVE_STORAGE_STORE_H */

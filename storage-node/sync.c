@@ -12,8 +12,9 @@
  * that, and never by the one in flight. Gathering lasts to the end of the loop turn, so that all
  * completions of a turn share a flush; while one is in flight the next group gathers by itself.
  *
- * Durable writes (disk.h), which begin only while we are idle, have flushes of their own; those who
- * come meanwhile do not wait for them, as one write may be slow. When one fails, the disk is as broken.
+ * Durable writes (disk.h) begin only while no flush is gathered or in flight, and have flushes of their
+ * own; waiters that come meanwhile do not wait for those, as one write may be slow. When the flush of a
+ * durable write fails, the disk is as broken.
  *
  * A flush that fails breaks the disk for good (I3): what it covered fails, what gathers fails, what
  * comes later fails. The superblock gets a mark, best effort and unflushed: should the process alone
@@ -50,12 +51,13 @@ list_move_all(struct loop_link *from, struct loop_link *to)
 		list_push_back(to, link);
 }
 
-/* @list may gain members meanwhile; they are called too. */
+/* Tell all waiters of @list; handlers may add others to it, which are told, too. */
 static void
 sync_complete(struct loop_link *list, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc <= 0);
 	while ((link = list_pop_front(list)) != NULL) {
 		struct sn_sync_waiter *waiter = LIST_ENTRY(link, struct sn_sync_waiter, link);
 
@@ -69,8 +71,14 @@ sync_on_mark_written(struct disk_io *io, int rc, void *arg)
 	struct node *node = arg;
 
 	(void)io;
-	log_at(rc == 0 ? LOG_INFO : LOG_WARN, "disk: marked as failed disk=%s rc=%s",
-	    node->disk_name, log_errno(rc));
+	if (rc == 0)
+		log_info("disk: its superblock says from now on that it has failed disk=%s",
+		    node->disk_name);
+	else
+		log_warn(
+		    "disk: its superblock could not be marked as failed disk=%s rc=%s: do not start a "
+		    "node on it again",
+		    node->disk_name, log_errno(rc));
 }
 
 static void
@@ -104,14 +112,17 @@ sn_disk_break(struct node *node, int rc)
 	assert(rc < 0);
 	if (sync->sm.state == SYNC_BROKEN)
 		return;
+	/* Waiters that were gathered fare as if this flush had been theirs. */
 	if (sync->sm.state == SYNC_GATHERING)
-		sm_move(&sync->sm,
-		    SYNC_FLUSHING); /* what it has gathered fares as if flushed now */
+		sm_move(&sync->sm, SYNC_FLUSHING);
 	sm_move(&sync->sm, SYNC_BROKEN);
+	assert(!node->is_read_only);
 	node->is_read_only = true;
 	SN_COUNT(node, disk_errors, 1);
-	log_error("disk: flush failed, read-only from now on disk=%s rc=%s", node->disk_name,
-	    log_errno(rc));
+	log_error(
+	    "disk: a flush failed, read-only from now on disk=%s rc=%s: gateways make its copies anew "
+	    "on other nodes; replace it",
+	    node->disk_name, log_errno(rc));
 	if (!node->super.is_failed)
 		sync_mark_failed(node);
 	for (uint32_t i = 0; i < node->super.slot_count; i++)
@@ -128,7 +139,9 @@ sync_on_flushed(struct disk_io *io, int rc, void *arg)
 
 	(void)io;
 	if (sync->sm.state == SYNC_BROKEN)
-		return; /* by a durable write: whom this one covered was told */
+		return; /* by a durable write: the waiters of this flush were told then */
+	assert(sync->sm.state == SYNC_FLUSHING);
+	assert(rc <= 0);
 	if (rc != 0 && MUTANT(flush_retried) && disk_submit(node->disk, &sync->io) == 0)
 		return;
 	if (rc != 0) {
@@ -136,7 +149,7 @@ sync_on_flushed(struct disk_io *io, int rc, void *arg)
 		return;
 	}
 	SN_COUNT(node, flushes, 1);
-	/* Its state first: a waiter may well wait again, and must then go with the next one. */
+	/* The state before the waiters: one may wait again, and must then go with the next flush. */
 	if (list_is_empty(&sync->waiting)) {
 		sm_move(&sync->sm, SYNC_IDLE);
 	} else {
@@ -154,7 +167,8 @@ sync_submit_flush(struct node *node)
 	uint64_t count = 0;
 	int rc;
 
-	assert(!list_is_empty(&sync->waiting) && list_is_empty(&sync->covered));
+	assert(!list_is_empty(&sync->waiting));
+	assert(list_is_empty(&sync->covered));
 	LIST_FOREACH_SAFE(&sync->waiting, link, next)
 		count++;
 	SN_COUNT(node, flush_waiters, count);
@@ -162,7 +176,7 @@ sync_submit_flush(struct node *node)
 	sm_move(&sync->sm, SYNC_FLUSHING);
 	sync->io = (struct disk_io){ .op = DISK_FLUSH, .fn = sync_on_flushed, .arg = node };
 	rc = disk_submit(node->disk, &sync->io);
-	/* Its queue is as long as we have requests: this does not happen. If it does, be safe. */
+	/* The disk's queue has room for all that a node submits. Should it refuse, no flush is believed. */
 	if (rc != 0)
 		sn_disk_break(node, rc);
 }
@@ -234,9 +248,13 @@ sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
 void
 sn_sync_begin_broken(struct node *node)
 {
-	assert(node->sm.state == NODE_RECOVERING && node->sync.sm.state == SYNC_IDLE);
+	assert(node->sm.state == NODE_RECOVERING);
+	assert(node->sync.sm.state == SYNC_IDLE);
 	assert(node->super.is_failed);
-	log_error("disk: a flush failed here before, read-only disk=%s", node->disk_name);
+	log_error(
+	    "disk: a flush failed before, read-only disk=%s: replace it; format --force makes it an "
+	    "empty disk",
+	    node->disk_name);
 	node->is_read_only = true;
 	sm_move(&node->sync.sm, SYNC_BROKEN);
 }

@@ -6,13 +6,13 @@
  * (scan.c, with a buffer of its own): each batch's header, chain, descriptors and payload CRCs, by
  * the batch engine. One is at work, a few stand in line, more are told to try again.
  *
- * It goes behind everybody else: one read is outstanding, reads are spaced by the budget of bytes a
- * second, and while appends or reads are at the disk the next one waits, though not for ever.
+ * Gateways' requests go first: one read is outstanding, reads are spaced by the budget of bytes a second,
+ * and while appends or reads are at the disk the next one waits, though not for ever.
  *
- * It ends early when the copy is deleted (-ENOENT), when whoever asked is gone, and when the node
- * stops. A truncation below where it wanted to go shortens it. What is found is answered, and marks the copy
- * damaged in memory (a later verification that passes takes the mark away); nothing is written, for
- * it is the owner's to judge. Damage at an offset is -EBADMSG, unreadable is -EIO.
+ * A verification ends early when the copy is deleted (-ENOENT), when the gateway that asked is gone
+ * (-ECANCELED), and when the node stops (-EHOSTDOWN). A truncation below its end shortens it. Damage is
+ * answered with its offset, -EBADMSG, or -EIO where it cannot be read, and marks the copy in memory (a
+ * later verification that passes takes the mark away); nothing is written, for the owner judges.
  */
 #include "verify.h"
 
@@ -30,13 +30,13 @@
 #include "request.h"
 #include "scan.h"
 
-#define VERIFY_YIELD_NS NUM_MS(1)
-#define VERIFY_YIELDS_MAX 16u
+#define VERIFY_YIELD_NS NUM_MS(1) /* a wait for appends and reads at the disk */
+#define VERIFY_YIELDS_MAX 16u     /* such waits before a read */
 
 struct sn_verify {
 	struct sn_request *req;   /* being verified; NULL: none */
 	struct loop_link waiting; /* requests in line, oldest first */
-	uint32_t count;           /* of them all */
+	uint32_t count;           /* of verifications, at work and in line */
 	struct sn_scan scan;
 	struct sn_scan_job job;
 	struct loop_task task;   /* starts the next */
@@ -79,10 +79,11 @@ verify_leave(struct sn_request *req, struct wire_node_reply *reply)
 	sn_request_finish(req, reply, NULL);
 }
 
-/* Judges a copy that is still there by the end of its chain. */
+/* The answer about a copy that is still there, by the end of its chain: 0 or a negative errno. */
 static int
 verify_judge(const struct sn_scan_job *job, const struct sn_extent *extent)
 {
+	assert(job->end_rc <= 0);
 	switch (job->end_rc) {
 	case 0:
 		/* A truncation may have come since; behind it nothing matters. */
@@ -108,6 +109,7 @@ verify_note(struct sn_extent *extent, const struct sn_scan_job *job, int rc)
 {
 	struct node *node = extent->node;
 
+	assert(rc <= 0);
 	if (rc == 0) {
 		SN_COUNT(node, verifies, 1);
 		extent->is_rotten = false;
@@ -116,7 +118,9 @@ verify_note(struct sn_extent *extent, const struct sn_scan_job *job, int rc)
 		return;
 	SN_COUNT(node, verifies_bad, 1);
 	extent->is_rotten = true;
-	log_limited(LOG_WARN, "verify: damaged extent=%u.%u.%llu offset_bytes=%llu rc=%s field=%s",
+	log_limited(LOG_WARN,
+	    "verify: a copy is damaged extent=%u.%u.%llu offset_bytes=%llu rc=%s field=%s: its gateway "
+	    "makes it anew from another; replace a disk on which this happens again",
 	    extent->slot.id.shard, extent->slot.id.epoch,
 	    (unsigned long long)extent->slot.id.counter, (unsigned long long)job->length_bytes,
 	    log_errno(rc), job->end_field != NULL ? job->end_field : "-");
@@ -148,6 +152,7 @@ verify_must_yield(struct node *node)
 {
 	struct sn_verify *verify = node->verify;
 
+	assert(verify->yields_count <= VERIFY_YIELDS_MAX);
 	if (node->appends_count + node->reads_count == 0 ||
 	    verify->yields_count == VERIFY_YIELDS_MAX) {
 		verify->yields_count = 0;
@@ -166,11 +171,14 @@ verify_before_read(struct sn_scan_job *job, uint32_t bytes)
 	struct sn_extent *extent = verify_extent(req);
 	uint64_t now_ns = loop_now_ns(node->loop);
 
+	assert(verify->req == req);
 	if (verify->is_stopping)
 		return -EHOSTDOWN;
 	if (extent == NULL || !verify_is_wanted(req))
 		return -ECANCELED;
-	job->limit_bytes = num_min(job->limit_bytes, extent->durable_bytes);
+	/* A truncation may have gone below where the chain was followed to: that much was good. */
+	job->limit_bytes =
+	    num_max(num_min(job->limit_bytes, extent->durable_bytes), job->length_bytes);
 	if (job->length_bytes >= job->limit_bytes)
 		return 0;
 	if (now_ns < verify->next_read_ns) {
@@ -187,7 +195,7 @@ verify_before_read(struct sn_scan_job *job, uint32_t bytes)
 	return 0;
 }
 
-/* A delete waits for this: the slot is the same as before. */
+/* A read has ended. A delete of the copy waited for it, so the extent is the same as before. */
 static void
 verify_after_read(struct sn_scan_job *job)
 {
@@ -204,6 +212,7 @@ verify_on_timer(struct loop_timer *timer, void *arg)
 	struct node *node = arg;
 
 	(void)timer;
+	assert(node->verify->req != NULL);
 	sn_scan_resume(&node->verify->scan);
 }
 
@@ -216,6 +225,7 @@ verify_run(struct sn_request *req)
 	struct sn_extent *extent = verify_extent(req);
 	struct wire_node_reply reply = { .rc = -ENOENT };
 
+	assert(verify->count > 0);
 	if (extent == NULL || verify->is_stopping) {
 		if (extent != NULL)
 			reply.rc = -EHOSTDOWN;
@@ -255,7 +265,9 @@ sn_verify_start(struct sn_request *req)
 	struct sn_verify *verify = node->verify;
 	const struct sn_extent *extent = sn_extent_find(node, &req->wire.id);
 
-	assert(req->wire.opcode == WIRE_EXTENT_VERIFY && !verify->is_stopping);
+	assert(req->wire.opcode == WIRE_EXTENT_VERIFY);
+	assert(!verify->is_stopping);
+	assert(verify->count <= SN_VERIFIES_MAX);
 	if (extent == NULL || !sn_extent_is_held(extent)) {
 		sn_request_fail(req, -ENOENT);
 		return;
@@ -289,7 +301,8 @@ sn_verify_init(struct node *node)
 {
 	struct sn_verify *verify = sn_calloc(1, sizeof(*verify));
 
-	assert(node->verify == NULL && node->port != NULL);
+	assert(node->verify == NULL);
+	assert(node->port != NULL);
 	if (verify == NULL)
 		return -ENOMEM;
 	node->verify = verify;

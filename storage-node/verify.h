@@ -10,10 +10,10 @@
 struct node;
 struct sn_request;
 
-#define SN_VERIFIES_MAX 4u                    /* at work or in line; others are told to try again */
+#define SN_VERIFIES_MAX 4u                    /* at work or in line; more are refused with -EBUSY */
 #define SN_VERIFY_BUFFER_BYTES (512u * 1024u) /* of device memory */
 
-/* A request's share of it. */
+/* The part of a request that is a verification. */
 struct sn_verify_request {
 	struct loop_link link; /* in line */
 	uint64_t incarnation;  /* of the copy that was asked about */
@@ -22,15 +22,16 @@ struct sn_verify_request {
 /*
  * sn_verify_start -- @req, a VERIFY: answered when the copy has been read, or at once
  *
- * Errors, told to the gateway: -ENOENT it is not here, or goes meanwhile; -EBUSY too many are asked for;
- * -EBADMSG, -EIO damage, at offset_bytes; -ECANCELED the gateway has left; -EHOSTDOWN the node stops.
+ * @req: decoded; the node's until it is answered. The node is READY. Errors, told to the gateway: -ENOENT no such
+ * copy, or it was deleted meanwhile; -EBUSY SN_VERIFIES_MAX are asked for, or a queue was full; -EBADMSG damage, and
+ * -EIO unreadable, at the reply's offset_bytes; -ECANCELED the gateway has left; -EHOSTDOWN the node stops.
  */
 void sn_verify_start(struct sn_request *req);
-/* sn_verify_stop -- those at work and in line end soon; no other is taken. */
+/* sn_verify_stop -- verifications at work and in line end soon, with -EHOSTDOWN; no other is taken. Once. */
 void sn_verify_stop(struct node *node);
-/* sn_verify_init -- after the port is open. Returns 0 or -ENOMEM. */
+/* sn_verify_init -- once, when the port is open. Returns 0; -ENOMEM: then sn_verify_fini, too. */
 int sn_verify_init(struct node *node);
-/* sn_verify_fini -- nothing more is read. No-op before sn_verify_init. */
+/* sn_verify_fini -- free it; the disk is closed. No-op before sn_verify_init. */
 void sn_verify_fini(struct node *node);
 
 #endif /* CLEAVE_STORAGE_VERIFY_H */

@@ -7,7 +7,7 @@
  * small steps, one at a time; while appends are in flight there is a pause between two steps. Slots
  * that held extents before need none of this, nor do those of a file that was written ahead.
  *
- * It never takes the last slots: what is being zeroed cannot be claimed.
+ * A slot that is being zeroed cannot be claimed, so the last ones that log extents may take are left alone.
  */
 #include "zero.h"
 
@@ -23,11 +23,11 @@
 #include "extent.h"
 #include "node_state.h"
 
-#define ZERO_STEP_BYTES (1024u * 1024u)
+#define ZERO_STEP_BYTES (1024u * 1024u) /* of one write */
 
 /*
- * A step makes the next flush commit metadata, which costs several writes in turn: rather few and large
- * steps, so that most flushes meet none.
+ * From one step to the next while appends are in flight. A step makes the next flush commit metadata, which
+ * costs several writes in turn: with few and large steps most flushes meet none.
  */
 #define ZERO_PAUSE_NS NUM_MS(8)
 
@@ -48,7 +48,9 @@ zero_end(struct node *node, bool is_good)
 	struct sn_zero *zero = node->zero;
 	struct sn_extent *extent = zero->extent;
 
-	assert(node->is_zeroing && extent != NULL && !zero->is_writing);
+	assert(node->is_zeroing);
+	assert(extent != NULL);
+	assert(!zero->is_writing);
 	zero->extent = NULL;
 	node->is_zeroing = false;
 	extent->is_prewritten = is_good;
@@ -64,10 +66,14 @@ zero_on_written(struct disk_io *io, int rc, void *arg)
 	struct sn_zero *zero = node->zero;
 
 	(void)io;
+	assert(zero->is_writing);
+	assert(zero->extent != NULL);
 	zero->is_writing = false;
 	if (rc != 0) {
 		SN_COUNT(node, disk_errors, 1);
-		log_limited(LOG_WARN, "zero: write failed slot=%u rc=%s",
+		log_limited(LOG_WARN,
+		    "zero: the disk failed a write of zeros, the slot stays as it is slot=%u rc=%s: look for "
+		    "the disk's errors in the kernel's log",
 		    zero->extent->slot.slot_index, log_errno(rc));
 		zero_end(node, false);
 		return; /* not again before the next create */
@@ -89,7 +95,9 @@ zero_on_timer(struct loop_timer *timer, void *arg)
 	uint64_t left_bytes = sn_capacity(node) - zero->done_bytes;
 
 	(void)timer;
-	assert(zero->extent != NULL && !zero->is_writing && left_bytes > 0);
+	assert(zero->extent != NULL);
+	assert(!zero->is_writing);
+	assert(left_bytes > 0);
 	zero->piece = disk_host_piece(zero->zeros, (uint32_t)num_min(left_bytes, ZERO_STEP_BYTES));
 	zero->io = (struct disk_io){
 		.op = DISK_WRITE,
@@ -115,6 +123,7 @@ sn_zero_kick(struct node *node)
 
 	if (zero->zeros == NULL || zero->extent != NULL || node->is_read_only || zero->is_stopping)
 		return;
+	assert(!node->is_zeroing);
 	if (!list_is_empty(&node->free_used) || list_is_empty(&node->free_virgin))
 		return; /* one is ready, or none is left to make ready */
 	if (node->free_count <= sn_extent_reserve(node, EXTENT_LOG) + 1)
@@ -137,6 +146,7 @@ sn_zero_stop(struct node *node)
 {
 	struct sn_zero *zero = node->zero;
 
+	assert(!zero->is_stopping);
 	zero->is_stopping = true;
 	loop_timer_stop(node->loop, &zero->timer);
 	if (zero->extent != NULL && !zero->is_writing)

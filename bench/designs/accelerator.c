@@ -64,7 +64,7 @@ replicate(struct write *w, size_t size)
 	}
 }
 
-/* What the accelerator made of it comes back to where the network device finds it. */
+/* The accelerator's result comes back to where the network device finds it. */
 static void
 on_compressed(const struct dev_completion *completion, void *arg)
 {

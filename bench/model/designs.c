@@ -22,7 +22,7 @@
 
 #define SEED 20230617u
 #define CARDS_PER_ROOT 4u
-/* Of a request's time on a core, what comes before its payload leaves. */
+/* The part of a request's time on a core before its payload leaves. */
 #define BEFORE_SHARE 0.6
 
 const char *

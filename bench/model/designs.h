@@ -42,7 +42,7 @@ struct params {
 
 enum design { DESIGN_CPU_ONLY, DESIGN_ACCELERATOR, DESIGN_SOC, DESIGN_SPLIT, DESIGN_NR };
 
-/* One server. */
+/* A server. */
 struct server {
 	enum design design;
 	uint32_t core_count; /* logical; split: of each port */
@@ -51,7 +51,7 @@ struct server {
 	double pressure;     /* 0 none .. 1: all that other threads can make */
 };
 
-/* What a run says beside the result of the network. */
+/* Results of a run beside those of the network. */
 struct usage {
 	double memory_gbps;  /* host memory, reads and writes together */
 	double pcie_gbps;    /* the busier direction of the busiest device's link */

@@ -258,7 +258,7 @@ size_for(const struct params *params, const char *question, double wanted_gbps)
 	    software.result.gbps, 12, 1, software.usage.busiest);
 }
 
-/* What runs out first when cards are added to one server, by shares of what each of them takes. */
+/* The resource that runs out first when cards are added to one server, by what each card takes. */
 static void
 next_bottlenecks(const struct params *params)
 {

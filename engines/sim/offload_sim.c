@@ -5,7 +5,7 @@
  * A worker takes a job when it has none, and runs it, on the loop's thread, when its time is over: most
  * jobs take microseconds, some as long as a thread that others keep from its processor. So between
  * submit and completion a simulated gateway meets all that a real one does: messages, lost nodes, its
- * end. What a worker writes appears at the end alone; who reads earlier finds what was there before.
+ * end. A job's bytes appear at its end alone; a reader that comes earlier finds those from before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "offload_sim.h"
 
 #define OFFLOAD_SIM_MAGIC 0x4d53464fu /* "OFSM" */
+/* A job takes up to so long; one in so many, up to STARVED_NS. */
 #define OFFLOAD_SIM_JOB_NS NUM_US(20)
 #define OFFLOAD_SIM_STARVED_NS NUM_MS(5)
 #define OFFLOAD_SIM_STARVED_ONE_IN 8u
@@ -52,6 +53,7 @@ worker_take(struct sim_worker *worker)
 		worker->job = job_queue_pop(&offload->normal);
 	if (worker->job == NULL)
 		return;
+	assert(offload->queued_count > 0);
 	offload->queued_count--;
 	is_starved = loop_random_below(offload->loop, OFFLOAD_SIM_STARVED_ONE_IN) == 0;
 	worker->job_ns = 1 +
@@ -70,6 +72,7 @@ worker_on_timer(struct loop_timer *timer, void *arg)
 	(void)timer;
 	CHECK_OBJ(offload, OFFLOAD_SIM_MAGIC);
 	engine_job_run(&offload->runner, job);
+	assert(job->rc <= 0);
 	if (job->must_time)
 		job->run_ns = worker->job_ns;
 	worker_take(worker);
@@ -82,6 +85,8 @@ offload_sim_create(struct loop *loop, const struct engine_set_options *options, 
 	struct offload_sim *offload;
 	int rc;
 
+	assert(options->thread_count >= 1);
+	assert(options->queue_depth_max >= 1);
 	offload = calloc(1, sizeof(*offload) + options->thread_count * sizeof(struct sim_worker));
 	if (offload == NULL)
 		return -ENOMEM;
@@ -124,6 +129,7 @@ offload_sim_submit(void *workers, struct engine_job *job, bool is_urgent)
 
 	CHECK_OBJ(offload, OFFLOAD_SIM_MAGIC);
 	assert(job->fn != NULL);
+	assert(offload->queued_count <= offload->queue_depth_max);
 	if (offload->queued_count == offload->queue_depth_max)
 		return -ENOBUFS;
 	job_queue_push(is_urgent ? &offload->urgent : &offload->normal, job);

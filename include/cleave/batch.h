@@ -124,23 +124,26 @@ struct batch_check {
 	const char *ret_field;   /* out: the field that is wrong, a static string; NULL: none */
 };
 
-/* batch_chain_seed -- prev_crc of an extent's first batch. */
+/* batch_chain_seed -- prev_crc of the first batch of the extent @id: the CRC-32C of its identity and @kind. */
 uint32_t batch_chain_seed(const struct extent_id *id, enum extent_kind kind);
 
 /*
  * batch_check_run -- verify a batch that is wholly in memory
  *
- * @data: @bytes readable bytes (device memory: only engines and the simulated disk call this so).
+ * @data: @bytes readable bytes; where they are device memory the caller has opened the guard. @check: its inputs
+ * are set, its outputs are filled in.
  * Returns: 0; -ENODATA where there is no batch (no magic, or another extent's old bytes): the end of
  * a chain; -EBADMSG where a batch of this extent and offset is there but does not pass; -EMSGSIZE
  * where the batch is longer than @bytes (info.batch_bytes is then set, checked for its bounds).
+ * Threads: any; so is everything here.
  */
 int batch_check_run(const void *data, uint32_t bytes, struct batch_check *check);
 
 /*
- * batch_head_check -- the same for header and descriptors alone
+ * batch_head_check -- verify header and descriptors alone, for readers that have no more of a batch
  *
- * For take-over, which reads descriptors only. @head: header and at least desc_bytes after it.
+ * @head: @bytes of host memory, a header and what follows it. Returns as batch_check_run; -EMSGSIZE: the descriptors
+ * are longer than @bytes.
  */
 int batch_head_check(const void *head, uint32_t bytes, struct batch_check *check);
 
@@ -152,8 +155,9 @@ int batch_head_check(const void *head, uint32_t bytes, struct batch_check *check
  */
 void batch_head_encode(void *head, struct batch_info *info);
 
-/* record_encode -- returns the bytes written at @out (cap BATCH_DESC_BYTES_MAX). */
+/* record_encode -- write the descriptor of @record, whose fields are in range, to @out. Returns its bytes. */
 uint32_t record_encode(void *out, const struct record_desc *record);
+/* record_encoded_bytes -- the bytes that record_encode writes: BATCH_DESC_BYTES_MAX at most. */
 uint32_t record_encoded_bytes(const struct record_desc *record);
 
 /* Walk the descriptors of a checked head. */
@@ -164,8 +168,9 @@ struct record_iter {
 	uint64_t sequence;
 	uint32_t left_count;
 };
+/* record_iter_init -- walk @head, of a log or run batch, borrowed while @it is used; @info: of its check. */
 void record_iter_init(struct record_iter *it, const void *head, const struct batch_info *info);
-/* record_iter_next -- 1 and a record; 0 at the end; -EBADMSG (names the field) else. */
+/* record_iter_next -- 1 and *@ret_record; 0 at the end; -EBADMSG and *@ret_field, a static name. */
 int record_iter_next(struct record_iter *it, struct record_desc *ret_record,
     const char **ret_field);
 

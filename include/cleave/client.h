@@ -70,9 +70,14 @@ typedef void (*cleave_stall_fn)(const struct cleave_stall *stall, void *arg);
 
 /* The options of a client. Zero means the default in brackets. */
 struct cleave_client_options {
-	struct loop *loop;             /* layer 1: required; layer 2 makes its own */
-	const char *const *gateways;   /* required; copied; tried in turn */
-	uint32_t gateway_count;        /* 1 .. CLEAVE_GATEWAYS_MAX */
+	struct loop *loop; /* layer 1: required; layer 2 makes its own */
+	/*
+	 * Required; copied; tried in turn. Each is ADDRESS[,ADDRESS...], together CLEAVE_GATEWAYS_MAX at most:
+	 * tcp://HOST:PORT, HOST:PORT, which means the same, or verbs://HOST:PORT. HOST is a name, an IPv4
+	 * address, or an IPv6 address in brackets; a name is looked up anew for each connection.
+	 */
+	const char *const *gateways;
+	uint32_t gateway_count;
 	struct sim_host *sim_host;     /* for sim:// addresses; else NULL */
 	uint32_t message_count_max;    /* messages in flight, all volumes together [256] */
 	uint32_t connection_depth_max; /* of them on one connection [128] */
@@ -89,6 +94,11 @@ struct cleave_client_options {
 	uint32_t vm_id;    /* goes into each message, for the gateway's traces */
 	const char *name;  /* who this is, for whom it keeps out; copied [PROGRAM[PID]@HOST] */
 	bool is_impatient; /* control calls fail once every gateway has refused */
+	/*
+	 * The ports of the last map are kept in $XDG_STATE_HOME/cleave [$HOME/.local/state], and tried when all
+	 * that are configured have failed: a client starts although those are gone. Not with this.
+	 */
+	bool forgets_gateways;
 	cleave_stall_fn on_stall; /* on the client's thread; NULL: nobody is told */
 	void *stall_arg;
 };

@@ -23,12 +23,29 @@ typedef struct {
 #define DEV_PTR_NULL ((dev_ptr){ 0 })
 #endif
 
+/*
+ * dev_ptr_is_null -- is there no memory at @p?
+ *
+ * Ownership: nothing changes hands.
+ * Returns:   true of DEV_PTR_NULL alone.
+ * Errors:    none.
+ * Threads:   any.
+ */
 static inline bool
 dev_ptr_is_null(dev_ptr p)
 {
 	return p.device_address_private == 0;
 }
 
+/*
+ * dev_ptr_add -- the address @offset_bytes behind @p
+ *
+ * Whether there is memory is not checked. Not for DEV_PTR_NULL.
+ * Ownership: nothing changes hands: what is behind @p is whose @p's memory is.
+ * Returns:   the address.
+ * Errors:    none.
+ * Threads:   any.
+ */
 static inline dev_ptr
 dev_ptr_add(dev_ptr p, uint64_t offset_bytes)
 {

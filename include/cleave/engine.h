@@ -144,8 +144,8 @@ enum engine_probe {
 };
 
 /*
- * One job. The caller owns it, fills the inputs and keeps it and the memory behind src and dst
- * still until it is done. Not copied, not allocated.
+ * A job. The caller owns it, fills the inputs, and leaves it and the memory behind src and dst alone
+ * until it is done. Not copied, not allocated.
  */
 struct engine_job {
 	enum engine_job_kind kind;

@@ -12,8 +12,13 @@
  *   `cleave cluster upgrade` alone, by one, when every gateway and every node speaks the next. From then
  *   on a release that does not is refused; until then every daemon may go back to the one before.
  *
- * What is new on the wire, in a key, an edit or on a disk gets a level here, and is sent or written at
- * that level and above only.
+ * To add a message, a member or a format:
+ *
+ * 1. Take the level that no release has spoken yet: define CLEAVE_LEVEL_NOUN below, as CLEAVE_LEVEL_MAX.
+ * 2. On the wire send it to a peer only whose connection agreed on that level.
+ * 3. In a store write it only while the cluster's level is that; read it, and its absence, from now on.
+ * 4. Give each member its line in tests/levels.tsv: tests/tidy compares that with the decoders.
+ * 5. Keep the golden bytes of the levels before; tests/skew runs both releases in one cluster.
  */
 #ifndef CLEAVE_LEVEL_H
 #define CLEAVE_LEVEL_H
@@ -27,7 +32,10 @@
 /* Level 1 is the first. */
 #define CLEAVE_LEVEL_HOLES                                                                         \
 	2u /* connection: the request HOLES, which gateways of level 1 may not know */
-#define CLEAVE_LEVEL_STORED 2u /* store: the member "level" of the key "cluster" */
+#define CLEAVE_LEVEL_STORED 2u  /* store: the member "level" of the key "cluster" */
+#define CLEAVE_LEVEL_DRAINED 2u /* store: the key "shards/drained" */
+#define CLEAVE_LEVEL_PLACED 2u  /* store: the key "shards/placed" */
+#define CLEAVE_LEVEL_NODES 2u   /* store: the keys "nodes/", and "next_node" of the key "cluster" */
 
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
@@ -53,6 +61,12 @@ uint8_t wire_level_offer(struct wire_level *level, uint64_t now_ns);
  * True: the peer is of an older release. Dial again at once: the next offer is CLEAVE_LEVEL_MIN.
  */
 bool wire_level_refused(struct wire_level *level, int rc, uint64_t now_ns);
+/*
+ * wire_level_forget -- the peer may be another release now: the next offer is the highest
+ *
+ * Its connection was ready and has ended; or it was refused for being old, and may have been upgraded.
+ */
+void wire_level_forget(struct wire_level *level);
 /* wire_level_agreed -- the level that @answered, of the peer's answer, makes it: 0 if we never offered that. */
 uint8_t wire_level_agreed(const struct wire_level *level, uint8_t answered);
 /* wire_level_answer -- what to answer to a hello that offers @offered, with @max as above. */

@@ -77,6 +77,8 @@ struct cleave_gateway_entry {
 	uint32_t shards_share;  /* so many it shall own */
 	uint64_t seen_for_ms;   /* since it was last heard of */
 	uint64_t lease_left_ms; /* of the one that answers; 0: it has no lease, or is another one */
+	uint32_t level_min, level_max; /* that its release speaks */
+	char state[16]; /* serving, draining, drained; "": the gateway that answers knows of none */
 };
 
 /* A storage node, as a gateway sees it. Longer texts are cut. */
@@ -87,13 +89,40 @@ struct cleave_node_entry {
 	char state[16];    /* up, connecting, down */
 	char trouble[128]; /* why it is not up; "": it is, or was not tried */
 	uint64_t slots_total, slots_free, slot_bytes;
+	uint32_t level;  /* agreed on with it when it was heard last; 0: never was */
+	char member[16]; /* in, draining; "": the cluster knows it by its gateways' options alone */
+	uint32_t weight; /* of its free share, in percent */
+	uint64_t maintenance_s; /* that are left of it; 0: it is in none */
+	char note[128];         /* an operator's */
+};
+
+/* A change of a storage node. Zero, or NULL, leaves what it is as it is. */
+enum cleave_node_action {
+	CLEAVE_NODE_ADD,   /* address is required */
+	CLEAVE_NODE_SET,   /* id is required, as with all that follow */
+	CLEAVE_NODE_DRAIN, /* nothing new goes there, and what is there is moved */
+	CLEAVE_NODE_UNDRAIN,
+	CLEAVE_NODE_REMOVE, /* for good: it is empty */
+	CLEAVE_NODE_LOSE,   /* for good: it never comes back, whatever it holds */
+};
+struct cleave_node_change {
+	enum cleave_node_action action;
+	uint64_t id;
+	const char *address;    /* of ADD, SET */
+	const char *domain;     /* likewise: a path of up to four names, "dc1/rack2/host5" */
+	const char *note;       /* likewise */
+	uint32_t weight;        /* likewise: 1 to 1000 percent of its free share */
+	bool has_maintenance;   /* of SET: maintenance_s is given */
+	uint64_t maintenance_s; /* from now on its copies are waited for so long; 0: no more */
+	bool is_forced;         /* of DRAIN, LOSE: also where it would be refused */
 };
 
 /* A shard that the gateway asked has a place for. */
 struct cleave_shard_entry {
 	uint32_t shard;
-	uint32_t port;  /* of the gateway */
-	char state[16]; /* serving; idle: another gateway's; claiming, agreeing, ...: on its way */
+	uint32_t port; /* of the gateway */
+	char state
+	    [16]; /* serving; idle: another gateway's; claiming, ...: on its way; short: no memory */
 	uint64_t epoch;
 	uint64_t extents, extents_lacking; /* of them, those that have too few copies */
 	uint64_t log_bytes, run_bytes;
@@ -108,6 +137,16 @@ struct cleave_gateway_status {
 	uint32_t port_count;
 	uint64_t sessions_open;                            /* at all its ports */
 	uint64_t shard_count, volume_count, gateway_count; /* of the cluster */
+	uint32_t level; /* of the cluster: what all may write where others read */
+};
+
+/* The cluster's level, and whether it can be raised. */
+struct cleave_cluster_level {
+	uint32_t level;         /* now */
+	uint32_t from;          /* before the call */
+	uint32_t next;          /* the next one; 0: nobody speaks more */
+	uint32_t missing_count; /* gateways and nodes that do not speak it, or are not heard */
+	char missing[512];      /* which they are, for people, a line each; longer texts are cut */
 };
 
 /* The properties of a new volume. Zero means the default in brackets. */
@@ -151,6 +190,8 @@ typedef void (*cleave_shards_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_shard_entry *shards, uint32_t count, const char *error, void *arg);
 typedef void (*cleave_gateway_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_gateway_status *status, const char *error, void *arg);
+typedef void (*cleave_level_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_cluster_level *level, const char *error, void *arg);
 
 /* A call, owned by the caller, the library's until its handler. Nothing in it has to be set. */
 struct cleave_ask {
@@ -172,6 +213,7 @@ struct cleave_ask {
 		cleave_nodes_fn nodes;
 		cleave_shards_fn shards;
 		cleave_gateway_fn gateway;
+		cleave_level_fn level;
 	} fn;
 	void *arg;
 };
@@ -401,9 +443,30 @@ int cleave_node_list_wait(struct cleave *cleave, struct cleave_node_entry **ret_
     uint32_t *ret_count, char *ret_error);
 
 /*
+ * cleave_node_change, cleave_node_change_wait -- add a storage node, change one, or have it leave
+ *
+ * Whatever takes something away is refused where data would be left with fewer copies, and the text says how to
+ * insist.
+ * Ownership: @change and its texts are copied. @ask is the library's until @fn. *@ret_node is the caller's, and is
+ *            untouched on failure; of its members those of the change are set. @ret_error as with
+ *            cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later, with the node as it is now; else it never is. _wait: 0 and *@ret_node;
+ *            else a negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL no address, or no id; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT there is no such
+ *            node, or nobody of this cluster answers at the address; -EEXIST its id, disk or address is another
+ *            node's, or left the cluster; -ENOTEMPTY, -ENOSPC it would leave too little; -ENOTSUP the cluster's
+ *            level is too low; those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_node_change(struct cleave_client *client, struct cleave_ask *ask,
+    const struct cleave_node_change *change, cleave_nodes_fn fn, void *arg);
+int cleave_node_change_wait(struct cleave *cleave, const struct cleave_node_change *change,
+    struct cleave_node_entry *ret_node, char *ret_error);
+
+/*
  * cleave_shard_list, cleave_shard_list_wait -- the shards of the gateway that is asked
  *
- * Those of other gateways are among them, as idle. A cluster of so many that one answer does not have them
+ * Shards of other gateways are among them, as idle. A cluster of so many that one answer does not have them
  * shows none.
  * Ownership: @ask is the library's until @fn. *@ret_shards, an array, is the caller's: free() it; NULL
  *            when there is none, and untouched on failure. @ret_error as with cleave_client_create.
@@ -431,6 +494,41 @@ int cleave_gateway_status(struct cleave_client *client, struct cleave_ask *ask,
     cleave_gateway_fn fn, void *arg);
 int cleave_gateway_status_wait(struct cleave *cleave, struct cleave_gateway_status *ret_status,
     char *ret_error);
+
+/*
+ * cleave_cluster_level, cleave_cluster_level_wait -- the cluster's level, the next, and who does not speak that
+ *
+ * A level is what gateways and nodes may write where others read. Releases speak several, and keep to the
+ * cluster's until it is raised. Nodes in @without, by address or number, may be left behind while they are
+ * not up.
+ * Ownership: @without, of @without_count texts, is copied; NULL for none. @ask is the library's until @fn.
+ *            *@ret_level is the caller's, and is untouched on failure; @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0 and *@ret_level; else a
+ *            negative errno, and a text for people in @ret_error.
+ * Errors:    -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -EINVAL the gateway's release has no levels;
+ *            those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_cluster_level(struct cleave_client *client, struct cleave_ask *ask,
+    const char *const *without, uint32_t without_count, cleave_level_fn fn, void *arg);
+int cleave_cluster_level_wait(struct cleave *cleave, const char *const *without,
+    uint32_t without_count, struct cleave_cluster_level *ret_level, char *ret_error);
+
+/*
+ * cleave_cluster_upgrade, cleave_cluster_upgrade_wait -- raise the cluster's level by one
+ *
+ * There is no way back: gateways and nodes of releases that do not speak it are refused from then on. When
+ * nobody speaks more than the present level nothing is changed: from is level then.
+ * Ownership: as with cleave_cluster_level.
+ * Returns:   as cleave_cluster_level.
+ * Errors:    as cleave_cluster_level; to @fn, and from _wait too: -ENOTSUP a gateway, or a node that is not
+ *            left behind, does not speak the next level, or is not heard: the text names it.
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_cluster_upgrade(struct cleave_client *client, struct cleave_ask *ask,
+    const char *const *without, uint32_t without_count, cleave_level_fn fn, void *arg);
+int cleave_cluster_upgrade_wait(struct cleave *cleave, const char *const *without,
+    uint32_t without_count, struct cleave_cluster_level *ret_level, char *ret_error);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@
  *   It changes a key once at most.
  * - Transactions and lists of all processes happen in one order that agrees with real time: who was
  *   answered is seen by every request that is sent afterwards.
- * - A key's version grows with each put, also over a deletion: equal versions mean the same value.
+ * - A key's version grows with each put, also over a deletion: equal versions mean the same value. It is the process's
+ *   own; what all processes of the store have in common of it is under META_VERSION_COMMON.
  * - -ETIMEDOUT means "perhaps": read again, and let a compare decide.
  * - Keys under META_LEASED_PREFIX are those that may be put with a lease. They are as durable as the
  *   leases: a store may lose them with whoever could hold one. A transaction that changes any of them
@@ -46,6 +47,7 @@
 #define META_TXN_OPS_MAX 32u
 #define META_TXN_BYTES_MAX (1u << 20) /* of all its values */
 #define META_LEASED_PREFIX "gateways/"
+#define META_VERSION_COMMON ((UINT64_C(1) << 48) - 1)
 #define META_PLACE_BYTES 64u /* of a place, with its NUL */
 
 struct meta;
@@ -80,8 +82,24 @@ typedef void (*meta_lease_fn)(int rc, uint64_t lease, void *arg);
 /* Something under the watched prefix changed (or may have). */
 typedef void (*meta_watch_fn)(void *arg);
 
+/* How a store does, for monitors. */
+struct meta_report {
+	uint64_t unreachable_s;   /* for so long every try has failed; 0: the last one did not */
+	uint64_t request_last_ns; /* how long the last request about a lease took */
+	uint64_t request_p99_ns;  /* and all but one of 100 of the last ones */
+	uint64_t database_bytes;  /* of the server that was asked last; 0: none has answered yet */
+	uint64_t quota_bytes;     /* with as much it takes no writes any more */
+};
+
 struct meta_ops {
 	const char *name;
+	/*
+	 * Leases end only while some process has the store open, for as long as they live: whoever waits for the
+	 * end of another's must stay.
+	 */
+	bool are_leases_observed;
+	/* Whoever lists all of a prefix for each of its changes waits so long in between; 0: as it likes. */
+	uint64_t relist_min_ns;
 	/* Returns 0: @fn is called exactly once; -ENOMEM, -EINVAL: never. Inputs are copied. */
 	int (*txn)(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_txn_fn fn,
 	    void *arg);
@@ -99,6 +117,8 @@ struct meta_ops {
 	 * it: text of [0-9TZ@:.-], the same for all processes and after each boot. At once.
 	 */
 	const char *(*place)(struct meta *meta);
+	/* Optional; NULL: it has nothing to tell. At once. */
+	void (*report)(struct meta *meta, struct meta_report *ret_report);
 };
 
 struct meta {

@@ -69,8 +69,8 @@ struct split_port_options {
 	uint32_t receive_payload_bytes; /* device bytes a pool receive holds [65536] */
 	uint32_t qp_count_max;          /* [1024]; an RDMA device may have room for fewer */
 	/*
-	 * Of them, kept for connect_qp: connections that come in are refused so that as many of those that
-	 * the port makes have room, whoever comes. At most half of what there is [0: none].
+	 * Queue pairs of these that are kept for connect_qp: connections that come in are refused so that as many
+	 * of those that the port makes have room, whoever comes. At most half of what there is [0: none].
 	 */
 	uint32_t qp_reserved_count;
 	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
@@ -309,6 +309,8 @@ struct split_connect_options {
 /*
  * connect_qp -- start connecting
  *
+ * A host of tcp:// or verbs:// may be a name. It is looked up anew, on a thread of the library's, and its addresses
+ * are tried in turn until one answers, all of it within timeout_ns; split_qp_peer says which one that was.
  * Ownership: @options, address and hello are copied; ops and arg are borrowed until on_closed. The queue
  *            pair is the library's: it is freed when on_closed returns; without ops, by split_qp_close.
  * Returns:   the queue pair, and on_ready or on_closed follows; NULL with errno: nothing follows.
@@ -329,12 +331,13 @@ typedef void (
 /*
  * split_listen -- let peers connect to @address; @on_accept is asked about each connection
  *
- * What a verbs:// port connects to afterwards is reached from the first such address.
+ * What a verbs:// port connects to afterwards is reached from the first such address. A name of this machine is
+ * looked up before this returns, which may take 10 s: for a start.
  * Ownership: @address is copied; @on_accept and @arg are borrowed until the port closes. @ret_address
  *            (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so that port 0 can be
  *            asked for.
  * Returns:   0, until the port closes; else it is not listened there.
- * Errors:    -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES; -ENODEV no RDMA device there;
+ * Errors:    -EADDRINUSE; -EADDRNOTAVAIL (split_port_reason says why, of a name); -EINVAL unparsable; -EACCES; -ENODEV no RDMA device there;
  *            -EXDEV a port has verbs:// addresses (of one device), or others; -ENOMEM.
  * Threads:   the port's loop's.
  */
@@ -569,7 +572,7 @@ struct dev_event *dev_func(struct split_port *port, dev_ptr src, size_t src_size
     size_t dst_size, enum dev_engine engine);
 
 /*
- * One-sided reads and writes. What a peer needs to reach a region; opaque but for @bytes and @rights.
+ * A region, as a peer needs to know it for one-sided reads and writes to reach a region; opaque but for @bytes and @rights.
  */
 enum dev_region_rights { DEV_REGION_READ = 1u << 0, DEV_REGION_WRITE = 1u << 1 };
 struct dev_remote {

@@ -14,6 +14,7 @@
 #include "catalog/json.h"
 #include "catalog/numbers.h"
 #include "catalog/place.h"
+#include "cleave/level.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/limits.h"
@@ -48,6 +49,29 @@ cluster_encode_place(json_t *object, const struct mt_cluster *cluster)
 	return json_object_set_new(object, "place", json_string(cluster->place)) == 0 ? 0 : -ENOMEM;
 }
 
+/* Releases of level 1 refuse a member that they do not know: it is there when none of them is. */
+static int
+cluster_encode_level(json_t *object, const struct mt_cluster *cluster)
+{
+	assert(cluster->level <= CLEAVE_LEVEL_MAX);
+	if (cluster->level < CLEAVE_LEVEL_STORED)
+		return 0;
+	return json_object_set_new(object, "level", json_integer(cluster->level)) == 0 ? 0
+										       : -ENOMEM;
+}
+
+static int
+cluster_encode_nodes(json_t *object, const struct mt_cluster *cluster)
+{
+	assert(cluster->next_node == 0 || cluster->level >= CLEAVE_LEVEL_NODES);
+	if (cluster->next_node == 0)
+		return 0;
+	return json_object_set_new(object, "next_node",
+		   json_integer((json_int_t)cluster->next_node)) == 0
+	    ? 0
+	    : -ENOMEM;
+}
+
 char *
 mt_cluster_encode(const struct mt_cluster *cluster)
 {
@@ -63,7 +87,9 @@ mt_cluster_encode(const struct mt_cluster *cluster)
 	    (json_int_t)num_max(cluster->next_clone, 1));
 	if (object != NULL &&
 	    (cluster_encode_stores(object, cluster) != 0 ||
-		cluster_encode_place(object, cluster) != 0)) {
+		cluster_encode_place(object, cluster) != 0 ||
+		cluster_encode_level(object, cluster) != 0 ||
+		cluster_encode_nodes(object, cluster) != 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -95,6 +121,7 @@ cluster_decode_stores(const char *id, const char *replaces, struct mt_cluster *c
 {
 	size_t bytes = STORE_ID_TEXT_BYTES - 1, all_bytes = strlen(replaces);
 
+	assert(cluster->replaced_count == 0);
 	*ret_field = "store_id";
 	if (id[0] != '\0' && (strlen(id) != bytes || store_id_parse(id, &cluster->store_id) != 0))
 		return -EINVAL;
@@ -120,13 +147,35 @@ cluster_decode_place(const char *place, struct mt_cluster *cluster, const char *
 	return 0;
 }
 
+bool
+mt_cluster_is_spoken(uint64_t level, uint32_t level_max, char ret_text[MT_ERROR_BYTES])
+{
+	assert(level_max >= CLEAVE_LEVEL_MIN && level_max <= CLEAVE_LEVEL_MAX);
+	if (level <= level_max)
+		return true;
+	(void)snprintf(ret_text, MT_ERROR_BYTES,
+	    "the cluster was upgraded to level %" PRIu64 ", and this release speaks %u to %" PRIu32
+	    ": install one that speaks it",
+	    level, CLEAVE_LEVEL_MIN, level_max);
+	return false;
+}
+
+/* Looked at before all else: what a later level brought is unknown here, and not what is wrong. */
+static uint64_t
+cluster_level_of(const json_t *object)
+{
+	json_int_t level = json_integer_value(json_object_get(object, "level"));
+
+	return level < 0 ? 0 : (uint64_t)level;
+}
+
 int
 mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field)
 {
 	static _Thread_local char error[MT_ERROR_BYTES];
 	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
-	uint64_t format = 0, shard_count = 0;
+	uint64_t format = 0, shard_count = 0, level = CLEAVE_LEVEL_MIN;
 	const char *id = NULL, *store_id = "", *replaces = "", *place = "";
 	const struct reader_member members[] = {
 		{ "format", READER_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
@@ -141,18 +190,23 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		    { .u64 = &cluster.next_snapshot } },
 		{ "next_clone", READER_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
 		    { .u64 = &cluster.next_clone } },
+		{ "next_node", READER_U64, false, 1, UINT32_MAX, { .u64 = &cluster.next_node } },
 		{ "store_id", READER_TEXT, false, 0, 0, { .text = &store_id } },
 		{ "replaces", READER_TEXT, false, 0, 0, { .text = &replaces } },
 		{ "place", READER_TEXT, false, 0, 0, { .text = &place } },
+		{ "level", READER_U64, false, CLEAVE_LEVEL_MIN, CLEAVE_LEVEL_MAX,
+		    { .u64 = &level } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
 
-	*ret_field = "not a JSON object";
-	if (json_is_object(object)) {
+	*ret_field = error;
+	if (!json_is_object(object))
+		*ret_field = "not a JSON object";
+	else if (!mt_cluster_is_spoken(cluster_level_of(object), CLEAVE_LEVEL_MAX, error))
+		rc = -EPROTONOSUPPORT;
+	else
 		rc = reader_strict(object, members, NUM_COUNT(members), error);
-		*ret_field = error;
-	}
 	if (rc == 0 && mt_hex_parse(id, &cluster.cluster_id) != 0) {
 		*ret_field = "cluster_id";
 		rc = -EINVAL;
@@ -164,9 +218,25 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	json_decref(object);
 	if (rc != 0)
 		return rc;
+	cluster.level = (uint32_t)level;
 	cluster.shard_count = (uint32_t)shard_count;
 	*ret_cluster = cluster;
 	return 0;
+}
+
+uint32_t
+mt_level_read(const struct meta_item *item)
+{
+	const char *text = item->value;
+	uint32_t level = 0;
+
+	assert(strcmp(item->key, MT_LEVEL_KEY) == 0);
+	for (uint32_t i = 0; i < item->value_bytes; i++) {
+		if (text[i] < '0' || text[i] > '9' || level > UINT8_MAX)
+			return 0;
+		level = level * 10 + (uint32_t)(text[i] - '0');
+	}
+	return level <= UINT8_MAX ? level : 0;
 }
 
 /* ---- write ---- */
@@ -177,6 +247,7 @@ mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn 
 	char *text = mt_cluster_encode(cluster);
 	int rc = -ENOMEM;
 
+	assert(fn != NULL);
 	if (text != NULL) {
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION,
@@ -207,6 +278,8 @@ mt_cluster_has_volume(const struct mt_cluster *cluster)
 void
 mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
 {
+	assert(skipped->next_segment <= MT_ROOTS_MAX);
+	assert(skipped->next_volume_id <= MT_NUMBER_MAX + 1);
 	/* A number beyond the last says that none is left. */
 	cluster->next_volume_id =
 	    num_min(cluster->next_volume_id + skipped->next_volume_id, MT_NUMBER_MAX + 1);

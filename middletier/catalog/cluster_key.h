@@ -8,9 +8,16 @@
 
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
 
 #define MT_CLUSTER_FORMAT 1u
 #define MT_REPLACED_MAX 8u /* recoveries that a node may be away for */
+
+/*
+ * Written with each upgrade, in its transaction: the level, in digits. All gateways watch what begins with
+ * "shards/"; the key "cluster", which changes with every volume that is made, none does.
+ */
+#define MT_LEVEL_KEY "shards/level"
 
 /* The key "cluster". */
 struct mt_cluster {
@@ -19,7 +26,9 @@ struct mt_cluster {
 	uint64_t next_volume_id;
 	uint64_t next_segment;
 	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
-	uint64_t version;                   /* of the key */
+	uint64_t next_node;       /* a storage node's id; 0: the keys "nodes/" do not count yet */
+	uint64_t version;         /* of the key */
+	uint32_t level;           /* that writers keep to: cleave/level.h; 0 is CLEAVE_LEVEL_MIN */
 	struct store_id store_id; /* whom nodes obey; zero: the key is of before there were any */
 	/* Stores that nodes may obey still, since they were away at a recovery; the newest first. */
 	struct store_id replaced[MT_REPLACED_MAX];
@@ -28,10 +37,20 @@ struct mt_cluster {
 	char place[META_PLACE_BYTES];
 };
 
-/* The key "cluster": 0, or -EINVAL and the field. The text is the caller's to free, NULL: no memory. */
+/*
+ * mt_cluster_decode -- the key "cluster"
+ *
+ * Returns 0; -EINVAL and the field; -EPROTONOSUPPORT and a sentence: it is of a level above all that this
+ * release speaks.
+ */
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field);
+/* mt_cluster_encode -- its text, the caller's to free; NULL: no memory. */
 char *mt_cluster_encode(const struct mt_cluster *cluster);
+/* mt_cluster_is_spoken -- may one that speaks up to @level_max serve a cluster of @level? Else a sentence. */
+bool mt_cluster_is_spoken(uint64_t level, uint32_t level_max, char ret_text[MT_ERROR_BYTES]);
+/* mt_level_read -- what MT_LEVEL_KEY says; 0: nothing that can be understood. */
+uint32_t mt_level_read(const struct meta_item *item);
 /* mt_cluster_put -- by compare-and-swap from cluster->version. As meta_ops.txn; -ENOMEM. */
 int mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg);
 /* mt_cluster_has_volume -- is there an id, and are there segments, for one more volume? */

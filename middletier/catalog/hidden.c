@@ -86,5 +86,6 @@ mt_hidden_find(const struct mt_volumes *volumes, struct mt_hidden *ret_hidden, u
 			count += hidden->cut_from < hidden->cut_below;
 		}
 	}
+	assert(count <= max);
 	return count;
 }

@@ -14,7 +14,6 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "base/reader.h"
-#include "catalog/volume_table.h"
 
 int
 mt_json_put_holder(json_t *object, const struct mt_volume *volume)

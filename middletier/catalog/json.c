@@ -17,11 +17,31 @@
 #include "catalog/wish.h"
 #include "common/limits.h"
 
+/* ---- keys ---- */
+
+int
+mt_json_load(const void *value, uint32_t bytes, const struct reader_member *members, uint32_t count,
+    json_t **ret_object, const char **ret_field)
+{
+	static _Thread_local char error[READER_ERROR_BYTES];
+	struct reader reader = { 0 };
+
+	assert(value != NULL || bytes == 0);
+	*ret_object = reader_load(&reader, value, bytes);
+	if (*ret_object == NULL) {
+		*ret_field = "not a JSON object";
+		return reader_rc(&reader) == -ENOMEM ? -ENOMEM : -EINVAL;
+	}
+	*ret_field = error;
+	return reader_strict(*ret_object, members, count, error);
+}
+
 /* ---- values that are texts ---- */
 
 int
 mt_hex_parse(const char *text, uint64_t *ret_value)
 {
+	assert(text != NULL);
 	if (strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16)
 		return -EINVAL;
 	*ret_value = strtoull(text, NULL, 16);

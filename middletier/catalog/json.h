@@ -31,6 +31,16 @@ int mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t seg
 const char *mt_json_take_scope(const json_t *spans, uint64_t segment_base,
     struct mt_scope *ret_scope);
 
+/*
+ * mt_json_load -- fill @members from @value, a key's object of @bytes in which there is nothing else
+ *
+ * Returns 0; -ENOMEM; -EINVAL: *@ret_field is a sentence that says what is wrong, valid until the thread's next call.
+ * *@ret_object has the members' texts and arrays, and is the caller's to give back by json_decref, whatever was
+ * returned.
+ */
+int mt_json_load(const void *value, uint32_t bytes, const struct reader_member *members,
+    uint32_t count, json_t **ret_object, const char **ret_field);
+
 /* mt_hex_parse -- exactly 16 hex digits. 0 or -EINVAL. */
 int mt_hex_parse(const char *text, uint64_t *ret_value);
 

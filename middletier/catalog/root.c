@@ -34,7 +34,7 @@ void
 mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)
 {
 	assert(shard < CLEAVE_SHARDS_MAX);
-	(void)snprintf(out, MT_ROOT_KEY_BYTES, "shards/%05" PRIu32, shard);
+	(void)snprintf(out, MT_ROOT_KEY_BYTES, MT_ROOT_PREFIX "%05" PRIu32, shard);
 }
 
 /* ---- encode ---- */
@@ -91,6 +91,9 @@ mt_root_encode(const struct mt_root *root)
 	json_t *object;
 	char *text;
 
+	assert(!root->has_manifest || root->manifest_replica_count > 0);
+	assert(root->manifest_replica_count <= MT_REPLICAS_MAX);
+	assert(root->epoch != 0);
 	root_hex(gateway, root->gateway_id);
 	root_hex(boot, root->boot_id);
 	object = json_pack("{s:i, s:I, s:s, s:s, s:s}", "format", ROOT_FORMAT, "epoch",
@@ -147,6 +150,7 @@ root_read_manifest(struct reader *reader, const json_t *object, uint32_t shard,
 {
 	const json_t *sealed = json_object_get(object, "sealed_bytes");
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	if (!json_is_object(object) || json_object_size(object) != 4) {
 		reader_fail(reader, "manifest");
 		return;
@@ -211,6 +215,7 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
 bool
 mt_root_is_equal(const struct mt_root *a, const struct mt_root *b)
 {
+	assert(a->manifest_replica_count <= MT_REPLICAS_MAX);
 	if (a->epoch != b->epoch || a->is_released != b->is_released ||
 	    a->gateway_id != b->gateway_id || a->boot_id != b->boot_id ||
 	    strcmp(a->port_address, b->port_address) != 0 || a->has_manifest != b->has_manifest)

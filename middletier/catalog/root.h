@@ -8,6 +8,7 @@
 
 #include "common/root.h"
 
+#define MT_ROOT_PREFIX "shards/"
 #define MT_ROOT_KEY_BYTES 32u
 
 /* mt_root_key -- "shards/00003" */

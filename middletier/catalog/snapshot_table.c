@@ -201,8 +201,11 @@ mt_snapshots_put_item(struct mt_snapshots *snapshots, const struct meta_item *it
 	int rc = mt_snapshot_decode(item->key, item->value, item->value_bytes, &entry.snapshot,
 	    &entry.waiting, &field);
 
+	assert(strncmp(item->key, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) == 0);
 	if (rc == -EINVAL) {
-		log_error("snapshot: unreadable in the metadata store key=%s field=\"%s\"",
+		log_error(
+		    "snapshot: unreadable in the metadata store key=%s field=\"%s\": nobody is "
+		    "told of it, and nothing is reclaimed",
 		    item->key, field);
 		snapshots->is_incomplete = true;
 		return 0; /* the others are there */
@@ -229,6 +232,8 @@ mt_snapshots_put_item(struct mt_snapshots *snapshots, const struct meta_item *it
 void
 mt_snapshot_void(struct mt_snapshot *snapshot)
 {
+	assert(snapshot->number != 0);
+	assert(snapshot->state == MT_SNAPSHOT_PENDING);
 	snapshot->state = MT_SNAPSHOT_DELETED;
 	snapshot->created_s = 0;
 }
@@ -238,6 +243,7 @@ mt_snapshots_void_count(const struct mt_snapshots *snapshots)
 {
 	uint32_t count = 0;
 
+	assert(snapshots->count <= snapshots->max);
 	for (uint32_t i = 0; i < snapshots->count; i++) {
 		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
 
@@ -250,6 +256,7 @@ mt_snapshots_void_count(const struct mt_snapshots *snapshots)
 void
 mt_snapshots_fini(struct mt_snapshots *snapshots)
 {
+	assert(snapshots->count <= snapshots->max);
 	for (uint32_t i = 0; i < snapshots->count; i++)
 		mt_free(snapshots->entries[i].waiting);
 	mt_free(snapshots->entries);

@@ -49,6 +49,7 @@ mt_volume_name_check(const char *name)
 void
 mt_volume_key(const char *name, char ret_key[MT_VOLUME_KEY_BYTES])
 {
+	assert(mt_volume_name_check(name) == NULL);
 	(void)snprintf(ret_key, MT_VOLUME_KEY_BYTES, MT_VOLUME_PREFIX "%s", name);
 }
 
@@ -59,6 +60,7 @@ mt_volume_encode(const struct mt_volume *volume)
 	char session[17];
 	char *text = NULL;
 
+	assert(volume->id <= MT_NUMBER_MAX);
 	(void)snprintf(session, sizeof(session), "%016" PRIx64, volume->session_id);
 	if (object != NULL && json_object_del(object, "name") == 0 &&
 	    json_object_set_new(object, "session", json_string(session)) == 0 &&
@@ -175,6 +177,7 @@ mt_volumes_after(const struct mt_volumes *volumes, const char *name)
 {
 	uint32_t at;
 
+	assert(volumes->count <= volumes->max);
 	SEARCH_FIRST(at, volumes->count, strcmp(volumes->entries[at].volume.name, name) <= 0);
 	return at;
 }
@@ -193,6 +196,7 @@ mt_volumes_by_name(struct mt_volumes *volumes, const char *name)
 struct mt_volume_entry *
 mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id)
 {
+	assert(volumes->count <= volumes->max);
 	for (uint32_t i = 0; i < volumes->count; i++) {
 		if (volumes->entries[i].volume.id == id)
 			return &volumes->entries[i];
@@ -231,6 +235,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
 
 	assert(volume->name[0] != '\0');
+	assert(entry != NULL || volumes->count < volumes->max);
 	if (entry == NULL) {
 		uint32_t at = mt_volumes_after(volumes, volume->name);
 
@@ -253,6 +258,7 @@ mt_volumes_remove(struct mt_volumes *volumes, const char *name)
 {
 	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
 
+	assert(volumes->count <= volumes->max);
 	if (entry == NULL)
 		return;
 	volumes->count--;
@@ -285,6 +291,7 @@ mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint6
 {
 	int rc = mt_volumes_reserve(volumes, volumes->count + 1);
 
+	assert(volume->id != 0);
 	if (rc == 0)
 		volumes_put(volumes, volume, version);
 	return rc;
@@ -301,8 +308,9 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 	assert(strncmp(item->key, MT_VOLUME_PREFIX, strlen(MT_VOLUME_PREFIX)) == 0);
 	rc = mt_volume_decode(name, item->value, item->value_bytes, &volume, &field);
 	if (rc != 0) {
-		log_error("volume: unreadable in the metadata store key=%s field=\"%s\"", item->key,
-		    field);
+		log_error("volume: unreadable in the metadata store key=%s field=\"%s\": it is not "
+			  "served",
+		    item->key, field);
 		volumes->is_incomplete = true;
 		return 0; /* the others are served */
 	}

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "cleave/engine.h"
 
 static const struct mt_wish wish_auto = { .name = "auto", .codec_id = MT_CODEC_AUTO };
@@ -11,6 +12,7 @@ static const struct mt_wish wish_auto = { .name = "auto", .codec_id = MT_CODEC_A
 static bool
 wish_of(const struct engine_ops *ops, struct mt_wish *ret_wish)
 {
+	assert(ret_wish != NULL);
 	if (ops == NULL)
 		return false;
 	*ret_wish = (struct mt_wish){
@@ -26,6 +28,7 @@ wish_of(const struct engine_ops *ops, struct mt_wish *ret_wish)
 bool
 mt_wish_by_name(const char *name, struct mt_wish *ret_wish)
 {
+	assert(name != NULL);
 	if (strcmp(name, wish_auto.name) != 0)
 		return wish_of(engine_by_name(name), ret_wish);
 	*ret_wish = wish_auto;

@@ -16,9 +16,11 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "port/node_usage.h"
 #include "port/port_status.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
+#include "upkeep/rebalance.h"
 #include "upkeep/scrub.h"
 
 static void
@@ -80,7 +82,17 @@ ask_on_port(struct loop_post *post, void *arg)
 	}
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_now(&port->shards[i]);
-	if (ask->kind != MT_ASK_SESSIONS)
+	if (ask->kind == MT_ASK_REBALANCE_LOOK)
+		mt_rebalance_refresh(port);
+	else if (ask->kind == MT_ASK_REBALANCE)
+		mt_rebalance_start(port);
+	else if (ask->kind == MT_ASK_REBALANCE_END)
+		mt_rebalance_stop(port);
+	if (ask->kind == MT_ASK_NODE)
+		mt_node_usage_take(port, ask->node_id, ask->node_version, &leg->snapshot.node);
+	else if (ask->kind == MT_ASK_LOAD)
+		mt_port_load_take(port, &leg->snapshot);
+	else if (ask->kind != MT_ASK_SESSIONS)
 		mt_port_status_take(port, &leg->snapshot);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
 		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
@@ -90,26 +102,31 @@ ask_on_port(struct loop_post *post, void *arg)
 	loop_post(port->main_loop, post);
 }
 
-int
-mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
-    mt_ask_fn fn, void *arg)
+/* With every port as a leg; NULL: no memory. */
+static struct mt_ask *
+ask_make(struct mt_gateway *gateway, enum mt_ask_kind kind, mt_ask_fn fn, void *arg)
 {
-	struct mt_ask *ask;
+	struct mt_ask *ask = mt_calloc(1, sizeof(*ask));
 
 	assert(fn != NULL && gateway->port_count > 0);
-	/* A port that has stopped answers nothing. */
-	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
-		return -ESHUTDOWN;
-	ask = mt_calloc(1, sizeof(*ask));
+	assert(gateway->port_count <= MT_PORTS_MAX);
 	if (ask == NULL)
-		return -ENOMEM;
+		return NULL;
 	ask->gateway = gateway;
 	ask->kind = kind;
-	if (volume != NULL)
-		ask->volume = *volume;
 	ask->fn = fn;
 	ask->arg = arg;
 	ask->left_count = gateway->port_count;
+	return ask;
+}
+
+static void
+ask_post(struct mt_ask *ask)
+{
+	struct mt_gateway *gateway = ask->gateway;
+
+	assert(!list_contains(&ask->link));
+	assert(ask->left_count == gateway->port_count);
 	list_push_back(&gateway->asks, &ask->link);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		struct mt_ask_leg *leg = &ask->legs[i];
@@ -119,6 +136,43 @@ mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_
 		leg->post = (struct loop_post){ .fn = ask_on_port, .arg = leg };
 		loop_post(leg->port->loop, &leg->post);
 	}
+}
+
+int
+mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
+    mt_ask_fn fn, void *arg)
+{
+	struct mt_ask *ask;
+
+	assert(fn != NULL && gateway->port_count > 0);
+	assert(kind != MT_ASK_NODE);
+	assert(volume != NULL || (kind != MT_ASK_ATTACH && kind != MT_ASK_DELETE));
+	/* A port that has stopped answers nothing. */
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = ask_make(gateway, kind, fn, arg);
+	if (ask == NULL)
+		return -ENOMEM;
+	if (volume != NULL)
+		ask->volume = *volume;
+	ask_post(ask);
+	return 0;
+}
+
+int
+mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_ask_fn fn, void *arg)
+{
+	struct mt_ask *ask;
+
+	assert(fn != NULL && node_id != 0);
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = ask_make(gateway, MT_ASK_NODE, fn, arg);
+	if (ask == NULL)
+		return -ENOMEM;
+	ask->node_id = node_id;
+	ask->node_version = version;
+	ask_post(ask);
 	return 0;
 }
 

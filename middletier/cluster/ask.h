@@ -15,13 +15,18 @@ struct mt_gateway;
 
 enum mt_ask_kind {
 	MT_ASK_SNAPSHOT,
-	MT_ASK_SESSIONS,      /* of a volume, and nothing else: cheap */
-	MT_ASK_ATTACH,        /* close what is older than volume->attach, then snapshot */
-	MT_ASK_DELETE,        /* close every session of the volume, then snapshot */
-	MT_ASK_USAGE,         /* snapshot, with what the volume holds */
-	MT_ASK_SCRUB,         /* snapshot, and verify every copy of the shards that serve */
-	MT_ASK_SWEEP,         /* snapshot, with the orphans */
-	MT_ASK_SWEEP_CONFIRM, /* the same; those that wait may go now */
+	MT_ASK_SESSIONS,       /* of a volume, and nothing else: cheap */
+	MT_ASK_ATTACH,         /* close what is older than volume->attach, then snapshot */
+	MT_ASK_DELETE,         /* close every session of the volume, then snapshot */
+	MT_ASK_NODE,           /* what a node holds, and nothing else: cheap */
+	MT_ASK_LOAD,           /* what the shards have answered, and nothing else: cheap */
+	MT_ASK_USAGE,          /* snapshot, with what the volume holds */
+	MT_ASK_SCRUB,          /* snapshot, and verify every copy of the shards that serve */
+	MT_ASK_REBALANCE_LOOK, /* snapshot, and ask the nodes how much room they have */
+	MT_ASK_REBALANCE,      /* snapshot, and even out the nodes */
+	MT_ASK_REBALANCE_END,  /* the same, no more */
+	MT_ASK_SWEEP,          /* snapshot, with the orphans */
+	MT_ASK_SWEEP_CONFIRM,  /* the same; those that wait may go now */
 };
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
 
@@ -31,6 +36,8 @@ struct mt_ask {
 	struct mt_gateway *gateway;
 	enum mt_ask_kind kind;
 	struct mt_volume volume;
+	uint32_t node_id;      /* MT_ASK_NODE */
+	uint64_t node_version; /* likewise: of its key */
 	struct mt_ask_leg {
 		struct loop_post post;
 		struct mt_ask *ask;
@@ -44,6 +51,9 @@ struct mt_ask {
 /* mt_ask_ports -- @volume may be NULL. 0 and @fn later; -ENOMEM; -ESHUTDOWN the gateway stops. */
 int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
     mt_ask_fn fn, void *arg);
+/* mt_ask_node -- MT_ASK_NODE: what @node_id holds, and whether the ports know @version of its key. As mt_ask_ports. */
+int mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_ask_fn fn,
+    void *arg);
 /* mt_asks_drop -- main: the gateway goes, and nobody runs the ports' loops any more; no @fn is called. */
 void mt_asks_drop(struct mt_gateway *gateway);
 

@@ -73,6 +73,7 @@ leg_ask(struct mt_cut_leg *leg, struct mt_shard *shard)
 	struct mt_cut_answer *answer = &ask->answers[shard->index];
 
 	assert(shard->port == leg->port && shard->index < ask->gateway->cluster.shard_count);
+	assert(!answer->is_there);
 	if (shard->sm.state != MT_SHARD_SERVING)
 		return;
 	*answer = (struct mt_cut_answer){ .is_there = true,
@@ -119,6 +120,7 @@ mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cu
 
 	assert(step < MT_CUT_STEP_NR && fn != NULL);
 	assert(order->number != 0 && order->segment_count > 0);
+	assert(gateway->port_count > 0 && gateway->cluster.shard_count > 0);
 	/* A port that has stopped answers nothing. */
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;

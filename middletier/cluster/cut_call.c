@@ -72,6 +72,7 @@ cut_take_answer(struct mt_cut_calls *calls, const json_t *shard)
 	uint64_t epoch = reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);
 	int64_t rc = reader_signed(&reader, json_array_get(shard, 2), "rc", -CUT_ERRNO_MAX, 0);
 
+	assert(calls->answers != NULL && calls->gateway->cluster.shard_count > 0);
 	if (reader.field != NULL)
 		return;
 	calls->answers[index] =
@@ -87,6 +88,7 @@ cut_on_answer(struct mt_peer_call *call, void *arg)
 	size_t i;
 
 	assert(calls->left_count > 0);
+	assert(call >= calls->calls && call < calls->calls + calls->peer_count);
 	json_array_foreach(json_object_get(object, "shards"), i, shard)
 	{
 		cut_take_answer(calls, shard);
@@ -107,6 +109,8 @@ mt_cut_call(struct mt_cut_calls *calls, enum mt_cut_step step, const struct mt_c
 	char *text = cut_text(order, step);
 
 	assert(step < MT_CUT_STEP_RELEASE && calls->left_count == 0);
+	assert(calls->calls != NULL);
+	assert(answers != NULL && fn != NULL);
 	calls->peer_count = 0;
 	calls->answers = answers;
 	calls->fn = fn;

@@ -114,6 +114,7 @@ drop_on_timer(struct loop_timer *timer, void *arg)
 	struct mt_drop *drop = arg;
 
 	(void)timer;
+	assert(timer == &drop->timer);
 	if (drop->gateway->sm.state < MT_GATEWAY_TAKING ||
 	    drop->gateway->sm.state >= MT_GATEWAY_FAILED)
 		return;
@@ -190,6 +191,7 @@ drop_end(struct mt_drop *drop)
 static bool
 drop_is_named(const struct mt_volumes *volumes, uint64_t number)
 {
+	assert(number != 0);
 	for (uint32_t i = 0; i < volumes->count; i++) {
 		if (mt_scope_names(&volumes->entries[i].volume.scope, number))
 			return true;
@@ -377,6 +379,7 @@ drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object
 	const char *wrong;
 
 	assert(drop->marks != NULL);
+	assert(drop->sm.state == DROP_LISTING);
 	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
 	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
 	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
@@ -404,6 +407,7 @@ drop_add_snapshots(struct mt_drop *drop)
 {
 	const struct mt_snapshots *snapshots = &drop->gateway->volumes.snapshots;
 
+	assert(drop->sm.state == DROP_LISTING);
 	for (uint32_t i = 0; i < snapshots->count; i++) {
 		const struct mt_snapshot_entry *entry = &snapshots->entries[i];
 		char key[MT_SNAPSHOT_KEY_BYTES];
@@ -568,6 +572,7 @@ drop_next(struct mt_drop *drop)
 	struct mt_gateway *gateway = drop->gateway;
 
 	assert(drop->mark_at <= drop->mark_count);
+	assert(drop->left_count == 0);
 	if (drop->mark_at >= drop->mark_count || gateway->sm.state >= MT_GATEWAY_FAILED) {
 		drop_end(drop);
 		return;

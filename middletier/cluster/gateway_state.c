@@ -33,6 +33,7 @@ mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
 uint64_t
 mt_gateway_time_s(const struct mt_gateway *gateway)
 {
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->options.sim_host != NULL)
 		return loop_now_ns(gateway->options.loop) / NUM_S(1);
 	return log_wall_s();

@@ -26,18 +26,28 @@ struct mt_control_request;
 struct mt_drop;
 struct mt_holding;
 struct mt_mirror;
+struct mt_nodes;
 struct mt_port;
 struct mt_port_options;
+struct mt_relief;
 struct mt_taking;
 struct sim_host;
 
 #define MT_PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
 /*
- * Of them, kept for those that a port makes, so that clients, as many as come, do not keep it from its
- * nodes: a link to each node, and calls to all other gateways, of a snapshot that begins and of two whose
+ * Connections of these that are kept for those that a port makes, so that clients, as many as come, do not keep it
+ * from its nodes: a link to each node, and calls to all other gateways, of a snapshot that begins and of two whose
  * releases are still under way. Clients lose a sixteenth of the room.
  */
 #define MT_PORT_CONNECTIONS_OWN (MT_NODES_MAX + 3u * MT_GATEWAYS_MAX)
+
+/* How shards are shared out between gateways. */
+enum mt_balance {
+	MT_BALANCE_OFF,   /* for tests: by count, and nobody looks */
+	MT_BALANCE_COUNT, /* by count; what was given to this gateway by load goes back */
+	MT_BALANCE_LOAD,  /* and by load: relief.c */
+	MT_BALANCE_NR
+};
 
 struct mt_gateway_options {
 	struct loop *loop;     /* main loop */
@@ -51,9 +61,10 @@ struct mt_gateway_options {
 	struct mt_node_config nodes[MT_NODES_MAX];
 	uint32_t node_count;
 	struct {
-		char address[SPLIT_ADDRESS_BYTES_MAX]; /* "": listens nowhere (rebuild.c) */
-		int cpu;                               /* -1: any */
-		uint32_t connections_max;              /* [MT_PORT_CONNECTIONS_MAX] */
+		char address[SPLIT_ADDRESS_BYTES_MAX];   /* "": listens nowhere (rebuild.c) */
+		char advertise[SPLIT_ADDRESS_BYTES_MAX]; /* what others are told; "": as bound */
+		int cpu;                                 /* -1: any */
+		uint32_t connections_max;                /* [MT_PORT_CONNECTIONS_MAX] */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
 	bool is_single_loop; /* simulator: ports run on @loop, no threads */
@@ -80,9 +91,14 @@ struct mt_gateway_options {
 	 * extent: no more is written to it by a checkpoint [all of it]. */
 	uint64_t manifest_bytes, manifest_part_bytes;
 	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
-	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
-	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
-	void (*on_ready)(void *arg); /* every shard of every port serves */
+	uint8_t
+	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
+	enum mt_balance balance;
+	uint64_t balance_interval_ns; /* between two looks at the load [10 s] */
+	uint64_t balance_floor;       /* bytes a second of a port that are no load [8 MiB] */
+	uint64_t index_cache_bytes;   /* of the indexes of runs, all ports together [64 MiB] */
+	uint32_t frame_bytes;         /* plain bytes of a run's frames [16 KiB] */
+	void (*on_ready)(void *arg);  /* every shard of every port serves */
 	/* The gateway will never serve: no cluster's store, or another's, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;
@@ -116,6 +132,7 @@ struct mt_gateway {
 	uint32_t opened_count, stopped_count;
 	struct mt_cluster cluster;
 	struct mt_volumes volumes;
+	struct mt_nodes *nodes; /* node_table.c */
 	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
@@ -124,6 +141,7 @@ struct mt_gateway {
 	struct loop_link cut_releases; /* cut_call.c: on their way to other gateways */
 	struct mt_taking *taking;      /* snapshot.c: the snapshot that is being taken */
 	struct mt_drop *drop;          /* drop.c */
+	struct mt_relief *relief;      /* relief.c; NULL: it does not look at its load */
 	struct mt_holding *holding;    /* holding.c; NULL: nobody has asked yet */
 	uint64_t claimed_ns; /* holding.c: when a gateway last went, or a shard came here */
 	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */

@@ -30,7 +30,7 @@ struct mt_hide {
 };
 
 /*
- * mt_hide_start -- what the tables hide is told to every shard that serves here
+ * mt_hide_start -- tell every shard that serves here what the tables hide
  *
  * Compares the key "cluster" first: nothing is told from tables that are old.
  *

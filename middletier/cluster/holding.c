@@ -2,7 +2,7 @@
 /*
  * holding.c -- is the session that has a volume open for writing still there?
  *
- * The volume's key names that session: an attach number, a session id, and for people who it is (holder.h). A
+ * The volume's key names that session: an attach number, a session id, and for people its client (holder.h). A
  * session that is closed is taken out of the key, so the next writer asks nobody. One that ended otherwise
  * stays there, and whether it is alive only the ports know: a second writer is refused as long as any port of
  * any gateway has a queue pair of it, and for the session time after the last one was seen.
@@ -51,6 +51,7 @@ struct mt_holding {
 	struct mt_volume volume;
 	struct mt_holder_answer answer;
 	uint64_t silent_ns; /* of its session, the least that any gateway says */
+	bool is_telling;    /* who is there is not the question */
 	uint32_t try_count;
 	uint32_t left_count; /* peers that have not answered */
 	mt_holder_fn fn;     /* NULL: nobody asks */
@@ -93,6 +94,7 @@ mt_holder_count(const struct mt_ask *ask, uint32_t *ret_reader_count)
 void
 mt_holder_on_claim(struct mt_gateway *gateway)
 {
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway->claimed_ns = loop_now_ns(gateway->options.loop);
 }
 
@@ -122,6 +124,7 @@ void
 mt_holder_on_left(struct mt_session *session)
 {
 	assert(session->hello.volume_id != 0);
+	assert(!session->is_telling);
 	session->is_telling = true;
 	session->left_post = (struct loop_post){ .fn = left_on_main, .arg = session };
 	loop_post(session->port->main_loop, &session->left_post);
@@ -129,7 +132,7 @@ mt_holder_on_left(struct mt_session *session)
 
 /* ---- asking all ---- */
 
-/* The last act of whoever calls it. */
+/* The answer is given. The last act of its caller: the holding is gone. */
 static void
 holding_finish(struct mt_holding *holding)
 {
@@ -165,12 +168,12 @@ holding_on_timer(struct loop_timer *timer, void *arg)
 	holding_finish(holding);
 }
 
-/* Everybody has answered. */
+/* All gateways and ports have answered. */
 static void
 holding_end(struct mt_holding *holding)
 {
 	assert(holding->left_count == 0);
-	if (holding->answer.reader_count == 0 ||
+	if (holding->is_telling || holding->answer.reader_count == 0 ||
 	    (holding->answer.is_connected && holding->volume.session_id != 0) ||
 	    ++holding->try_count >= HOLDER_TRIES_MAX) {
 		holding_finish(holding);
@@ -189,6 +192,7 @@ holding_on_peer(struct mt_peer_call *call, void *arg)
 	int is_connected = 0;
 
 	assert(call >= holding->calls && call < holding->calls + MT_GATEWAYS_MAX);
+	assert(holding->left_count > 0);
 	if (call->rc != 0 ||
 	    json_unpack(reply, "{s:b, s:I, s:I}", "connected", &is_connected, "silent_ms",
 		&silent_ms, "readers", &readers) != 0 ||
@@ -248,7 +252,7 @@ holding_on_ports(struct mt_ask *ask, void *arg)
 	answer->is_connected = mt_holder_count(ask, &answer->reader_count);
 	holding->silent_ns =
 	    mt_holder_silent_ns(holding->gateway, holding->volume.id, holding->volume.attach);
-	if (answer->is_connected && holding->volume.session_id != 0)
+	if (!holding->is_telling && answer->is_connected && holding->volume.session_id != 0)
 		holding_finish(holding);
 	else
 		holding_ask_peers(holding);
@@ -258,13 +262,14 @@ static int
 holding_ask(struct mt_holding *holding)
 {
 	assert(holding->volume.id != 0);
+	assert(holding->left_count == 0);
 	return mt_ask_ports(holding->gateway, MT_ASK_SESSIONS, &holding->volume, holding_on_ports,
 	    holding);
 }
 
-int
-mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
-    void *arg)
+static int
+holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, bool is_telling,
+    mt_holder_fn fn, void *arg)
 {
 	struct mt_holding *holding = gateway->holding;
 	int rc;
@@ -280,6 +285,7 @@ mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_hol
 	assert(holding->fn == NULL);
 	holding->volume = *volume;
 	holding->answer = (struct mt_holder_answer){ 0 };
+	holding->is_telling = is_telling;
 	holding->try_count = 0;
 	holding->fn = fn;
 	holding->arg = arg;
@@ -287,6 +293,22 @@ mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_hol
 	if (rc != 0)
 		holding->fn = NULL;
 	return rc;
+}
+
+int
+mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg)
+{
+	assert(volume->id != 0);
+	return holding_start(gateway, volume, false, fn, arg);
+}
+
+int
+mt_holder_tell(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg)
+{
+	assert(volume->attach > 0);
+	return holding_start(gateway, volume, true, fn, arg);
 }
 
 void

@@ -6,7 +6,7 @@
  *	 ^         |              |          |
  *	 +---------+--------------+----------+   no answer, the lease is gone, its time is over
  *
- *	key = {"format":1,"boot_id":"0123456789abcdef","ports":["tcp://10.0.0.1:7100", ...]}
+ *	key = {"format":1,"boot_id":"0123456789abcdef","ports":["tcp://10.0.0.1:7100", ...],"levels":[1,2]}
  *
  * The store counts a lease from when a renewal arrives, we from when it was sent, and an eighth less,
  * which is more than two clocks drift apart in that time (I7): so nobody sees our key go before we
@@ -31,6 +31,7 @@
 #include "base/reader.h"
 #include "base/sm.h"
 #include "catalog/json.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
@@ -80,6 +81,12 @@ mt_member_key(char out[MT_MEMBER_KEY_BYTES], uint64_t gateway_id)
 	(void)snprintf(out, MT_MEMBER_KEY_BYTES, "gateways/%" PRIu64, gateway_id);
 }
 
+uint32_t
+mt_member_level_max(const struct mt_gateway *gateway)
+{
+	return wire_level_answer(CLEAVE_LEVEL_MAX, gateway->settings.level_max);
+}
+
 char *
 mt_member_encode(const struct mt_gateway *gateway)
 {
@@ -91,11 +98,27 @@ mt_member_encode(const struct mt_gateway *gateway)
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		json_array_append_new(ports, json_string(gateway->ports[i].address));
-	object = json_pack("{s:i, s:s, s:o}", "format", (int)MEMBER_FORMAT, "boot_id", boot,
-	    "ports", ports);
+	object = json_pack("{s:i, s:s, s:o, s:[i, i]}", "format", (int)MEMBER_FORMAT, "boot_id",
+	    boot, "ports", ports, "levels", (int)CLEAVE_LEVEL_MIN,
+	    (int)mt_member_level_max(gateway));
 	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	return text;
+}
+
+/* Releases of level 1 do not say which they speak. */
+static void
+member_read_levels(struct reader *reader, const json_t *object, struct mt_member_peer *peer)
+{
+	const json_t *levels = json_object_get(object, "levels");
+
+	peer->level_min = peer->level_max = CLEAVE_LEVEL_MIN;
+	if (levels == NULL)
+		return;
+	peer->level_min =
+	    (uint32_t)reader_number(reader, json_array_get(levels, 0), "levels", 1, UINT8_MAX);
+	peer->level_max = (uint32_t)reader_number(reader, json_array_get(levels, 1), "levels",
+	    num_max(peer->level_min, 1), UINT8_MAX);
 }
 
 static void
@@ -110,6 +133,7 @@ member_read(struct reader *reader, const json_t *object, struct mt_member_peer *
 	for (uint32_t i = 0; i < peer->port_count; i++)
 		reader_copy(reader, json_array_get(ports, i), "ports", peer->ports[i],
 		    sizeof(peer->ports[i]));
+	member_read_levels(reader, object, peer);
 }
 
 int
@@ -126,13 +150,14 @@ mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_p
 	return reader_rc(&reader);
 }
 
-/* Time. */
+/* The lease's time. */
 
-/* Also read by ports' threads. */
+/* The end of the lease is read by ports' threads, too. */
 static void
 member_set_until(struct mt_member *member, uint64_t until_ns)
 {
 	assert(member->gateway != NULL);
+	assert(until_ns == 0 || member->sm.state == MT_MEMBER_UP);
 	member->until_ns = until_ns;
 	atomic_store_explicit(&member->gateway->shared.lease_until_ns, until_ns,
 	    memory_order_release);
@@ -145,7 +170,7 @@ member_ttl_ns(const struct mt_member *member)
 	return member->gateway->options.lease_ns;
 }
 
-/* Between half a part and one and a half of it. */
+/* A time between half of @ns and one and a half of it. */
 static uint64_t
 member_jitter(const struct mt_member *member, uint64_t ns)
 {
@@ -170,7 +195,7 @@ member_extend(struct mt_member *member, uint64_t sent_ns)
 	loop_timer_start(loop, &member->timer, renew_ns > now_ns ? renew_ns - now_ns : 0);
 }
 
-/* Losing it. */
+/* A lease is lost. */
 
 static void
 member_out(struct mt_member *member)
@@ -179,6 +204,7 @@ member_out(struct mt_member *member)
 	uint64_t wait_ns = num_max(member_ttl_ns(member) / MEMBER_RETRY_PART, MEMBER_RETRY_MIN_NS);
 
 	assert(member->lease == 0 && member->key_version == 0);
+	assert(member->until_ns == 0);
 	sm_move(&member->sm, MT_MEMBER_OUT);
 	loop_timer_stop(loop, &member->expiry_timer);
 	loop_timer_start(loop, &member->timer,
@@ -232,18 +258,20 @@ static void
 member_fail(struct mt_member *member, const char *what, int rc)
 {
 	assert(rc <= 0);
+	assert(member->sm.state == MT_MEMBER_GRANTING || member->sm.state == MT_MEMBER_REGISTERING);
 	log_limited(LOG_WARN, "gateway: no lease yet, trying again: %s rc=%s", what, log_errno(rc));
 	member->lease = 0;
 	member_out(member);
 }
 
-/* Getting it. */
+/* A lease is got. */
 
 static void
 member_on_granted(int rc, uint64_t lease, void *arg)
 {
 	struct mt_member *member = arg;
 
+	assert(rc != 0 || lease != 0);
 	if (member->sm.state != MT_MEMBER_GRANTING)
 		return; /* left meanwhile; the lease ends by itself */
 	if (rc != 0) {
@@ -269,7 +297,7 @@ member_grant(struct mt_member *member)
 		member_fail(member, "grant", rc);
 }
 
-/* Is it there, and of this boot? What the transaction said does not matter. */
+/* Our key is there, and of this boot, or it is not. The transaction's own answer does not matter. */
 static void
 member_on_read(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
@@ -280,6 +308,7 @@ member_on_read(int rc, const struct meta_item *items, uint32_t count, void *arg)
 
 	if (member->sm.state != MT_MEMBER_REGISTERING)
 		return;
+	assert(member->lease != 0 && member->key_version == 0);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		if (strcmp(items[i].key, member->key) == 0 &&
 		    mt_member_decode(items[i].value, items[i].value_bytes, &peer, &field) == 0 &&
@@ -307,6 +336,7 @@ member_on_registered(int rc, void *arg)
 
 	if (member->sm.state != MT_MEMBER_REGISTERING)
 		return;
+	assert(member->lease != 0);
 	if (rc == 0 || rc == -ETIMEDOUT)
 		rc = meta->ops->list(meta, member->key, member_on_read, member);
 	if (rc != 0)
@@ -337,13 +367,14 @@ member_register(struct mt_member *member)
 		member_fail(member, "register", rc);
 }
 
-/* Keeping it. */
+/* A lease is kept. */
 
 static void
 member_on_renewed(int rc, uint64_t lease, void *arg)
 {
 	struct mt_member *member = arg;
 
+	assert(member->is_renewing);
 	(void)lease;
 	member->is_renewing = false;
 	if (member->sm.state != MT_MEMBER_UP || member->renew_lease != member->lease)
@@ -379,13 +410,14 @@ member_renew(struct mt_member *member)
 		    member_jitter(member, member_ttl_ns(member) / MEMBER_RETRY_PART));
 }
 
-/* Leaving. */
+/* A lease is given back. */
 
 static void
 member_left(struct mt_member *member)
 {
 	void (*fn)(void *arg) = member->left_fn;
 
+	assert(member->key_version == 0 && member->until_ns == 0);
 	sm_move(&member->sm, MT_MEMBER_LEFT);
 	loop_timer_stop(member_loop(member), &member->timer);
 	loop_timer_stop(member_loop(member), &member->expiry_timer);
@@ -403,7 +435,9 @@ member_on_revoked(int rc, uint64_t lease, void *arg)
 	if (member->sm.state != MT_MEMBER_LEAVING)
 		return;
 	if (rc != 0 && rc != -ENOENT)
-		log_warn("gateway: its lease was not given back, and will run out rc=%s",
+		log_warn(
+		    "gateway: its lease was not given back rc=%s: its shards are free for others "
+		    "when it runs out",
 		    log_errno(rc));
 	member_left(member);
 }
@@ -432,7 +466,7 @@ mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg)
 		member_left(member);
 }
 
-/* Its life. */
+/* A member's life. */
 
 int
 mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
@@ -453,6 +487,7 @@ mt_member_start(struct mt_member *member)
 	int rc = mt_view_start(member);
 
 	assert(member->sm.state == MT_MEMBER_OUT && member->lease == 0);
+	assert(member->until_ns == 0);
 	if (rc == 0)
 		member_grant(member);
 	return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * member.h -- one of several gateways: its lease, who else lives, and who shall own which shard
+ * member.h -- a gateway as a member of its cluster: its lease, who else lives, and who shall own which shard
  *
- * All of it is main's. member.c keeps our own key, member_view.c reads everybody's.
+ * The main loop's, all of it. member.c keeps our own key, member_view.c reads everybody's.
  */
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H
 #define CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H
@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "base/sm.h"
+#include "catalog/drained_key.h"
+#include "catalog/placed_key.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -34,8 +36,9 @@ enum mt_member_state {
 /* A gateway that lives, from its key. */
 struct mt_member_peer {
 	uint64_t gateway_id, boot_id;
-	uint64_t version; /* of the key */
-	uint64_t seen_ns; /* when this incarnation was first seen here */
+	uint64_t version;              /* of the key */
+	uint64_t seen_ns;              /* when this boot of it was first seen here */
+	uint32_t level_min, level_max; /* that its release speaks; 1 where it says nothing */
 	uint32_t port_count;
 	char ports[MT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX];
 };
@@ -43,6 +46,7 @@ struct mt_member_peer {
 /* A shard, from its root and from our port's reports. */
 struct mt_member_shard {
 	bool has_root, is_released;
+	bool is_settled; /* its owner's take-over has agreed on all lengths, and has a manifest */
 	uint32_t epoch;
 	uint64_t gateway_id, boot_id;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
@@ -74,35 +78,47 @@ struct mt_member {
 	bool is_taking;        /* the take timer runs */
 	uint64_t read_ns;      /* when the last reading began */
 	uint64_t read_version; /* key_version then */
+	uint32_t read_level;   /* that MT_LEVEL_KEY says; 0: there is none */
 	struct loop_timer read_timer, take_timer;
 	struct mt_member_peer *peers, *next_peers; /* MT_GATEWAYS_MAX; sorted by the key's text */
 	uint32_t peer_count;
+	struct mt_drained drained;                /* that shall have no shards */
+	bool is_drained;                          /* we are, and others take our shards */
+	struct mt_placed placed;                  /* shards elsewhere than by count: relief.c */
+	bool is_drained_told;                     /* the log says that all are given away */
 	uint8_t *picks;                           /* of each shard: who shall own it, in peers */
 	struct mt_member_shard *shards;           /* the cluster's shard_count */
 	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
 	bool is_ready_told;
 };
 
-/* mt_member_key -- "gateways/ID", decimal. */
+/* mt_member_key -- a gateway's key, "gateways/ID", in decimal, into @out. */
 void mt_member_key(char out[MT_MEMBER_KEY_BYTES], uint64_t gateway_id);
-/* mt_member_encode -- our key's JSON, to be freed with free(). NULL: no memory. */
+/* mt_member_level_max -- the highest level that this gateway speaks. */
+uint32_t mt_member_level_max(const struct mt_gateway *gateway);
+/* mt_member_encode -- the JSON of our own key, to be freed with free(); NULL: no memory. */
 char *mt_member_encode(const struct mt_gateway *gateway);
-/* mt_member_decode -- 0 and all but version and seen_ns; -EBADMSG and the field; -ENOMEM. */
+/*
+ * mt_member_decode -- a gateway's key, into all of *@ret_peer but version and seen_ns
+ *
+ * Returns 0; -EBADMSG, and *@ret_field is the member that is wrong; -ENOMEM.
+ */
 int mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
     const char **ret_field);
 /*
- * mt_member_init -- the cluster is known, ports have been opened. -ENOMEM
+ * mt_member_init -- a member without a lease; the cluster is known, its ports have been opened
  *
- * @on_all_served: once, when every shard has an owner that serves it, for the first time.
+ * @on_all_served: called once, when every shard has an owner that serves it, for the first time.
+ * Returns 0; -ENOMEM, and mt_member_fini is due all the same.
  */
 int mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
     void (*on_all_served)(struct mt_gateway *gateway));
-/* mt_member_start -- get a lease, keep it, get it again. 0; -ENOMEM. */
+/* mt_member_start -- begin to get a lease, to keep it, and to get it again. Returns 0; -ENOMEM. */
 int mt_member_start(struct mt_member *member);
-/* mt_member_leave -- the ports have stopped: give the lease back; @fn once, soon in any case. */
+/* mt_member_leave -- give the lease back, once the ports have stopped; @fn is called once, soon in any case. */
 void mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg);
 void mt_member_fini(struct mt_member *member);
-/* mt_member_lose -- the lease is, or may be, over: shards stop; then a new one. */
+/* mt_member_lose -- stop all shards, as the lease is over, or may be; then get a new one. @why: for the log. */
 void mt_member_lose(struct mt_member *member, const char *why);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H */

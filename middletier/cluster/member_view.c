@@ -5,20 +5,30 @@
  *	watch "gateways/", "shards/" --> list "gateways/" --> list "shards/" --> judge
  *
  * Gateways are listed first: a root that was read later than its owner's key says at least as much.
- * A watch that fires during a reading makes one more, and no two begin within VIEW_READ_MIN_NS.
+ * A watch that fires during a reading makes one more, and no two begin within VIEW_READ_MIN_NS, or what the store
+ * asks for.
+ *
+ * Among the roots lies MT_LEVEL_KEY: where it says more than we know, "cluster" is read anew.
  *
  * Judging is a pure function of what was read, of what our ports report and of whether we are a member.
- * A shard shall be ours when it falls to us among those that live (mt_view_assign); ports are told of it
- * once its root is free: absent, released, ours, or of an incarnation whose key is gone. A claim that
+ * A shard shall be ours when it falls to us among those that live and are not drained (assign.h); ports are told of it
+ * once its root is free: absent, released, ours, or of a boot of its owner whose key is gone. A claim that
  * fails all the same, since what was read is old, is tried again by the take timer.
+ *
+ * MT_DRAINED_KEY, among the roots as well, names gateways that nothing falls to. Such a gateway keeps what it has until
+ * mt_drain_next says that it is given away: from then on it is a shard that falls to another. MT_PLACED_KEY names
+ * shards that fall to another gateway than by count, since one had more to do than the others (relief.c).
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "catalog/drained_key.h"
+#include "catalog/placed_key.h"
 #include "catalog/root.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -27,6 +37,8 @@
 #include "cluster/holding.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
+#include "cluster/view_drain.h"
+#include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "port/port.h"
@@ -52,63 +64,18 @@ view_shard_count(const struct mt_member *member)
 	return member->gateway->cluster.shard_count;
 }
 
-/* The owner of each shard. */
-
-/* The finalizer of SplitMix64: every bit of @value moves half of the result's. */
-static uint64_t
-view_mix(uint64_t value)
-{
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
-
-uint64_t
-mt_view_rank(uint32_t shard, uint64_t gateway_id)
-{
-	return view_mix(
-	    view_mix(gateway_id + UINT64_C(0x9e3779b97f4a7c15)) ^ (shard + UINT64_C(1)));
-}
-
-void
-mt_view_assign(const uint64_t *ids, uint32_t count, uint32_t shard_count, uint8_t *ret_picks)
-{
-	uint32_t loads[MT_GATEWAYS_MAX] = { 0 };
-	uint32_t share = shard_count / count, extra_count = shard_count % count;
-
-	assert(count > 0 && count <= MT_GATEWAYS_MAX);
-	for (uint32_t shard = 0; shard < shard_count; shard++) {
-		uint32_t best = count;
-		uint64_t best_rank = 0;
-
-		for (uint32_t i = 0; i < count; i++) {
-			uint64_t rank = mt_view_rank(shard, ids[i]);
-
-			if (loads[i] > share || (loads[i] == share && extra_count == 0))
-				continue;
-			if (best == count || rank > best_rank ||
-			    (rank == best_rank && ids[i] > ids[best])) {
-				best = i;
-				best_rank = rank;
-			}
-		}
-		assert(best < count); /* the shares are as many as the shards */
-		extra_count -= loads[best] == share;
-		loads[best]++;
-		ret_picks[shard] = (uint8_t)best;
-	}
-}
-
 const struct mt_member_peer *
 mt_view_pick(const struct mt_member *member, uint32_t shard)
 {
 	assert(shard < view_shard_count(member));
+	assert(member->peer_count == 0 || member->picks[shard] < member->peer_count);
 	return member->peer_count == 0 ? NULL : &member->peers[member->picks[shard]];
 }
 
 bool
 mt_view_is_live(const struct mt_member *member, uint64_t gateway_id, uint64_t boot_id)
 {
+	assert(member->peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < member->peer_count; i++) {
 		if (member->peers[i].gateway_id == gateway_id)
 			return member->peers[i].boot_id == boot_id;
@@ -150,7 +117,7 @@ view_is_wanted(const struct mt_member *member, uint32_t shard)
 	return (member->wanted[shard / 64] & UINT64_C(1) << shard % 64) != 0;
 }
 
-/* Its owner serves it, as far as we can see. */
+/* The shard's owner serves it, as far as we can see. */
 static bool
 view_is_served(const struct mt_member *member, uint32_t index)
 {
@@ -164,7 +131,7 @@ view_is_served(const struct mt_member *member, uint32_t index)
 	    mt_view_is_live(member, shard->gateway_id, shard->boot_id);
 }
 
-/* Something here is not yet as it shall be, and may need another word to the ports. */
+/* The shard is not yet as it shall be here, and may need another word to the ports. */
 static bool
 view_is_unsettled(const struct mt_member *member, uint32_t index)
 {
@@ -214,10 +181,13 @@ view_judge(struct mt_member *member, bool is_again)
 
 	if (member->sm.state != MT_MEMBER_UP || !member->has_view || !member->is_watching)
 		return;
+	assert(member->shards != NULL && member->picks != NULL);
 	for (uint32_t i = 0; i < view_shard_count(member); i++) {
 		if (view_is_ours_to_take(member, i))
 			wanted[i / 64] |= UINT64_C(1) << i % 64;
 	}
+	if (member->is_drained)
+		mt_view_keep(member, wanted);
 	if (is_again || memcmp(wanted, member->wanted, sizeof(wanted)) != 0)
 		view_tell_ports(member, wanted, 0);
 	view_check(member);
@@ -229,6 +199,7 @@ view_on_take_timer(struct loop_timer *timer, void *arg)
 	struct mt_member *member = arg;
 
 	(void)timer;
+	assert(timer == &member->take_timer);
 	member->is_taking = false;
 	member->is_again = true;
 	view_read(member);
@@ -239,6 +210,7 @@ mt_view_on_shard(struct mt_member *member, uint32_t shard, enum mt_shard_state s
     uint32_t epoch)
 {
 	assert(shard < view_shard_count(member));
+	assert(state < MT_SHARD_STATE_NR);
 	member->shards[shard].own_state = state;
 	member->shards[shard].own_epoch = epoch;
 	view_check(member);
@@ -249,6 +221,7 @@ mt_view_on_lease(struct mt_member *member, bool is_member)
 {
 	static const uint64_t none[CLEAVE_SHARDS_MAX / 64u];
 
+	assert(is_member == (member->sm.state == MT_MEMBER_UP));
 	if (!is_member) {
 		loop_timer_stop(view_loop(member), &member->take_timer);
 		member->is_taking = false;
@@ -305,6 +278,8 @@ view_finish(struct mt_member *member)
 	}
 	if (member->sm.state == MT_MEMBER_UP)
 		member->is_again = false;
+	if (member->read_level > member->gateway->cluster.level)
+		mt_volumes_refresh_soon(member->gateway);
 	view_judge(member, is_again);
 }
 
@@ -321,18 +296,19 @@ view_take_root(struct mt_member *member, const struct meta_item *item)
 	assert(strncmp(item->key, VIEW_SHARDS, strlen(VIEW_SHARDS)) == 0);
 	if (number >= view_shard_count(member))
 		return;
-	/* "shards/7", or " 00007", is no other name of it: there would be two owners of one shard. */
+	/* A shard has one key: with "shards/7", or " 00007", as another it would have two owners. */
 	mt_root_key(key, (uint32_t)number);
 	if (strcmp(item->key, key) != 0)
 		return;
 	shard = &member->shards[number];
 	if (mt_root_decode(item->value, item->value_bytes, (uint32_t)number, &root, &field) != 0) {
-		/* The one who is to take it will say so. */
+		/* The gateway that is to take it says so in its log. */
 		shard->has_root = false;
 		return;
 	}
 	shard->has_root = true;
 	shard->is_released = root.is_released;
+	shard->is_settled = root.has_manifest && root.manifest.epoch == root.epoch;
 	shard->epoch = root.epoch;
 	shard->gateway_id = root.gateway_id;
 	shard->boot_id = root.boot_id;
@@ -343,6 +319,7 @@ static void
 view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_member *member = arg;
+	const struct meta_item *drained = NULL, *placed = NULL;
 
 	assert(member->shards != NULL);
 	if (!member->is_watching)
@@ -351,10 +328,21 @@ view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 		view_fail(member, rc);
 		return;
 	}
+	assert(member->is_reading);
 	for (uint32_t i = 0; i < view_shard_count(member); i++)
 		member->shards[i].has_root = false;
-	for (uint32_t i = 0; i < count; i++)
-		view_take_root(member, &items[i]);
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(items[i].key, MT_LEVEL_KEY) == 0)
+			member->read_level = mt_level_read(&items[i]);
+		else if (strcmp(items[i].key, MT_DRAINED_KEY) == 0)
+			drained = &items[i];
+		else if (strcmp(items[i].key, MT_PLACED_KEY) == 0)
+			placed = &items[i];
+		else
+			view_take_root(member, &items[i]);
+	}
+	mt_view_take_drained(member, drained);
+	mt_view_take_placed(member, placed);
 	view_finish(member);
 }
 
@@ -366,8 +354,10 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 	char key[MT_MEMBER_KEY_BYTES];
 
 	assert(strncmp(item->key, VIEW_GATEWAYS, strlen(VIEW_GATEWAYS)) == 0);
+	assert(*count <= MT_GATEWAYS_MAX);
 	if (*count == MT_GATEWAYS_MAX) {
-		log_limited(LOG_ERROR, "gateway: more than %u of them; the others get no shards",
+		log_limited(LOG_ERROR,
+		    "gateway: more than %u gateways have a key; the others get no shards: stop some",
 		    MT_GATEWAYS_MAX);
 		return;
 	}
@@ -397,6 +387,7 @@ static bool
 view_has_lost(const struct mt_member *member, const struct mt_member_peer *peers,
     uint32_t peer_count)
 {
+	assert(peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < member->peer_count; i++) {
 		bool is_there = false;
 
@@ -409,26 +400,51 @@ view_has_lost(const struct mt_member *member, const struct mt_member_peer *peers
 	return false;
 }
 
-/* The work of it grows with shards and gateways: not done again for the same ones. */
+/*
+ * A port's address is all that clients know it by: what one port has admitted they would take for the word of the
+ * other (debt.c of the library), and half of what they send would be sent back.
+ */
+static void
+view_check_addresses(const struct mt_member *member, const struct mt_member_peer *peers,
+    uint32_t peer_count)
+{
+	const struct mt_gateway *gateway = member->gateway;
+
+	assert(peer_count <= MT_GATEWAYS_MAX);
+	for (uint32_t i = 0; i < peer_count; i++) {
+		for (uint32_t k = 0; k < peers[i].port_count * gateway->port_count; k++) {
+			const char *ours = gateway->ports[k % gateway->port_count].address;
+
+			if (peers[i].gateway_id == gateway->options.gateway_id ||
+			    strcmp(peers[i].ports[k / gateway->port_count], ours) != 0)
+				continue;
+			log_limited(LOG_ERROR,
+			    "gateway: it says that it is found where we are: give each port an "
+			    "advertise= of its own gateway=%" PRIu64 " port=%s",
+			    peers[i].gateway_id, ours);
+		}
+	}
+}
+
 static void
 view_take_peers(struct mt_member *member, uint32_t peer_count)
 {
 	struct mt_member_peer *peers = member->next_peers;
-	uint64_t ids[MT_GATEWAYS_MAX];
 	bool is_same = peer_count == member->peer_count;
 
 	assert(peer_count <= MT_GATEWAYS_MAX);
-	for (uint32_t i = 0; i < peer_count; i++) {
-		ids[i] = peers[i].gateway_id;
-		is_same = is_same && member->peers[i].gateway_id == ids[i];
-	}
+	assert(peers != member->peers);
+	for (uint32_t i = 0; i < peer_count; i++)
+		is_same = is_same && member->peers[i].gateway_id == peers[i].gateway_id;
 	if (view_has_lost(member, peers, peer_count))
 		mt_holder_on_claim(member->gateway);
 	member->next_peers = member->peers;
 	member->peers = peers;
 	member->peer_count = peer_count;
-	if (!is_same && peer_count > 0)
-		mt_view_assign(ids, peer_count, view_shard_count(member), member->picks);
+	if (!is_same)
+		view_check_addresses(member, peers, peer_count);
+	if (!is_same)
+		mt_view_assign(member);
 }
 
 static void
@@ -440,6 +456,7 @@ view_on_gateways(int rc, const struct meta_item *items, uint32_t count, void *ar
 
 	if (!member->is_watching)
 		return;
+	assert(member->is_reading);
 	if (rc == 0)
 		rc = meta->ops->list(meta, VIEW_SHARDS, view_on_roots, member);
 	if (rc != 0) {
@@ -457,6 +474,7 @@ view_read(struct mt_member *member)
 	struct meta *meta = member->gateway->options.meta;
 	uint64_t now_ns = loop_now_ns(view_loop(member));
 	uint64_t since_ns = now_ns - member->read_ns;
+	uint64_t min_ns = num_max(VIEW_READ_MIN_NS, meta->ops->relist_min_ns);
 	int rc;
 
 	assert(member->gateway != NULL);
@@ -466,8 +484,8 @@ view_read(struct mt_member *member)
 		member->is_dirty = true;
 		return;
 	}
-	if (member->read_ns != 0 && since_ns < VIEW_READ_MIN_NS) {
-		view_read_later(member, VIEW_READ_MIN_NS - since_ns);
+	if (member->read_ns != 0 && since_ns < min_ns) {
+		view_read_later(member, min_ns - since_ns);
 		return;
 	}
 	loop_timer_stop(view_loop(member), &member->read_timer);
@@ -483,8 +501,11 @@ view_read(struct mt_member *member)
 static void
 view_on_read_timer(struct loop_timer *timer, void *arg)
 {
+	struct mt_member *member = arg;
+
 	(void)timer;
-	view_read(arg);
+	assert(timer == &member->read_timer);
+	view_read(member);
 }
 
 static void
@@ -493,7 +514,7 @@ view_on_watch(void *arg)
 	view_read(arg);
 }
 
-/* Its life. */
+/* A view's life. */
 
 int
 mt_view_init(struct mt_member *member)
@@ -514,6 +535,7 @@ mt_view_init(struct mt_member *member)
 void
 mt_view_fini(struct mt_member *member)
 {
+	assert(!member->is_watching);
 	mt_free(member->peers);
 	mt_free(member->next_peers);
 	mt_free(member->shards);

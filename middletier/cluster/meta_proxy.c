@@ -65,7 +65,7 @@ struct root_call {
 	struct mt_root found;
 	int rc;
 	mt_root_fn fn;
-	/* ROOT_CLAIM: whom it is taken from. */
+	/* ROOT_CLAIM: the gateway that the shard is taken from. */
 	char old_key[MT_MEMBER_KEY_BYTES];
 	bool has_old;
 	uint64_t old_version; /* of its key; 0: absent */
@@ -80,6 +80,7 @@ struct root_call {
 static void
 root_call_free(struct root_call *call)
 {
+	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	list_remove(&call->waiter.link);
 	call->magic = 0;
 	mt_free(call);
@@ -112,6 +113,7 @@ root_call_answer(struct root_call *call, int rc)
 {
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	assert(call->place != ROOT_GOING_BACK);
+	assert(!list_contains(&call->waiter.link));
 	if (call->shard == NULL) {
 		root_call_free(call);
 		return;
@@ -122,7 +124,7 @@ root_call_answer(struct root_call *call, int rc)
 	loop_post(call->port_loop, &call->post);
 }
 
-/* A claim that failed, but not over the root: the old owner has come back, or we are gone ourselves. */
+/* A claim that failed over another key than the root: the old owner has come back, or we are gone ourselves. */
 static bool
 root_call_is_refused(const struct root_call *call)
 {
@@ -139,8 +141,8 @@ root_call_judge(const struct root_call *call, int rc)
 	if (rc == 0 && call->found.version != call->wanted.version &&
 	    mt_root_is_equal(&call->found, &call->wanted))
 		return 0;
-	/* Unchanged: the transaction had no effect so far. It may still be on its way, and would then
-	 * do what its caller wants. */
+	/* The root is unchanged: the transaction had no effect so far. It may still be on its way, and would
+	 * then do what its caller wants. */
 	if ((rc == 0 && call->found.version == call->wanted.version) ||
 	    (rc == -ENOENT && call->wanted.version == 0))
 		return root_call_is_refused(call) ? -EBUSY : -ETIMEDOUT;
@@ -154,6 +156,7 @@ root_call_decode(struct root_call *call, const struct meta_item *items, uint32_t
 	int rc;
 
 	assert(call->shard_index < CLEAVE_SHARDS_MAX);
+	assert(call->kind != ROOT_REFRESH);
 	/* The key is a prefix of others, perhaps: 00010 and 000100. */
 	for (uint32_t i = 0; i < count; i++) {
 		if (strcmp(items[i].key, call->key) != 0)
@@ -162,7 +165,7 @@ root_call_decode(struct root_call *call, const struct meta_item *items, uint32_t
 		    &call->found, &field);
 		if (rc == -EBADMSG)
 			log_limited(LOG_ERROR,
-			    "shard %u: its root cannot be understood field=\"%s\"",
+			    "shard %u: not taken, its root cannot be understood field=\"%s\"",
 			    call->shard_index, field);
 		if (rc == 0)
 			call->found.version = items[i].version;
@@ -214,6 +217,7 @@ root_call_add_compares(const struct root_call *call, struct meta_op ops[2])
 	const struct mt_gateway *gateway = call->gateway;
 	uint32_t count = 0;
 
+	assert(call->kind == ROOT_STORE || call->kind == ROOT_CLAIM);
 	if (call->kind != ROOT_CLAIM)
 		return 0;
 	if (call->has_old)
@@ -333,6 +337,7 @@ root_call_is_store_old(const struct root_call *call)
 {
 	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
 
+	assert(call->kind == ROOT_REFRESH);
 	return known->next_volume_id < mirrored->next_volume_id ||
 	    known->next_segment < mirrored->next_segment ||
 	    known->next_snapshot < mirrored->next_snapshot ||
@@ -414,6 +419,7 @@ root_call_start(struct root_call *call)
 {
 	if (call == NULL)
 		return -ENOMEM;
+	assert(call->shard != NULL && call->gateway != NULL);
 	call->post = (struct loop_post){ .fn = root_call_on_main, .arg = call };
 	list_push_back(&call->shard->root_calls, &call->link);
 	loop_post(call->gateway->options.loop, &call->post);
@@ -497,7 +503,7 @@ proxy_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state
 	return root_call_start(call);
 }
 
-/* On main, after the port's thread has ended; see the top. */
+/* A shard's calls when it goes: on main, after the port's thread has ended; see the top. */
 static void
 proxy_abandon(struct mt_shard *shard)
 {

@@ -5,7 +5,7 @@
 
 #include "common/root_ops.h"
 
-/* mt_meta_proxy -- what common/root_ops.h says of each, through posts to main and back. */
+/* mt_meta_proxy -- the calls of common/root_ops.h, through posts to main and back. */
 extern const struct mt_root_ops mt_meta_proxy;
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_META_PROXY_H */

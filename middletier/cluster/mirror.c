@@ -25,6 +25,7 @@
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
@@ -49,6 +50,7 @@ static void
 mirror_finish(struct mt_mirror *mirror, int rc)
 {
 	assert(mirror->is_out && rc <= 0);
+	assert(mirror->gateway->mirror == mirror);
 	mirror->rc = rc;
 	mirror->post = (struct loop_post){ .fn = mirror_on_done, .arg = mirror };
 	loop_post(mirror->gateway->options.loop, &mirror->post);
@@ -73,6 +75,7 @@ mirror_shard(struct mt_mirror *mirror)
 	struct mt_shard *shard =
 	    port->shard_by_number == NULL ? NULL : port->shard_by_number[MIRROR_SHARD];
 
+	assert(mirror->is_out);
 	return shard != NULL && shard->sm.state == MT_SHARD_SERVING ? shard : NULL;
 }
 
@@ -81,6 +84,7 @@ edits_are_equal(const struct mt_edit *a, const struct mt_edit *b)
 {
 	uint8_t a_bytes[MT_EDIT_BYTES_MAX], b_bytes[MT_EDIT_BYTES_MAX];
 
+	assert(a->kind == b->kind);
 	(void)mt_edit_encode(a_bytes, a);
 	(void)mt_edit_encode(b_bytes, b);
 	return memcmp(a_bytes, b_bytes, sizeof(a_bytes)) == 0;
@@ -159,6 +163,7 @@ static void
 mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 {
 	struct mt_cluster *cluster = &mirror->cluster;
+	uint32_t level;
 
 	assert(mirror->edit_count <= MT_MIRROR_EDITS_MAX && cluster->shard_count > 0);
 	mirror->edit_count = 0;
@@ -166,18 +171,21 @@ mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
 	cluster->next_snapshot = num_max(cluster->next_snapshot, state->next_snapshot);
 	cluster->next_clone = num_max(cluster->next_clone, state->next_clone);
+	cluster->level = (uint32_t)num_max(cluster->level, state->level);
+	level = cluster->level < CLEAVE_LEVEL_STORED ? 0 : cluster->level;
 	/* The ids first: those of a volume are never to be given again. */
 	if (state->shard_count != cluster->shard_count ||
 	    state->next_volume_id != cluster->next_volume_id ||
 	    state->next_segment != cluster->next_segment ||
 	    state->next_snapshot != cluster->next_snapshot ||
-	    state->next_clone != cluster->next_clone)
+	    state->next_clone != cluster->next_clone || state->level != level)
 		mirror->edits[mirror->edit_count++] = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
 			.next_volume_id = cluster->next_volume_id,
 			.next_segment = cluster->next_segment,
 			.next_snapshot = cluster->next_snapshot,
 			.next_clone = cluster->next_clone,
-			.shard_count = cluster->shard_count };
+			.shard_count = cluster->shard_count,
+			.level = level };
 	mirror_compare_volumes(mirror, state);
 	mirror_compare_snapshots(mirror, state);
 }
@@ -232,14 +240,15 @@ mirror_free(struct mt_mirror *mirror)
 }
 
 /*
- * Two keys of the store with one volume's id: somebody has written into it. The manifest has room for one, and would be
- * given each in the other's place, for ever.
+ * Two keys of the store with one volume's id: somebody has written into the store. The manifest has room for one
+ * of them, and would be given each in the other's place, for ever.
  */
 static void
 mirror_drop_doubles(struct mt_mirror *mirror)
 {
 	uint32_t kept = 0;
 
+	assert(!mirror->is_out);
 	for (uint32_t i = 0; i < mirror->volume_count; i++) {
 		if (kept > 0 && mirror->volumes[kept - 1].id == mirror->volumes[i].id) {
 			log_limited(LOG_ERROR,
@@ -285,7 +294,7 @@ mirror_copy(struct mt_mirror *mirror)
 		mirror->cluster.next_segment = num_max(mirror->cluster.next_segment,
 		    wire_segment_root(volume->segment_base) + UINT64_C(1) * volume->segment_count);
 	}
-	/* Before the first refresh nothing is known of snapshots. */
+	/* Snapshots are unknown before the first refresh. */
 	mirror->is_incomplete = volumes->is_incomplete || snapshots->is_incomplete ||
 	    snapshots->cluster_version == 0;
 	return 0;
@@ -295,7 +304,8 @@ static void
 mirror_retry(struct mt_mirror *mirror, int rc)
 {
 	assert(rc < 0 && !mirror->is_out);
-	log_limited(LOG_WARN, "gateway: the mirror of the volumes waits rc=%s", log_errno(rc));
+	log_limited(LOG_WARN, "gateway: shard 0 has no new copy of the volumes, trying again rc=%s",
+	    log_errno(rc));
 	loop_timer_start(mirror->gateway->options.loop, &mirror->timer, MIRROR_RETRY_NS);
 }
 
@@ -312,7 +322,7 @@ mirror_on_done(struct loop_post *post, void *arg)
 		mt_mirror_kick(mirror->gateway);
 	else if (mirror->rc == -ENOMEM || mirror->rc == -ENOBUFS)
 		mirror_retry(mirror, mirror->rc);
-	/* Else the shard has stopped: its next owner mirrors anew. */
+	/* After any other error the shard has stopped: its next owner mirrors anew. */
 }
 
 static void
@@ -327,6 +337,7 @@ mt_mirror_kick(struct mt_gateway *gateway)
 {
 	struct mt_mirror *mirror = gateway->mirror;
 
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state < MT_GATEWAY_TAKING || gateway->sm.state >= MT_GATEWAY_FAILED ||
 	    !gateway->volumes.is_loaded || !mirror->is_owner)
 		return;

@@ -35,13 +35,13 @@ struct mt_mirror {
 	int rc;
 };
 
-/* mt_mirror_init -- nothing is mirrored before the first kick. 0; -ENOMEM. */
+/* mt_mirror_init -- a mirror that does nothing before the first kick. Returns 0; -ENOMEM. */
 int mt_mirror_init(struct mt_gateway *gateway);
-/* mt_mirror_kick -- on main: the table has changed. */
+/* mt_mirror_kick -- on main: copy the volumes and snapshots anew, as a table of them has changed. */
 void mt_mirror_kick(struct mt_gateway *gateway);
-/* mt_mirror_on_shard -- on main: a shard of this gateway has changed its state. */
+/* mt_mirror_on_shard -- on main: @shard of this gateway is in @state now; only shard 0 matters here. */
 void mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state);
-/* mt_mirror_fini -- nobody runs the ports' loops any more. */
+/* mt_mirror_fini -- free the copy. Nobody runs the ports' loops any more. */
 void mt_mirror_fini(struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H */

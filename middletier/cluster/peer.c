@@ -46,6 +46,7 @@ peer_finish(struct mt_peer_call *call, int rc)
 	struct mt_port *port = call->port;
 
 	assert(call->qp == NULL);
+	assert(call->is_out);
 	loop_timer_stop(port->loop, &call->timer);
 	list_remove(&call->link);
 	mt_free(call->message);
@@ -105,6 +106,7 @@ peer_take(struct mt_peer_call *call, struct split_msg *msg)
 	const char *field;
 
 	assert(call->reply == NULL || call->is_closing);
+	assert(call->is_out);
 	if (call->is_closing)
 		return;
 	if (wire_control_decode(msg->header, &answer, &field) != 0 ||
@@ -156,8 +158,11 @@ static const struct split_qp_ops peer_qp_ops = {
 static void
 peer_on_timer(struct loop_timer *timer, void *arg)
 {
+	struct mt_peer_call *call = arg;
+
 	(void)timer;
-	peer_close(arg, -ETIMEDOUT);
+	assert(timer == &call->timer);
+	peer_close(call, -ETIMEDOUT);
 }
 
 static void
@@ -178,6 +183,8 @@ peer_on_port(struct loop_post *post, void *arg)
 	};
 
 	assert(call->is_out && call->message != NULL);
+	assert(call->qp == NULL);
+	assert(!list_contains(&call->link));
 	(void)post;
 	list_push_back(&port->peer_calls, &call->link);
 	loop_timer_init(&call->timer, peer_on_timer, call);
@@ -202,6 +209,7 @@ mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *
 
 	assert(fn != NULL && gateway->opened_count > 0);
 	assert(!call->is_out);
+	assert(call->qp == NULL);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;
 	if (WIRE_HEADER_BYTES + text_bytes > SPLIT_HEADER_BYTES_MAX)

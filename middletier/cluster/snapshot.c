@@ -169,7 +169,10 @@ taking_on_voided(int rc, void *arg)
 
 	assert(taking->sm.state == MT_TAKING_VOIDING);
 	if (rc != 0)
-		log_warn("snapshot %" PRIu64 ": cannot be voided now rc=%s",
+		log_warn(
+		    "snapshot %" PRIu64
+		    ": cannot be voided now rc=%s: whichever gateway finds it pending later does "
+		    "that",
 		    taking->snapshot.number, log_errno(rc));
 	taking_finish(taking);
 }
@@ -185,6 +188,7 @@ taking_void(struct mt_taking *taking)
 	int rc = -ENOMEM;
 
 	assert(taking->rc != 0);
+	assert(taking->snapshot.number != 0 && taking->version != 0);
 	log_info("snapshot %" PRIu64 ": void: %s", snapshot.number, taking->error);
 	sm_move(&taking->sm, MT_TAKING_VOIDING);
 	taking_step(taking, MT_CUT_STEP_RELEASE);
@@ -260,6 +264,7 @@ taking_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg
 	uint32_t shard_count = taking->gateway->cluster.shard_count, found = 0;
 
 	assert(taking->sm.state == MT_TAKING_CHECKING);
+	assert(taking->epochs != NULL);
 	for (uint32_t i = 0; i < count && rc == 0 && found < shard_count; i++) {
 		char key[MT_ROOT_KEY_BYTES];
 		struct mt_root root;
@@ -293,6 +298,7 @@ taking_check(struct mt_taking *taking)
 	int rc;
 
 	assert(taking->sm.state == MT_TAKING_CONFIRMING);
+	assert(taking->left_count == 0);
 	sm_move(&taking->sm, MT_TAKING_CHECKING);
 	rc = meta->ops->list(meta, "shards/", taking_on_roots, taking);
 	if (rc != 0) {
@@ -339,6 +345,7 @@ taking_on_own(struct mt_cut_ask *ask, void *arg)
 static void
 taking_on_peer(struct mt_cut_calls *calls, void *arg)
 {
+	assert(calls == &((struct mt_taking *)arg)->calls);
 	(void)calls; /* it has left the answers in ours */
 	taking_leg_done(arg);
 }
@@ -359,6 +366,7 @@ taking_ask(struct mt_taking *taking, enum mt_cut_step step)
 	int rc;
 
 	assert(step < MT_CUT_STEP_RELEASE);
+	assert(taking->left_count == 0);
 	memset(taking->answers, 0, gateway->cluster.shard_count * sizeof(*taking->answers));
 	taking->left_count = 1;
 	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
@@ -376,6 +384,7 @@ taking_step(struct mt_taking *taking, enum mt_cut_step step)
 	int rc;
 
 	assert(taking->order.number != 0);
+	assert(step != MT_CUT_STEP_ASK);
 	if (step == MT_CUT_STEP_RELEASE) {
 		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
 		mt_cut_call_release(taking->gateway, &taking->order);
@@ -471,6 +480,7 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 
 	assert(fn != NULL && shard_count > 0);
 	assert(taking->left_count == 0);
+	assert(volume->scope.span_count > 0);
 	if (taking->sm.state != MT_TAKING_IDLE)
 		return -EBUSY;
 	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)
@@ -544,6 +554,7 @@ mt_taking_end(struct mt_gateway *gateway, int rc)
 	struct mt_taking *taking = gateway->taking;
 
 	assert(taking->sm.state == MT_TAKING_READY);
+	assert(taking->left_count == 0 && rc <= 0);
 	taking->fn = NULL; /* the caller goes its own way */
 	/* Perhaps it happened: then the void's compare fails. */
 	if (rc != 0) {

@@ -36,15 +36,15 @@ int mt_taking_init(struct mt_gateway *gateway);
 /* mt_taking_fini -- nobody runs the ports' loops any more; no @fn is called. */
 void mt_taking_fini(struct mt_gateway *gateway);
 /*
- * mt_taking_start -- a number for a snapshot of @volume, and cut it in every shard
+ * mt_taking_start -- take a number for a snapshot of @volume, and cut it in every shard
  *
- * One at a time: of a change, which control_request.c runs one after the other, when it has read the tables anew.
- * Returns 0 and @fn later; -EBUSY, -ENOMEM, -ESHUTDOWN.
+ * A change asks for it, which control_request.c runs one after the other, when it has read the tables anew.
+ * Returns 0: @fn is called later; -EBUSY another one is being taken; -ENOMEM; -ESHUTDOWN.
  */
 int mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
     mt_taking_fn fn, void *arg);
 enum mt_taking_state mt_taking_state(const struct mt_gateway *gateway);
-/* mt_taking_error -- of @fn, whose rc is not 0: a sentence for people; until the next start. */
+/* mt_taking_error -- a sentence for people, where @fn's rc was not 0; until the next start. */
 const char *mt_taking_error(const struct mt_gateway *gateway);
 /* mt_taking_snapshot -- READY: the snapshot, pending so far, and the version of its key. */
 const struct mt_snapshot *mt_taking_snapshot(const struct mt_gateway *gateway,

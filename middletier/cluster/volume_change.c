@@ -31,10 +31,13 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "catalog/waiting.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "cluster/member.h"
 #include "cluster/mirror.h"
+#include "cluster/node_table.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 
@@ -67,6 +70,30 @@ volumes_finish(struct mt_gateway *gateway, int rc)
 	fn(rc, &volumes->change.volume, volumes->arg);
 }
 
+static void
+volumes_take_level(struct mt_gateway *gateway, uint32_t level)
+{
+	uint32_t before = atomic_exchange(&gateway->shared.cluster_level, level);
+
+	assert(level >= CLEAVE_LEVEL_MIN);
+	if (before != 0 && before < level)
+		log_info("gateway: the cluster was upgraded from_level=%" PRIu32 " level=%" PRIu32
+			 ": releases that do not speak it are refused",
+		    before, level);
+}
+
+/* Upgraded by a gateway that had not seen this one, or by hand: it would misread what others write. */
+static bool
+volumes_speak(struct mt_gateway *gateway, const struct mt_cluster *cluster)
+{
+	char text[MT_ERROR_BYTES];
+
+	if (mt_cluster_is_spoken(cluster->level, mt_member_level_max(gateway), text))
+		return true;
+	mt_gateway_fail(gateway, -EPROTONOSUPPORT, "%s", text);
+	return false;
+}
+
 int
 mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
     uint32_t count)
@@ -74,13 +101,20 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 	struct mt_cluster cluster;
 	const char *field;
 
+	assert(rc != 0 || count == 0 || items != NULL);
 	if (rc != 0)
 		return rc;
 	if (count == 0 || strcmp(items[0].key, "cluster") != 0)
 		return -ENOENT;
 	rc = mt_cluster_decode(items[0].value, items[0].value_bytes, &cluster, &field);
+	if (rc == -EPROTONOSUPPORT) {
+		mt_gateway_fail(gateway, rc, "%s", field);
+		return rc;
+	}
 	if (rc != 0) {
-		log_error("gateway: unreadable in the metadata store key=cluster field=\"%s\"",
+		log_error(
+		    "gateway: unreadable in the metadata store key=cluster field=\"%s\": nothing "
+		    "of it counts",
 		    field);
 		return -EBADMSG;
 	}
@@ -90,17 +124,24 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 		cluster.shard_count != gateway->cluster.shard_count)) {
 		log_error(
 		    "gateway: the metadata store is another one now, or another cluster's, or "
-		    "has another number of shards");
+		    "has another number of shards: nothing of it counts; stop this gateway, and "
+		    "start it with the right --meta");
 		return -EBADMSG;
 	}
+	if (!volumes_speak(gateway, &cluster))
+		return -EPROTONOSUPPORT;
 	cluster.version = items[0].version;
+	volumes_take_level(gateway, cluster.level);
 	if (gateway->sm.state > MT_GATEWAY_STARTING) {
 		/* Ports read the rest, and it stays as it is. */
 		gateway->cluster.next_volume_id = cluster.next_volume_id;
 		gateway->cluster.next_segment = cluster.next_segment;
 		gateway->cluster.next_snapshot = cluster.next_snapshot;
 		gateway->cluster.next_clone = cluster.next_clone;
+		gateway->cluster.next_node = cluster.next_node;
+		gateway->cluster.level = cluster.level;
 		gateway->cluster.version = cluster.version;
+		mt_nodes_on_level(gateway);
 		return 0;
 	}
 	gateway->cluster = cluster;
@@ -116,6 +157,7 @@ mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, cons
 	int rc = -ENOMEM;
 
 	assert(next->shard_count > 0 && key[0] != '\0');
+	assert(fn != NULL);
 	if (text != NULL && cluster_text != NULL) {
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION,
@@ -273,6 +315,7 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 
 	assert(wish->name[0] != '\0' && wish->size_bytes > 0);
 	assert(wish->replica_count > 0);
+	assert(wish->replica_count <= MT_REPLICAS_MAX);
 	if (mt_volumes_by_name(volumes, wish->name) != NULL)
 		return -EEXIST;
 	if (!mt_cluster_has_volume(&gateway->cluster))
@@ -307,6 +350,7 @@ change_put_volume(struct mt_gateway *gateway, const struct mt_volume_entry *entr
 	int rc = -ENOMEM;
 
 	assert(gateway->volumes.fn != NULL);
+	assert(gateway->volumes.change.volume.id == entry->volume.id);
 	mt_volume_key(entry->volume.name, key);
 	if (text == NULL) {
 		gateway->volumes.fn = NULL;
@@ -334,6 +378,7 @@ mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_
 	int rc;
 
 	assert(session_id != 0);
+	assert(holder != NULL);
 	if (entry == NULL)
 		return -ENOENT;
 	rc = volumes_start(gateway, fn, arg);

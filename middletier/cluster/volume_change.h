@@ -13,7 +13,7 @@ struct mt_gateway;
 struct mt_holder;
 
 /*
- * mt_cluster_count -- one transaction: the counters become @next's, and what was numbered gets its key
+ * mt_cluster_count -- make the counters @next's, and give what was numbered its key, in one transaction
  *
  * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. Nothing is written
  * unless the key "cluster" has @next's version.
@@ -28,7 +28,8 @@ int mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg);
  * mt_volumes_read_cluster -- the answer to a list of "cluster" becomes gateway->cluster
  *
  * Once the gateway has started, the counters alone do. @rc is the list's. Returns 0; @rc; -ENOENT: there is
- * no such key; -EBADMSG: it cannot be read, or is of another cluster or store.
+ * no such key; -EBADMSG: it cannot be read, or is of another cluster or store; -EPROTONOSUPPORT: it is of a
+ * level that this gateway does not speak, which has failed.
  */
 int mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
     uint32_t count);

@@ -54,6 +54,7 @@ refresh_move(struct loop_link *from, struct loop_link *to)
 {
 	struct loop_link *link;
 
+	assert(from != to);
 	while ((link = list_pop_front(from)) != NULL)
 		list_push_back(to, link);
 }
@@ -185,6 +186,7 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 	uint32_t count = 0;
 
 	assert(volumes->tells == NULL);
+	assert(next->count <= next->max);
 	if (tells == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < volumes->count; i++) {
@@ -232,9 +234,12 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 {
 	struct mt_gateway *gateway = arg;
 	struct mt_volumes *volumes = &gateway->volumes;
-	struct mt_volumes next = { .entries = volumes->next_entries, .count = volumes->next_count };
+	struct mt_volumes next = { .entries = volumes->next_entries,
+		.count = volumes->next_count,
+		.max = volumes->next_max };
 
 	assert(volumes->is_refreshing);
+	assert(volumes->next_count <= volumes->next_max);
 	if (refresh_is_overtaken(gateway))
 		return;
 	for (uint32_t i = 0; i < count && rc == 0; i++)
@@ -381,6 +386,13 @@ refresh_from_watch(struct mt_gateway *gateway)
 	mt_volumes_refresh(gateway, &volumes->watch_waiter);
 }
 
+void
+mt_volumes_refresh_soon(struct mt_gateway *gateway)
+{
+	if (gateway->volumes.is_watching)
+		refresh_from_watch(gateway);
+}
+
 static void
 refresh_on_watch_read(int rc, void *arg)
 {
@@ -388,6 +400,7 @@ refresh_on_watch_read(int rc, void *arg)
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct loop *loop = gateway->options.loop;
 
+	assert(rc <= 0);
 	if (!volumes->is_watching || rc == -ESHUTDOWN || rc == -ECANCELED ||
 	    (rc == 0 && !volumes->is_watch_missed))
 		return;
@@ -427,6 +440,7 @@ mt_volumes_watch(struct mt_gateway *gateway)
 	int rc;
 
 	assert(!volumes->is_watching);
+	assert(volumes->is_loaded);
 	volumes->watch_waiter.fn = refresh_on_watch_read;
 	volumes->watch_waiter.arg = gateway;
 	loop_timer_init(&volumes->watch_timer, refresh_on_watch_timer, gateway);
@@ -505,6 +519,7 @@ query_on_read(int rc, void *arg)
 {
 	struct mt_volume_query *query = arg;
 
+	assert(rc <= 0);
 	if (rc != 0)
 		query_answer(query, -EHOSTDOWN, NULL);
 	else
@@ -514,14 +529,18 @@ query_on_read(int rc, void *arg)
 static void
 query_on_main(struct loop_post *post, void *arg)
 {
+	struct mt_volume_query *query = arg;
+
 	(void)post;
-	query_judge(arg, false);
+	assert(post == &query->post);
+	query_judge(query, false);
 }
 
 void
 mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg)
 {
+	assert(fn != NULL && query->volume_id != 0);
 	query->port = port;
 	query->fn = fn;
 	query->arg = arg;

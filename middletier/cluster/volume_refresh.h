@@ -17,9 +17,11 @@ struct mt_volumes_waiter;
  * cluster's key cannot be understood or is of another cluster; -ESHUTDOWN the gateway stops.
  */
 void mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter);
+/* mt_volumes_refresh_soon -- as if a watch had fired, after mt_volumes_watch; else nothing. */
+void mt_volumes_refresh_soon(struct mt_gateway *gateway);
 /* mt_volumes_watch -- from now on read anew whatever other gateways change. 0 or -ENOMEM. */
 int mt_volumes_watch(struct mt_gateway *gateway);
-/* mt_volumes_unwatch -- what others change starts no reading any more. */
+/* mt_volumes_unwatch -- changes by others start no reading any more. */
 void mt_volumes_unwatch(struct mt_gateway *gateway);
 /* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);

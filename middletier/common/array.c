@@ -17,6 +17,7 @@ mt_array_grow(void **memory, uint32_t *max, uint64_t need, size_t entry_bytes)
 	void *grown;
 
 	assert(entry_bytes > 0);
+	assert(*memory != NULL || *max == 0);
 	if (need <= *max)
 		return 0;
 	while (new_max < need)
@@ -38,6 +39,7 @@ mt_array_insert(void *memory, uint32_t *count, uint32_t at, size_t entry_bytes)
 
 	assert(memory != NULL);
 	assert(at <= *count);
+	assert(entry_bytes > 0);
 	memmove(gap + entry_bytes, gap, (*count - at) * entry_bytes);
 	(*count)++;
 	return gap;
@@ -49,6 +51,7 @@ mt_array_remove(void *memory, uint32_t *count, uint32_t at, size_t entry_bytes)
 	uint8_t *gone = (uint8_t *)memory + at * entry_bytes;
 
 	assert(at < *count);
+	assert(memory != NULL);
 	(*count)--;
 	memmove(gone, gone + entry_bytes, (*count - at) * entry_bytes);
 }

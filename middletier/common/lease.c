@@ -24,6 +24,7 @@ mt_lease_until_ns(const struct mt_shared *shared)
 bool
 mt_lease_is_held(const struct mt_shared *shared, struct loop *loop)
 {
+	assert(loop != NULL);
 	/* Asked anew: a process that was paused in the middle of a turn knows the time before. */
 	return loop_now_fresh_ns(loop) < mt_lease_until_ns(shared) || MUTANT(lease_ignored);
 }
@@ -32,7 +33,27 @@ mt_lease_is_held(const struct mt_shared *shared, struct loop *loop)
 bool
 mt_port_has_lease(const struct mt_port *port)
 {
+	assert(port->shared != NULL && port->loop != NULL);
 	return mt_lease_is_held(port->shared, port->loop) &&
-	    atomic_load_explicit(&port->lease_lost_count, memory_order_acquire) ==
-	    port->lease_heard_count;
+	    atomic_load_explicit(&port->lease.lost_count, memory_order_acquire) ==
+	    port->lease.heard_count;
+}
+
+void
+mt_port_lease_lose(struct mt_port *port)
+{
+	atomic_fetch_add_explicit(&port->lease.lost_count, 1, memory_order_release);
+}
+
+uint32_t
+mt_port_lease_losses(const struct mt_port *port)
+{
+	return atomic_load_explicit(&port->lease.lost_count, memory_order_relaxed);
+}
+
+void
+mt_port_lease_heard(struct mt_port *port, uint32_t count)
+{
+	assert(count <= mt_port_lease_losses(port));
+	port->lease.heard_count = count;
 }

@@ -25,5 +25,11 @@ bool mt_lease_is_held(const struct mt_shared *shared, struct loop *loop);
  * another gateway may own them. The port's thread.
  */
 bool mt_port_has_lease(const struct mt_port *port);
+/* mt_port_lease_lose -- main has lost the lease: said before it has another one. */
+void mt_port_lease_lose(struct mt_port *port);
+/* mt_port_lease_losses -- how often that was said. Any thread. */
+uint32_t mt_port_lease_losses(const struct mt_port *port);
+/* mt_port_lease_heard -- the port's shards hear of the first @count losses now. The port's thread. */
+void mt_port_lease_heard(struct mt_port *port, uint32_t count);
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_LEASE_H */

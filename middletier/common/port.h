@@ -23,9 +23,7 @@ struct mt_cluster;
 struct mt_control_request;
 struct mt_gateway;
 struct mt_link;
-struct mt_port_host;
 struct mt_port_life;
-struct mt_port_options;
 struct mt_port_events;
 struct mt_read_state;
 struct mt_root_ops;
@@ -34,6 +32,7 @@ struct mt_settings;
 struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
+struct mt_upkeep_port;
 struct split_port;
 
 enum mt_port_state {
@@ -46,8 +45,6 @@ enum mt_port_state {
 
 struct mt_port {
 	uint32_t magic;
-	const struct mt_port_options *options;
-	const struct mt_port_host *host; /* what lies above it */
 	struct mt_gateway *gateway;
 	const struct mt_settings *settings;
 	struct mt_shared *shared;
@@ -61,36 +58,47 @@ struct mt_port {
 	struct split_port *split;
 	struct engine_set *engines;
 	struct engine_set *merge_engines;      /* threads in the background; NULL: none */
-	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound */
+	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound, or advertised: where others find it */
 	struct mt_link *links;
 	uint32_t link_count;
+	uint32_t
+	    left_ids[MT_NODE_KEYS_MAX]; /* nodes that were members, with or without a link here */
+	uint32_t left_count;
 	struct mt_shard *shards; /* those this port owns */
 	uint32_t shard_count;
 	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
-	const struct mt_session_host *session_host; /* what sessions tell and ask */
 	struct loop_link sessions;
 	uint32_t write_count; /* of all of them, in flight: work in the background gives way */
-	struct loop_link sessions_waiting; /* for writes of older ones to end */
-	dev_ptr zero_page;                 /* 4 KiB of zeros, for padding */
-	uint64_t ahead_until_ns;           /* turn.c */
-	bool is_ahead_due;
+	struct {              /* session.c's */
+		const struct mt_session_host *host; /* what sessions tell and ask */
+		struct loop_link waiting;           /* for writes of older ones to end */
+		uint32_t next_id;
+	} session;
+	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
+	struct {           /* turn.c, write_turn.c: the latency class is at work */
+		uint64_t until_ns;
+		bool is_due; /* in this turn of the loop */
+	} ahead;
 	struct mt_read_state *read;
 	struct mt_run_cache *run_cache;   /* run_index.c */
 	struct merge_work *merge_work;    /* merge.c */
+	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
-	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
+	uint64_t ring_bytes;              /* of a shard's ring, which it has while it is here */
+	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
+	uint32_t ring_count; /* of them, taken */
+	uint64_t ring_all_device_bytes; /* --device-memory with which all of its shards could */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
 	/* port.c's. */
-	struct sm sm;         /* enum mt_port_state */
-	uint32_t ready_epoch; /* greatest of its shards then */
-	uint32_t next_session_id;
+	struct sm sm;    /* enum mt_port_state */
 	bool is_closing; /* STOPPING: requests have ended, everything is being closed */
 	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */
 	struct loop_link peer_calls;                 /* peer.c: to other gateways */
-	/* How often main has lost the lease; and of how many losses the shards here have heard. */
-	_Atomic uint32_t lease_lost_count;
-	uint32_t lease_heard_count;
-	struct mt_port_life *life; /* port.c */
+	struct {                                     /* lease.c's */
+		_Atomic uint32_t lost_count;         /* how often main has lost it */
+		uint32_t heard_count; /* how many of these losses the shards here have heard of */
+	} lease;
+	struct mt_port_life *life; /* port_life.h */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_PORT_H */

@@ -14,10 +14,11 @@ struct mt_link;
 
 /*
  * A constant set of a port: port.c's, or that of who made a port without shards (gateway/node_port.h). What each says
- * stands at its call below. on_shard may be NULL where there are no shards.
+ * stands at its call below. on_shard and on_node may be NULL where there are no shards.
  */
 struct mt_port_events {
 	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
+	void (*on_node)(struct mt_port *port, struct mt_link *link);
 	void (*on_objection)(struct mt_port *port, const char *text);
 	void (*on_shard)(struct mt_shard *shard);
 };
@@ -27,6 +28,14 @@ static inline void
 mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
 	port->events->on_link(port, link, is_up);
+}
+
+/* mt_port_on_node -- what the cluster says of @link's node has changed, or it is new; links come and go as ever. */
+static inline void
+mt_port_on_node(struct mt_port *port, struct mt_link *link)
+{
+	if (port->events->on_node != NULL)
+		port->events->on_node(port, link);
 }
 
 /* mt_port_on_objection -- a node shows that nothing can be served: @text says why. */

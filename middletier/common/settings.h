@@ -40,6 +40,7 @@ struct mt_settings {
 struct mt_shared {
 	_Atomic uint64_t lease_until_ns; /* main writes; 0: no lease */
 	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
+	_Atomic uint32_t cluster_level;  /* main writes: level.h; 0: not read yet */
 	_Atomic bool has_served;         /* main writes: all shards served at some time */
 	/* Simulator: destroyed without stop, the split ports are gone already. Main writes it, when no
 	 * port has a thread of its own. */

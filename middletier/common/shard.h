@@ -61,9 +61,11 @@ struct mt_shard {
 	void (*garbage_fn)(struct mt_shard *, const struct extent_id *, uint32_t node_id, uint64_t);
 	struct mt_upkeep *upkeep;
 	struct mt_reclaim *reclaim;
-	struct mt_run_roll *run_roll;     /* run_roll.c */
-	struct mt_flush *flush;           /* flush.c */
-	uint32_t read_count;              /* read_path.c: reads that are not answered yet */
+	struct mt_run_roll *run_roll; /* run_roll.c */
+	struct mt_flush *flush;       /* flush.c */
+	uint32_t read_count;          /* read_path.c: reads that are not answered yet */
+	uint64_t request_count;       /* answered with success, by this process; as metric.h's */
+	uint64_t request_bytes;       /* plain bytes of those that were written or read */
 	struct mt_stale_root *stale_root; /* takeover_stale.c */
 	struct mt_shard_life *life; /* shard.c: whether it is wanted, what its port was told */
 };

@@ -20,12 +20,13 @@ mt_turn_on_ahead(struct mt_port *port, enum service_class service_class)
 	assert(service_class < SERVICE_CLASS_NR);
 	if (service_class != SERVICE_LATENCY)
 		return;
-	port->ahead_until_ns = loop_now_ns(port->loop) + TURN_AHEAD_NS;
-	port->is_ahead_due = true;
+	port->ahead.until_ns = loop_now_ns(port->loop) + TURN_AHEAD_NS;
+	port->ahead.is_due = true;
 }
 
 bool
 mt_turn_is_short(const struct mt_port *port)
 {
-	return loop_now_ns(port->loop) < port->ahead_until_ns;
+	assert(port->loop != NULL);
+	return loop_now_ns(port->loop) < port->ahead.until_ns;
 }

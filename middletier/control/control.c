@@ -18,18 +18,21 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/volume_refresh.h"
-#include "common/alloc.h"
-#include "common/metric.h"
 #include "common/port.h"
-#include "common/shard.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_cut.h"
+#include "control/control_gateway.h"
 #include "control/control_holder.h"
+#include "control/control_node.h"
+#include "control/control_node_join.h"
+#include "control/control_node_leave.h"
+#include "control/control_rebalance.h"
 #include "control/control_request.h"
 #include "control/control_resize.h"
 #include "control/control_snapshot.h"
+#include "control/control_snapshot_delete.h"
+#include "control/control_upgrade.h"
 #include "control/control_usage.h"
 #include "control/control_volume.h"
 #include "control/control_waits.h"
@@ -46,7 +49,7 @@ control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	assert(fn != NULL);
 	if (rc == 0) {
-		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
+		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
 		rc = mt_ask_ports(request->gateway, kind, NULL, fn, request);
 	}
 	if (rc != 0)
@@ -57,6 +60,7 @@ static void
 control_on_map(struct mt_ask *ask, void *arg)
 {
 	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, json_pack("{s:o}", "map", mt_json_map(ask->gateway, ask)));
 }
 
@@ -70,6 +74,7 @@ static void
 control_on_nodes(struct mt_ask *ask, void *arg)
 {
 	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, json_pack("{s:o}", "nodes", mt_json_nodes(ask->gateway, ask)));
 }
 
@@ -103,6 +108,7 @@ static void
 control_on_waits(struct mt_ask *ask, void *arg)
 {
 	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, mt_json_waits(ask));
 }
 
@@ -153,7 +159,7 @@ control_sweep(struct mt_control_request *request)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
-		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
+		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
 		rc = mt_ask_ports(request->gateway,
 		    must_confirm ? MT_ASK_SWEEP_CONFIRM : MT_ASK_SWEEP, NULL, control_on_sweep,
 		    request);
@@ -192,10 +198,25 @@ static const struct mt_control_op control_ops[] = {
 	{ "snapshot.delete", true, true, mt_control_snapshot_delete },
 	{ "snapshot.rollback", true, true, mt_control_snapshot_rollback },
 	{ "clone", true, true, mt_control_clone },
+	{ "cluster.level", false, false, mt_control_cluster_level },
+	{ "cluster.upgrade", true, true, mt_control_cluster_upgrade },
+	{ "cluster.rebalance", false, false, mt_control_rebalance },
 	{ "cut", false, false, mt_control_cut },
 	{ "map", false, false, control_map },
 	{ "gateways", false, false, control_gateways },
+	{ "gateway.drain", true, true, mt_control_gateway_drain },
+	{ "gateway.undrain", true, true, mt_control_gateway_undrain },
+	{ "gateway.load", false, false, mt_control_gateway_load },
 	{ "node.list", false, false, control_nodes },
+	{ "node.add", true, true, mt_control_node_add },
+	{ "node.set", true, true, mt_control_node_set },
+	{ "node.drain", true, true, mt_control_node_drain },
+	{ "node.undrain", true, true, mt_control_node_undrain },
+	{ "node.remove", true, true, mt_control_node_remove },
+	{ "node.show", false, false, mt_control_node_show },
+	{ "node.usage", false, false, mt_control_node_usage },
+	{ "node.find", false, false, mt_control_node_find },
+	{ "node.reserve", true, true, mt_control_node_reserve },
 	{ "status", false, false, control_status },
 	{ "waits", false, false, control_waits },
 	{ "scrub", false, false, control_scrub },
@@ -237,6 +258,7 @@ control_begin(struct mt_control_request *request)
 	char error[MT_ERROR_BYTES];
 	const struct mt_control_op *op = control_op_of(request, error);
 
+	assert(request->sm.state == MT_CONTROL_TAKEN);
 	if (op == NULL)
 		mt_control_fail(request, -EINVAL, error);
 	else if (!gateway->volumes.is_loaded || gateway->sm.state >= MT_GATEWAY_FAILED)
@@ -249,5 +271,6 @@ void
 mt_control_on_message(struct mt_session *session, struct split_msg *msg,
     const struct wire_control *control)
 {
+	assert(session != NULL && msg != NULL);
 	mt_control_take(session, msg, control, control_begin);
 }

@@ -19,14 +19,16 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
+#include "cluster/assign.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
+#include "cluster/node_table.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/control_answer.h"
 #include "control/metrics.h"
-#include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "port/port_status.h"
 #include "upkeep/orphans.h"
 
@@ -103,6 +105,7 @@ mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	struct json_map map = { .count = 0 };
 
 	assert(gateway->port_count > 0 && ask->gateway == gateway);
+	assert(ask->left_count == 0 && shard_count > 0);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		(void)json_map_port(&map, gateway->ports[i].address);
 	for (uint32_t i = 0; i < shard_count; i++) {
@@ -135,6 +138,7 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 	bool is_self = peer->gateway_id == gateway->options.gateway_id;
 	json_t *ports = json_array(), *object;
 	uint32_t owned_count = 0, share_count = 0;
+	enum mt_drain_state state;
 	char boot[17], id[17];
 
 	assert(peer->port_count > 0 && peer->port_count <= MT_PORTS_MAX);
@@ -149,13 +153,36 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 		json_array_append_new(ports, json_string(peer->ports[i]));
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, peer->boot_id);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, peer->gateway_id);
-	object = json_pack("{s:s, s:s, s:b, s:o, s:i, s:i, s:I}", "gateway", id, "boot", boot,
-	    "self", is_self, "ports", ports, "shards_owned", (int)owned_count, "shards_share",
-	    (int)share_count, "seen_for_ms", (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)));
+	state = mt_drain_state(mt_drained_has(&member->drained, peer->gateway_id), owned_count);
+	object = json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i, s:I, s:[i, i]}", "gateway", id,
+	    "state", mt_drain_state_name(state), "boot", boot, "self", is_self, "ports", ports,
+	    "shards_owned", (int)owned_count, "shards_share", (int)share_count, "seen_for_ms",
+	    (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)), "levels", (int)peer->level_min,
+	    (int)peer->level_max);
 	if (object != NULL && is_self && member->until_ns > now_ns)
 		json_object_set_new(object, "lease_left_ms",
 		    json_integer((json_int_t)((member->until_ns - now_ns) / NUM_MS(1))));
 	return object;
+}
+
+/* Drained gateways that do not live. */
+static json_t *
+json_drained_away(const struct mt_member *member)
+{
+	json_t *away = json_array();
+
+	assert(member->drained.count <= MT_GATEWAYS_MAX);
+	for (uint32_t i = 0; i < member->drained.count; i++) {
+		bool is_there = false;
+		char id[17];
+
+		for (uint32_t k = 0; k < member->peer_count && !is_there; k++)
+			is_there = member->peers[k].gateway_id == member->drained.ids[i];
+		(void)snprintf(id, sizeof(id), "%016" PRIx64, member->drained.ids[i]);
+		if (!is_there)
+			json_array_append_new(away, json_string(id));
+	}
+	return away;
 }
 
 json_t *
@@ -166,9 +193,10 @@ mt_json_gateways(const struct mt_gateway *gateway)
 	assert(gateway->member.peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
 		json_array_append_new(gateways, json_gateway(gateway, &gateway->member.peers[i]));
-	return json_pack("{s:s, s:I, s:o}", "member",
+	return json_pack("{s:s, s:I, s:o, s:o}", "member",
 	    gateway->member.gateway == NULL ? "out" : sm_state_name(&gateway->member.sm),
-	    "lease_ms", (json_int_t)(gateway->options.lease_ns / NUM_MS(1)), "gateways", gateways);
+	    "lease_ms", (json_int_t)(gateway->options.lease_ns / NUM_MS(1)), "gateways", gateways,
+	    "drained_away", json_drained_away(&gateway->member));
 }
 
 /* Up only when every port reaches it. */
@@ -178,11 +206,12 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 	static const char *const names[MT_LINK_STATE_NR] = { "down", "connecting", "up" };
 	enum mt_link_state worst = MT_LINK_UP;
 
-	assert(index < gateway->options.node_count);
+	assert(index < MT_NODES_MAX);
+	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
-		if (snapshot->links == NULL)
+		if (snapshot->links == NULL || index >= snapshot->link_count)
 			return names[MT_LINK_DOWN];
 		if (snapshot->links[index].state < worst)
 			worst = snapshot->links[index].state;
@@ -190,25 +219,44 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 	return names[worst];
 }
 
+static uint64_t
+json_left_s(const struct mt_gateway *gateway, uint64_t until_ns)
+{
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+
+	return until_ns > now_ns ? (until_ns - now_ns) / NUM_S(1) + 1 : 0;
+}
+
 json_t *
 mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
-	const struct mt_link_status *links = ask->legs[0].snapshot.links;
+	const struct mt_port_status *snapshot = &ask->legs[0].snapshot;
 	json_t *nodes = json_array();
 
-	assert(gateway->options.node_count <= MT_NODES_MAX);
-	for (uint32_t i = 0; i < gateway->options.node_count; i++) {
-		struct mt_link_status link = { 0 };
+	assert(gateway->port_count > 0);
+	assert(ask->left_count == 0 && ask->gateway == gateway);
+	for (uint32_t i = 0; snapshot->links != NULL && i < snapshot->link_count; i++) {
+		struct mt_link_status link = snapshot->links[i];
+		const struct mt_node_entry *entry;
 
-		if (links != NULL)
-			link = links[i];
+		if (mt_node_is_gone(&link.config))
+			continue;
+		entry = mt_nodes_by_id(gateway, link.config.node_id);
 		json_array_append_new(nodes,
-		    json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
-			(json_int_t)link.node_id, "trouble", link.trouble, "address",
-			gateway->options.nodes[i].address, "domain",
-			gateway->options.nodes[i].domain, "state", json_link_state(gateway, ask, i),
-			"slots_total", (json_int_t)link.slots_total, "slots_free",
-			(json_int_t)link.slots_free, "slot_bytes", (json_int_t)link.slot_bytes));
+		    json_pack(
+			"{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:s, s:i, s:I, "
+			"s:s}",
+			"id", (json_int_t)link.node_id, "trouble", link.trouble, "address",
+			link.config.address, "domain", link.config.domain, "state",
+			json_link_state(gateway, ask, i), "slots_total",
+			(json_int_t)link.slots_total, "slots_free", (json_int_t)link.slots_free,
+			"slots_share", (json_int_t)link.slots_share, "slot_bytes",
+			(json_int_t)link.slot_bytes, "full", link.is_up && link.is_full, "level",
+			(int)link.level, "member",
+			entry == NULL ? "" : mt_node_state_name(link.config.state), "weight",
+			(int)mt_node_weight(&link.config), "maintenance_s",
+			(json_int_t)json_left_s(gateway, link.config.maintenance_until_ns), "note",
+			entry == NULL ? "" : entry->node.note));
 	}
 	return nodes;
 }
@@ -244,7 +292,8 @@ json_shard(const struct mt_shard_status *shard, uint32_t port)
 	assert(shard->state < MT_SHARD_STATE_NR);
 	json_object_set_new(object, "shard", json_integer(shard->index));
 	json_object_set_new(object, "port", json_integer(port));
-	json_object_set_new(object, "state", json_string(states[shard->state]));
+	json_object_set_new(object, "state",
+	    json_string(shard->is_short ? "short" : states[shard->state]));
 	return object;
 }
 
@@ -271,6 +320,7 @@ mt_json_orphans(const struct mt_ask *ask)
 	json_int_t total = 0, confirmed = 0;
 
 	assert(ask->gateway->port_count <= MT_PORTS_MAX);
+	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
@@ -312,15 +362,19 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	char id[17], boot[17], cluster[17];
 
 	assert(gateway->port_count > 0 && gateway->port_count <= MT_PORTS_MAX);
+	assert(ask->left_count == 0 && ask->gateway == gateway);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		json_array_append_new(ports,
-		    json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:o}", "port", (int)i, "address",
-			gateway->ports[i].address, "sessions_open",
+		    json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:o}", "port", (int)i,
+			"address", gateway->ports[i].address, "sessions_open",
 			(int)ask->legs[i].snapshot.session_count, "receives_free",
-			(int)ask->legs[i].snapshot.receives_free, "run_index_bytes",
+			(int)ask->legs[i].snapshot.receives_free, "rings",
+			(int)ask->legs[i].snapshot.ring_count, "rings_max",
+			(int)ask->legs[i].snapshot.ring_max, "shards_short",
+			(int)ask->legs[i].snapshot.short_count, "run_index_bytes",
 			(json_int_t)ask->legs[i].snapshot.run_index_bytes, "metrics",
 			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
 			"split", json_split(&gateway->ports[i])));
@@ -335,5 +389,7 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	if (status != NULL)
 		json_object_set_new(status, "gateway_count",
 		    json_integer(gateway->member.peer_count)); /* they have an op of their own */
+	if (status != NULL)
+		json_object_set_new(status, "level", json_integer(gateway->cluster.level));
 	return status;
 }

@@ -4,7 +4,7 @@
  *
  * An attach names the session that wants to write. While another one has the volume it is refused, with the
  * holder's name (-EUSERS on the wire), unless it says "take", or that one has been silent for the session time
- * (holding.c). Then: durable first, then on every port, then answered. An attach that is repeated, by the session
+ * (holding.c). Then: durable first, then on every port, of every gateway where it was taken, then answered. An attach that is repeated, by the session
  * that has the volume, is let in without a question: its answer was lost.
  */
 #include <errno.h>
@@ -57,6 +57,28 @@ attach_log_taken(const struct mt_control_request *request, const struct mt_volum
 	    request->attach.holder.address, holder, request->attach.is_take ? "asked" : "silent");
 }
 
+/* A gateway that is silent stops no take: it learns of it from the store, or from the new session. */
+static void
+attach_on_told(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+	int rc = -EAGAIN; /* another one came meanwhile */
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->attach.is_taken);
+	if (answer->unknown_gateway != 0)
+		log_warn(
+		    "volume: taken, and a gateway does not say that it knows: who had it may write "
+		    "there until it does name=%s gateway=%" PRIu64,
+		    request->volume.name, answer->unknown_gateway);
+	if (entry != NULL && entry->volume.session_id == request->attach.session_id)
+		rc = mt_ask_ports(request->gateway, MT_ASK_ATTACH, &entry->volume,
+		    attach_on_installed, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
 static void
 attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 {
@@ -67,7 +89,9 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 	request->attach.is_taken = rc == 0 && request->attach.is_taken;
 	if (request->attach.is_taken)
 		attach_log_taken(request, volume);
-	if (rc == 0)
+	if (rc == 0 && request->attach.is_taken)
+		rc = mt_holder_tell(request->gateway, volume, attach_on_told, request);
+	else if (rc == 0)
 		rc = mt_ask_ports(request->gateway, MT_ASK_ATTACH, volume, attach_on_installed,
 		    request);
 	if (rc != 0)
@@ -127,6 +151,7 @@ attach_refuse(struct mt_control_request *request, const struct mt_volume *volume
 static bool
 attach_is_left(struct mt_control_request *request)
 {
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (!mt_control_is_left(request))
 		return false;
 	log_limited(LOG_INFO, "volume: attach dropped, its client has gone name=%s",
@@ -143,6 +168,7 @@ attach_on_holder(const struct mt_holder_answer *answer, void *arg)
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(answer->is_held || answer->left_ns == 0);
 	if (attach_is_left(request))
 		return;
 	if (entry == NULL)

@@ -69,12 +69,13 @@ mt_change_find_volume(struct mt_control_request *request)
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 
 	assert(request->volume.name[0] != '\0');
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (entry == NULL)
 		mt_control_fail_volume(request, -ENOENT);
 	return entry;
 }
 
-/* Its snapshot, which is live; NULL, and the request has ended: there is none. */
+/* The request's snapshot, which is live; NULL, and the request has ended: there is none. */
 struct mt_snapshot_entry *
 mt_change_find_snapshot(struct mt_control_request *request)
 {
@@ -125,7 +126,8 @@ change_on_read(int rc, void *arg)
 	if (request->change.rc != 0)
 		mt_control_fail_volume(request, request->change.rc);
 	else if (rc != 0)
-		mt_control_fail(request, rc, "done, but the metadata store cannot be read");
+		mt_control_fail(request, rc,
+		    "done, but the metadata store cannot be read: see the gateway's log");
 	else
 		request->change.fn(request);
 }
@@ -159,6 +161,7 @@ mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	assert(count > 0 && count <= META_TXN_OPS_MAX);
+	assert(fn != NULL);
 	request->change.fn = fn;
 	/* A text that there was no memory for. */
 	for (uint32_t i = 0; i < count; i++) {
@@ -231,6 +234,7 @@ mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
 	struct mt_volume_entry *entry = mt_change_find_volume(request);
 	int rc;
 
+	assert(fn != NULL);
 	if (entry == NULL)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
@@ -275,8 +279,10 @@ struct mt_volume_entry *
 mt_change_when_unused_entry(struct mt_control_request *request,
     const struct mt_holder_answer *answer)
 {
-	struct mt_volume_entry *entry = mt_change_find_volume(request);
+	struct mt_volume_entry *entry;
 
+	assert(answer != NULL && request->op->is_change);
+	entry = mt_change_find_volume(request);
 	if (entry == NULL || request->is_forced ||
 	    !change_refuse_users(request, &entry->volume, answer))
 		return entry;

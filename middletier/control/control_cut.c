@@ -64,7 +64,7 @@ mt_control_cut(struct mt_control_request *request)
 	}
 	order.segment_count = (uint32_t)segment_count;
 	if (rc == 0) {
-		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
+		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
 		rc = mt_cut_ask(request->gateway, step, &order, control_on_cut, request);
 	}
 	if (rc != 0)

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control_holder.c -- the op "volume.holder": another gateway asks whether a session is still here */
+/*
+ * control_holder.c -- the op "volume.holder": another gateway asks whether a session is still here
+ *
+ * An attach number that is not known here yet is read first: whoever asked may rely on it that nothing is taken
+ * here any more from sessions that are older.
+ */
 #include "control/control_holder.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/json.h"
+#include "catalog/volume_table.h"
 #include "cluster/ask.h"
+#include "cluster/gateway_state.h"
 #include "cluster/holding.h"
+#include "cluster/volume_refresh.h"
 #include "control/control_request.h"
 
 static void
@@ -30,6 +40,42 @@ control_on_holder(struct mt_ask *ask, void *arg)
 		(json_int_t)(silent_ns / NUM_MS(1)), "readers", (json_int_t)reader_count));
 }
 
+static void
+holder_ask_ports(struct mt_control_request *request)
+{
+	int rc = mt_ask_ports(request->gateway, MT_ASK_SESSIONS, &request->volume,
+	    control_on_holder, request);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
+}
+
+static void
+holder_on_read(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc == -ECANCELED)
+		return; /* the port goes, and takes its slots along */
+	if (rc == 0)
+		holder_ask_ports(request);
+	else
+		mt_control_fail(request, rc, MT_CONTROL_NO_STORE);
+}
+
+static bool
+holder_is_known(const struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry =
+	    mt_volumes_by_id(&request->gateway->volumes, request->volume.id);
+
+	assert(request->volume.id != 0);
+	return MUTANT(attach_untold) ||
+	    (entry != NULL && entry->volume.attach >= request->volume.attach);
+}
+
 void
 mt_control_volume_holder(struct mt_control_request *request)
 {
@@ -42,11 +88,13 @@ mt_control_volume_holder(struct mt_control_request *request)
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc == 0) {
-		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
-		rc = mt_ask_ports(request->gateway, MT_ASK_SESSIONS, volume, control_on_holder,
-		    request);
-	}
-	if (rc != 0)
+	if (rc != 0) {
 		mt_control_fail(request, rc, error);
+	} else if (holder_is_known(request)) {
+		holder_ask_ports(request);
+	} else {
+		request->waiter =
+		    (struct mt_volumes_waiter){ .fn = holder_on_read, .arg = request };
+		mt_volumes_refresh(request->gateway, &request->waiter);
+	}
 }

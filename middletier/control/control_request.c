@@ -31,7 +31,6 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/json.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -117,8 +116,12 @@ mt_control_fail_volume(struct mt_control_request *request, int rc)
 		control_read(request);
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "volume '%s': %s", request->volume.name,
-	    status_text(status_from_errno(rc)));
+	if (request->volume.name[0] == '\0') /* cluster.upgrade */
+		(void)snprintf(text, sizeof(text), "the metadata store: %s",
+		    status_text(status_from_errno(rc)));
+	else
+		(void)snprintf(text, sizeof(text), "volume '%s': %s", request->volume.name,
+		    status_text(status_from_errno(rc)));
 	mt_control_fail(request, rc, text);
 }
 
@@ -178,6 +181,7 @@ control_start(struct mt_control_request *request)
 static struct loop *
 control_loop(const struct mt_control_request *request)
 {
+	assert(request->is_busy);
 	return request->gateway->options.loop;
 }
 
@@ -192,7 +196,7 @@ control_on_fresh(int rc, void *arg)
 		return; /* the port goes, and takes its slots along */
 	/* The tables as they were read last will do for those who only look. */
 	if (rc != 0 && request->op->is_change)
-		mt_control_fail(request, rc, "the metadata store cannot be read");
+		mt_control_fail(request, rc, MT_CONTROL_NO_STORE);
 	else
 		control_start(request);
 }
@@ -285,6 +289,7 @@ control_on_main(struct loop_post *post, void *arg)
 void
 mt_control_drop_all(struct mt_gateway *gateway)
 {
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway->control_current = NULL;
 	while (list_pop_front(&gateway->control_queue) != NULL)
 		continue; /* the slots are the ports' */
@@ -307,6 +312,7 @@ control_release(struct mt_control_request *request)
 {
 	assert(request->is_busy || request->text == NULL);
 	json_decref(request->in);
+	json_decref(request->change.missing);
 	mt_free(request->text);
 	free(request->answer);
 	*request = (struct mt_control_request){ 0 };
@@ -343,6 +349,7 @@ control_on_answer(struct loop_post *post, void *arg)
 	struct wire_header header;
 	uint32_t bytes = 0;
 
+	assert(msg != NULL);
 	(void)post;
 	assert(request->is_busy && request->sm.state == MT_CONTROL_ANSWERED);
 	if (request->answer != NULL) {

@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "catalog/holder.h"
-#include "catalog/scope.h"
+#include "catalog/drained_key.h"
+#include "catalog/node_key.h"
 #include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/loop.h"
+#include "cluster/node_table.h"
 #include "common/port.h"
 
 struct mt_control_request;
@@ -23,6 +24,12 @@ struct wire_control;
 
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
+
+/* Texts for mt_control_fail, where something could not be asked or read. */
+#define MT_CONTROL_NOT_NOW                                                                         \
+	"the gateway cannot answer now, it is stopping or out of memory: ask again, or another one"
+#define MT_CONTROL_NO_STORE                                                                        \
+	"the metadata store cannot be read: see the gateway's log, and ask again"
 
 /* An op: a request can ask for it, by its name. */
 struct mt_control_op {
@@ -80,9 +87,26 @@ struct mt_control_request {
 		struct mt_snapshot snapshot;
 		uint64_t wanted_bytes; /* volume.resize */
 		bool must_shrink, is_check;
-		int rc; /* the transaction's */
+		uint32_t level;  /* cluster.upgrade: to be */
+		json_t *missing; /* likewise: gateways that do not speak it; NULL: none was asked */
+		int rc;          /* the transaction's */
 		void (*fn)(struct mt_control_request *request);
 	} change; /* control_change.c, and those that use it */
+	struct {
+		uint64_t id;
+		struct mt_node
+		    node;         /* as it is to be; version: of the key that this was made from */
+		const char *what; /* happened, for the log */
+		struct mt_nodes_waiter waiter;
+		void (*fn)(struct mt_control_request *request);
+		uint32_t round;           /* of counting what it holds */
+		uint64_t cluster_version; /* of the key that the others were counted by, or 0 */
+	} node;                           /* control_node.c, control_node_leave.c */
+	struct {
+		uint64_t id;
+		bool is_drain;
+		struct mt_drained drained; /* the key as it was read, then as it is to be */
+	} gateway_change;                  /* control_gateway.c */
 	/* The answer. */
 	int rc;
 	char *answer; /* NULL: out of memory */

@@ -46,7 +46,8 @@ mt_control_volume_rename(struct mt_control_request *request)
 	if (entry == NULL)
 		return;
 	if (mt_volumes_by_name(&request->gateway->volumes, request->change.new_name) != NULL) {
-		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
+		mt_control_refuse(request, -EEXIST,
+		    "there is a volume '%s' already: choose another name",
 		    request->change.new_name);
 		return;
 	}
@@ -90,7 +91,7 @@ resize_submit(struct mt_control_request *request, const struct mt_volume_entry *
 	free(text);
 }
 
-/* Its last session has discarded the tail (the command's does), and is gone. */
+/* The volume's last session has discarded the tail (the command's does), and is gone. */
 static void
 resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
@@ -99,7 +100,7 @@ resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 
 	if (entry == NULL)
 		return;
-	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (request->change.is_check) {
 		entry->is_deleting = false;
 		mt_control_finish(request,
@@ -141,9 +142,10 @@ mt_control_volume_resize(struct mt_control_request *request)
 	entry = mt_change_find_volume(request);
 	if (entry == NULL)
 		return;
-	/* Whose session asks knows which one it means; its name may be another's by now. */
+	/* The client knows the id of the volume that it means; the name may be another volume's by now. */
 	if (id != 0 && id != entry->volume.id)
-		mt_control_refuse(request, -ENOENT, "volume '%s' is another one by now",
+		mt_control_refuse(request, -ENOENT,
+		    "volume '%s' is another one by now: it was deleted, and made anew",
 		    request->volume.name);
 	else if (request->change.wanted_bytes >= entry->volume.size_bytes &&
 	    !request->change.is_check)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_snapshot.c -- what is asked about snapshots and clones
+ * control_snapshot.c -- what is asked about snapshots and clones, but deletions
  *
  * What makes a scope name a cut that it did not name before also puts the key "cluster", which is what drop.c
  * compares; and a snapshot's making puts its volume's key, so that no volume is deleted beside it.
@@ -34,7 +34,6 @@
 #include "control/control_snapshot.h"
 
 #define SNAPSHOTS_PER_LIST 256u
-#define SNAPSHOTS_PER_TXN 12u
 #define ROLL_BACK_NAME "rolled-back" /* of the key that keeps a roll-back's cut */
 
 static json_t *
@@ -44,6 +43,7 @@ json_of_snapshot(const struct mt_control_request *request, const struct mt_snaps
 	const struct mt_volume_entry *volume = mt_volumes_by_id(volumes, snapshot->volume_id);
 	json_t *object = mt_json_snapshot(snapshot);
 
+	assert(snapshot->number != 0);
 	if (object != NULL && volume != NULL)
 		json_object_set_new(object, "volume", json_string(volume->volume.name));
 	return object;
@@ -136,7 +136,7 @@ create_on_taken(int rc, void *arg)
 	if (volume->volume.size_bytes != taken->size_bytes) {
 		mt_taking_end(gateway, -EAGAIN);
 		mt_control_refuse(request, -EAGAIN,
-		    "volume '%s': it was resized while the snapshot was being taken",
+		    "volume '%s': it was resized while the snapshot was being taken: take it again",
 		    request->volume.name);
 		return;
 	}
@@ -165,7 +165,9 @@ mt_control_snapshot_create(struct mt_control_request *request)
 		return;
 	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id,
 		request->change.snapshot_name) != NULL) {
-		mt_control_refuse(request, -EEXIST, "volume '%s' has a snapshot '%s' already",
+		mt_control_refuse(request, -EEXIST,
+		    "volume '%s' has a snapshot '%s' already: choose another name, or delete "
+		    "that one",
 		    request->volume.name, request->change.snapshot_name);
 		return;
 	}
@@ -222,94 +224,43 @@ mt_control_snapshot_list(struct mt_control_request *request)
 	mt_control_finish(request, json_pack("{s:o, s:b}", "snapshots", list, "more", is_more));
 }
 
-/* ---- delete ---- */
+/* ---- roll back ---- */
+
+/* A write of whoever was put out may not be mixed with what is there now, at whichever gateway. */
+static void
+rollback_on_told(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (answer->unknown_gateway == 0) {
+		mt_change_on_volume(request);
+		return;
+	}
+	mt_control_refuse(request, -ETIMEDOUT,
+	    "volume '%.63s' is rolled back, but gateway %" PRIu64
+	    " does not say that it knows: sessions that had the volume open may write there until it "
+	    "does; close them, and roll back again",
+	    request->volume.name, answer->unknown_gateway);
+}
 
 static void
-delete_on_done(struct mt_control_request *request)
+rollback_on_made(struct mt_control_request *request)
 {
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+	int rc;
+
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	assert(request->change.snapshot.state == MT_SNAPSHOT_DELETED);
-	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
-	    request->change.snapshot_name, request->volume.name);
-	mt_control_finish(request, json_object());
-}
-
-void
-mt_control_snapshot_delete(struct mt_control_request *request)
-{
-	struct mt_snapshot_entry *entry;
-	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *text;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!mt_change_take_request(request))
-		return;
-	entry = mt_change_find_snapshot(request);
-	if (entry == NULL)
-		return;
-	if (entry->snapshot.clone_count > 0) {
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, request->change.snapshot_name,
-		    entry->snapshot.clone_count);
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
-	request->change.snapshot = entry->snapshot;
-	request->change.snapshot.state = MT_SNAPSHOT_DELETED;
-	mt_snapshot_key(entry->snapshot.number, key);
-	text = mt_snapshot_encode(&request->change.snapshot, NULL);
-	{
-		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
-			mt_change_put(key, text) };
-
-		mt_control_change(request, ops, NUM_COUNT(ops), delete_on_done);
-	}
-	free(text);
+	entry->is_deleting = false;
+	rc = mt_holder_tell(request->gateway, &entry->volume, rollback_on_told, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
 }
-
-bool
-mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
-    void (*again)(struct mt_control_request *request))
-{
-	const struct mt_snapshots *snapshots = &request->gateway->volumes.snapshots;
-	char keys[SNAPSHOTS_PER_TXN][MT_SNAPSHOT_KEY_BYTES];
-	char *texts[SNAPSHOTS_PER_TXN];
-	struct meta_op ops[2 * SNAPSHOTS_PER_TXN];
-	uint32_t count = 0;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	assert(volume_id != 0);
-	for (uint32_t i = 0; i < snapshots->count; i++) {
-		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
-
-		if (snapshot->volume_id != volume_id || snapshot->clone_count == 0)
-			continue;
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, snapshot->name, snapshot->clone_count);
-		return true;
-	}
-	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
-		struct mt_snapshot snapshot = snapshots->entries[i].snapshot;
-
-		if (snapshot.volume_id != volume_id || snapshot.state != MT_SNAPSHOT_LIVE)
-			continue;
-		snapshot.state = MT_SNAPSHOT_DELETED;
-		mt_snapshot_key(snapshot.number, keys[count]);
-		texts[count] = mt_snapshot_encode(&snapshot, NULL);
-		ops[2 * count] = mt_change_compare(keys[count], snapshots->entries[i].version);
-		ops[2 * count + 1] = mt_change_put(keys[count], texts[count]);
-		count++;
-	}
-	if (count == 0)
-		return false;
-	mt_control_change(request, ops, 2 * count, again);
-	while (count > 0)
-		free(texts[--count]);
-	return true;
-}
-
-/* ---- roll back ---- */
 
 static void
 rollback_on_taken(int rc, void *arg)
@@ -345,7 +296,7 @@ rollback_on_taken(int rc, void *arg)
 	made.volume.segment_count = snapshot->snapshot.segment_count;
 	made.volume.attach++; /* whoever has it open now sees what was */
 	made.volume.session_id = 0;
-	made_submit(request, &made, mt_change_on_volume);
+	made_submit(request, &made, rollback_on_made);
 }
 
 static void
@@ -389,6 +340,7 @@ rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot
 {
 	const struct mt_volume_entry *volume = mt_change_find_volume(request);
 
+	assert(snapshot->number != 0);
 	if (volume == NULL)
 		return false;
 	if (request->change.must_shrink || snapshot->size_bytes >= volume->volume.size_bytes)
@@ -414,7 +366,8 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 		return;
 	if (entry->snapshot.scope.span_count == MT_SPANS_MAX) {
 		mt_control_refuse(request, -ENOTSUP,
-		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
+		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not "
+		    "possible: copy it (cleave export, cleave import)",
 		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}
@@ -460,7 +413,8 @@ mt_control_clone(struct mt_control_request *request)
 	if (entry == NULL)
 		return;
 	if (mt_volumes_by_name(&gateway->volumes, request->change.new_name) != NULL) {
-		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
+		mt_control_refuse(request, -EEXIST,
+		    "there is a volume '%s' already: choose another name",
 		    request->change.new_name);
 		return;
 	}
@@ -468,7 +422,9 @@ mt_control_clone(struct mt_control_request *request)
 		return;
 	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX ||
 	    gateway->cluster.next_volume_id > MT_NUMBER_MAX) {
-		mt_control_refuse(request, -ENOSPC, "the cluster has had as many clones as it can");
+		mt_control_refuse(request, -ENOSPC,
+		    "the cluster has had as many clones as it can: copy the snapshot instead "
+		    "(cleave export, cleave import)");
 		return;
 	}
 	*volume = mt_volumes_by_name(&gateway->volumes, request->volume.name)->volume;
@@ -482,7 +438,8 @@ mt_control_clone(struct mt_control_request *request)
 	memcpy(volume->name, request->change.new_name, sizeof(volume->name));
 	if (mt_scope_above(volume->segment_base, 0, &entry->snapshot.scope, &volume->scope) != 0) {
 		mt_control_refuse(request, -ENOTSUP,
-		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
+		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not "
+		    "possible: copy it (cleave export, cleave import)",
 		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}

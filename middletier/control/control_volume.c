@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
-#include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
@@ -30,7 +29,7 @@
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
-#include "control/control_snapshot.h"
+#include "control/control_snapshot_delete.h"
 #include "control/control_volume.h"
 
 static void
@@ -127,7 +126,7 @@ mt_control_volume_create(struct mt_control_request *request)
 		return;
 	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
 		mt_control_refuse(request, -ENOSPC,
-		    "the cluster has had as many volumes as it can");
+		    "the cluster has had as many volumes as it can: no more can be made in it");
 		return;
 	}
 	rc = mt_volume_create(request->gateway, volume, control_on_created, request);

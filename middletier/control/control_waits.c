@@ -2,6 +2,7 @@
 /* control_waits.c -- what the gateway's shards wait for, as a control request asks (port/waits.c) */
 #include "control/control_waits.h"
 
+#include "base/check.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "port/port_status.h"
@@ -12,6 +13,7 @@ mt_json_waits(const struct mt_ask *ask)
 {
 	json_t *waits = json_array();
 
+	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 

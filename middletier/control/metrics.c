@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -48,28 +49,55 @@ static const struct metric_member gateway_members[] = {
 };
 #undef SAMPLE
 
+#define META(member, name, unit, help)                                                             \
+	METRIC_MEMBER(struct meta_report, member, name, unit, help, METRIC_GAUGE)
+static const struct metric_member meta_members[] = {
+	META(unreachable_s, "unreachable_seconds", "seconds",
+	    "for so long no request to the metadata store has been answered"),
+	META(request_last_ns, "request_last_ns", "ns",
+	    "how long its last answer about a lease took"),
+	META(request_p99_ns, "request_p99_ns", "ns",
+	    "99 of 100 of the last of these took so long or less"),
+	META(database_bytes, "database_bytes", "bytes", "its database, at the member asked last"),
+	META(quota_bytes, "quota_bytes", "bytes",
+	    "a database so large takes no writes: every gateway stops"),
+};
+#undef META
+
 #define PORT(member, name, unit, help)                                                             \
 	METRIC_MEMBER(struct mt_port_status, member, name, unit, help, METRIC_GAUGE)
 static const struct metric_member port_members[] = {
 	PORT(session_count, "sessions_open", "count", "client queue pairs that are open"),
 	PORT(receives_free, "receives_free", "count", "receives that nobody holds"),
+	PORT(ring_count, "rings", "count", "shards here: each has a ring in the device memory"),
+	PORT(ring_max, "rings_max", "count", "shards that --device-memory has room for at once"),
+	PORT(short_count, "shards_short", "count",
+	    "shards to be taken over here that find no room: nobody serves them"),
 	PORT(run_index_bytes, "run_index_bytes", "bytes", "indexes of runs in memory"),
 };
 #undef PORT
 
 #define SHARD(member, name, unit, help)                                                            \
 	METRIC_MEMBER(struct mt_shard_status, member, name, unit, help, METRIC_GAUGE)
+#define SHARD_COUNTER(member, name, unit, help)                                                    \
+	METRIC_MEMBER(struct mt_shard_status, member, name, unit, help, METRIC_COUNTER)
 const struct metric_member mt_shard_members[] = {
 	SHARD(is_serving, "serving", "bool", "1 while clients are served"),
+	SHARD(is_short, "short", "bool", "1 while it finds no room on its port: nobody serves it"),
 	SHARD(epoch, "epoch", "count", "of its present owner"),
 	SHARD(extent_count, "extents", "count", "extents, all kinds"),
 	SHARD(log_extent_count, "log_extents", "count", "extents of the log"),
 	SHARD(run_extent_count, "run_extents", "count", "extents of runs"),
 	SHARD(lacking_count, "extents_lacking", "count", "extents with fewer good copies than due"),
+	SHARD(leaving_count, "extents_leaving", "count",
+	    "extents with a copy at a node that drains, to be moved"),
 	SHARD(orphan_count, "orphans_waiting", "count",
 	    "copies that no manifest names, not deleted yet"),
 	SHARD(held_count, "orphans_held", "count",
 	    "of those, held back: enough were deleted for now"),
+	SHARD_COUNTER(request_count, "requests", "count",
+	    "reads and changes answered here, since this gateway has run"),
+	SHARD_COUNTER(request_bytes, "request_bytes", "bytes", "plain bytes of those"),
 	SHARD(log_bytes, "log_bytes", "bytes", "length of the log"),
 	SHARD(index_blocks, "index_blocks", "count", "blocks whose newest version is in the log"),
 	SHARD(index_bytes, "index_bytes", "bytes", "memory of their index"),
@@ -82,6 +110,7 @@ const struct metric_member mt_shard_members[] = {
 	SHARD(run_extent_bytes, "run_extent_bytes", "bytes", "of the extents that runs are in"),
 };
 #undef SHARD
+#undef SHARD_COUNTER
 const uint32_t mt_shard_member_count = NUM_COUNT(mt_shard_members);
 
 static const struct metric_member link_members[] = {
@@ -111,7 +140,23 @@ write_gateway(FILE *out, const struct mt_gateway *gateway)
 	};
 	struct metric_object object = { .values = &sample };
 
+	assert(loop_now_ns(gateway->options.loop) >= gateway->started_ns);
 	metrics_write(out, "cleave_gateway", gateway_members, NUM_COUNT(gateway_members), &object,
+	    1);
+}
+
+/* A store in a directory has nothing to tell. */
+static void
+write_meta(FILE *out, const struct mt_gateway *gateway)
+{
+	struct meta *meta = gateway->options.meta;
+	struct meta_report report;
+	struct metric_object object = { .values = &report };
+
+	if (meta->ops->report == NULL)
+		return;
+	meta->ops->report(meta, &report);
+	metrics_write(out, "cleave_gateway_meta", meta_members, NUM_COUNT(meta_members), &object,
 	    1);
 }
 
@@ -158,7 +203,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 			const struct mt_shard_status *shard = &snapshot->shards[k];
 			struct metric_object *object = &objects[count];
 
-			if (shard->state == MT_SHARD_IDLE)
+			if (shard->state == MT_SHARD_IDLE && !shard->is_short)
 				continue;
 			object->values = shard;
 			metric_label_u64(object, "shard", shard->index);
@@ -173,36 +218,49 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 }
 
 static void
-label_node(struct metric_object *object, const struct mt_gateway *gateway,
-    const struct mt_link_status *link, uint32_t index)
+label_node(struct metric_object *object, const struct mt_link_status *link)
 {
-	assert(index < gateway->options.node_count);
+	assert(object->labels[0] == '\0');
 	object->values = link;
 	metric_label_u64(object, "node", link->node_id);
-	metric_label(object, "address", gateway->options.nodes[index].address);
-	metric_label(object, "domain", gateway->options.nodes[index].domain);
+	metric_label(object, "address", link->config.address);
+	metric_label(object, "domain", link->config.domain);
+}
+
+static uint32_t
+links_count(const struct mt_ask *ask)
+{
+	uint32_t count = 0;
+
+	assert(ask->gateway->port_count <= MT_PORTS_MAX);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
+		count += ask->legs[i].snapshot.link_count;
+	return count;
 }
 
 /* Up or not is between each port and each node; slots are the node's alone. */
 static int
 write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
-	uint32_t node_count = gateway->options.node_count, link_count = 0, slots_count = 0;
-	struct metric_object *links =
-	    mt_calloc(num_max((uint64_t)node_count * gateway->port_count, 1), sizeof(*links));
-	struct metric_object *slots = mt_calloc(num_max(node_count, 1), sizeof(*slots));
+	uint32_t link_count = 0, slots_count = 0;
+	struct metric_object *links = mt_calloc(num_max(links_count(ask), 1), sizeof(*links));
+	struct metric_object *slots =
+	    mt_calloc(num_max(ask->legs[0].snapshot.link_count, 1), sizeof(*slots));
 
 	assert(ask->gateway == gateway);
+	assert(ask->kind == MT_ASK_SNAPSHOT);
 	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
 		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->links != NULL && k < snapshot->link_count; k++) {
 			const struct mt_link_status *link = &snapshot->links[k];
 
-			label_node(&links[link_count], gateway, link, k);
+			if (mt_node_is_gone(&link->config))
+				continue;
+			label_node(&links[link_count], link);
 			metric_label_u64(&links[link_count++], "port", i);
 			if (i == 0)
-				label_node(&slots[slots_count++], gateway, link, k);
+				label_node(&slots[slots_count++], link);
 		}
 	}
 	metrics_write(out, "cleave_gateway_node", link_members, NUM_COUNT(link_members), links,
@@ -221,7 +279,9 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	int rc;
 
 	assert(ask->left_count == 0 && gateway->port_count <= MT_PORTS_MAX);
+	assert(ask->kind == MT_ASK_SNAPSHOT);
 	write_gateway(out, gateway);
+	write_meta(out, gateway);
 	write_ports(out, gateway, ask);
 	rc = write_shards(out, gateway, ask);
 	if (rc == 0)

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "catalog/node_key.h"
 #include "cleave/wire.h"
 #include "common/settings.h"
 #include "extent/node_link.h"
@@ -18,12 +19,66 @@
 	"give them larger disks, or smaller slots (cleave-storage format --slot-size), add nodes, " \
 	"or make a cluster of fewer --shards"
 
+/* A path that is shorter than @depth is a domain of its own, that of all below it where it ends. */
+static bool
+domain_is_same(const char *a, const char *b, uint32_t depth)
+{
+	assert(depth > 0);
+	for (; *a == *b; a++, b++) {
+		if (*a == '\0' || (*a == '/' && --depth == 0))
+			return true;
+	}
+	return depth == 1 && ((*a == '\0' && *b == '/') || (*a == '/' && *b == '\0'));
+}
+
 bool
-mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b)
+mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b,
+    uint32_t depth)
 {
 	if (a == b)
 		return true;
-	return a->domain[0] != '\0' && strcmp(a->domain, b->domain) == 0;
+	return a->domain[0] != '\0' && domain_is_same(a->domain, b->domain, depth);
+}
+
+/* How many domains of @depth parts members are of; it stops to count at CLEAVE_COPIES. */
+static uint32_t
+domain_count_at(const struct mt_node_config *const *configs, uint32_t config_count, uint32_t depth)
+{
+	const struct mt_node_config *first[CLEAVE_COPIES];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < config_count && count < CLEAVE_COPIES; i++) {
+		const struct mt_node_config *config = configs[i];
+		bool is_first = config->state == MT_NODE_IN;
+
+		for (uint32_t k = 0; k < count; k++)
+			is_first = is_first && !mt_node_is_same_domain(config, first[k], depth);
+		if (is_first)
+			first[count++] = config;
+	}
+	return count;
+}
+
+uint32_t
+mt_configs_domain_depth(const struct mt_node_config *const *configs, uint32_t count)
+{
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t depth = 1; depth < MT_NODE_DOMAIN_PARTS_MAX; depth++) {
+		if (domain_count_at(configs, count, depth) == CLEAVE_COPIES)
+			return depth;
+	}
+	return MT_DOMAIN_WHOLE;
+}
+
+uint32_t
+mt_domain_depth(const struct mt_link *links, uint32_t link_count)
+{
+	const struct mt_node_config *configs[MT_NODES_MAX] = { NULL };
+
+	assert(link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < link_count; i++)
+		configs[i] = &links[i].config;
+	return mt_configs_domain_depth(configs, link_count);
 }
 
 uint32_t
@@ -31,11 +86,13 @@ mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count)
 {
 	uint32_t domain_count = 0;
 
+	assert(count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		bool is_first = true;
 
 		for (uint32_t k = 0; k < i; k++)
-			is_first = is_first && !mt_node_is_same_domain(&nodes[i], &nodes[k]);
+			is_first = is_first &&
+			    !mt_node_is_same_domain(&nodes[i], &nodes[k], MT_DOMAIN_WHOLE);
 		domain_count += is_first;
 	}
 	return domain_count;
@@ -45,11 +102,13 @@ mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count)
 static uint64_t
 capacity_domain_slots(const struct mt_link *links, uint32_t link_count, uint32_t first)
 {
+	uint32_t depth = mt_domain_depth(links, link_count);
 	uint64_t slots = 0;
 
 	assert(first < link_count);
 	for (uint32_t i = 0; i < link_count; i++) {
-		if (!mt_node_is_same_domain(&links[i].config, &links[first].config))
+		if (mt_link_is_gone(&links[i]) ||
+		    !mt_node_is_same_domain(&links[i].config, &links[first].config, depth))
 			continue;
 		if (i < first)
 			return 0;
@@ -69,6 +128,8 @@ mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t sha
 	for (uint32_t i = 0; i < link_count; i++) {
 		uint64_t slots = capacity_domain_slots(links, link_count, i);
 
+		if (mt_link_is_gone(&links[i]))
+			continue;
 		if (links[i].slots_total == 0)
 			return 0;
 		total += links[i].slots_total;

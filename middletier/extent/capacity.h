@@ -15,8 +15,24 @@ struct mt_link;
 struct mt_node_config;
 struct mt_shared;
 
-/* mt_node_is_same_domain -- do both fail together? A node without a domain does so with itself alone. */
-bool mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b);
+#define MT_DOMAIN_WHOLE UINT32_MAX /* depth: the whole path */
+
+/*
+ * mt_node_is_same_domain -- do both fail together, as far as the first @depth parts of their domains say?
+ *
+ * A node without a domain does so with itself alone.
+ */
+bool mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b,
+    uint32_t depth);
+/*
+ * mt_domain_depth -- how many parts of a domain copies must differ in: the fewest by which members make three domains
+ *
+ * So three copies are in three racks where there are three, else on three hosts; MT_DOMAIN_WHOLE where no depth has three.
+ * Members count whether they are up or not: a node that restarts changes nothing. Nodes that drain or have left do not.
+ */
+uint32_t mt_domain_depth(const struct mt_link *links, uint32_t link_count);
+/* mt_configs_domain_depth -- the same of nodes that need no links. */
+uint32_t mt_configs_domain_depth(const struct mt_node_config *const *configs, uint32_t count);
 /* mt_node_domain_count -- how many domains @nodes are of. */
 uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count);
 /*

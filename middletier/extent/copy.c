@@ -2,10 +2,10 @@
 /*
  * copy.c -- one sealed extent to one more node, batch by batch
  *
- *	CREATING --> PACING --> READING --> APPENDING --> CUTTING --> DONE
- *	   |           | ^         |           |  |          |
- *	   |           | +---------+-----------+  |          |
- *	   +-----------+-----------+--------------+----------+--> FAILED (what is there is deleted)
+ *	CREATING --> PACING --> READING --> APPENDING --> TRUNCATING --> DONE
+ *	   |           | ^         |           |  |             |
+ *	   |           | +---------+-----------+  |             |
+ *	   +-----------+-----------+--------------+-------------+--> FAILED (what is there is deleted)
  *
  * A window of up to 256 KiB is read from one source (choose.h), the next one from another, so that all
  * nodes are read from; the batches that lie in it whole go straight on
@@ -422,6 +422,8 @@ copy_price_ns(const struct mt_copy *copy)
 		return 0;
 	if (copy->options.shard->port->write_count >= COPY_BUSY_WRITES)
 		bytes *= COPY_BUSY_PRICE;
+	if (copy->options.is_shared)
+		bytes *= mt_copy_count(copy->options.shard->port);
 	return bytes * NUM_S(1) / copy->options.bytes_per_s;
 }
 
@@ -438,7 +440,7 @@ copy_may_read(const struct mt_copy *copy)
 	return mt_copy_window_count(port) < max;
 }
 
-/* In PACING: the next window when the last is paid for; the cut behind the last. */
+/* In PACING: the next window when the last is paid for; behind the last, the copy is truncated. */
 static void
 copy_pace(struct mt_copy *copy)
 {

@@ -2,10 +2,10 @@
 /*
  * copy.h -- one sealed extent to one more node, batch by batch
  *
- *	CREATING --> PACING <--> READING --> APPENDING --> ... --> CUTTING --> DONE
- *	     \_________\____________\____________\_________________\____> FAILED (it is deleted there)
+ *	CREATING --> PACING <--> READING --> APPENDING --> ... --> TRUNCATING --> DONE
+ *	     \_________\____________\____________\___________________\______> FAILED (it is deleted there)
  *
- * The target's node checks every batch as it checks appends, so a copy that was cut at the sealed
+ * The target's node checks every batch as it checks appends, so a copy that was truncated at the sealed
  * length is whole. Until a manifest names it, it is nobody's: a crash leaves an orphan.
  */
 #ifndef CLEAVE_MIDDLETIER_EXTENT_COPY_H
@@ -16,7 +16,6 @@
 
 #include "cleave/batch.h"
 #include "common/replica.h"
-#include "extent/copy_list.h"
 
 struct mt_copy;
 struct mt_link;
@@ -38,6 +37,8 @@ struct mt_copy_options {
 	uint32_t source_count;
 	uint32_t target_node_id;
 	uint64_t bytes_per_s; /* budget; 0: none */
+	bool
+	    is_shared; /* that is the port's, and all copies that are under way there have equal parts of it */
 	mt_copy_fn fn;
 	void *arg;
 };

@@ -50,7 +50,7 @@ struct mt_copy {
 	struct copy_window window; /* from done_bytes on */
 	struct mt_call reads[COPY_READS_MAX];
 	struct copy_append appends[COPY_APPENDS_MAX];
-	struct mt_call call; /* CREATE, CUT, DELETE */
+	struct mt_call call; /* CREATE, TRUNCATE, DELETE */
 	uint32_t outstanding_count;
 	int rc; /* the first failure in this state */
 	bool is_source_bad, is_stopped, is_told;

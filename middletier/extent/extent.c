@@ -8,7 +8,7 @@
  *	   v                               v                                       |
  *	 (freed)                         SEALED <----------------------------------+
  *
- * A *request* is a CREATE, CUT or DELETE at one node: allocated for it, in the extent's list until it
+ * A *request* is a CREATE, TRUNCATE or DELETE at one node: allocated for it, in the extent's list until it
  * is answered, and left to end alone when the extent is freed before. These are few (one a replica and
  * extent); appends allocate nothing.
  *
@@ -85,6 +85,12 @@ request_free(struct extent_request *request)
 	list_remove(&request->shard_link);
 	request->magic = 0;
 	mt_free(request);
+}
+
+bool
+mt_extent_requests_are_quiet(const struct mt_shard *shard)
+{
+	return shard->extent_requests.next == NULL || list_is_empty(&shard->extent_requests);
 }
 
 void

@@ -12,9 +12,6 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/replica.h"
-#include "extent/choose.h"
-#include "extent/extent_copies.h"
-#include "extent/node_error.h"
 
 struct mt_extent;
 struct mt_link;
@@ -46,7 +43,7 @@ struct mt_extent {
 	struct loop_link appends; /* batches in flight, oldest first */
 	uint32_t append_count;
 	uint32_t read_rotor;        /* spreads reads over replicas: mt_extent_copies */
-	struct loop_link requests;  /* CREATE, CUT, DELETE outstanding at nodes */
+	struct loop_link requests;  /* CREATE, TRUNCATE, DELETE outstanding at nodes */
 	struct loop_task make_task; /* ends a creation that no node was asked for */
 	mt_extent_fn make_fn;
 	void *make_arg;
@@ -55,11 +52,13 @@ struct mt_extent {
 	struct loop_link shard_link; /* shard->live_extents */
 	uint64_t placed_ns;          /* when its replicas were last made */
 	uint64_t repair_ns;          /* not repaired again before */
-	bool is_dirty;               /* its replicas' flags are not what the manifest says */
-	bool is_reserve;             /* mt_extent_create_reserve */
-	uint32_t run_count;          /* EXTENT_RUN: live ones, index.c */
-	uint32_t use_count;          /* mt_extent_use */
-	uint64_t run_bytes;          /* of those */
+	uint32_t balance_round,
+	    balance_count;  /* rebalance.c: how often it was moved, or tried, in that round */
+	bool is_dirty;      /* its replicas' flags are not what the manifest says */
+	bool is_reserve;    /* mt_extent_create_reserve */
+	uint32_t run_count; /* EXTENT_RUN: live ones, index.c */
+	uint32_t use_count; /* mt_extent_use */
+	uint64_t run_bytes; /* of those */
 };
 
 /*
@@ -111,20 +110,13 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 /* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
 void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
 
-/* mt_extent_copies -- @extent's replicas, for a chooser; valid until @extent is freed. */
-static inline struct mt_copies
-mt_extent_copies(struct mt_extent *extent)
-{
-	return (struct mt_copies){ .replicas = extent->replicas,
-		.count = extent->replica_count,
-		.rotor = &extent->read_rotor };
-}
-
 /* mt_extent_drop_copy -- delete that incarnation, best effort: nobody names it. 0, or why not. */
 int mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation);
 /* So old is an open extent before it is made anew for want of replicas: not at every blink of a link. */
 #define MT_EXTENT_TEND_NS NUM_S(5)
+/* mt_extent_requests_are_quiet -- nothing is outstanding at nodes but appends: their batches are others'. */
+bool mt_extent_requests_are_quiet(const struct mt_shard *shard);
 /*
  * mt_extent_requests_fini -- forget what is outstanding at nodes, and free what waited for it
  *

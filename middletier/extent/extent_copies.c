@@ -21,7 +21,9 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/extent.h"
+#include "extent/node_link.h"
 
 const char *
 mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES])
@@ -30,6 +32,15 @@ mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES])
 	(void)snprintf(out, MT_EXTENT_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
 	    extent->id.shard, extent->id.epoch, extent->id.counter);
 	return out;
+}
+
+struct mt_copies
+mt_extent_copies(struct mt_extent *extent)
+{
+	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
+	return (struct mt_copies){ .replicas = extent->replicas,
+		.count = extent->replica_count,
+		.rotor = &extent->read_rotor };
 }
 
 void
@@ -78,6 +89,21 @@ mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count)
 			return false;
 	}
 	return extent->sm.state == MT_EXTENT_OPEN && extent->replica_count >= replica_count;
+}
+
+int
+mt_extent_leaving(const struct mt_extent *extent)
+{
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		const struct mt_link *link =
+		    mt_port_link(extent->shard->port, extent->replicas[i].node_id);
+
+		if (link != NULL && link->config.state == MT_NODE_DRAINING &&
+		    !extent->replicas[i].is_damaged)
+			return (int)i;
+	}
+	return -1;
 }
 
 void

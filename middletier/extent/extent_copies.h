@@ -8,6 +8,7 @@
 
 #include "cleave/batch.h"
 
+struct mt_copies;
 struct mt_extent;
 struct mt_replica;
 struct mt_shard;
@@ -15,6 +16,8 @@ struct mt_shard;
 /* mt_extent_text -- "3.1.7": shard, epoch, counter. Into the caller's buffer, which it returns. */
 #define MT_EXTENT_TEXT_BYTES 48
 const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES]);
+/* mt_extent_copies -- @extent's replicas, for a chooser (choose.h); valid until @extent is freed. */
+struct mt_copies mt_extent_copies(struct mt_extent *extent);
 /* mt_extent_replica -- its index among @extent's replicas, or -1. */
 int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
 /* mt_extent_damage -- that replica is of no use: to be made anew elsewhere. Says so once. */
@@ -28,6 +31,8 @@ void mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
 bool mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
 /* mt_extent_is_whole -- OPEN, with @replica_count replicas at least, none of them damaged. */
 bool mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count);
+/* mt_extent_leaving -- the first undamaged replica whose node drains; -1: there is none. */
+int mt_extent_leaving(const struct mt_extent *extent);
 /* mt_extent_upkeep -- have @shard's copies looked at soon. */
 void mt_extent_upkeep(struct mt_shard *shard);
 

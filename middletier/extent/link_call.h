@@ -16,15 +16,6 @@ struct mt_call;
 struct mt_link;
 struct split_msg;
 
-/* Where an answer finds its call. */
-struct link_slots {
-	struct mt_call **calls; /* by request id, modulo count; NULL where none is out */
-	uint32_t count;
-	uint64_t next_request_id;
-	struct loop_timer
-	    watch_timer; /* for all calls: when the first may have waited for too long */
-};
-
 /* mt_link_calls_init -- no call is out. Returns 0; -ENOMEM: mt_link_calls_fini takes what there is. */
 int mt_link_calls_init(struct mt_link *link);
 /* mt_link_calls_fini -- calls that are out end unseen: the process is being killed. */

@@ -56,6 +56,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link_take_gateways(link, object);
+		reader_cut(object, "disk_id", link->disk, sizeof(link->disk));
 	}
 	json_decref(object);
 	return reader.field == NULL ? 0 : -EPROTO;

@@ -3,23 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_LINK_STATUS_H
 #define CLEAVE_MIDDLETIER_EXTENT_LINK_STATUS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "extent/call.h"
-
-struct mt_link;
-
-/* @rc: 0: the link's members say what the node has; -EPROTO it cannot be understood; -ENOMEM; of the call. */
-typedef void (*mt_link_status_fn)(struct mt_link *link, int rc);
-
-struct link_status {
-	struct mt_call call;
-	uint8_t *host;     /* the request's text; it goes with the port's arena */
-	uint64_t asked_ns; /* last */
-	bool is_asked;     /* call is out */
-	mt_link_status_fn fn;
-};
+#include "extent/node_link.h"
 
 /* mt_link_status_init -- @fn hears of every answer, while the queue pair is there. Returns 0; -ENOMEM. */
 int mt_link_status_init(struct mt_link *link, mt_link_status_fn fn);

@@ -22,6 +22,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "common/shard_state.h"
+#include "extent/link_life.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
@@ -35,16 +36,16 @@ mt_link_store_hello(struct mt_link *link, struct wire_hello *hello)
 	hello->attach = cluster->store_id.low;
 	if (cluster->replaced_count == 0)
 		return;
-	link->replaced_at %= cluster->replaced_count;
-	hello->volume_id = cluster->replaced[link->replaced_at].high;
-	hello->incarnation = cluster->replaced[link->replaced_at].low;
+	link->life->replaced_at %= cluster->replaced_count;
+	hello->volume_id = cluster->replaced[link->life->replaced_at].high;
+	hello->incarnation = cluster->replaced[link->life->replaced_at].low;
 }
 
 bool
 mt_link_store_next(struct mt_link *link)
 {
 	assert(!mt_link_is_up(link));
-	return ++link->replaced_at < link->port->cluster->replaced_count;
+	return ++link->life->replaced_at < link->port->cluster->replaced_count;
 }
 
 static uint32_t
@@ -53,17 +54,18 @@ store_refused_count(const struct mt_port *port)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < port->link_count; i++)
-		count += port->links[i].is_refused ? 1 : 0;
+		count += port->links[i].life->is_refused && !mt_link_is_gone(&port->links[i]) ? 1
+											      : 0;
 	return count;
 }
 
 bool
 mt_port_is_refused(const struct mt_port *port)
 {
-	uint32_t refused = store_refused_count(port);
+	uint32_t refused = store_refused_count(port), node_count = mt_port_node_count(port);
 
-	assert(refused <= port->link_count);
-	return refused > 0 && port->link_count - refused < port->settings->min_replicas;
+	assert(refused <= node_count);
+	return refused > 0 && node_count - refused < port->settings->min_replicas;
 }
 
 /* Shards that are being claimed wait for nodes anyway, and have changed nothing. */
@@ -80,7 +82,7 @@ store_stop_shards(struct mt_port *port)
 	    " storage nodes obey another metadata store than store_id=%s. Was cleave recover run with "
 	    "another --meta, or is this an old copy? Stop this gateway, and start it with the store "
 	    "that the nodes obey",
-	    store_refused_count(port), port->link_count, text);
+	    store_refused_count(port), mt_port_node_count(port), text);
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		enum mt_shard_state state = (enum mt_shard_state)port->shards[i].sm.state;
 
@@ -96,10 +98,10 @@ mt_link_store_refused(struct mt_link *link)
 	bool was_refused = mt_port_is_refused(port);
 
 	assert(!mt_link_is_up(link));
-	if (link->is_stopped)
+	if (link->life->is_stopped)
 		return;
 	mt_trouble_on_other_store(link);
-	link->is_refused = true;
+	link->life->is_refused = true;
 	if (!was_refused && mt_port_is_refused(port) && port->shard_count > 0)
 		store_stop_shards(port);
 }

@@ -14,7 +14,7 @@ bool mt_is_link_lost(int rc);
 /* mt_is_copy_bad -- @rc of a READ: the node answers, but not with what it once acknowledged. */
 bool mt_is_copy_bad(int rc);
 /*
- * mt_is_copy_lost -- @rc of a CUT at the sealed length: the copy can never be sealed there
+ * mt_is_copy_lost -- @rc of a TRUNCATE at the sealed length: the copy can never be sealed there
  *
  * It is not what its node once acknowledged: shorter, damaged, gone. Or it was sealed at another length
  * (-EPERM: by a take-over that died before it recorded one), or has no batch that ends there (-EINVAL). Asked

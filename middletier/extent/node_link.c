@@ -16,6 +16,8 @@
  * One line is logged a change, not an attempt.
  */
 #include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -26,11 +28,13 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/port_events.h"
 #include "common/settings.h"
 #include "extent/link_call.h"
+#include "extent/link_life.h"
 #include "extent/link_status.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
@@ -41,6 +45,8 @@
 #define LINK_STATUS_NS NUM_S(10) /* so old, a status is asked for again with the next call */
 #define LINK_REFRESH_NS NUM_S(1) /* the same, where somebody wants to know */
 #define LINK_DUPLICATE_TEXT "its node id is taken"
+#define LINK_OLD_TEXT                                                                              \
+	"its release is too old since the cluster was upgraded: install the gateways' release on it"
 
 static const struct sm_state link_table[MT_LINK_STATE_NR] = {
 	[MT_LINK_DOWN] = { "down", SM_TO(MT_LINK_CONNECTING), SM_INITIAL },
@@ -64,6 +70,17 @@ mt_port_link(struct mt_port *port, uint32_t node_id)
 			return &port->links[i];
 	}
 	return NULL;
+}
+
+bool
+mt_port_has_left(const struct mt_port *port, uint32_t node_id)
+{
+	assert(node_id != 0 && port->left_count <= MT_NODE_KEYS_MAX);
+	for (uint32_t i = 0; i < port->left_count; i++) {
+		if (port->left_ids[i] == node_id)
+			return true;
+	}
+	return false;
 }
 
 int
@@ -120,12 +137,17 @@ link_become_up(struct mt_link *link)
 	log_info("node %u: link up address=%s slots_free=%llu slots_total=%llu%s", link->node_id,
 	    link->config.address, (unsigned long long)link->slots_free,
 	    (unsigned long long)link->slots_total, link->is_read_only ? " read-only" : "");
-	if (link->was_up)
+	if (link->config.disk[0] != '\0' && link->disk[0] != '\0' &&
+	    strcmp(link->config.disk, link->disk) != 0)
+		log_warn(
+		    "node %u: its disk is another one than before address=%s disk=%s before=%s",
+		    link->node_id, link->config.address, link->disk, link->config.disk);
+	if (link->life->was_up)
 		metric_add(&link->port->metrics[MT_METRIC_node_reconnects], 1);
-	link->was_up = true;
-	link->is_refused = false;
+	link->life->was_up = true;
+	link->life->is_refused = false;
 	mt_trouble_clear(link);
-	link->backoff_ns = LINK_BACKOFF_MIN_NS;
+	link->life->backoff_ns = LINK_BACKOFF_MIN_NS;
 	mt_port_on_link(link->port, link, true);
 }
 
@@ -158,9 +180,18 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 		return "it belongs to another cluster";
 	if (ret_hello->node_id == 0)
 		return "it has no node id";
-	if (wire_level_agreed(&link->level, ret_hello->level) == 0)
+	if (link->config.node_id != 0 && link->config.node_id != ret_hello->node_id)
+		return "it has another node id than the cluster knows for this address";
+	if (wire_level_agreed(&link->life->level, ret_hello->level) == 0)
 		return "it answers with a level that was not offered";
 	return NULL;
+}
+
+/* Level 1 is refused by the node itself (VERSION), all others by us. */
+static uint32_t
+link_level_least(const struct mt_link *link)
+{
+	return atomic_load_explicit(&link->port->shared->cluster_level, memory_order_relaxed);
 }
 
 /* The first address that a node was found at keeps it. */
@@ -190,14 +221,18 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		mt_link_close(link, -EXDEV, wrong);
 		return;
 	}
+	if (hello.level < link_level_least(link)) {
+		mt_link_close(link, -EPROTONOSUPPORT, LINK_OLD_TEXT);
+		return;
+	}
 	if (link_is_duplicate(link, hello.node_id)) {
 		mt_trouble_on_duplicate(link, mt_port_link(link->port, hello.node_id),
 		    hello.node_id);
-		link->backoff_ns = LINK_BACKOFF_MAX_NS;
+		link->life->backoff_ns = LINK_BACKOFF_MAX_NS;
 		mt_link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
 	}
-	link->agreed_level = wire_level_agreed(&link->level, hello.level);
+	link->agreed_level = wire_level_agreed(&link->life->level, hello.level);
 	link->store = (struct store_id){ hello.session_id, hello.attach };
 	if (link->node_id != 0 && link->node_id != hello.node_id)
 		log_warn("node %u: another node now answers at its address address=%s node=%u",
@@ -209,22 +244,32 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 static void
 link_retry_later(struct mt_link *link)
 {
-	uint64_t delay_ns = link->backoff_ns;
+	struct mt_link_life *life = link->life;
+	uint64_t delay_ns = life->backoff_ns;
 
 	assert(link->qp == NULL);
-	assert(link->backoff_ns >= LINK_BACKOFF_MIN_NS);
-	if (link->is_stopped)
+	assert(life->backoff_ns >= LINK_BACKOFF_MIN_NS);
+	if (life->is_stopped)
 		return;
 	/* Half fixed, half by chance: a cluster's gateways do not knock in step. */
 	delay_ns = delay_ns / 2 + loop_random_below(link->port->loop, delay_ns / 2 + 1);
-	link->backoff_ns = num_min(link->backoff_ns * 2, LINK_BACKOFF_MAX_NS);
-	loop_timer_start(link->port->loop, &link->retry_timer, delay_ns);
+	life->backoff_ns = num_min(life->backoff_ns * 2, LINK_BACKOFF_MAX_NS);
+	loop_timer_start(link->port->loop, &life->retry_timer, delay_ns);
+}
+
+/* The lowest level would not do any more; and it may have been offered since the node was old before. */
+static void
+link_on_old(struct mt_link *link)
+{
+	wire_level_forget(&link->life->level);
+	mt_trouble_on_closed(link, false, -EPROTONOSUPPORT, LINK_OLD_TEXT);
 }
 
 static void
 link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct mt_link *link = arg;
+	struct mt_link_life *life = link->life;
 	bool was_up = mt_link_is_up(link);
 
 	CHECK_OBJ(link, LINK_MAGIC);
@@ -237,14 +282,19 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		reason = link->close_reason;
 	}
 	sm_move(&link->sm, MT_LINK_DOWN);
-	if (was_up)
+	if (was_up) {
 		link->changed_ns = loop_now_ns(link->port->loop);
+		wire_level_forget(
+		    &life->level); /* its process may be a newer one when it is back */
+	}
 	if (rc == -ENOTUNIQ && !was_up && mt_link_store_next(link))
-		link->backoff_ns = LINK_BACKOFF_MIN_NS;
+		life->backoff_ns = LINK_BACKOFF_MIN_NS;
 	else if (rc == -ENOTUNIQ && !was_up)
 		mt_link_store_refused(link);
-	else if (!was_up && wire_level_refused(&link->level, rc, loop_now_ns(link->port->loop)))
-		link->backoff_ns = LINK_BACKOFF_MIN_NS;
+	else if (rc == -EPROTONOSUPPORT && !was_up && link_level_least(link) > CLEAVE_LEVEL_MIN)
+		link_on_old(link);
+	else if (!was_up && wire_level_refused(&life->level, rc, loop_now_ns(link->port->loop)))
+		life->backoff_ns = LINK_BACKOFF_MIN_NS;
 	else
 		mt_trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
 	mt_link_calls_finish(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
@@ -263,7 +313,7 @@ static void
 link_connect(struct mt_link *link)
 {
 	uint8_t bytes[WIRE_HELLO_BYTES];
-	struct wire_hello hello = { .level = wire_level_offer(&link->level,
+	struct wire_hello hello = { .level = wire_level_offer(&link->life->level,
 					loop_now_ns(link->port->loop)),
 		.role = WIRE_ROLE_GATEWAY,
 		.cluster_id = link->port->settings->cluster_id };
@@ -305,19 +355,21 @@ mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
 	*link = (struct mt_link){ .port = port,
 		.index = index,
 		.config = *config,
+		.node_id = config->node_id,
 		.changed_ns = loop_now_ns(port->loop),
-		.backoff_ns = LINK_BACKOFF_MIN_NS };
-	wire_level_init(&link->level, port->settings->level_max);
-	loop_timer_init(&link->retry_timer, link_on_retry, link);
+		.life = mt_calloc(1, sizeof(*link->life)) };
+	if (link->life == NULL)
+		return -ENOMEM;
+	link->life->backoff_ns = LINK_BACKOFF_MIN_NS;
+	wire_level_init(&link->life->level, port->settings->level_max);
+	loop_timer_init(&link->life->retry_timer, link_on_retry, link);
 	sm_init(&link->sm, "link", link_table, MT_LINK_DOWN, index);
 	link->magic = LINK_MAGIC;
 	rc = mt_link_calls_init(link);
 	if (rc == 0)
 		rc = mt_link_status_init(link, link_on_status);
-	if (rc != 0) {
-		mt_link_calls_fini(link);
-		link->magic = 0;
-	}
+	if (rc != 0)
+		mt_link_fini(link);
 	return rc;
 }
 
@@ -326,25 +378,46 @@ mt_link_start(struct mt_link *link)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->sm.state == MT_LINK_DOWN);
-	assert(!link->is_stopped);
+	assert(!link->life->is_stopped);
 	link_connect(link);
 }
 
 void
-mt_link_renew(struct mt_link *link)
+mt_link_renew(struct mt_link *link, const char *reason)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
-	link->backoff_ns = LINK_BACKOFF_MIN_NS;
-	if (link->qp != NULL)
-		mt_link_close(link, -ECANCELED, "the metadata store is a new one");
+	link->life->backoff_ns = LINK_BACKOFF_MIN_NS;
+	if (link->qp != NULL && link->close_rc == 0)
+		mt_link_close(link, -ECANCELED, reason);
+}
+
+void
+mt_link_configure(struct mt_link *link, const struct mt_node_config *config)
+{
+	bool is_moved = strcmp(link->config.address, config->address) != 0;
+
+	CHECK_OBJ(link, LINK_MAGIC);
+	assert(!mt_link_is_gone(link) || mt_node_is_gone(config));
+	link->config = *config;
+	if (mt_link_is_gone(link)) {
+		if (!link->life->is_stopped)
+			mt_link_stop(link);
+		return;
+	}
+	if (link->node_id == 0)
+		link->node_id = config->node_id;
+	if (is_moved)
+		mt_link_renew(link, "its address has changed");
+	else if (config->node_id != 0 && link->node_id != config->node_id)
+		mt_link_renew(link, "the cluster knows another node id for its address");
 }
 
 void
 mt_link_stop(struct mt_link *link)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
-	link->is_stopped = true;
-	loop_timer_stop(link->port->loop, &link->retry_timer);
+	link->life->is_stopped = true;
+	loop_timer_stop(link->port->loop, &link->life->retry_timer);
 	if (link->qp != NULL)
 		mt_link_close(link, -ECANCELED, "stopped");
 }
@@ -356,7 +429,9 @@ mt_link_fini(struct mt_link *link)
 		return;
 	/* Open only when the process is being killed (simulator): the port has gone before, or goes
 	 * without calling anyone. */
-	loop_timer_stop(link->port->loop, &link->retry_timer);
+	loop_timer_stop(link->port->loop, &link->life->retry_timer);
 	mt_link_calls_fini(link);
+	mt_free(link->life);
+	link->life = NULL;
 	link->magic = 0;
 }

@@ -6,21 +6,48 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/num.h"
 #include "base/sm.h"
-#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/port.h"
 #include "extent/call.h"
-#include "extent/link_call.h"
-#include "extent/link_status.h"
 #include "extent/node_config.h"
-#include "extent/slow_node.h"
 
-struct mt_port;
+struct mt_link_life;
 struct split_qp;
 
 #define LINK_MAGIC 0x4b4e494cu /* "LINK" */
+
+/* Where an answer finds its call: link_call.c. */
+struct link_slots {
+	struct mt_call **calls; /* by request id, modulo count; NULL where none is out */
+	uint32_t count;
+	uint64_t next_request_id;
+	struct loop_timer watch_timer; /* when the first may have waited for too long */
+};
+
+/* How fast a node is, as far as its link knows: slow_node.c. */
+struct slow_node {
+	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
+	uint64_t took_ns;          /* what answers take, smoothed */
+	uint64_t since_ns;         /* of a first verdict; 0: none */
+	uint64_t penalty_ns;       /* the last */
+	uint64_t avoid_until_ns;   /* it was given up as slow: no new extents before, if possible */
+};
+
+/* @rc: 0: the link's members say what the node has; -EPROTO it cannot be understood; -ENOMEM; of the call. */
+typedef void (*mt_link_status_fn)(struct mt_link *link, int rc);
+
+/* The question for a node's status: link_status.c. */
+struct link_status {
+	struct mt_call call;
+	uint8_t *host;     /* the request's text; it goes with the port's arena */
+	uint64_t asked_ns; /* last */
+	bool is_asked;     /* call is out */
+	mt_link_status_fn fn;
+};
 
 struct mt_link {
 	uint32_t magic;
@@ -29,35 +56,26 @@ struct mt_link {
 	struct mt_node_config config;
 	struct sm sm;
 	struct split_qp *qp;
-	struct wire_level level; /* that hellos offer */
-	uint8_t agreed_level;    /* with the node, when it was heard last; 0: never */
-	uint32_t node_id;        /* learnt from its hello; 0: not yet */
+	uint8_t agreed_level; /* with the node, when it was heard last; 0: never */
+	uint32_t node_id;     /* learnt from its hello; before that config.node_id; 0: not yet */
+	char disk[MT_NODE_DISK_BYTES]; /* the uuid of its disk, from its status; "": not yet */
 	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
 	struct loop_link calls;                       /* outstanding, oldest first */
 	uint32_t call_count;
-	struct loop_timer retry_timer;
-	uint64_t backoff_ns;
 	bool is_read_only; /* its disk takes no more writes */
 	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
 	uint64_t gateway_connections;
 	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
-	struct link_slots slots;   /* link_call.c's */
-	struct link_status status; /* link_status.c's */
-	bool is_stopped;
-	uint64_t changed_ns;         /* when it came up, or went down, or was made */
-	struct slow_node slow;       /* slow_node.c's */
-	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
-	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
-	bool is_hold_logged;
-	bool was_up;                    /* at least once: the next time is a reconnect */
+	struct link_slots slots;        /* link_call.c's */
+	struct link_status status;      /* link_status.c's */
+	uint64_t changed_ns;            /* when it came up, or went down, or was made */
+	struct slow_node slow;          /* slow_node.c's */
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
-	uint32_t logged_crc;   /* of the failure that was last logged since it was up; 0: none */
-	bool is_refused;       /* since it was up: it obeys a store that ours does not replace */
-	uint32_t replaced_at;  /* which of the cluster's replaced stores it is told of next */
-	struct store_id store; /* that it obeys, from its hello */
-	int close_rc;          /* why we closed the queue pair; 0: we did not */
+	struct store_id store;          /* that it obeys, from its hello */
+	int close_rc;                   /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
+	struct mt_link_life *life; /* link_life.h */
 };
 
 /*
@@ -85,18 +103,55 @@ void mt_link_fini(struct mt_link *link);
 int mt_link_call(struct mt_link *link, struct mt_call *call);
 /* mt_link_is_up -- has the node said who it is and how much room it has, and is the connection there? */
 bool mt_link_is_up(const struct mt_link *link);
-/* mt_link_renew -- connect anew: what our hello says has changed. */
-void mt_link_renew(struct mt_link *link);
+/* mt_link_renew -- connect anew, for @reason: what our hello says, or where the node is, has changed. */
+void mt_link_renew(struct mt_link *link, const char *reason);
+/*
+ * mt_link_configure -- the node's configuration is @config from now on
+ *
+ * Another address, or another id than the one it showed: connects anew. Gone: as mt_link_stop, and that is for good;
+ * @config may then change nothing but that. Nobody is told: see mt_port_nodes.
+ */
+void mt_link_configure(struct mt_link *link, const struct mt_node_config *config);
 
-/* mt_link_is_avoided -- was the node slow lately? Then new extents go to others. */
+/* mt_link_avoid_until_ns -- when new extents go there again: the node was slow lately, or is in maintenance. */
+static inline uint64_t
+mt_link_avoid_until_ns(const struct mt_link *link)
+{
+	return num_max(link->slow.avoid_until_ns, link->config.maintenance_until_ns);
+}
+/* mt_link_is_avoided -- do new extents go to others, while there are enough? */
 static inline bool
 mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
 {
-	return link->slow.avoid_until_ns > now_ns;
+	return mt_link_avoid_until_ns(link) > now_ns;
+}
+/* mt_link_is_gone -- has its node left the cluster? The link stays, stopped, so that indexes keep their meaning. */
+static inline bool
+mt_link_is_gone(const struct mt_link *link)
+{
+	return mt_node_is_gone(&link->config);
+}
+/* mt_link_takes_copies -- may anything new be put on its node? Whether it is up, or has room, is not asked. */
+static inline bool
+mt_link_takes_copies(const struct mt_link *link)
+{
+	return link->config.state == MT_NODE_IN && !link->is_read_only;
 }
 /* mt_link_refresh -- ask for the node's status now, unless that was done within the last second. */
 void mt_link_refresh(struct mt_link *link);
 /* mt_port_link -- the link to a node by its id, NULL while unknown. */
 struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
+/* mt_port_has_left -- does the port know that the node was a member once, and will never be one again? */
+bool mt_port_has_left(const struct mt_port *port, uint32_t node_id);
+/* mt_port_node_count -- nodes that have not left the cluster; up or not. */
+static inline uint32_t
+mt_port_node_count(const struct mt_port *port)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < port->link_count; i++)
+		count += mt_link_is_gone(&port->links[i]) ? 0 : 1;
+	return count;
+}
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_NODE_LINK_H */

@@ -12,6 +12,7 @@
 #include "cleave/split.h"
 #include "common/port.h"
 #include "common/port_events.h"
+#include "extent/link_life.h"
 #include "extent/node_link.h"
 
 #define TROUBLE_STORE_TEXT "it obeys another metadata store"
@@ -27,18 +28,18 @@ static bool
 trouble_is_news(struct mt_link *link, int rc, const char *reason)
 {
 	uint32_t crc = crc32c((uint32_t)-rc, reason, strlen(reason)) | 1;
-	bool is_news = link->logged_crc != crc;
+	bool is_news = link->life->logged_crc != crc;
 
-	link->logged_crc = crc;
+	link->life->logged_crc = crc;
 	(void)snprintf(link->trouble, sizeof(link->trouble), "%s", reason); /* cut where too long */
-	return is_news && !link->is_stopped;
+	return is_news && !link->life->is_stopped;
 }
 
 void
 mt_trouble_clear(struct mt_link *link)
 {
 	assert(mt_link_is_up(link));
-	link->logged_crc = 0;
+	link->life->logged_crc = 0;
 	link->trouble[0] = '\0';
 }
 
@@ -51,7 +52,7 @@ mt_trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reas
 	if (rc == -EEXIST && !was_up)
 		return; /* mt_trouble_on_duplicate has told of it */
 	is_news = trouble_is_news(link, rc, reason);
-	if (was_up && !link->is_stopped)
+	if (was_up && !link->life->is_stopped)
 		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
 	if (was_up || !is_news)
 		return;

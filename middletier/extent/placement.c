@@ -3,10 +3,12 @@
  * placement.c -- which nodes get a new extent: of different failure domains, by free space and load
  *
  * Candidates are the port's links that are up, writable and have a free slot. They are ranked by the
- * share of their slots that is free (in PLACEMENT_STEPS steps, so that a slot more or less does not
- * decide), then by calls outstanding, then by chance; the best of each failure domain is taken until
- * there are enough. A node without a configured domain is a domain of its own. A node that was given up
- * as slow lately (slow_node.c) is no candidate, unless too few are left without it.
+ * share of their slots that is free, times their weight (in PLACEMENT_STEPS steps, so that a slot more or less
+ * does not decide), then by calls outstanding, then by chance; the best of each failure domain is taken until
+ * there are enough. A node without a configured domain is a domain of its own; how
+ * many parts of a domain count, mt_domain_depth says. A node that was given up
+ * as slow lately (slow_node.c), or is in maintenance, is no candidate, unless too few are left without it. One that is
+ * draining is none in any case: it would never be empty.
  *
  * What a node keeps back for manifest and run extents is the node's to judge: it answers -ENOSPC, and
  * its link then counts as full for that kind until its status is known anew. Whoever finds too little
@@ -16,6 +18,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
@@ -37,12 +40,6 @@ struct candidate {
 };
 
 static bool
-placement_is_same_domain(const struct mt_link *a, const struct mt_link *b)
-{
-	return a == b || mt_node_is_same_domain(&a->config, &b->config);
-}
-
-static bool
 candidate_is_better(const struct candidate *a, const struct candidate *b)
 {
 	if (a->is_avoided != b->is_avoided)
@@ -54,15 +51,25 @@ candidate_is_better(const struct candidate *a, const struct candidate *b)
 	return a->tie < b->tie;
 }
 
-/* Is a node of @link's domain among the first @count of @links? */
+/* Is a node of @link's domain, of @depth, among the first @count of @links? */
 static bool
-placement_has_domain(struct mt_link *const *links, uint32_t count, const struct mt_link *link)
+placement_has_domain(struct mt_link *const *links, uint32_t count, const struct mt_link *link,
+    uint32_t depth)
 {
+	assert(count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < count; i++) {
-		if (placement_is_same_domain(links[i], link))
+		if (mt_node_is_same_domain(&links[i]->config, &link->config, depth))
 			return true;
 	}
 	return false;
+}
+
+static bool
+placement_takes(const struct mt_link *link)
+{
+	return mt_link_is_up(link) &&
+	    (mt_link_takes_copies(link) ||
+		(MUTANT(draining_taken) && !mt_link_is_gone(link) && !link->is_read_only));
 }
 
 /* Domains that have a node that is up and writable, full or not. */
@@ -70,6 +77,7 @@ static uint32_t
 placement_count_domains(struct mt_port *port, bool is_avoided_counted)
 {
 	struct mt_link *seen[MT_NODES_MAX];
+	uint32_t depth = mt_domain_depth(port->links, port->link_count);
 	uint64_t now_ns = loop_now_ns(port->loop);
 	uint32_t count = 0;
 
@@ -77,9 +85,9 @@ placement_count_domains(struct mt_port *port, bool is_avoided_counted)
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		struct mt_link *link = &port->links[i];
 
-		if (mt_link_is_up(link) && !link->is_read_only &&
+		if (placement_takes(link) &&
 		    (is_avoided_counted || !mt_link_is_avoided(link, now_ns)) &&
-		    !placement_has_domain(seen, count, link))
+		    !placement_has_domain(seen, count, link, depth))
 			seen[count++] = link;
 	}
 	return count;
@@ -98,9 +106,19 @@ mt_placement_avoid_ns(struct mt_port *port)
 
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (mt_link_is_avoided(&port->links[i], now_ns))
-			first_ns = num_min(first_ns, port->links[i].slow.avoid_until_ns);
+			first_ns = num_min(first_ns, mt_link_avoid_until_ns(&port->links[i]));
 	}
 	return first_ns;
+}
+
+/* May an extent of @kind go there now, whatever its domain? */
+static bool
+placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool is_avoided_taken,
+    uint64_t now_ns)
+{
+	return placement_takes(link) && link->slots_free > 0 &&
+	    (link->full_kinds & 1u << kind) == 0 &&
+	    (is_avoided_taken || !mt_link_is_avoided(link, now_ns));
 }
 
 static uint32_t
@@ -114,15 +132,14 @@ placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoide
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		struct mt_link *link = &port->links[i];
 
-		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0 ||
-		    (link->full_kinds & 1u << kind) != 0)
-			continue;
-		if (!is_avoided_taken && mt_link_is_avoided(link, now_ns))
+		if (!placement_is_candidate(link, kind, is_avoided_taken, now_ns))
 			continue;
 		assert(link->slots_free <= link->slots_total);
 		out[count++] = (struct candidate){ .link = link,
 			.is_avoided = mt_link_is_avoided(link, now_ns),
-			.free_steps = link->slots_free * PLACEMENT_STEPS / link->slots_total,
+			.free_steps = link->slots_free * PLACEMENT_STEPS *
+			    mt_node_weight(&link->config) /
+			    (link->slots_total * MT_NODE_WEIGHT_DEFAULT),
 			.tie = loop_random_u64(port->loop) };
 	}
 	return count;
@@ -131,13 +148,13 @@ placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoide
 /* The best candidate whose domain is none of those of @taken; NULL: there is none. */
 static struct mt_link *
 placement_best(const struct candidate *candidates, uint32_t candidate_count,
-    struct mt_link *const *taken, uint32_t taken_count)
+    struct mt_link *const *taken, uint32_t taken_count, uint32_t depth)
 {
 	const struct candidate *best = NULL;
 
 	assert(taken_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < candidate_count; i++) {
-		if (placement_has_domain(taken, taken_count, candidates[i].link))
+		if (placement_has_domain(taken, taken_count, candidates[i].link, depth))
 			continue;
 		if (best == NULL || candidate_is_better(&candidates[i], best))
 			best = &candidates[i];
@@ -159,10 +176,11 @@ placement_fill(struct mt_port *port, enum extent_kind kind, bool is_avoided_take
 	struct candidate candidates[MT_NODES_MAX];
 	struct mt_link *picked[MT_REPLICAS_MAX];
 	uint32_t candidate_count = placement_candidates(port, kind, is_avoided_taken, candidates);
+	uint32_t depth = mt_domain_depth(port->links, port->link_count);
 
 	assert(count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
-		picked[i] = placement_best(candidates, candidate_count, picked, i);
+		picked[i] = placement_best(candidates, candidate_count, picked, i, depth);
 		if (picked[i] == NULL)
 			return -ENOSPC;
 	}
@@ -192,23 +210,50 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	return -ENOSPC;
 }
 
+/* The links of the nodes @others, as far as there are any. */
+static uint32_t
+placement_links(struct mt_port *port, const uint32_t *others, uint32_t other_count,
+    struct mt_link *ret_links[MT_REPLICAS_MAX])
+{
+	uint32_t count = 0;
+
+	assert(other_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < other_count; i++) {
+		ret_links[count] = mt_port_link(port, others[i]);
+		count += ret_links[count] != NULL;
+	}
+	return count;
+}
+
+bool
+mt_placement_has_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count)
+{
+	struct mt_link *taken[MT_REPLICAS_MAX];
+	uint32_t taken_count = placement_links(port, others, other_count, taken);
+	uint32_t depth = mt_domain_depth(port->links, port->link_count);
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	assert(other_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (placement_is_candidate(&port->links[i], kind, false, now_ns) &&
+		    !placement_has_domain(taken, taken_count, &port->links[i], depth))
+			return true;
+	}
+	return false;
+}
+
 int
 mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
     uint32_t other_count, struct mt_link **ret_link)
 {
 	struct candidate candidates[MT_NODES_MAX];
 	struct mt_link *taken[MT_REPLICAS_MAX];
-	uint32_t taken_count = 0;
+	uint32_t taken_count = placement_links(port, others, other_count, taken);
 
 	assert(other_count <= MT_REPLICAS_MAX);
-	for (uint32_t i = 0; i < other_count; i++) {
-		struct mt_link *link = mt_port_link(port, others[i]);
-
-		if (link != NULL)
-			taken[taken_count++] = link;
-	}
 	*ret_link = placement_best(candidates, placement_candidates(port, kind, false, candidates),
-	    taken, taken_count);
+	    taken, taken_count, mt_domain_depth(port->links, port->link_count));
 	if (*ret_link != NULL)
 		return 0;
 	placement_refresh(port);

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_PLACEMENT_H
 #define CLEAVE_MIDDLETIER_EXTENT_PLACEMENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cleave/batch.h"
@@ -26,6 +27,9 @@ int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t coun
 /* mt_placement_pick_one -- a link outside the domains of the nodes @others, or -EHOSTDOWN. */
 int mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
     uint32_t other_count, struct mt_link **ret_link);
+/* mt_placement_has_one -- would mt_placement_pick_one find one? Nobody is asked how much room there is. */
+bool mt_placement_has_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count);
 /* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
 uint32_t mt_placement_domain_count(struct mt_port *port);
 /* mt_placement_avoid_ns -- until when the first of those that are avoided now is; UINT64_MAX: none. */

@@ -61,8 +61,8 @@ _Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
 	    SM_INITIAL },
-	[MT_REPLAY_DRAINING] = { "draining",
-	    SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING) | SM_TO(MT_REPLAY_DONE), 0 },
+	[MT_REPLAY_DRAINING] = { "draining", SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING),
+	    0 },
 	[MT_REPLAY_WAITING] = { "waiting", SM_TO(MT_REPLAY_RUNNING), 0 },
 	[MT_REPLAY_DONE] = { "done", 0, SM_FINAL },
 };
@@ -123,8 +123,8 @@ replay_pop(struct mt_replay *replay)
 /* ---- asking ---- */
 
 /*
- * What is known of the copies of @source_index. Of an extent that is not looked at yet, nothing: what it
- * fails at is found when its turn comes.
+ * The copies of @source_index that are known not to serve. Those of an extent that is not looked at yet are not
+ * known: they are found when its turn comes.
  */
 static struct mt_chooser
 replay_chooser(const struct mt_replay *replay, uint32_t source_index)
@@ -323,7 +323,7 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 		rc = mt_replay_take_head(replay, read);
 	if (rc == 0 && replay->at_bytes < length_bytes && end_bytes == length_bytes)
 		rc = -EBADMSG; /* a head that the length cuts in two */
-	/* Its two parts are of two copies, and either may be the bad one: it is read again, whole. */
+	/* The batch's two parts are of two copies, and either may be the bad one: it is read again, whole. */
 	if (rc == -EBADMSG && replay->head_replica != read->replica_index)
 		return -EAGAIN;
 	if (rc < 0)
@@ -340,8 +340,7 @@ replay_finish(struct mt_replay *replay, int rc)
 {
 	assert(rc <= 0);
 	mt_replay_stop(replay);
-	if (replay->sm.state != MT_REPLAY_DONE)
-		sm_move(&replay->sm, MT_REPLAY_DONE);
+	sm_move(&replay->sm, MT_REPLAY_DONE);
 	replay->fn(replay, rc, replay->arg);
 }
 

@@ -18,7 +18,7 @@ struct mt_port;
 #define MT_APPENDS_IN_FLIGHT_MAX 4u /* before a batch that is full waits, too */
 
 /*
- * One batch, of the log or the manifest: host head and device payload, kept until every replica has
+ * A batch of the log or the manifest: host head and device payload, kept until every replica has
  * answered (log: until it leaves the ring).
  */
 typedef void (*mt_append_fn)(struct mt_append *batch, int rc, void *arg);

@@ -18,15 +18,6 @@ struct mt_link;
 #define SLOW_NODE_MIN_NS                                                                           \
 	NUM_MS(500) /* the least that a call waits before its node is called slow */
 
-/* How fast a node is, as far as its link knows. */
-struct slow_node {
-	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
-	uint64_t took_ns;          /* what answers take, smoothed */
-	uint64_t since_ns;         /* of a first verdict; 0: none */
-	uint64_t penalty_ns;       /* the last */
-	uint64_t avoid_until_ns;   /* it was given up as slow: no new extents before, if possible */
-};
-
 /* mt_slow_node_counts -- is @call one whose time tells how fast a node is? */
 bool mt_slow_node_counts(const struct mt_call *call);
 /* mt_slow_node_on_answer -- @call of @link was answered just now. */

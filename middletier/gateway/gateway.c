@@ -43,9 +43,10 @@
 #include "cluster/member_view.h"
 #include "cluster/meta_proxy.h"
 #include "cluster/mirror.h"
+#include "cluster/node_table.h"
 #include "cluster/peer.h"
+#include "cluster/relief.h"
 #include "cluster/snapshot.h"
-#include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/metric.h"
@@ -67,8 +68,7 @@
 static void gateway_on_all_served(struct mt_gateway *gateway);
 
 static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
-	[MT_GATEWAY_CREATED] = { "created", SM_TO(MT_GATEWAY_STARTING) | SM_TO(MT_GATEWAY_STOPPED),
-	    SM_INITIAL },
+	[MT_GATEWAY_CREATED] = { "created", SM_TO(MT_GATEWAY_STARTING), SM_INITIAL },
 	[MT_GATEWAY_STARTING] = { "starting",
 	    SM_TO(MT_GATEWAY_TAKING) | SM_TO(MT_GATEWAY_FAILED) | SM_TO(MT_GATEWAY_STOPPING), 0 },
 	[MT_GATEWAY_TAKING] = { "taking over",
@@ -80,7 +80,7 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 	[MT_GATEWAY_STOPPED] = { "stopped", 0, SM_FINAL },
 };
 
-static void gateway_begin_ports(struct mt_gateway *gateway);
+static void gateway_load_nodes(struct mt_gateway *gateway);
 static const struct mt_port_host gateway_port_host;
 
 /* Creating. */
@@ -90,6 +90,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 {
 	struct mt_gateway *gateway;
 
+	assert(error_bytes > 0);
 	if (mt_gateway_options_check(options, ret_error, error_bytes) != 0) {
 		errno = EINVAL;
 		return NULL;
@@ -100,7 +101,8 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
 	gateway->port_options = mt_calloc(options->port_count, sizeof(*gateway->port_options));
 	if (gateway->ports == NULL || gateway->port_options == NULL ||
-	    mt_mirror_init(gateway) != 0 || mt_taking_init(gateway) != 0)
+	    mt_nodes_init(gateway, options) != 0 || mt_mirror_init(gateway) != 0 ||
+	    mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
@@ -108,11 +110,12 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	mt_drop_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
-	mt_gateway_load_init(gateway, gateway_begin_ports);
+	mt_gateway_load_init(gateway, gateway_load_nodes);
 	sm_init(&gateway->sm, "gateway", gateway_table, MT_GATEWAY_CREATED, 0);
 	return gateway;
 
 err_gateway:
+	mt_free(gateway->nodes);
 	mt_free(gateway->mirror);
 	mt_free(gateway->port_options);
 	mt_free(gateway->ports);
@@ -145,7 +148,11 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	if (rc == 0)
 		rc = mt_volumes_watch(gateway);
 	if (rc == 0)
+		rc = mt_nodes_start(gateway);
+	if (rc == 0)
 		rc = mt_member_start(&gateway->member);
+	if (rc == 0)
+		rc = mt_relief_start(gateway);
 	if (rc != 0) {
 		mt_gateway_fail(gateway, rc, "membership: %s", strerror(-rc));
 		return;
@@ -157,6 +164,13 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		*post = (struct loop_post){ .fn = gateway_begin_port, .arg = &gateway->ports[i] };
 		loop_post(gateway->ports[i].loop, post);
 	}
+}
+
+static void
+gateway_load_nodes(struct mt_gateway *gateway)
+{
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
+	mt_nodes_load(gateway, gateway_begin_ports);
 }
 
 /* Starting: ports and threads. */
@@ -274,14 +288,6 @@ gateway_on_shard(struct mt_port *port, uint32_t shard, enum mt_shard_state state
 	mt_view_on_shard(&gateway->member, shard, state, epoch);
 }
 
-/* Its own shards serve; those of other gateways may not yet. The membership knows. */
-static void
-gateway_on_port_ready(struct mt_port *port)
-{
-	log_debug("gateway: port=%s serves its shards epoch=%" PRIu32, port->address,
-	    port->ready_epoch);
-}
-
 /* The gateway may have begun to serve while the report was on its way: nobody is cut off for that. */
 static void
 gateway_on_port_failed(struct mt_port *port, const char *text)
@@ -371,7 +377,6 @@ static const struct mt_port_host gateway_port_host = {
 	.on_control = mt_control_on_message,
 	.on_left = gateway_on_session_left,
 	.ask_volume = mt_volume_query_send,
-	.on_ready = gateway_on_port_ready,
 	.on_stopped = gateway_on_port_stopped,
 	.on_failed = gateway_on_port_failed,
 	.on_shard = gateway_on_shard,
@@ -417,6 +422,8 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	gateway->stop_arg = arg;
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
 	mt_volumes_unwatch(gateway);
+	mt_nodes_stop(gateway);
+	mt_relief_stop(gateway);
 	if (gateway->member.gateway != NULL)
 		mt_view_stop(&gateway->member);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
@@ -436,6 +443,8 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	mt_gateway_load_stop(gateway);
 	mt_volumes_unwatch(gateway);
+	mt_nodes_stop(gateway);
+	mt_relief_stop(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
@@ -443,8 +452,10 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);
 	mt_holder_fini(gateway);
+	mt_relief_fini(gateway);
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
+	mt_nodes_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
 	mt_free(gateway->port_options);
 	mt_free(gateway->ports);
@@ -465,6 +476,7 @@ mt_gateway_status_json(struct mt_gateway *gateway)
 	/* Ports with threads of their own answer the control request "status". */
 	assert(gateway->options.is_single_loop);
 	if (ask != NULL) {
+		ask->gateway = gateway;
 		for (uint32_t i = 0; i < gateway->port_count; i++)
 			mt_port_status_take(&gateway->ports[i], &ask->legs[i].snapshot);
 		status = mt_json_status(gateway, ask, true);

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
+#include "catalog/moved.h"
 #include "catalog/place.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -85,6 +86,7 @@ load_is_incomplete(const struct mt_gateway *gateway)
 	const struct mt_cluster *cluster = &gateway->cluster;
 	char place[META_PLACE_BYTES];
 
+	assert(mt_place_is_valid(cluster->place));
 	mt_place_of(gateway->options.meta, place);
 	return (store_id_is_zero(&cluster->store_id) &&
 		   !store_id_is_zero(&gateway->options.store_id)) ||
@@ -112,6 +114,7 @@ load_fail_elsewhere(struct mt_gateway *gateway)
 {
 	char place[META_PLACE_BYTES];
 
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
 	mt_place_of(gateway->options.meta, place);
 	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, load_meta_name(gateway),
 	    gateway->cluster.place, place);
@@ -119,9 +122,32 @@ load_fail_elsewhere(struct mt_gateway *gateway)
 
 /* Not tried again: a directory that is mounted later is another one. */
 static void
+load_on_moved(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_gateway *gateway = arg;
+	const char *name = load_meta_name(gateway), *field;
+	struct mt_moved moved;
+	bool is_there = rc == 0 && count > 0 && strcmp(items[0].key, MT_MOVED_KEY) == 0;
+
+	assert(rc != 0 || count == 0 || items != NULL);
+	if (gateway->sm.state != MT_GATEWAY_STARTING)
+		return;
+	if (is_there && mt_moved_decode(items[0].value, items[0].value_bytes, &moved, &field) == 0)
+		mt_gateway_fail(gateway, -EREMCHG, MT_MOVED_TEXT, name, moved.to, moved.to);
+	else if (rc == -ETIMEDOUT)
+		load_later(gateway);
+	else
+		mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, name);
+}
+
+static void
 load_fail_without_cluster(struct mt_gateway *gateway)
 {
-	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, load_meta_name(gateway));
+	struct meta *meta = gateway->options.meta;
+
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
+	if (meta->ops->list(meta, MT_MOVED_KEY, load_on_moved, gateway) != 0)
+		mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, load_meta_name(gateway));
 }
 
 static void
@@ -145,11 +171,12 @@ load_on_read(int rc, const struct mt_volume *volume, void *arg)
 	else if (cluster->cluster_id != options->cluster_id)
 		mt_gateway_fail(gateway, -EXDEV,
 		    "cluster-id: the metadata store belongs to cluster %016" PRIx64
-		    ", not to %016" PRIx64,
+		    ", not to %016" PRIx64 ": is --meta another cluster's?",
 		    cluster->cluster_id, options->cluster_id);
 	else if (options->shard_count != 0 && options->shard_count != cluster->shard_count)
 		mt_gateway_fail(gateway, -EINVAL,
-		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
+		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32
+		    ": leave --shards out",
 		    cluster->shard_count, options->shard_count);
 	else if (mt_place_is_other(options->meta, cluster))
 		load_fail_elsewhere(gateway);
@@ -184,5 +211,6 @@ mt_gateway_load_init(struct mt_gateway *gateway, void (*fn)(struct mt_gateway *g
 void
 mt_gateway_load_stop(struct mt_gateway *gateway)
 {
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
 }

@@ -13,7 +13,6 @@
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
 #include "cluster/peer.h"
-#include "common/port.h"
 #include "common/replica.h"
 #include "common/settings.h"
 #include "port/port.h"
@@ -32,6 +31,9 @@ _Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
 #define GATEWAY_LOG_BYTES NUM_MIB(256)
 #define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
 #define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
+#define GATEWAY_BALANCE_INTERVAL_NS NUM_S(10)
+/* A thousand requests of 4 KiB a second: a hundredth of what a port can do. */
+#define GATEWAY_BALANCE_FLOOR NUM_MIB(8)
 
 static int __attribute__((format(printf, 3, 4)))
 options_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
@@ -49,13 +51,14 @@ int
 mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes)
 {
+	assert(error_bytes > 0);
 	if (options->cluster_id == 0)
 		return options_refuse(ret_error, error_bytes, "cluster-id: must not be 0");
 	if (options->port_count == 0 || options->port_count > MT_PORTS_MAX)
 		return options_refuse(ret_error, error_bytes, "port: 1 to %u of them",
 		    MT_PORTS_MAX);
-	if (options->node_count == 0 || options->node_count > MT_NODES_MAX)
-		return options_refuse(ret_error, error_bytes, "node: 1 to %u of them",
+	if (options->node_count > MT_NODES_MAX)
+		return options_refuse(ret_error, error_bytes, "node: at most %u of them",
 		    MT_NODES_MAX);
 	if (options->shard_count > CLEAVE_SHARDS_MAX)
 		return options_refuse(ret_error, error_bytes, "shards: at most %u",
@@ -79,28 +82,19 @@ mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_err
 static void
 options_set_defaults(struct mt_gateway_options *options)
 {
-	if (options->min_replicas == 0)
-		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
-	if (options->lease_ns == 0)
-		options->lease_ns = GATEWAY_LEASE_NS;
-	if (options->hold_ns == 0)
-		options->hold_ns = GATEWAY_HOLD_NS;
-	if (options->session_ns == 0)
-		options->session_ns = GATEWAY_SESSION_NS;
-	if (options->repair_after_ns == 0)
-		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
-	if (options->frame_bytes == 0)
-		options->frame_bytes = GATEWAY_FRAME_BYTES;
-	if (options->repair_bytes_per_s == 0)
-		options->repair_bytes_per_s = GATEWAY_REPAIR_BYTES_PER_S;
-	if (options->scrub_interval_ns == 0)
-		options->scrub_interval_ns = GATEWAY_SCRUB_INTERVAL_NS;
-	if (options->sweep_interval_ns == 0)
-		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
-	if (options->log_bytes == 0)
-		options->log_bytes = GATEWAY_LOG_BYTES;
-	if (options->index_cache_bytes == 0)
-		options->index_cache_bytes = GATEWAY_INDEX_CACHE_BYTES;
+	num_default_u32(&options->min_replicas, GATEWAY_MIN_REPLICAS_DEFAULT);
+	num_default_u64(&options->lease_ns, GATEWAY_LEASE_NS);
+	num_default_u64(&options->hold_ns, GATEWAY_HOLD_NS);
+	num_default_u64(&options->session_ns, GATEWAY_SESSION_NS);
+	num_default_u64(&options->repair_after_ns, GATEWAY_REPAIR_AFTER_NS);
+	num_default_u32(&options->frame_bytes, GATEWAY_FRAME_BYTES);
+	num_default_u64(&options->repair_bytes_per_s, GATEWAY_REPAIR_BYTES_PER_S);
+	num_default_u64(&options->scrub_interval_ns, GATEWAY_SCRUB_INTERVAL_NS);
+	num_default_u64(&options->sweep_interval_ns, GATEWAY_SWEEP_INTERVAL_NS);
+	num_default_u64(&options->log_bytes, GATEWAY_LOG_BYTES);
+	num_default_u64(&options->index_cache_bytes, GATEWAY_INDEX_CACHE_BYTES);
+	num_default_u64(&options->balance_interval_ns, GATEWAY_BALANCE_INTERVAL_NS);
+	num_default_u64(&options->balance_floor, GATEWAY_BALANCE_FLOOR);
 }
 
 /* The options are whole now: what ports are told of them. */
@@ -125,6 +119,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.log_bytes = options->log_bytes,
 		.index_cache_bytes = options->index_cache_bytes / options->port_count,
 		.hold_ns = options->hold_ns,
+		.level_max = options->level_max,
 		.manifest_bytes = options->manifest_bytes,
 		.manifest_part_bytes = options->manifest_part_bytes,
 	};
@@ -153,6 +148,7 @@ options_set_ports(struct mt_gateway *gateway, const struct mt_port_host *host)
 			.sim_host = options->sim_host,
 			.engine_workers = options->engine_workers,
 			.address = options->ports[i].address,
+			.advertise = options->ports[i].advertise,
 			.connections_max = connections_max != 0 ? connections_max
 								: MT_PORT_CONNECTIONS_MAX,
 			.connections_own = MT_PORT_CONNECTIONS_OWN,
@@ -172,7 +168,7 @@ mt_gateway_options_take(struct mt_gateway *gateway, const struct mt_gateway_opti
     const struct mt_port_host *host)
 {
 	assert(options->port_count > 0 && options->port_count <= MT_PORTS_MAX);
-	assert(options->node_count > 0 && options->node_count <= MT_NODES_MAX);
+	assert(options->node_count <= MT_NODES_MAX);
 	gateway->options = *options;
 	gateway->port_count = options->port_count;
 	options_set_defaults(&gateway->options);

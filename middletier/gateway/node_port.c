@@ -41,6 +41,7 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 void
 mt_node_port_on_objection(struct mt_port *port, const char *text)
 {
+	assert(text[0] != '\0');
 	(void)port;
 	log_error("gateway: %s", text);
 }

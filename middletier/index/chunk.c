@@ -150,6 +150,7 @@ mt_layer_create(struct mt_chunk *chunk)
 {
 	struct mt_layer *layer = mt_calloc(1, sizeof(*layer));
 
+	assert(chunk->layer_count > 0 || list_is_empty(&chunk->layers));
 	if (layer == NULL)
 		return NULL;
 	layer->chunk = chunk;
@@ -168,6 +169,7 @@ mt_index_freeze(struct mt_chunk *chunk)
 {
 	struct mt_layer *active = mt_chunk_active(chunk);
 
+	assert(chunk->index != NULL);
 	if (active == NULL || mt_layer_is_empty(active))
 		return 0;
 	if (chunk->promised_count > 0 && mt_layer_create(chunk) == NULL)
@@ -207,6 +209,7 @@ mt_index_drop_empty(struct mt_chunk *chunk)
 {
 	const struct mt_layer *active = mt_chunk_active(chunk);
 
+	assert(chunk->layer_count > 0 || list_is_empty(&chunk->layers));
 	if (chunk->promised_count > 0 || chunk->run_count > 0 || chunk->layer_count > 1 ||
 	    (chunk->layer_count == 1 && (active == NULL || !mt_layer_is_empty(active))))
 		return false;

@@ -35,6 +35,7 @@ mt_index_create(struct mt_shard *shard)
 {
 	struct mt_index *index = mt_calloc(1, sizeof(*index));
 
+	assert(shard != NULL);
 	if (index == NULL)
 		goto err;
 	index->buckets = mt_calloc(INDEX_BUCKETS_MIN, sizeof(*index->buckets));

@@ -35,7 +35,9 @@
 #include "common/shard.h"
 #include "extent/choose.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
+#include "extent/node_error.h"
 #include "extent/node_link.h"
 #include "index/index.h"
 #include "index/run_heads.h"
@@ -393,7 +395,7 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	reader->shard = NULL;
 	if (rc == 0 && (msg == NULL || msg->payload_bytes != reader->bytes))
 		rc = -EMSGSIZE;
-	/* Its extent has gone: so has its run, in a moment. */
+	/* The extent has gone: so has its run, in a moment. */
 	if (rc == 0 && load != NULL && load_extent(load) == NULL)
 		rc = -ENOENT;
 	if (rc == 0 && load != NULL) {

@@ -86,6 +86,7 @@ edit_put_spans(struct edit_writer *writer, const struct mt_scope *scope)
 static void
 edit_put_name(struct edit_writer *writer, const char *name)
 {
+	assert(strnlen(name, MT_NAME_BYTES) < MT_NAME_BYTES);
 	memcpy(writer->at, name, strnlen(name, MT_NAME_BYTES));
 	writer->at += MT_NAME_BYTES;
 }
@@ -174,7 +175,7 @@ mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 		edit_put_u64(&writer, edit->next_volume_id);
 		edit_put_u64(&writer, edit->next_segment);
 		edit_put_u32(&writer, edit->shard_count);
-		edit_put_u32(&writer, 0);
+		edit_put_u32(&writer, edit->level);
 		edit_put_u64(&writer, edit->next_snapshot);
 		edit_put_u64(&writer, edit->next_clone);
 		break;

@@ -52,6 +52,7 @@ struct mt_edit {
 	uint64_t next_volume_id, next_segment; /* CLUSTER */
 	uint64_t next_snapshot, next_clone;    /* CLUSTER */
 	uint32_t shard_count;                  /* CLUSTER */
+	uint32_t level;                        /* CLUSTER; 0 below CLEAVE_LEVEL_STORED */
 };
 #define MT_EDIT_BYTES_MAX 576u /* of one with MT_SPANS_MAX spans; others take less than 128 */
 /* mt_edit_encode -- @edit as bytes, which edit_decode.h reads. Returns how many. */

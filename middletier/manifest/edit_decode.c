@@ -15,6 +15,7 @@
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "cleave/batch.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "common/replica.h"
 #include "manifest/edit.h"
@@ -36,6 +37,7 @@ edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index, con
 	struct mt_replica *replica = &edit->replicas[index];
 
 	assert(index < MT_REPLICAS_MAX);
+	assert(edit_has_replicas(edit->kind) || edit->kind == MT_EDIT_PART);
 	replica->node_id = num_get_le32(in);
 	EDIT_EXPECT(replica->node_id != 0, "node_id");
 	for (uint32_t i = 0; i < index; i++)
@@ -181,6 +183,7 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	struct mt_snapshot *snapshot = &edit->snapshot;
 	int rc;
 
+	assert(edit->kind == MT_EDIT_SNAPSHOT);
 	EDIT_EXPECT(bytes >= EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
 	snapshot->number = num_get_le64(value);
 	snapshot->volume_id = num_get_le64(value + 8);
@@ -218,6 +221,7 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	struct mt_volume *volume = &edit->volume;
 	int rc;
 
+	assert(edit->kind == MT_EDIT_VOLUME);
 	EDIT_EXPECT(bytes >= EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
 
 	volume->id = num_get_le64(value);
@@ -260,6 +264,7 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 static int
 edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
 {
+	assert(edit->kind == MT_EDIT_CLUSTER);
 	edit->next_volume_id = num_get_le64(value);
 	edit->next_segment = num_get_le64(value + 8);
 	edit->shard_count = num_get_le32(value + 16);
@@ -267,7 +272,8 @@ edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret
 	EDIT_EXPECT(edit->next_segment != 0, "next_segment");
 	EDIT_EXPECT(edit->shard_count >= 1 && edit->shard_count <= CLEAVE_SHARDS_MAX,
 	    "shard_count");
-	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
+	edit->level = num_get_le32(value + 20);
+	EDIT_EXPECT(edit->level != 1 && edit->level <= CLEAVE_LEVEL_MAX, "level");
 	edit->next_snapshot = num_get_le64(value + 24);
 	edit->next_clone = num_get_le64(value + 32);
 	EDIT_EXPECT(edit->next_snapshot != 0, "next_snapshot");
@@ -278,6 +284,7 @@ edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret
 static int
 edit_decode_cut(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
 {
+	assert(edit->kind == MT_EDIT_CUT);
 	edit->cut = num_get_le64(value);
 	edit->sequence = num_get_le64(value + 8);
 	edit->segment_base = num_get_le64(value + 16);
@@ -320,6 +327,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 {
 	int rc;
 
+	assert(bytes > 0 && EDIT_HEAD_BYTES + bytes <= MT_EDIT_BYTES_MAX);
 	switch (edit->kind) {
 	case MT_EDIT_EPOCH:
 		return edit_decode_epoch(value, edit, ret_field);
@@ -369,6 +377,8 @@ mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit, cons
 	EDIT_EXPECT(expected_bytes != 0 || edit_varies(in[0]), "kind");
 	EDIT_EXPECT(in[1] == EDIT_VERSION, "version");
 	EDIT_EXPECT(value_bytes == expected_bytes, "value_bytes");
+	EDIT_EXPECT(value_bytes > 0 && EDIT_HEAD_BYTES + value_bytes <= MT_EDIT_BYTES_MAX,
+	    "value_bytes");
 	EDIT_EXPECT(value_bytes <= bytes - EDIT_HEAD_BYTES, "bytes");
 	edit.kind = (enum mt_edit_kind)in[0];
 	rc = edit_decode_value(in + EDIT_HEAD_BYTES, value_bytes, &edit, ret_field);

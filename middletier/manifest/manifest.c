@@ -50,6 +50,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/replicate.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_checkpoint.h"
@@ -216,6 +217,7 @@ mt_manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_
 uint8_t *
 mt_manifest_edit_buffer(struct mt_manifest *manifest)
 {
+	assert(manifest->batch.unanswered_count == 0);
 	return manifest->batch.hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
 }
 
@@ -250,6 +252,7 @@ manifest_kick(struct mt_manifest *manifest)
 
 	if (manifest->sm.state != MANIFEST_READY || list_is_empty(&manifest->commits.waiting))
 		return;
+	assert(manifest->extent != NULL);
 	edit_count = mt_manifest_commits_take(&manifest->commits, mt_manifest_edit_buffer(manifest),
 	    MANIFEST_EDITS_BYTES_MAX, &edit_bytes);
 	if (mt_manifest_send(manifest, manifest->extent, edit_count, edit_bytes,
@@ -296,6 +299,7 @@ manifest_delete_read_parts(struct mt_manifest *manifest)
 {
 	struct mt_manifest_state *state = &manifest->state;
 
+	assert(manifest->parts.count == 0);
 	while (state->part_count > 0) {
 		const struct mt_state_extent *part = &state->parts[--state->part_count];
 		struct mt_extent *old = mt_extent_restore(manifest->shard, &part->id,
@@ -312,6 +316,7 @@ manifest_delete_old(struct mt_manifest *manifest, const struct mt_root *old_root
 {
 	struct mt_extent *old = manifest->extent;
 
+	assert(manifest->extent != manifest->next);
 	mt_manifest_parts_delete(&manifest->parts);
 	manifest_delete_read_parts(manifest);
 
@@ -385,6 +390,7 @@ manifest_create(struct mt_shard *shard)
 {
 	struct mt_manifest *manifest = mt_calloc(1, sizeof(*manifest));
 
+	assert(shard->manifest == NULL);
 	if (manifest == NULL)
 		return NULL;
 	if (mt_append_init(&manifest->batch, shard->port) != 0) {
@@ -429,6 +435,7 @@ mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt_man
 const struct mt_manifest_state *
 mt_manifest_state(const struct mt_shard *shard)
 {
+	assert(shard->manifest == NULL || shard->manifest->magic == MANIFEST_MAGIC);
 	return shard->manifest != NULL ? &shard->manifest->state : NULL;
 }
 
@@ -461,6 +468,7 @@ mt_manifest_part(const struct mt_shard *shard, uint32_t index)
 {
 	const struct mt_manifest *manifest = shard->manifest;
 
+	assert(manifest == NULL || manifest->parts.count <= MT_MANIFEST_PARTS_MAX);
 	return manifest != NULL && index < manifest->parts.count ? manifest->parts.extents[index]
 								 : NULL;
 }
@@ -470,6 +478,8 @@ mt_manifest_is_settled(const struct mt_shard *shard)
 {
 	const struct mt_manifest *manifest = shard->manifest;
 
+	assert(manifest == NULL || manifest->commits.count != 0 ||
+	    list_is_empty(&manifest->commits.waiting));
 	return manifest != NULL && manifest->sm.state == MANIFEST_READY &&
 	    manifest->commits.count == 0;
 }
@@ -481,8 +491,10 @@ mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
 	const struct mt_extent *extent = manifest->extent;
 	uint64_t now_ns = loop_now_ns(shard->port->loop), next_ns = UINT64_MAX;
 
+	assert(manifest->shard == shard);
 	if (extent == NULL ||
 	    (mt_extent_is_whole(extent, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)) &&
+		mt_extent_leaving(extent) < 0 &&
 		!mt_manifest_parts_lack(&manifest->parts, domain_count, &next_ns)))
 		return next_ns;
 	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MT_EXTENT_TEND_NS)
@@ -498,6 +510,7 @@ mt_manifest_stop(struct mt_shard *shard, int rc)
 	struct mt_manifest *manifest = shard->manifest;
 
 	assert(rc < 0);
+	assert(shard->manifest == NULL || shard->manifest->shard == shard);
 	if (manifest == NULL || manifest->sm.state == MANIFEST_STOPPED)
 		return;
 	manifest->stop_rc = rc;

@@ -42,6 +42,7 @@ _Static_assert(MT_MANIFEST_PARTS_MAX *MANIFEST_PART_EDIT_BYTES + MT_EDIT_BYTES_M
 static uint64_t
 manifest_next_sequence(const struct mt_manifest *manifest)
 {
+	assert(manifest->shard->manifest == manifest);
 	return num_max(manifest->shard->next_sequence, manifest->state.next_sequence);
 }
 
@@ -75,6 +76,7 @@ manifest_batch_room(const struct mt_extent *extent)
 {
 	uint64_t part_bytes = mt_manifest_part_bytes(extent), left_bytes;
 
+	assert(extent->kind == EXTENT_MANIFEST);
 	if (part_bytes <= extent->end_bytes + BATCH_HEADER_BYTES)
 		return 0;
 	left_bytes = part_bytes - extent->end_bytes;
@@ -133,6 +135,7 @@ static void
 manifest_next_part(struct mt_manifest *manifest)
 {
 	assert(manifest->next != NULL);
+	assert(manifest->next_parts.count <= MT_MANIFEST_PARTS_MAX);
 	if (manifest->next_parts.count == MT_MANIFEST_PARTS_MAX) {
 		mt_manifest_begin_failed(manifest, -EFBIG);
 		return;
@@ -153,6 +156,7 @@ manifest_send_checkpoint(struct mt_manifest *manifest)
 	int rc;
 
 	assert(manifest->sm.state == MANIFEST_CHECKPOINTING);
+	assert(manifest->next != NULL);
 	if (taken_bytes == 0 || manifest_is_crowded(manifest, bytes, taken_bytes)) {
 		manifest_next_part(manifest);
 		return;
@@ -185,7 +189,7 @@ manifest_on_checkpointed(struct mt_append *batch, int rc, void *arg)
 	}
 }
 
-/* Its first extent is there: the checkpoint is what the state is now. */
+/* The first extent is there: the checkpoint is what the state is now. */
 static int
 manifest_begin_checkpoint(struct mt_manifest *manifest)
 {

@@ -44,6 +44,7 @@ mt_manifest_commits_fini(struct mt_manifest_commits *commits)
 {
 	struct loop_link *link;
 
+	assert(commits->count > 0 || list_is_empty(&commits->flying));
 	while ((link = list_pop_front(&commits->flying)) != NULL)
 		mt_free(commit_of(link));
 	while ((link = list_pop_front(&commits->waiting)) != NULL)
@@ -102,6 +103,7 @@ mt_manifest_commits_take_all(struct mt_manifest_commits *commits)
 {
 	struct loop_link *link;
 
+	assert(commits->count > 0 || list_is_empty(&commits->waiting));
 	while ((link = list_pop_front(&commits->waiting)) != NULL)
 		list_push_back(&commits->flying, link);
 }

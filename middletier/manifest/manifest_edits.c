@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
+#include "cleave/batch.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_state.h"
 
@@ -17,6 +19,7 @@
 uint64_t
 mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
 {
+	assert(state->run_count <= state->run_max && state->cut_count <= state->cut_max);
 	return (uint64_t)state->run_count * STATE_RUN_BYTES +
 	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
 }
@@ -24,6 +27,7 @@ mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
 uint64_t
 mt_manifest_state_bytes(const struct mt_manifest_state *state)
 {
+	assert(state->extent_count <= state->extent_max);
 	return STATE_FIXED_BYTES + (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
 	    mt_manifest_state_pressed_bytes(state);
 }
@@ -47,6 +51,7 @@ state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_
 static void
 state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 {
+	assert(num_is_aligned(run->offset_bytes | run->length_bytes, BATCH_ALIGN));
 	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
 		.id = run->id,
 		.chunk = run->chunk,
@@ -59,6 +64,7 @@ state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 static void
 state_cut_edit(const struct mt_state_cut *cut, struct mt_edit *ret_edit)
 {
+	assert(cut->cut != 0);
 	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
 		.cut = cut->cut,
 		.sequence = cut->sequence,
@@ -69,11 +75,13 @@ state_cut_edit(const struct mt_state_cut *cut, struct mt_edit *ret_edit)
 static void
 state_cluster_edit(const struct mt_manifest_state *state, struct mt_edit *ret_edit)
 {
+	assert(state->shard_count > 0 && state->shard_count <= CLEAVE_SHARDS_MAX);
 	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
 		.next_volume_id = state->next_volume_id,
 		.next_segment = state->next_segment,
 		.next_snapshot = state->next_snapshot,
 		.next_clone = state->next_clone,
+		.level = state->level,
 		.shard_count = state->shard_count };
 }
 
@@ -93,6 +101,7 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	uint64_t snapshots_end = volumes_end + state->snapshot_count;
 	uint64_t end = snapshots_end + (state->shard_count != 0 ? 1 : 0);
 
+	assert(state->epoch != 0);
 	if (index > end)
 		return false;
 	if (index == 0) {

@@ -32,6 +32,7 @@ mt_manifest_volume_bytes(const struct mt_volume *volume)
 {
 	uint8_t scratch[MT_EDIT_BYTES_MAX];
 
+	assert(volume->id != 0);
 	return mt_edit_encode(scratch,
 	    &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume });
 }
@@ -41,6 +42,7 @@ mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot)
 {
 	uint8_t scratch[MT_EDIT_BYTES_MAX];
 
+	assert(snapshot->number != 0);
 	return mt_edit_encode(scratch,
 	    &(struct mt_edit){ .kind = MT_EDIT_SNAPSHOT, .snapshot = *snapshot });
 }
@@ -71,6 +73,7 @@ snapshot_edit_bytes(const void *entry)
 static struct mirror_array
 volumes_of(const struct mt_manifest_state *state)
 {
+	assert(state->volume_count <= state->volume_max);
 	return (struct mirror_array){ .entries = state->volumes,
 		.count = state->volume_count,
 		.max = state->volume_max,
@@ -82,6 +85,7 @@ volumes_of(const struct mt_manifest_state *state)
 static struct mirror_array
 snapshots_of(const struct mt_manifest_state *state)
 {
+	assert(state->snapshot_count <= state->snapshot_max);
 	return (struct mirror_array){ .entries = state->snapshots,
 		.count = state->snapshot_count,
 		.max = state->snapshot_max,
@@ -93,6 +97,7 @@ snapshots_of(const struct mt_manifest_state *state)
 static void *
 array_at(const struct mirror_array *array, uint32_t at)
 {
+	assert(at < array->count);
 	return (uint8_t *)array->entries + at * array->entry_bytes;
 }
 
@@ -184,6 +189,7 @@ mirror_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 	int rc =
 	    array_apply(&volumes, &edit->volume, edit->is_deleted, &state->mirror_bytes, ret_field);
 
+	assert(edit->kind == MT_EDIT_VOLUME);
 	state->volumes = volumes.entries;
 	state->volume_count = volumes.count;
 	state->volume_max = volumes.max;
@@ -198,6 +204,7 @@ mirror_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edi
 	int rc = array_apply(&snapshots, &edit->snapshot, edit->is_deleted, &state->mirror_bytes,
 	    ret_field);
 
+	assert(edit->kind == MT_EDIT_SNAPSHOT);
 	state->snapshots = snapshots.entries;
 	state->snapshot_count = snapshots.count;
 	state->snapshot_max = snapshots.max;
@@ -208,6 +215,7 @@ static int
 mirror_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
+	assert(edit->kind == MT_EDIT_CLUSTER);
 	MIRROR_EXPECT(state->shard_count == 0 || state->shard_count == edit->shard_count,
 	    "number of shards changed");
 	state->shard_count = edit->shard_count;
@@ -215,6 +223,7 @@ mirror_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit
 	state->next_segment = edit->next_segment;
 	state->next_snapshot = edit->next_snapshot;
 	state->next_clone = edit->next_clone;
+	state->level = edit->level;
 	return 0;
 }
 
@@ -248,8 +257,9 @@ mirror_out_of_range(const struct mt_edit *edit)
 	}
 }
 
-bool
-mt_manifest_mirrors(const struct mt_edit *edit)
+/* An edit that changes the mirror. */
+static bool
+edit_is_mirrored(const struct mt_edit *edit)
 {
 	return edit->kind == MT_EDIT_VOLUME || edit->kind == MT_EDIT_SNAPSHOT ||
 	    edit->kind == MT_EDIT_CLUSTER;
@@ -259,7 +269,7 @@ int
 mt_manifest_mirror_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
-	assert(mt_manifest_mirrors(edit));
+	assert(edit_is_mirrored(edit));
 	*ret_field = mirror_out_of_range(edit);
 	if (*ret_field != NULL)
 		return -EBADMSG;

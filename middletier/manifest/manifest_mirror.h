@@ -3,7 +3,6 @@
 #ifndef CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_MIRROR_H
 #define CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_MIRROR_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct mt_edit;
@@ -11,8 +10,6 @@ struct mt_manifest_state;
 struct mt_snapshot;
 struct mt_volume;
 
-/* mt_manifest_mirrors -- does @edit change the mirror: VOLUME, SNAPSHOT, CLUSTER? */
-bool mt_manifest_mirrors(const struct mt_edit *edit);
 /* mt_manifest_mirror_apply -- as mt_manifest_state_apply, of an edit of the mirror. */
 int mt_manifest_mirror_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field);

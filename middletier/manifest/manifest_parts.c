@@ -19,6 +19,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/node_link.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_parts.h"
@@ -28,6 +29,7 @@ mt_manifest_parts_add(struct mt_manifest_parts *parts, struct mt_extent *extent)
 {
 	assert(parts->count < MT_MANIFEST_PARTS_MAX);
 	assert(extent->acked_bytes == extent->end_bytes);
+	assert(extent->kind == EXTENT_MANIFEST);
 	mt_extent_seal(extent, extent->acked_bytes);
 	mt_extent_truncate_replicas(extent);
 	parts->extents[parts->count++] = extent;
@@ -76,13 +78,14 @@ mt_manifest_parts_free(struct mt_manifest_parts *parts)
 void
 mt_manifest_parts_on_link(struct mt_manifest_parts *parts, struct mt_link *link, bool is_up)
 {
+	assert(parts->count <= MT_MANIFEST_PARTS_MAX);
 	for (uint32_t i = 0; i < parts->count; i++) {
 		struct mt_extent *extent = parts->extents[i];
 		int replica = mt_extent_replica(extent, link->node_id);
 
 		if (replica < 0)
 			continue;
-		/* Asked again: a node that has lost its copy says so, and cutting twice is cutting once. */
+		/* Asked again: a node that has lost its copy says so, and truncating twice is truncating once. */
 		if (is_up)
 			extent->replicas[replica].is_truncated = false;
 		mt_extent_on_link(extent, link, is_up);
@@ -96,6 +99,7 @@ part_away_until_ns(const struct mt_extent *extent, const struct mt_replica *repl
 	const struct mt_port *port = extent->shard->port;
 	const struct mt_link *link = mt_port_link(extent->shard->port, replica->node_id);
 
+	assert(replica->node_id != 0);
 	if (link != NULL && mt_link_is_up(link))
 		return 0;
 	return (link != NULL ? link->changed_ns : extent->placed_ns) +
@@ -112,6 +116,8 @@ mt_manifest_parts_lack(const struct mt_manifest_parts *parts, uint32_t domain_co
 		uint64_t now_ns = loop_now_ns(extent->shard->port->loop);
 		uint32_t good_count = 0;
 
+		if (mt_extent_leaving(extent) >= 0)
+			return true;
 		for (uint32_t k = 0; k < extent->replica_count; k++) {
 			const struct mt_replica *replica = &extent->replicas[k];
 			const struct mt_link *link =

@@ -93,6 +93,7 @@ static int
 read_on_batch(struct mt_replay *replay, const struct mt_replay_source *source,
     const struct batch_info *info, const uint8_t *head, void *arg)
 {
+	assert(replay == ((struct mt_manifest_read *)arg)->replay);
 	(void)replay;
 	return read_apply(arg, source, info, head);
 }
@@ -112,6 +113,7 @@ read_finish(struct mt_manifest_read *read, int rc)
 static void
 read_on_all(struct mt_replay *replay, int rc, void *arg)
 {
+	assert(replay == ((struct mt_manifest_read *)arg)->replay);
 	(void)replay;
 	read_finish(arg, rc);
 }
@@ -119,6 +121,7 @@ read_on_all(struct mt_replay *replay, int rc, void *arg)
 static void
 read_fill_part(struct mt_replay_source *source, const struct mt_state_extent *part)
 {
+	assert(part->replica_count >= 1 && part->replica_count <= MT_REPLICAS_MAX);
 	*source = (struct mt_replay_source){ .id = part->id,
 		.kind = EXTENT_MANIFEST,
 		.replica_count = part->replica_count,

@@ -85,6 +85,7 @@ mt_manifest_is_long(const struct mt_shard *shard)
 	const struct mt_manifest_state *state = mt_manifest_state(shard);
 	const struct mt_port *port = shard->port;
 
+	assert(state == NULL || state->epoch != 0);
 	return state != NULL && !MUTANT(manifest_room_ignored) &&
 	    mt_manifest_state_pressed_bytes(state) >= room_soft_bytes(port->settings, port->shared);
 }
@@ -94,6 +95,7 @@ mt_manifest_mirror_bytes(const struct mt_volumes *volumes)
 {
 	uint64_t bytes = 0;
 
+	assert(volumes->count <= volumes->max);
 	for (uint32_t i = 0; i < volumes->count; i++)
 		bytes += mt_manifest_volume_bytes(&volumes->entries[i].volume);
 	for (uint32_t i = 0; i < volumes->snapshots.count; i++)

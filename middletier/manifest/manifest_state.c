@@ -93,6 +93,7 @@ state_extent_position(const struct mt_manifest_state *state, const struct extent
 {
 	uint32_t at;
 
+	assert(state->extent_count <= state->extent_max);
 	SEARCH_FIRST(at, state->extent_count, extent_id_compare(&state->extents[at].id, id) < 0);
 	return at;
 }
@@ -117,7 +118,7 @@ state_take_replicas(struct mt_state_extent *extent, const struct mt_edit *edit)
 	for (uint32_t i = 0; i < edit->replica_count; i++) {
 		extent->replicas[i] = edit->replicas[i];
 		extent->replicas[i].is_truncated =
-		    false; /* asked again: cutting twice is cutting once */
+		    false; /* asked again: truncating twice does no more than once */
 	}
 }
 
@@ -195,6 +196,7 @@ state_run_position(const struct mt_manifest_state *state, uint64_t chunk)
 {
 	uint32_t at;
 
+	assert(state->run_count <= state->run_max);
 	SEARCH_FIRST(at, state->run_count, state->runs[at].chunk < chunk);
 	return at;
 }
@@ -202,6 +204,7 @@ state_run_position(const struct mt_manifest_state *state, uint64_t chunk)
 static struct mt_state_run *
 state_find_run(const struct mt_manifest_state *state, const struct mt_edit *edit)
 {
+	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
 	for (uint32_t i = state_run_position(state, edit->chunk);
 	     i < state->run_count && state->runs[i].chunk == edit->chunk; i++) {
 		if (state->runs[i].offset_bytes == edit->offset_bytes &&
@@ -289,6 +292,7 @@ state_apply_cut_dropped(struct mt_manifest_state *state, const struct mt_edit *e
 uint64_t
 mt_manifest_state_cut(const struct mt_manifest_state *state)
 {
+	assert(state->cut_count <= state->cut_max);
 	return state->cut_count == 0 ? 0 : state->cuts[state->cut_count - 1].cut;
 }
 
@@ -363,6 +367,7 @@ int
 mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
+	assert(state->epoch != 0 || state->extent_count + state->run_count == 0);
 	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || edit->kind == MT_EDIT_PART || state->epoch != 0,
 	    "no epoch yet");
 	*ret_field = edit_out_of_range(edit);

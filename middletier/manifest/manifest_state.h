@@ -51,6 +51,7 @@ struct mt_manifest_state {
 	struct mt_snapshot *snapshots; /* by number */
 	uint32_t snapshot_count, snapshot_max;
 	uint64_t next_volume_id, next_segment, next_snapshot, next_clone;
+	uint32_t level; /* of the cluster; 0 below CLEAVE_LEVEL_STORED */
 	uint32_t shard_count;
 	uint64_t next_sequence; /* at least; of the checkpoint */
 	bool is_complete;       /* a checkpoint's end was seen */

@@ -19,7 +19,6 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "common/shard_state.h"
 #include "index/index.h"
 #include "index/index_cuts.h"
 #include "index/memtable.h"

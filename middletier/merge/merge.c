@@ -485,7 +485,7 @@ merge_on_loaded(int rc, void *arg)
 		merge_plan(merge);
 }
 
-/* Its turn: the indexes of its runs, those that are there at once. */
+/* The merge's turn: the indexes of its runs, those that are there at once. */
 static void
 merge_begin(struct mt_merge *merge)
 {

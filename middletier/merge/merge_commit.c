@@ -68,8 +68,8 @@ stage_bytes(const struct mt_port *port)
 }
 
 /*
- * What keeps readers from a choice between runs of one flushed_sequence: all of them are merged together, and
- * layers that are merged with them hold only what came later, with nothing but layers in front.
+ * Readers never have a choice between runs of one flushed_sequence: all of them are merged together, and layers
+ * that are merged with them hold only what came later, with nothing but layers in front.
  */
 static void
 stage_check(const struct mt_merge *merge)

@@ -107,13 +107,15 @@ store_ended(struct mt_merge *merge)
 	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen))
 		return work->writer.rc; /* the place went while a thread filled it */
 	if (job->rc != 0) {
-		log_error("merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
+		log_error(
+		    "merge: device memory does not match its CRC shard=%" PRIu32
+		    " rc=%s: the merge is given up, and done again; look after this host's memory",
 		    merge->shard->index, log_errno(job->rc));
 		return -EIO;
 	}
 	if (job->kind == ENGINE_JOB_STORE && job->is_zero) {
 		record.kind = RECORD_ZEROES;
-		/* Its room is there: a tombstone takes less. */
+		/* Room for it is there: a tombstone takes less. */
 		if (work->plan.has_beneath || work->plan.is_staged)
 			mt_run_writer_add(&work->writer, &record);
 		window_advance(window, job->block_count);

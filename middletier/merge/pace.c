@@ -130,8 +130,8 @@ mt_pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
 }
 
 /*
- * What was not used is kept for a moment only, for timers are late. Nor is more than a second ever owed,
- * for what the latency class takes without asking.
+ * Rate that was not used is kept for a moment only, for timers are late. Nor is more than a second ever owed, for
+ * what the latency class takes without asking.
  */
 uint64_t
 mt_pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)

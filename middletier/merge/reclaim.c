@@ -41,6 +41,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "index/index.h"
@@ -88,19 +89,21 @@ static uint64_t
 reclaim_share_bytes(const struct mt_port *port, uint64_t *ret_slot_bytes)
 {
 	uint64_t bytes = 0, slot_bytes = UINT64_MAX;
-	uint32_t shard_count = port->cluster->shard_count;
+	uint32_t shard_count = port->cluster->shard_count, node_count = 0;
 
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *link = &port->links[i];
 
+		if (link->config.state != MT_NODE_IN)
+			continue; /* what it holds must find room at the others */
+		node_count++;
 		if (link->slots_total == 0)
 			continue;
 		bytes += link->slots_total * link->slot_bytes;
 		slot_bytes = num_min(slot_bytes, link->slot_bytes);
 	}
 	*ret_slot_bytes = slot_bytes;
-	return bytes / num_min(num_max(port->link_count, 1), MT_REPLICAS_MAX) /
-	    num_max(shard_count, 1);
+	return bytes / num_min(num_max(node_count, 1), MT_REPLICAS_MAX) / num_max(shard_count, 1);
 }
 
 static void
@@ -304,8 +307,10 @@ reclaim_may_go(const struct mt_extent *extent, uint64_t log_end)
 	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going ||
 	    extent->use_count > 0)
 		return false;
+	/* An empty one holds nothing wherever it is. It is not copied, and a node that drains would wait for it. */
 	if (extent->kind == EXTENT_LOG)
-		return extent_id_pack(&extent->id) < log_end;
+		return extent_id_pack(&extent->id) < log_end ||
+		    (extent->sealed_bytes == 0 && mt_extent_leaving(extent) >= 0);
 	return extent->kind == EXTENT_RUN && extent->run_count == 0;
 }
 

@@ -31,6 +31,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
 #include "extent/placement.h"
 #include "manifest/edit.h"
@@ -256,7 +257,7 @@ mt_run_roll_over(struct mt_run_roll *roll)
 	mt_run_roll_step(roll);
 }
 
-/* Broken, damaged, or made when there were fewer nodes than now: sealed, it gets the copies that it lacks. */
+/* Broken, damaged, made when there were fewer nodes than now, or at one that drains: sealed, the repair has it. */
 static bool
 roll_is_worn(const struct mt_run_roll *roll)
 {
@@ -266,7 +267,9 @@ roll_is_worn(const struct mt_run_roll *roll)
 	assert(roll->sm.state == RUN_ROLL_OPEN);
 	if (extent->sm.state == MT_EXTENT_BROKEN)
 		return true;
-	return loop_now_ns(port->loop) >= extent->placed_ns + MT_EXTENT_TEND_NS &&
+	if (loop_now_ns(port->loop) < extent->placed_ns + MT_EXTENT_TEND_NS)
+		return false;
+	return mt_extent_leaving(extent) >= 0 ||
 	    !mt_extent_is_whole(extent,
 		(uint32_t)num_min(mt_placement_domain_count(port), MT_REPLICAS_MAX));
 }

@@ -246,6 +246,7 @@ batch_close(struct run_writer *writer)
 	uint32_t used_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + batch->payload_bytes;
 
 	assert(batch->sm.state == RUN_BATCH_FILLING);
+	assert(batch->record_count > 0);
 	writer->filling = NULL;
 	batch->batch.payload = batch->payload;
 	batch->batch.info = (struct batch_info){
@@ -271,7 +272,6 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 	if (writer->rc != 0)
 		return writer->rc;
 	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
-		assert(batch->record_count > 0);
 		batch_close(writer);
 		run_writer_pump(writer);
 		if (writer->rc != 0)
@@ -407,13 +407,28 @@ batch_send(struct run_writer *writer, struct run_batch *batch)
 	return true;
 }
 
+/* The last batch of a run; it has no record when all that was left were zeros with nothing beneath them. */
+static void
+writer_end_filling(struct run_writer *writer)
+{
+	struct run_batch *batch = writer->filling;
+
+	assert(writer->is_ending);
+	if (batch->record_count > 0) {
+		batch_close(writer);
+		return;
+	}
+	writer->filling = NULL;
+	sm_move(&batch->sm, RUN_BATCH_FREE);
+}
+
 static void
 run_writer_pump(struct run_writer *writer)
 {
 	struct mt_run_roll *roll = writer->shard->run_roll;
 
 	if (writer->is_ending && writer->filling != NULL && writer->rc == 0)
-		batch_close(writer);
+		writer_end_filling(writer);
 	while (writer->rc == 0 && !writer->is_hoping && !list_is_empty(&writer->ready)) {
 		if (roll->sm.state == RUN_ROLL_STOPPED) {
 			writer_fail(writer, -ECANCELED);

@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "common/alloc.h"
@@ -32,6 +33,7 @@
 #define CALL_MAGIC 0x4c414345u /* "ECAL" */
 #define PAUSE_MIN_NS NUM_MS(50)
 #define PAUSE_MAX_NS NUM_MS(150)
+#define SAID_BYTES 120u /* quoted of a server that is no etcd */
 
 enum call_state { CALL_WAITING, CALL_NAMING, CALL_PROVING, CALL_SENT, CALL_DONE, CALL_STATE_NR };
 
@@ -57,7 +59,7 @@ struct etcd_call {
 	bool has_named; /* it has asked for a token already */
 	uint32_t endpoint;
 	uint32_t failed_in_row; /* members, since the last pause */
-	uint64_t deadline_ns;
+	uint64_t began_ns, deadline_ns;
 	uint64_t known_revision; /* when it was sent */
 	uint32_t generation;
 	struct etcd_http_call *http_call;
@@ -92,6 +94,22 @@ etcd_call_cancel(struct etcd_call *call)
 		call_free(call);
 }
 
+/* A lease depends on how long its calls take, and on nothing else. */
+static void
+call_measure(const struct etcd_call *call)
+{
+	struct etcd_client *client = call->client;
+	uint64_t took_ns = loop_now_ns(client->loop) - call->began_ns;
+
+	assert(loop_now_ns(client->loop) >= call->began_ns);
+	if (call->line == ETCD_LINE_LEASE && etcd_latency_add(&client->latency, took_ns))
+		log_warn("meta: etcd is slow: 1 of 100 renewals takes longer than a sixth of the "
+			 "lease, which may end for it p99_ms=%" PRIu64 " last_ms=%" PRIu64
+			 " limit_ms=%" PRIu64,
+		    etcd_latency_p99(&client->latency) / NUM_MS(1), took_ns / NUM_MS(1),
+		    client->latency.limit_ns / NUM_MS(1));
+}
+
 static void
 call_finish(struct etcd_call *call, int rc, struct etcd_answer *answer)
 {
@@ -102,6 +120,7 @@ call_finish(struct etcd_call *call, int rc, struct etcd_answer *answer)
 	assert(call->http_call == NULL);
 	assert(rc != 0 || answer != NULL);
 	sm_move(&call->sm, CALL_DONE);
+	call_measure(call);
 	call_free(call);
 	fn(rc, answer != NULL ? answer : &none, arg);
 }
@@ -136,6 +155,9 @@ call_fail(struct etcd_call *call, bool was_sent, const char *why)
 {
 	struct etcd_client *client = call->client;
 
+	assert(call->http_call == NULL);
+	assert(call->sm.state != CALL_WAITING);
+	assert(call->sm.state != CALL_DONE);
 	etcd_client_prove(client, call->endpoint, false);
 	if (call->sm.state == CALL_SENT && was_sent && !call->may_repeat) {
 		etcd_client_trouble(client, call->endpoint, why);
@@ -151,15 +173,19 @@ call_fail(struct etcd_call *call, bool was_sent, const char *why)
 static bool
 call_names_itself(struct etcd_call *call)
 {
+	assert(call->http_call == NULL);
 	if (call->client->user == NULL || call->has_named)
 		return false;
 	etcd_client_forget_token(call->client);
+	call->client->is_user_needless = false;
 	return true;
 }
 
 static bool
 answer_is_about_tokens(const struct etcd_answer *answer)
 {
+	assert(answer->is_error);
+	assert(answer->message != NULL);
 	return answer->code == ETCD_CODE_UNAUTHENTICATED ||
 	    strstr(answer->message, "invalid auth token") != NULL ||
 	    strstr(answer->message, "user name is empty") != NULL;
@@ -222,14 +248,17 @@ call_on_result(struct etcd_call *call, struct etcd_answer *answer)
 	struct etcd_client *client = call->client;
 	bool is_void = call->generation != client->generation;
 
+	assert(call->sm.state == CALL_SENT);
+	assert(!answer->is_error);
 	if (!etcd_client_is_ours(client, call->endpoint, answer->cluster_id)) {
 		call_fail(call, true, "it belongs to another etcd");
 		return;
 	}
 	etcd_client_be_good(client, call->endpoint);
-	if (!is_void && call->is_linear && answer->revision < call->known_revision) {
-		etcd_client_set_back(client, call->endpoint, answer->revision,
-		    call->known_revision);
+	if (!is_void && call->is_linear && answer->revision < call->known_revision &&
+	    !MUTANT(generation_ignored)) {
+		etcd_client_set_back(client, answer->revision, call->known_revision,
+		    answer->revision);
 		is_void = true;
 	}
 	if (!is_void)
@@ -244,6 +273,8 @@ call_on_proof(struct etcd_call *call, const struct etcd_answer *answer)
 {
 	struct etcd_client *client = call->client;
 
+	assert(call->sm.state == CALL_PROVING);
+	assert(!answer->is_error);
 	if (!etcd_client_is_ours(client, call->endpoint, answer->cluster_id)) {
 		call_fail(call, false, "it belongs to another etcd");
 		return;
@@ -260,12 +291,14 @@ call_on_token(struct etcd_call *call, struct etcd_answer *answer)
 	struct etcd_client *client = call->client;
 	char text[ETCD_TROUBLE_BYTES];
 
+	assert(call->sm.state == CALL_NAMING);
+	assert(client->user != NULL);
 	if (answer->is_error && answer->code == ETCD_CODE_FAILED_PRECONDITION) {
 		log_limited(LOG_WARN,
 		    "meta: etcd has no users: --meta-user is of no use endpoint=%s",
 		    etcd_client_endpoint_name(client, call->endpoint));
-		mt_free(client->user);
-		client->user = NULL;
+		/* Not for good: it may be of another etcd. */
+		client->is_user_needless = true;
 	} else if (answer->is_error && answer->code == ETCD_CODE_INVALID_ARGUMENT) {
 		(void)snprintf(text, sizeof(text), "user %s: %s", client->user, answer->message);
 		etcd_client_refuse(client, call->endpoint, text);
@@ -283,21 +316,39 @@ call_on_token(struct etcd_call *call, struct etcd_answer *answer)
 	loop_timer_start(client->loop, &call->timer, 0);
 }
 
+/* The first line of what is no answer of an etcd: it may say why, as a server of TLS does. */
+static void
+call_quote(const struct etcd_http_answer *http, char ret_said[SAID_BYTES])
+{
+	size_t count = 0;
+
+	assert(http->body != NULL || http->body_bytes == 0);
+	while (count < SAID_BYTES - 1 && count < http->body_bytes && http->body[count] >= ' ' &&
+	    http->body[count] <= '~') {
+		ret_said[count] = http->body[count];
+		count++;
+	}
+	ret_said[count] = '\0';
+}
+
 /* An answer of HTTP came. */
 static void
 call_on_answer(struct etcd_call *call, const struct etcd_http_answer *http)
 {
 	struct etcd_answer answer;
-	char text[64];
+	char text[ETCD_TROUBLE_BYTES], said[SAID_BYTES];
 	int rc = etcd_answer_decode(http->body, http->body_bytes, &answer);
 
+	assert(http->rc == 0);
+	assert(call->http_call == NULL);
 	if (rc == -ENOMEM) {
 		call_fail(call, true, "out of memory");
 		return;
 	}
 	if (rc != 0) {
-		(void)snprintf(text, sizeof(text), "this is no etcd, or no version 3.4 (HTTP %u)",
-		    http->status);
+		call_quote(http, said);
+		(void)snprintf(text, sizeof(text),
+		    "this is no etcd, or no version 3.4 (HTTP %u: '%s')", http->status, said);
 		etcd_client_suspect(call->client, call->endpoint, text);
 		call_fail(call, http->status == 200 || http->status >= 500, text);
 		return;
@@ -326,6 +377,8 @@ call_on_http(const struct etcd_http_answer *http, void *arg)
 		call_on_answer(call, http);
 		return;
 	}
+	if (http->rc == -EKEYREJECTED)
+		etcd_client_suspect(call->client, call->endpoint, http->error);
 	/* Some versions answer nothing at all to a token that has expired. */
 	if (http->rc == 0 || http->rc == -ENODATA)
 		(void)call_names_itself(call);
@@ -340,6 +393,8 @@ call_post(struct etcd_call *call, enum call_state state, struct etcd_http_reques
 {
 	struct etcd_client *client = call->client;
 
+	assert(call->http_call == NULL);
+	assert(call->endpoint < client->endpoint_count);
 	request->endpoint = call->endpoint;
 	request->line = call->line;
 	request->token = state == CALL_NAMING ? NULL : client->token;
@@ -355,6 +410,8 @@ call_post_name(struct etcd_call *call, uint64_t timeout_ns)
 {
 	struct etcd_text body = { 0 };
 
+	assert(call->client->user != NULL);
+	assert(call->client->password != NULL);
 	etcd_text_add(&body, "{\"name\":");
 	etcd_text_string(&body, call->client->user);
 	etcd_text_add(&body, ",\"password\":");
@@ -375,6 +432,7 @@ call_post_proof(struct etcd_call *call, uint64_t timeout_ns)
 {
 	struct etcd_text body = { 0 };
 
+	assert(!etcd_client_is_proven(call->client, call->endpoint));
 	etcd_text_add(&body, "{");
 	etcd_json_range(&body, call->client->prefix, false);
 	/* Any member can answer this alone: it is about the member. */
@@ -400,7 +458,7 @@ call_step(struct etcd_call *call)
 		return;
 	}
 	call->endpoint = client->current[call->line];
-	if (client->user != NULL && client->token == NULL) {
+	if (client->user != NULL && client->token == NULL && !client->is_user_needless) {
 		call_post_name(call, try_ns);
 	} else if (!etcd_client_is_proven(client, call->endpoint)) {
 		call_post_proof(call, try_ns);
@@ -451,7 +509,8 @@ etcd_call_start(struct etcd_client *client, const struct etcd_call_options *opti
 	call->may_repeat = options->may_repeat;
 	call->is_linear = options->is_linear;
 	call->is_change = options->is_change;
-	call->deadline_ns = loop_now_ns(client->loop) + options->budget_ns;
+	call->began_ns = loop_now_ns(client->loop);
+	call->deadline_ns = call->began_ns + options->budget_ns;
 	call->generation = client->generation;
 	call->fn = options->fn;
 	call->arg = options->arg;

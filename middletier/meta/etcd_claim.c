@@ -21,6 +21,7 @@
 #include "base/num.h"
 #include "meta/etcd_call.h"
 #include "meta/etcd_json.h"
+#include "meta/etcd_lease_value.h"
 
 #define CLAIM_TAKE_NS NUM_S(3)
 #define CLAIM_RENEW_PART 3u
@@ -57,6 +58,8 @@ static void claim_take(struct etcd_claim *claim);
 static void
 claim_wait(struct etcd_claim *claim)
 {
+	assert(claim->call == NULL);
+	assert(claim->ttl_ns > 0);
 	sm_move(&claim->sm, CLAIM_WAITING);
 	loop_timer_start(claim->client->loop, &claim->timer, claim->ttl_ns / CLAIM_WAIT_PART + 1);
 }
@@ -79,6 +82,7 @@ claim_on_granted(int rc, uint64_t lease, void *arg)
 static void
 claim_grant(struct etcd_claim *claim)
 {
+	assert(claim->call == NULL);
 	sm_move(&claim->sm, CLAIM_GRANTING);
 	claim->lease = 0;
 	if (etcd_leases_grant(claim->leases, claim->ttl_ns, claim_on_granted, claim) != 0)
@@ -90,6 +94,8 @@ claim_held(struct etcd_claim *claim)
 {
 	bool is_first = !claim->has_held;
 
+	assert(claim->call == NULL);
+	assert(claim->lease != 0);
 	sm_move(&claim->sm, CLAIM_HELD);
 	claim->has_held = true;
 	claim->busy_until_ns = 0;
@@ -123,6 +129,7 @@ claim_is_of_dead(struct etcd_claim *claim)
 {
 	char *process = strchr(claim->other, '\n');
 
+	assert(claim->sm.state == CLAIM_TAKING);
 	if (process == NULL)
 		return false;
 	*process++ = '\0';
@@ -250,6 +257,7 @@ claim_on_timer(struct loop_timer *timer, void *arg)
 	struct etcd_claim *claim = arg;
 
 	assert(claim->sm.state == CLAIM_HELD || claim->sm.state == CLAIM_WAITING);
+	assert(claim->call == NULL);
 	if (claim->sm.state == CLAIM_HELD) {
 		if (etcd_leases_renew(claim->leases, claim->lease, claim_on_renewed, claim) != 0)
 			loop_timer_start(claim->client->loop, timer,
@@ -267,6 +275,7 @@ etcd_claim_init(struct etcd_claim *claim, struct etcd_client *client, struct etc
     const char *process, bool (*is_dead)(const char *process))
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(leases->client == client);
 	*claim = (struct etcd_claim){ .client = client, .leases = leases, .is_dead = is_dead };
 	(void)snprintf(claim->value, sizeof(claim->value), "%s%s%s", leases->by,
 	    process == NULL ? "" : "\n", process == NULL ? "" : process);
@@ -277,6 +286,7 @@ etcd_claim_init(struct etcd_claim *claim, struct etcd_client *client, struct etc
 void
 etcd_claim_fini(struct etcd_claim *claim)
 {
+	CHECK_OBJ(claim->client, ETCD_CLIENT_MAGIC);
 	etcd_call_cancel(claim->call);
 	claim->call = NULL;
 	loop_timer_stop(claim->client->loop, &claim->timer);
@@ -287,6 +297,8 @@ etcd_claim_start(struct etcd_claim *claim, uint64_t gateway_id, uint64_t ttl_ns,
     meta_etcd_claim_fn fn, void *arg)
 {
 	assert(ttl_ns > 0);
+	assert(gateway_id != 0);
+	assert(fn != NULL);
 	if (claim->sm.state != CLAIM_NONE)
 		return -EBUSY;
 	claim->gateway_id = gateway_id;

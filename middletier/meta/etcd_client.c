@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "cleave/meta.h"
 #include "common/alloc.h"
 
 #define TRY_NS NUM_S(1)
@@ -18,8 +19,10 @@
 /* Whoever answers at an address may be another etcd's after that long: it takes time to put it there. */
 #define PROVEN_NS NUM_S(10)
 #define REVISION_BITS 48u
+#define ETCD_NAMES_BYTES 512u /* of all endpoints, in a line for people */
 
 static_assert(ETCD_REVISION_MAX == (UINT64_C(1) << REVISION_BITS) - 1, "a version has both");
+static_assert(ETCD_REVISION_MAX == META_VERSION_COMMON, "each process counts generations");
 
 /* ---- what is known ---- */
 
@@ -74,6 +77,7 @@ etcd_client_trouble(struct etcd_client *client, uint32_t endpoint, const char *t
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
 	assert(text != NULL);
+	assert(endpoint < client->endpoint_count);
 	/* Trouble that does not go away is not hidden by one that may. */
 	if (!client->is_refused)
 		(void)snprintf(client->trouble, sizeof(client->trouble), "%s: %s",
@@ -84,6 +88,7 @@ etcd_client_trouble(struct etcd_client *client, uint32_t endpoint, const char *t
 void
 etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const char *text)
 {
+	assert(endpoint < client->endpoint_count);
 	client->is_refused = false;
 	etcd_client_trouble(client, endpoint, text);
 	client->is_refused = true;
@@ -137,6 +142,7 @@ etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t clus
 	char text[ETCD_TROUBLE_BYTES];
 
 	assert(cluster_id != 0);
+	assert(endpoint < client->endpoint_count);
 	if (client->cluster_id == 0)
 		client->cluster_id = cluster_id;
 	if (client->cluster_id == cluster_id)
@@ -154,15 +160,14 @@ etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t clus
 void
 etcd_client_be_good(struct etcd_client *client, uint32_t endpoint)
 {
-	uint64_t now_ns = loop_now_ns(client->loop);
-
+	assert(client->told_ns == 0 || client->failed_ns != 0);
 	etcd_client_prove(client, endpoint, true);
 	client->endpoints[endpoint].is_no_etcd = false;
-	if (client->told_ns > client->good_ns)
+	if (client->told_ns > client->failed_ns)
 		log_info("meta: etcd answers again endpoint=%s silent_s=%" PRIu64,
 		    etcd_client_endpoint_name(client, endpoint),
-		    (now_ns - client->good_ns) / NUM_S(1));
-	client->good_ns = now_ns;
+		    etcd_client_silent_ns(client) / NUM_S(1));
+	client->failed_ns = client->told_ns = 0;
 	client->trouble[0] = '\0';
 	client->is_refused = false;
 }
@@ -180,17 +185,17 @@ etcd_client_hear(struct etcd_client *client, uint32_t endpoint, uint64_t cluster
 }
 
 void
-etcd_client_set_back(struct etcd_client *client, uint32_t endpoint, uint64_t revision,
-    uint64_t known_revision)
+etcd_client_set_back(struct etcd_client *client, uint64_t revision, uint64_t known_revision,
+    uint64_t newest_revision)
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
 	assert(revision < known_revision);
 	log_error(
 	    "meta: etcd was set back to a backup: all that is remembered of it is void, and the lease "
-	    "is given up endpoint=%s revision=%" PRIu64 " known_revision=%" PRIu64,
-	    etcd_client_endpoint_name(client, endpoint), revision, known_revision);
+	    "is given up revision=%" PRIu64 " known_revision=%" PRIu64,
+	    revision, known_revision);
 	client->generation = (client->generation + 1) % ETCD_GENERATIONS_MAX;
-	client->revision = revision;
+	client->revision = newest_revision;
 	loop_defer(client->loop, &client->generation_task);
 }
 
@@ -204,18 +209,32 @@ client_on_generation(struct loop_task *task, void *arg)
 	client->on_generation(client->arg);
 }
 
+uint64_t
+etcd_client_silent_ns(const struct etcd_client *client)
+{
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(client->failed_ns <= num_max(loop_now_ns(client->loop), 1));
+	return client->failed_ns == 0 ? 0 : loop_now_ns(client->loop) - client->failed_ns;
+}
+
 void
 etcd_client_tell_silence(struct etcd_client *client)
 {
 	uint64_t now_ns = loop_now_ns(client->loop);
-	uint64_t since_ns = num_max(client->good_ns, client->told_ns);
+	char names[ETCD_NAMES_BYTES] = "";
+	size_t count = 0;
 
-	if (now_ns - since_ns < TOLD_NS)
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	if (client->failed_ns == 0)
+		client->failed_ns = num_max(now_ns, 1);
+	if (now_ns - num_max(client->failed_ns, client->told_ns) < TOLD_NS)
 		return;
 	client->told_ns = now_ns;
-	log_warn("meta: etcd does not answer, trying all of its %" PRIu32
-		 " endpoints for_s=%" PRIu64 " last=%s",
-	    client->endpoint_count, (now_ns - client->good_ns) / NUM_S(1), client->trouble);
+	for (uint32_t i = 0; i < client->endpoint_count && count < sizeof(names); i++)
+		count += (size_t)snprintf(names + count, sizeof(names) - count, "%s%s",
+		    i == 0 ? "" : ",", etcd_client_endpoint_name(client, i));
+	log_warn("meta: etcd unreachable for_s=%" PRIu64 " endpoints=%s last=%s",
+	    etcd_client_silent_ns(client) / NUM_S(1), names, client->trouble);
 }
 
 void
@@ -232,6 +251,8 @@ client_copy_names(struct etcd_client *client, const struct etcd_client_options *
 {
 	size_t prefix_bytes = options->prefix == NULL ? 0 : strlen(options->prefix);
 
+	assert(client->endpoint_count == 0);
+	assert(client->user == NULL);
 	if (prefix_bytes == 0 || prefix_bytes >= sizeof(client->prefix) ||
 	    options->prefix[prefix_bytes - 1] != '/')
 		return -EINVAL;
@@ -265,8 +286,7 @@ etcd_client_init(struct etcd_client *client, const struct etcd_client_options *o
 		.try_ns = options->try_ns == 0 ? TRY_NS : options->try_ns,
 		.on_generation = options->on_generation,
 		.on_change = options->on_change,
-		.arg = options->arg,
-		.good_ns = loop_now_ns(options->loop) };
+		.arg = options->arg };
 	list_init(&client->calls);
 	loop_task_init(&client->generation_task, client_on_generation, client);
 	rc = client_copy_names(client, options);

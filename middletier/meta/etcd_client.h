@@ -3,7 +3,8 @@
  * etcd_client.h -- what a process knows of an etcd: its members, whose it is, its revision, where our keys are
  *
  * Generations: an answer that was made after all members agreed never tells a revision below what was known when
- * its request was sent, unless the store was set back to a backup. Then a new generation begins: what is
+ * its request was sent, nor a lease of ours as it was before our last renewal, unless the store was set back to
+ * a backup. Then a new generation begins: what is
  * remembered of keys is void, calls that are out end "perhaps", and on_generation is told.
  */
 #ifndef CLEAVE_MIDDLETIER_META_ETCD_CLIENT_H
@@ -16,6 +17,7 @@
 #include "cleave/loop.h"
 #include "meta/etcd_http.h"
 #include "meta/etcd_json.h"
+#include "meta/etcd_latency.h"
 
 #define ETCD_CLIENT_MAGIC 0x4c434445u /* "EDCL" */
 #define ETCD_PREFIX_BYTES_MAX 192u
@@ -48,7 +50,7 @@ struct etcd_client_options {
 
 struct etcd_endpoint {
 	char name[ETCD_ENDPOINT_BYTES];
-	bool is_no_etcd;          /* its last answer was nothing that an etcd says */
+	bool is_no_etcd; /* its last answer was a refusal of TLS, or nothing that an etcd says */
 	uint64_t proven_until_ns; /* it is of our cluster, as far as its last answer proves */
 };
 
@@ -61,6 +63,7 @@ struct etcd_client {
 	uint32_t endpoint_count;
 	uint32_t current[ETCD_LINE_NR]; /* the member that each line asks next */
 	char *user, *password, *token;
+	bool is_user_needless; /* a member has said that nobody has to name himself */
 	uint64_t try_ns;
 	uint64_t cluster_id; /* 0: nobody has answered yet */
 	uint64_t revision;   /* the newest that any answer told */
@@ -71,7 +74,9 @@ struct etcd_client {
 	struct loop_task generation_task;
 	struct loop_link calls; /* struct etcd_call: under way */
 	uint32_t call_count;
-	uint64_t good_ns, told_ns; /* of the last answer; of the last line about their lack */
+	uint64_t failed_ns; /* when the first try since the last answer failed; 0: none did */
+	uint64_t told_ns;   /* when people were told of it last */
+	struct etcd_latency latency;      /* of calls about leases */
 	char trouble[ETCD_TROUBLE_BYTES]; /* why the last try failed; "": it did not */
 	bool is_refused;                  /* the trouble will not go away by trying */
 };
@@ -101,7 +106,7 @@ void etcd_client_trouble(struct etcd_client *client, uint32_t endpoint, const ch
 void etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const char *text);
 /* etcd_client_is_ours -- is an answer of @endpoint, from cluster @cluster_id, of our etcd? If not, that is told. */
 bool etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t cluster_id);
-/* etcd_client_suspect -- @endpoint has answered with nothing that an etcd says; refused if all have */
+/* etcd_client_suspect -- @endpoint has refused our certificate, or says nothing that an etcd says; refused if all do */
 void etcd_client_suspect(struct etcd_client *client, uint32_t endpoint, const char *text);
 /* etcd_client_be_good -- @endpoint has answered what it was asked */
 void etcd_client_be_good(struct etcd_client *client, uint32_t endpoint);
@@ -109,11 +114,17 @@ void etcd_client_be_good(struct etcd_client *client, uint32_t endpoint);
 bool etcd_client_is_proven(const struct etcd_client *client, uint32_t endpoint);
 /* etcd_client_prove -- it has said so now; @is_ours false: it must say so again before it is asked anything */
 void etcd_client_prove(struct etcd_client *client, uint32_t endpoint, bool is_ours);
+/* etcd_client_silent_ns -- for how long no try has succeeded; 0: the last one did */
+uint64_t etcd_client_silent_ns(const struct etcd_client *client);
 /* etcd_client_tell_silence -- a try has failed: say so, if none has succeeded for a while */
 void etcd_client_tell_silence(struct etcd_client *client);
-/* etcd_client_set_back -- @endpoint tells @revision, though @known_revision was there before: a new generation */
-void etcd_client_set_back(struct etcd_client *client, uint32_t endpoint, uint64_t revision,
-    uint64_t known_revision);
+/*
+ * etcd_client_set_back -- @revision was told of what @known_revision had been told of: a new generation
+ *
+ * @newest_revision: that its store has now.
+ */
+void etcd_client_set_back(struct etcd_client *client, uint64_t revision, uint64_t known_revision,
+    uint64_t newest_revision);
 /* etcd_client_endpoint_name -- for people */
 const char *etcd_client_endpoint_name(const struct etcd_client *client, uint32_t endpoint);
 /* etcd_client_forget_token -- a new one is asked for before the next request. */

@@ -38,6 +38,7 @@ compact_sleep(struct etcd_compact *compact)
 {
 	struct loop *loop = compact->client->loop;
 
+	assert(compact->call == NULL);
 	if (compact->sm.state != COMPACT_SLEEPING)
 		sm_move(&compact->sm, COMPACT_SLEEPING);
 	/* A tenth of chance: not all ask at once. */
@@ -115,6 +116,7 @@ compact_on_timer(struct loop_timer *timer, void *arg)
 	struct etcd_text body = { 0 };
 	char key[ETCD_KEY_BYTES_MAX];
 
+	assert(compact->sm.state == COMPACT_SLEEPING);
 	(void)timer;
 	etcd_client_key(compact->client, key, ETCD_COMPACTION, "");
 	etcd_json_txn_begin(&body);
@@ -143,6 +145,7 @@ etcd_compact_init(struct etcd_compact *compact, struct etcd_client *client, bool
 void
 etcd_compact_fini(struct etcd_compact *compact)
 {
+	CHECK_OBJ(compact->client, ETCD_CLIENT_MAGIC);
 	etcd_call_cancel(compact->call);
 	compact->call = NULL;
 	loop_timer_stop(compact->client->loop, &compact->timer);

@@ -28,6 +28,7 @@
 #define CURL_HEADER_BYTES 512u
 #define CURL_CONNECTIONS_MAX 4L /* to a member, of one line */
 #define CURL_CONNECT_NS NUM_S(1)
+#define CURL_HINT_BYTES 80u
 
 struct curl_way;
 
@@ -59,6 +60,7 @@ struct etcd_http_call {
 	struct loop_link link;       /* way->calls */
 	struct loop_link ready_link; /* way->ready: something is to be handed over */
 	struct curl_line *line;
+	const char *url; /* of the member */
 	CURL *easy;
 	struct curl_slist *headers;
 	char *body;
@@ -84,6 +86,7 @@ way_of(struct etcd_http *http)
 static void
 call_free(struct etcd_http_call *call)
 {
+	assert(list_contains(&call->link));
 	list_remove(&call->link);
 	list_remove(&call->ready_link);
 	if (call->easy != NULL) {
@@ -102,6 +105,7 @@ call_set_ready(struct etcd_http_call *call)
 {
 	struct curl_way *way = call->line->way;
 
+	assert(list_contains(&call->link));
 	if (!list_contains(&call->ready_link))
 		list_push_back(&way->ready, &call->ready_link);
 	loop_defer(way->loop, &way->task);
@@ -109,9 +113,28 @@ call_set_ready(struct etcd_http_call *call)
 
 /* ---- handing over ---- */
 
+/* With TLS 1.3 a member says behind the handshake that it wants another certificate, or any. */
+static bool
+call_is_alerted(const struct etcd_http_call *call)
+{
+	return strstr(call->error, "TLS fatal alert") != NULL;
+}
+
+/* A hint at what people may have overlooked. */
+static const char *
+call_hint(const struct etcd_http_call *call)
+{
+	if (call_is_alerted(call))
+		return ": does it want a certificate, or another one? See --meta-cert";
+	if (call->code == CURLE_GOT_NOTHING && strncmp(call->url, "http://", 7) == 0)
+		return ": does it want TLS, which is etcds://?";
+	return "";
+}
+
 static int
 call_rc(const struct etcd_http_call *call)
 {
+	assert(call->has_ended);
 	switch (call->code) {
 	case CURLE_OK:
 		return 0;
@@ -124,8 +147,12 @@ call_rc(const struct etcd_http_call *call)
 		return -ENODATA;
 	case CURLE_OUT_OF_MEMORY:
 		return -ENOMEM;
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CERTPROBLEM:
+		return -EKEYREJECTED;
 	default:
-		return -EIO;
+		return call_is_alerted(call) ? -EKEYREJECTED : -EIO;
 	}
 }
 
@@ -140,13 +167,13 @@ call_end(struct etcd_http_call *call)
 	etcd_http_fn fn = call->fn;
 	void *arg = call->arg;
 	struct etcd_text text = call->answer;
-	char error[CURL_ERROR_SIZE];
+	char error[CURL_ERROR_SIZE + CURL_HINT_BYTES];
 
 	assert(call->has_ended);
 	(void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 	answer.status = (uint32_t)status;
-	(void)snprintf(error, sizeof(error), "%s",
-	    call->error[0] != '\0' ? call->error : curl_easy_strerror(call->code));
+	(void)snprintf(error, sizeof(error), "%s%s",
+	    call->error[0] != '\0' ? call->error : curl_easy_strerror(call->code), call_hint(call));
 	answer.error = error;
 	call->answer = (struct etcd_text){ 0 };
 	call_free(call);
@@ -173,7 +200,7 @@ way_on_task(struct loop_task *task, void *arg)
 			call_end(call);
 		return;
 	}
-	/* Its end comes after what it has brought, in a call of its own. */
+	/* The end of a stream comes after what it has brought, in a call of its own. */
 	if (call->has_ended)
 		call_set_ready(call);
 	bytes = call->answer;
@@ -202,6 +229,7 @@ curl_on_write(char *bytes, size_t size, size_t count, void *arg)
 	struct etcd_http_call *call = arg;
 	size_t more = size * count;
 
+	assert(!call->has_ended);
 	if (call->answer.count + more > ETCD_BODY_BYTES_MAX ||
 	    !etcd_text_append(&call->answer, bytes, more))
 		return CURL_WRITEFUNC_ERROR;
@@ -234,6 +262,7 @@ line_act(struct curl_line *line, curl_socket_t fd, int events)
 {
 	int running;
 
+	assert(line->multi != NULL);
 	(void)curl_multi_socket_action(line->multi, fd, events, &running);
 	line_reap(line);
 }
@@ -245,6 +274,7 @@ curl_on_events(struct loop_fd *watcher, unsigned events, void *arg)
 	int mask = ((events & LOOP_READABLE) != 0 ? CURL_CSELECT_IN : 0) |
 	    ((events & LOOP_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0);
 
+	assert(list_contains(&socket->link));
 	/* May free the socket. */
 	line_act(socket->line, watcher->fd, mask);
 }
@@ -259,6 +289,7 @@ curl_on_timer(struct loop_timer *timer, void *arg)
 static void
 socket_free(struct curl_socket *socket)
 {
+	assert(list_contains(&socket->link));
 	loop_fd_stop(socket->line->way->loop, &socket->watcher);
 	list_remove(&socket->link);
 	mt_free(socket);
@@ -269,6 +300,7 @@ socket_create(struct curl_line *line, curl_socket_t fd, unsigned events)
 {
 	struct curl_socket *socket = mt_calloc(1, sizeof(*socket));
 
+	assert(fd >= 0);
 	if (socket == NULL)
 		return NULL;
 	socket->line = line;
@@ -290,6 +322,7 @@ curl_on_socket(CURL *easy, curl_socket_t fd, int what, void *line_arg, void *soc
 	unsigned events = ((what & CURL_POLL_IN) != 0 ? LOOP_READABLE : 0u) |
 	    ((what & CURL_POLL_OUT) != 0 ? LOOP_WRITABLE : 0u);
 
+	assert(socket == NULL || socket->line == line);
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
 		if (socket != NULL)
@@ -334,6 +367,7 @@ call_add_headers(struct etcd_http_call *call, const struct etcd_http_request *re
 {
 	char token[CURL_HEADER_BYTES];
 
+	assert(call->headers == NULL);
 	/* A large body goes at once: no question whether it may. */
 	if (!call_add_header(call, "Content-Type: application/json") ||
 	    !call_add_header(call, "Expect:"))
@@ -352,6 +386,7 @@ call_add_headers(struct etcd_http_call *call, const struct etcd_http_request *re
 static long
 timeout_ms(uint64_t ns)
 {
+	assert(ns > 0);
 	return (long)num_min(num_max(ns / NUM_MS(1), 1), INT32_MAX);
 }
 
@@ -364,6 +399,9 @@ call_set_options(struct etcd_http_call *call, const struct etcd_http_request *re
 	char url[CURL_URL_BYTES + 64];
 	bool is_good;
 
+	assert(request->endpoint < way->url_count);
+	assert(request->path[0] == '/');
+	assert(call->headers != NULL);
 	(void)snprintf(url, sizeof(url), "%s%s", way->urls[request->endpoint], request->path);
 	is_good = curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
 	    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK &&
@@ -410,6 +448,7 @@ way_call(struct etcd_http *http, const struct etcd_http_request *request,
 	if (call == NULL)
 		return NULL;
 	call->line = &way->lines[request->line];
+	call->url = way->urls[request->endpoint];
 	call->bytes_fn = bytes_fn;
 	call->fn = fn;
 	call->arg = arg;
@@ -481,6 +520,7 @@ static const struct etcd_http_ops way_ops = {
 static bool
 line_open(struct curl_line *line, struct curl_way *way)
 {
+	assert(line->multi == NULL);
 	line->way = way;
 	loop_timer_init(&line->timer, curl_on_timer, line);
 	line->multi = curl_multi_init();
@@ -510,6 +550,7 @@ etcd_curl_open(const struct etcd_curl_options *options)
 
 	assert(options->url_count > 0);
 	assert(options->url_count <= ETCD_ENDPOINTS_MAX);
+	assert(options->loop != NULL);
 	if (way == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		mt_free(way);
 		return NULL;

@@ -33,7 +33,9 @@ struct etcd_http_request {
 };
 
 struct etcd_http_answer {
-	int rc; /* 0: an answer came, of whatever status; -ECONNREFUSED, -ETIMEDOUT, -EIO, -ENOMEM */
+	/* 0: an answer came, of whatever status; -EKEYREJECTED a certificate is refused; -ECONNREFUSED, -ETIMEDOUT,
+	 * -EIO, -ENOMEM */
+	int rc;
 	bool was_sent;    /* rc < 0: a part of the request may have reached the member */
 	uint32_t status;  /* of HTTP; rc 0 */
 	const char *body; /* not of a stream */

@@ -28,6 +28,7 @@ text_reserve(struct etcd_text *text, size_t more)
 	size_t wanted = text->count + more + 1, capacity = text->capacity;
 	char *bytes;
 
+	assert(more < SIZE_MAX - text->count);
 	if (text->has_failed)
 		return false;
 	if (wanted <= capacity)
@@ -61,6 +62,7 @@ etcd_text_append(struct etcd_text *text, const char *bytes, size_t count)
 void
 etcd_text_add(struct etcd_text *text, const char *piece)
 {
+	assert(piece != NULL);
 	(void)etcd_text_append(text, piece, strlen(piece));
 }
 
@@ -122,6 +124,7 @@ etcd_text_base64(struct etcd_text *text, const void *head, size_t head_bytes, co
 void
 etcd_text_string(struct etcd_text *text, const char *string)
 {
+	assert(string != NULL);
 	etcd_text_add(text, "\"");
 	for (; *string != '\0'; string++) {
 		char piece[8] = { *string, '\0' };
@@ -136,6 +139,7 @@ etcd_text_string(struct etcd_text *text, const char *string)
 void
 etcd_text_fini(struct etcd_text *text)
 {
+	assert((text->bytes == NULL) == (text->capacity == 0));
 	mt_free(text->bytes);
 	*text = (struct etcd_text){ 0 };
 }
@@ -189,6 +193,7 @@ etcd_json_txn_begin(struct etcd_text *text)
 void
 etcd_json_txn_then(struct etcd_text *text)
 {
+	assert(text->count > 0 || text->has_failed);
 	etcd_text_add(text, "],\"success\":[");
 	text->needs_comma = false;
 }
@@ -196,6 +201,7 @@ etcd_json_txn_then(struct etcd_text *text)
 void
 etcd_json_txn_else(struct etcd_text *text)
 {
+	assert(text->count > 0 || text->has_failed);
 	etcd_text_add(text, "],\"failure\":[");
 	text->needs_comma = false;
 }
@@ -203,6 +209,7 @@ etcd_json_txn_else(struct etcd_text *text)
 void
 etcd_json_txn_end(struct etcd_text *text)
 {
+	assert(text->count > 0 || text->has_failed);
 	etcd_text_add(text, "]}");
 }
 
@@ -216,26 +223,31 @@ json_element(struct etcd_text *text, const char *opening)
 	etcd_text_add(text, opening);
 }
 
-void
-etcd_json_compare_revision(struct etcd_text *text, const char *key, uint64_t mod_revision)
+/* @opening: a compare of @key with @number, up to that. */
+static void
+json_compare(struct etcd_text *text, const char *opening, uint64_t number, const char *key)
 {
-	assert(mod_revision <= INT64_MAX);
-	json_element(text, "{\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":");
-	text_number(text, mod_revision);
+	assert(number <= INT64_MAX);
+	json_element(text, opening);
+	text_number(text, number);
 	etcd_text_add(text, ",");
 	json_key(text, key);
 	etcd_text_add(text, "}");
 }
 
 void
+etcd_json_compare_revision(struct etcd_text *text, const char *key, uint64_t mod_revision)
+{
+	assert(mod_revision <= ETCD_REVISION_MAX);
+	json_compare(text,
+	    "{\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":", mod_revision, key);
+}
+
+void
 etcd_json_compare_version(struct etcd_text *text, const char *key, uint64_t version)
 {
-	assert(version <= INT64_MAX);
-	json_element(text, "{\"target\":\"VERSION\",\"result\":\"EQUAL\",\"version\":");
-	text_number(text, version);
-	etcd_text_add(text, ",");
-	json_key(text, key);
-	etcd_text_add(text, "}");
+	json_compare(text, "{\"target\":\"VERSION\",\"result\":\"EQUAL\",\"version\":", version,
+	    key);
 }
 
 void
@@ -301,6 +313,7 @@ etcd_base64_decode(const char *text, size_t chars, uint8_t *out)
 	uint8_t *at = out;
 	size_t padding = 0;
 
+	assert(text != NULL || chars == 0);
 	if (chars % 4 != 0)
 		return -1;
 	while (padding < 2 && chars > padding && text[chars - padding - 1] == '=')
@@ -319,6 +332,7 @@ etcd_base64_decode(const char *text, size_t chars, uint8_t *out)
 		for (size_t k = 0; k + 1 < present; k++)
 			*at++ = (uint8_t)(three >> (16 - 8 * k));
 	}
+	assert((size_t)(at - out) <= chars / 4 * 3);
 	return at - out;
 }
 
@@ -447,6 +461,9 @@ decode_all_kvs(struct etcd_answer *answer, const json_t *result, size_t bytes)
 	size_t count = kvs_count(result);
 	bool is_good;
 
+	assert(answer->kvs == NULL);
+	assert(answer->memory == NULL);
+	assert(count <= bytes);
 	if (count == 0)
 		return 0;
 	decoder.kv_capacity = (uint32_t)count;
@@ -464,6 +481,7 @@ decode_all_kvs(struct etcd_answer *answer, const json_t *result, size_t bytes)
 		is_good = decode_kvs(&decoder,
 		    json_object_get(json_object_get(json_array_get(responses, i), "response_range"),
 			"kvs"));
+	assert(!is_good || answer->kv_count == decoder.kv_capacity);
 	return is_good ? 0 : -EBADMSG;
 }
 
@@ -475,6 +493,7 @@ decode_error(struct etcd_answer *answer, const json_t *root, const json_t *error
 	const char *text = json_string_value(json_object_get(object, "message"));
 	uint64_t code;
 
+	assert(error != NULL);
 	if (text == NULL)
 		text = json_string_value(error);
 	if (json_object_get(object, "grpc_code") != NULL) {
@@ -496,7 +515,9 @@ decode_result(struct etcd_answer *answer, const json_t *result, size_t bytes)
 
 	if (!json_u64(header, "cluster_id", &answer->cluster_id) ||
 	    !json_i64(header, "revision", &answer->revision) ||
-	    !json_i64(result, "compact_revision", &answer->compact_revision))
+	    !json_i64(result, "compact_revision", &answer->compact_revision) ||
+	    !json_u64(result, "dbSize", &answer->database_bytes) ||
+	    !json_u64(result, "dbSizeQuota", &answer->quota_bytes))
 		return -EBADMSG;
 	answer->has_succeeded = json_is_true(json_object_get(result, "succeeded"));
 	answer->has_more = json_is_true(json_object_get(result, "more"));
@@ -544,6 +565,7 @@ etcd_answer_decode(const char *bytes, size_t count, struct etcd_answer *ret_answ
 void
 etcd_answer_fini(struct etcd_answer *answer)
 {
+	assert(answer->kv_count == 0 || answer->kvs != NULL);
 	mt_free(answer->kvs);
 	mt_free(answer->memory);
 	json_decref(answer->root);
@@ -553,6 +575,7 @@ etcd_answer_fini(struct etcd_answer *answer)
 const struct etcd_kv *
 etcd_answer_find(const struct etcd_answer *answer, const char *key)
 {
+	assert(answer->kv_count == 0 || answer->kvs != NULL);
 	for (uint32_t i = 0; i < answer->kv_count; i++)
 		if (strcmp(answer->kvs[i].key, key) == 0)
 			return &answer->kvs[i];

@@ -93,6 +93,7 @@ struct etcd_answer {
 	bool has_more;      /* a range that was cut */
 	bool is_created, is_canceled;
 	uint64_t compact_revision;
+	uint64_t database_bytes, quota_bytes; /* a member's status; the quota from version 3.6 on */
 	struct etcd_kv *kvs; /* of a range, of all ranges of a transaction, of all events */
 	uint32_t kv_count;
 	const char *token;

@@ -13,28 +13,28 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "common/alloc.h"
 #include "meta/etcd_call.h"
 #include "meta/etcd_client.h"
 #include "meta/etcd_json.h"
+#include "meta/etcd_lease_value.h"
 #include "meta/meta_txn.h"
 
-#define LEASE_FORMAT 1u
 /* Two tries of a member each, then the caller decides: it knows how much of its time is left. */
 #define LEASE_ASK_NS NUM_S(2)
 #define LEASE_END_NS NUM_S(3)
 #define LEASE_KEYS_MAX 100u /* deleted at once; etcd takes 128 */
-#define LEASE_TTL_MS_MAX (UINT64_C(1) << 53)
+/* Owners renew at each third of the time: a call that takes half of that is slow. */
+#define LEASE_SLOW_PARTS 6u
 
 enum op_state { OP_ASKING, OP_READING, OP_DELETING, OP_DONE, OP_STATE_NR };
 
@@ -48,6 +48,7 @@ static const struct sm_state op_table[OP_STATE_NR] = {
 struct etcd_grant {
 	struct loop_link link; /* leases->granted */
 	uint64_t id;
+	uint64_t revision; /* of our last grant or renewal that was answered; 0: unknown */
 	bool is_over;
 };
 
@@ -59,7 +60,8 @@ struct etcd_lease_op {
 	enum op_kind kind;
 	struct etcd_leases *leases;
 	uint64_t id;
-	uint64_t seen_revision; /* OP_EXPIRE: ended only if it was last renewed then */
+	uint64_t seen_revision;  /* OP_EXPIRE: ended only if it was last renewed then */
+	uint64_t known_revision; /* OP_RENEW: it was surely renewed then; 0: who knows */
 	uint64_t deadline_ns;
 	bool has_perhaps; /* deleted it */
 	struct etcd_call *call;
@@ -69,70 +71,6 @@ struct etcd_lease_op {
 };
 
 static void op_read(struct etcd_lease_op *op);
-
-/* ---- names and values ---- */
-
-void
-etcd_lease_key(const struct etcd_client *client, char *out, uint64_t lease)
-{
-	char name[ETCD_LEASE_ID_CHARS + 1];
-
-	(void)snprintf(name, sizeof(name), "%016" PRIx64, lease);
-	etcd_client_key(client, out, ETCD_LEASES, name);
-}
-
-uint32_t
-etcd_lease_head(char out[ETCD_VALUE_HEAD_BYTES_MAX + 1], uint64_t lease)
-{
-	int bytes = lease == 0
-	    ? snprintf(out, ETCD_VALUE_HEAD_BYTES_MAX + 1, "%c", ETCD_VALUE_PLAIN)
-	    : snprintf(out, ETCD_VALUE_HEAD_BYTES_MAX + 1, "%c%016" PRIx64, ETCD_VALUE_LEASED,
-		  lease);
-
-	assert(bytes > 0 && (uint32_t)bytes <= ETCD_VALUE_HEAD_BYTES_MAX);
-	return (uint32_t)bytes;
-}
-
-uint64_t
-etcd_lease_read_id(const char *text)
-{
-	char digits[ETCD_LEASE_ID_CHARS + 1];
-
-	memcpy(digits, text, ETCD_LEASE_ID_CHARS);
-	digits[ETCD_LEASE_ID_CHARS] = '\0';
-	if (strspn(digits, "0123456789abcdef") != ETCD_LEASE_ID_CHARS)
-		return 0;
-	return strtoull(digits, NULL, 16);
-}
-
-int
-etcd_lease_of(const char *value, uint32_t bytes, uint64_t *ret_lease, uint32_t *ret_head_bytes)
-{
-	if (bytes >= 1 && value[0] == ETCD_VALUE_PLAIN) {
-		*ret_lease = 0;
-		*ret_head_bytes = 1;
-		return 0;
-	}
-	if (bytes < ETCD_VALUE_HEAD_BYTES_MAX || value[0] != ETCD_VALUE_LEASED)
-		return -EBADMSG;
-	*ret_lease = etcd_lease_read_id(value + 1);
-	*ret_head_bytes = ETCD_VALUE_HEAD_BYTES_MAX;
-	return *ret_lease == 0 ? -EBADMSG : 0;
-}
-
-uint64_t
-etcd_lease_read_ttl(const char *value, uint32_t bytes)
-{
-	json_error_t error;
-	json_t *object = json_loadb(value, bytes, 0, &error);
-	json_int_t format = json_integer_value(json_object_get(object, "format"));
-	json_int_t ttl_ms = json_integer_value(json_object_get(object, "ttl_ms"));
-
-	json_decref(object);
-	if (format != LEASE_FORMAT || ttl_ms <= 0 || (uint64_t)ttl_ms > LEASE_TTL_MS_MAX)
-		return 0;
-	return NUM_MS(ttl_ms);
-}
 
 /* ---- what was granted to us ---- */
 
@@ -185,6 +123,7 @@ etcd_leases_is_over(const struct etcd_leases *leases, uint64_t lease)
 static void
 op_free(struct etcd_lease_op *op)
 {
+	assert(list_contains(&op->link));
 	list_remove(&op->link);
 	loop_timer_stop(op->leases->client->loop, &op->timer);
 	etcd_call_cancel(op->call);
@@ -232,6 +171,35 @@ op_call(struct etcd_lease_op *op, struct etcd_text *body, uint64_t budget_ns, et
 	return op->call != NULL;
 }
 
+/*
+ * The lease as it was before: not older than our last renewal that was answered, unless the store was set back. The
+ * revisions alone do not tell that when others have written so much since that all are passed again.
+ */
+static int
+op_judge_renewal(const struct etcd_lease_op *op, const struct etcd_answer *answer)
+{
+	struct etcd_client *client = op->leases->client;
+	struct etcd_grant *grant = grant_find(op->leases, op->id);
+	char key[ETCD_KEY_BYTES_MAX];
+	const struct etcd_kv *before;
+
+	assert(op->kind == OP_RENEW);
+	assert(op->call == NULL);
+	if (!answer->has_succeeded)
+		return -ENOENT;
+	etcd_lease_key(client, key, op->id);
+	before = etcd_answer_find(answer, key);
+	if (before != NULL && before->mod_revision < op->known_revision &&
+	    !MUTANT(generation_ignored)) {
+		etcd_client_set_back(client, before->mod_revision, op->known_revision,
+		    answer->revision);
+		return -ETIMEDOUT;
+	}
+	if (grant != NULL)
+		grant->revision = num_max(grant->revision, answer->revision);
+	return 0;
+}
+
 static void
 op_on_asked(int rc, struct etcd_answer *answer, void *arg)
 {
@@ -239,13 +207,14 @@ op_on_asked(int rc, struct etcd_answer *answer, void *arg)
 	struct etcd_grant *grant;
 
 	assert(op->sm.state == OP_ASKING);
+	assert(op->kind == OP_GRANT || op->kind == OP_RENEW);
 	op->call = NULL;
 	if (rc != 0) {
 		op_finish(op, op_rc(rc));
 		return;
 	}
 	if (op->kind == OP_RENEW) {
-		op_finish(op, answer->has_succeeded ? 0 : -ENOENT);
+		op_finish(op, op_judge_renewal(op, answer));
 		return;
 	}
 	/* The key is there already: from a try before this one. Nobody else draws the same 63 bits. */
@@ -255,6 +224,7 @@ op_on_asked(int rc, struct etcd_answer *answer, void *arg)
 		return;
 	}
 	grant->id = op->id;
+	grant->revision = answer->has_succeeded ? answer->revision : 0;
 	list_push_back(&op->leases->granted, &grant->link);
 	op_finish(op, 0);
 }
@@ -297,12 +267,14 @@ etcd_leases_grant(struct etcd_leases *leases, uint64_t ttl_ns, meta_lease_fn fn,
 	char key[ETCD_KEY_BYTES_MAX], head[64];
 
 	assert(ttl_ns > 0);
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
 	if (op == NULL)
 		return -ENOMEM;
+	client->latency.limit_ns = ttl_ns / LEASE_SLOW_PARTS;
 	etcd_lease_key(client, key, id);
 	/* Rounded up: longer is safe. */
 	(void)snprintf(head, sizeof(head),
-	    "{\"format\":%u,\"ttl_ms\":%" PRIu64 ",\"by\":", LEASE_FORMAT,
+	    "{\"format\":%u,\"ttl_ms\":%" PRIu64 ",\"by\":", ETCD_LEASE_FORMAT,
 	    ttl_ns / NUM_MS(1) + (ttl_ns % NUM_MS(1) != 0));
 	etcd_text_add(&value, head);
 	etcd_text_string(&value, leases->by);
@@ -325,11 +297,14 @@ int
 etcd_leases_renew(struct etcd_leases *leases, uint64_t lease, meta_lease_fn fn, void *arg)
 {
 	struct etcd_lease_op *op = op_create(leases, OP_RENEW, lease, fn, arg);
+	const struct etcd_grant *grant = grant_find(leases, lease);
 	struct etcd_text body = { 0 };
 	char key[ETCD_KEY_BYTES_MAX];
 
+	CHECK_OBJ(leases->client, ETCD_CLIENT_MAGIC);
 	if (op == NULL)
 		return -ENOMEM;
+	op->known_revision = grant == NULL ? 0 : grant->revision;
 	if (lease == 0 || etcd_leases_is_over(leases, lease)) {
 		loop_timer_start(leases->client->loop, &op->timer, 0);
 		return 0;
@@ -338,6 +313,7 @@ etcd_leases_renew(struct etcd_leases *leases, uint64_t lease, meta_lease_fn fn, 
 	etcd_json_txn_begin(&body);
 	etcd_json_compare_exists(&body, key);
 	etcd_json_txn_then(&body);
+	etcd_json_get(&body, key, false, false);
 	etcd_json_touch(&body, key);
 	etcd_json_txn_end(&body);
 	if (!op_call(op, &body, LEASE_ASK_NS, op_on_asked)) {
@@ -355,6 +331,7 @@ op_budget(const struct etcd_lease_op *op, uint64_t *ret_budget_ns)
 {
 	uint64_t now_ns = loop_now_ns(op->leases->client->loop);
 
+	assert(op->sm.state != OP_DONE);
 	if (now_ns >= op->deadline_ns)
 		return false;
 	*ret_budget_ns = op->deadline_ns - now_ns;
@@ -367,6 +344,7 @@ kv_belongs(const struct etcd_client *client, const struct etcd_kv *kv, uint64_t 
 	uint64_t lease;
 	uint32_t head_bytes;
 
+	assert(id != 0);
 	if (etcd_client_name(client, kv->key, ETCD_KEYS) == NULL &&
 	    etcd_client_name(client, kv->key, ETCD_CLAIMS) == NULL)
 		return false;
@@ -398,6 +376,8 @@ op_write_delete(const struct etcd_lease_op *op, const struct etcd_answer *answer
 	const struct etcd_client *client = op->leases->client;
 	uint32_t count = 0;
 
+	assert(op->sm.state == OP_READING);
+	assert(op->id != 0);
 	for (uint32_t pass = 0; pass < 2; pass++) {
 		if (pass == 0)
 			etcd_json_txn_begin(body);
@@ -420,6 +400,7 @@ op_write_delete(const struct etcd_lease_op *op, const struct etcd_answer *answer
 				etcd_json_delete(body, kv->key);
 		}
 	}
+	assert(count <= LEASE_KEYS_MAX);
 	etcd_json_txn_end(body);
 	return count > 0;
 }
@@ -434,6 +415,7 @@ op_on_read(int rc, struct etcd_answer *answer, void *arg)
 	uint64_t budget_ns;
 
 	assert(op->sm.state == OP_READING);
+	assert(op->kind == OP_REVOKE || op->kind == OP_EXPIRE);
 	op->call = NULL;
 	if (rc != 0) {
 		op_finish(op, op_rc(rc));
@@ -441,7 +423,8 @@ op_on_read(int rc, struct etcd_answer *answer, void *arg)
 	}
 	etcd_lease_key(op->leases->client, key, op->id);
 	lease = etcd_answer_find(answer, key);
-	if (op->kind == OP_EXPIRE && lease != NULL && lease->mod_revision != op->seen_revision) {
+	if (op->kind == OP_EXPIRE && lease != NULL && lease->mod_revision != op->seen_revision &&
+	    !MUTANT(expiry_without_compare)) {
 		op_finish(op, -EAGAIN); /* it was renewed */
 		return;
 	}
@@ -467,6 +450,7 @@ op_post_read(struct etcd_lease_op *op, uint64_t budget_ns)
 	struct etcd_text body = { 0 };
 	char key[ETCD_KEY_BYTES_MAX];
 
+	assert(op->sm.state == OP_READING);
 	etcd_json_txn_begin(&body);
 	etcd_json_txn_then(&body);
 	etcd_lease_key(client, key, op->id);
@@ -498,6 +482,8 @@ leases_end(struct etcd_leases *leases, enum op_kind kind, uint64_t id, uint64_t 
 {
 	struct etcd_lease_op *op = op_create(leases, kind, id, fn, arg);
 
+	assert(kind == OP_REVOKE || kind == OP_EXPIRE);
+	assert((kind == OP_EXPIRE) == (seen_revision != 0));
 	if (op == NULL)
 		return -ENOMEM;
 	op->seen_revision = seen_revision;
@@ -513,6 +499,7 @@ etcd_leases_revoke(struct etcd_leases *leases, uint64_t lease, meta_lease_fn fn,
 {
 	struct etcd_lease_op *op;
 
+	CHECK_OBJ(leases->client, ETCD_CLIENT_MAGIC);
 	if (lease != 0 && !etcd_leases_is_over(leases, lease))
 		return leases_end(leases, OP_REVOKE, lease, 0, fn, arg);
 	op = op_create(leases, OP_REVOKE, lease, fn, arg);
@@ -548,6 +535,7 @@ etcd_leases_fini(struct etcd_leases *leases)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(leases->client, ETCD_CLIENT_MAGIC);
 	while ((link = list_first(&leases->ops)) != NULL)
 		op_free(LIST_ENTRY(link, struct etcd_lease_op, link));
 	while ((link = list_pop_front(&leases->granted)) != NULL)

@@ -2,8 +2,6 @@
 /*
  * etcd_lease.h -- leases of a store in etcd: granted, renewed, ended
  *
- *	l/ID = {"format":1,"ttl_ms":10000,"by":"gateway 3 on host7"}
- *
  * A lease is a key, not one of etcd's own leases: those end by the clock of whoever leads, and can end early
  * after a fail-over. A renewal puts the key again, with the value that it has. Who expires those that are not
  * renewed, and why that is safe: etcd_observer.h.
@@ -20,10 +18,6 @@
 struct etcd_client;
 
 #define ETCD_LEASE_BY_BYTES 128u
-/* In front of each value: '0', or '1' and the lease's id in hex. */
-#define ETCD_VALUE_PLAIN '0'
-#define ETCD_VALUE_LEASED '1'
-#define ETCD_VALUE_HEAD_BYTES_MAX 17u
 
 struct etcd_leases {
 	struct etcd_client *client;
@@ -52,16 +46,5 @@ int etcd_leases_expire(struct etcd_leases *leases, uint64_t lease, uint64_t revi
 void etcd_leases_give_up(struct etcd_leases *leases);
 /* etcd_leases_is_over -- @lease was given up. */
 bool etcd_leases_is_over(const struct etcd_leases *leases, uint64_t lease);
-
-/* etcd_lease_key -- the whole key of a lease; @out has ETCD_KEY_BYTES_MAX bytes. */
-void etcd_lease_key(const struct etcd_client *client, char *out, uint64_t lease);
-/* etcd_lease_read_id -- 16 hex digits; 0: they are not. No lease has the id 0. */
-uint64_t etcd_lease_read_id(const char *text);
-/* etcd_lease_read_ttl -- how long a lease lives, in ns, from its value; 0: none of ours, so nobody here ends it */
-uint64_t etcd_lease_read_ttl(const char *value, uint32_t bytes);
-/* etcd_lease_head -- what stands in front of a value under @lease (0: none). Returns its bytes. */
-uint32_t etcd_lease_head(char out[ETCD_VALUE_HEAD_BYTES_MAX + 1], uint64_t lease);
-/* etcd_lease_of -- the head of a value read: 0 and its bytes, -EBADMSG. *@ret_lease 0: it belongs to none. */
-int etcd_lease_of(const char *value, uint32_t bytes, uint64_t *ret_lease, uint32_t *ret_head_bytes);
 
 #endif /* CLEAVE_MIDDLETIER_META_ETCD_LEASE_H */

@@ -22,7 +22,7 @@
 #include "meta/etcd_call.h"
 #include "meta/etcd_client.h"
 #include "meta/etcd_json.h"
-#include "meta/etcd_lease.h"
+#include "meta/etcd_lease_value.h"
 #include "meta/meta_txn.h"
 
 #define LIST_MAGIC 0x5453494cu /* "LIST" */
@@ -154,6 +154,8 @@ list_take_page(struct etcd_list *list, struct etcd_answer *answer)
 	struct list_page *page = mt_calloc(1, sizeof(*page));
 	const struct etcd_kv *last;
 
+	assert(list->sm.state == LIST_PAGING);
+	assert(list->call == NULL);
 	if (page == NULL)
 		return false;
 	page->answer = *answer;
@@ -200,6 +202,7 @@ list_write(const struct etcd_list *list, struct etcd_text *body)
 {
 	char key[ETCD_KEY_BYTES_MAX], text[96];
 
+	assert(list->last_key[0] == '\0' || list->item_count > 0);
 	etcd_client_key(list->client, key, ETCD_KEYS, list->prefix);
 	etcd_text_add(body, "{");
 	if (list->last_key[0] == '\0') {

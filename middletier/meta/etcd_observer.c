@@ -17,9 +17,9 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "common/alloc.h"
-#include "meta/etcd_client.h"
 #include "meta/etcd_json.h"
 #include "meta/etcd_lease.h"
+#include "meta/etcd_lease_value.h"
 
 #define OBSERVER_SEEN_MAX 4096u
 #define OBSERVER_QUARTERS 4u
@@ -137,6 +137,9 @@ lease_create(struct etcd_observer *observer, uint64_t id)
 	struct etcd_lease *lease =
 	    observer->seen_count == OBSERVER_SEEN_MAX ? NULL : mt_calloc(1, sizeof(*lease));
 
+	assert(id != 0);
+	assert(observer->seen_count <= OBSERVER_SEEN_MAX);
+	assert(lease_find(observer, id) == NULL);
 	if (lease == NULL)
 		return NULL;
 	lease->observer = observer;
@@ -182,6 +185,14 @@ etcd_observer_see(struct etcd_observer *observer, const char *name, const struct
 	if (lease->sm.state == SEEN_COUNTING)
 		lease_count(lease, 0);
 	return 0;
+}
+
+bool
+etcd_observer_knows(const struct etcd_observer *observer, const char *name)
+{
+	uint64_t id = strlen(name) == ETCD_LEASE_ID_CHARS ? etcd_lease_read_id(name) : 0;
+
+	return id != 0 && lease_find(observer, id) != NULL;
 }
 
 void

@@ -13,6 +13,7 @@
 #ifndef CLEAVE_MIDDLETIER_META_ETCD_OBSERVER_H
 #define CLEAVE_MIDDLETIER_META_ETCD_OBSERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cleave/loop.h"
@@ -34,6 +35,8 @@ void etcd_observer_fini(struct etcd_observer *observer);
 
 /* etcd_observer_see -- the key of lease @name is @kv, as a list or an event says. 0; -ENOMEM it is not observed. */
 int etcd_observer_see(struct etcd_observer *observer, const char *name, const struct etcd_kv *kv);
+/* etcd_observer_knows -- is lease @name observed? */
+bool etcd_observer_knows(const struct etcd_observer *observer, const char *name);
 /* etcd_observer_see_none -- what is seen until etcd_observer_see_all is all that there is. */
 void etcd_observer_see_none(struct etcd_observer *observer);
 void etcd_observer_see_all(struct etcd_observer *observer);

@@ -18,8 +18,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
-#include "common/alloc.h"
 #include "meta/etcd_call.h"
 #include "meta/etcd_client.h"
 #include "meta/etcd_http.h"
@@ -115,6 +115,7 @@ watch_on_echo(struct loop_timer *timer, void *arg)
 static void
 watch_echo(struct etcd_watch *watch)
 {
+	assert(watch->expected_revision <= watch->last_revision);
 	if (watch->expected_revision == 0 || watch->revision < watch->expected_revision)
 		return;
 	loop_timer_stop(watch_loop(watch), &watch->echo_timer);
@@ -137,19 +138,6 @@ etcd_watch_expect(struct etcd_watch *watch, uint64_t revision)
 	loop_timer_start(watch_loop(watch), &watch->echo_timer, ECHO_NS);
 }
 
-static void
-watch_on_minute(struct loop_timer *timer, void *arg)
-{
-	struct etcd_watch *watch = arg;
-
-	loop_timer_start(watch_loop(watch), timer, MINUTE_NS);
-	/* An event that etcd has lost is made up for; and so is a stream that has died without a word. */
-	if (watch->sm.state == WATCH_LIVE && watch->heard_count == 0)
-		watch_again(watch, "its stream of changes was silent for a minute");
-	watch->heard_count = 0;
-	watch->on_change(NULL, watch->arg);
-}
-
 /* ---- lines ---- */
 
 /* False: memory for a lease is lacking. */
@@ -159,6 +147,7 @@ watch_on_event(struct etcd_watch *watch, const struct etcd_kv *kv)
 	const char *key = etcd_client_name(watch->client, kv->key, ETCD_KEYS);
 	const char *lease = etcd_client_name(watch->client, kv->key, ETCD_LEASES);
 
+	assert(watch->sm.state == WATCH_OPENING || watch->sm.state == WATCH_LIVE);
 	watch->revision = num_max(watch->revision, kv->mod_revision);
 	if (lease != NULL && etcd_observer_see(watch->observer, lease, kv) != 0)
 		return false;
@@ -183,7 +172,12 @@ watch_on_created(struct etcd_watch *watch)
 static bool
 watch_on_answer(struct etcd_watch *watch, const struct etcd_answer *answer, const char **ret_why)
 {
+	assert(answer->message != NULL || !(answer->is_error || answer->is_canceled));
 	*ret_why = answer->message;
+	if (answer->is_canceled && answer->compact_revision > 0 && MUTANT(watch_gap_ignored)) {
+		watch->revision = num_max(watch->revision, answer->compact_revision);
+		return false;
+	}
 	if (answer->is_error || answer->is_canceled) {
 		/* Compacted, refused, or the member has no leader: to list is right in each case. */
 		watch->must_list = true;
@@ -213,6 +207,7 @@ watch_on_line(struct etcd_watch *watch, const char *line, size_t count)
 	const char *why;
 	bool is_good;
 
+	assert(watch->http_call != NULL);
 	if (count == 0)
 		return true;
 	watch->heard_count++;
@@ -283,6 +278,9 @@ watch_open(struct etcd_watch *watch)
 	struct etcd_text body = { 0 };
 	char revision[64];
 
+	assert(watch->call == NULL);
+	assert(watch->http_call == NULL);
+	assert(watch->line.count == 0);
 	watch->endpoint = client->current[ETCD_LINE_WATCH];
 	(void)snprintf(revision, sizeof(revision),
 	    ",\"start_revision\":\"%" PRIu64 "\",\"progress_notify\":true}}", watch->revision + 1);
@@ -338,29 +336,74 @@ watch_on_listed(int rc, struct etcd_answer *answer, void *arg)
 	watch_open(watch);
 }
 
-static void
-watch_list(struct etcd_watch *watch)
+/* All leases. False: out of memory. */
+static bool
+watch_ask(struct etcd_watch *watch, enum etcd_line line, etcd_call_fn fn)
 {
 	struct etcd_client *client = watch->client;
 	struct etcd_text body = { 0 };
 	char key[ETCD_KEY_BYTES_MAX];
 
-	sm_move(&watch->sm, WATCH_LISTING);
+	assert(watch->call == NULL);
 	etcd_client_key(client, key, ETCD_LEASES, "");
 	etcd_text_add(&body, "{");
 	etcd_json_range(&body, key, true);
 	etcd_text_add(&body, "}");
 	watch->call = etcd_call_start(client,
-	    &(struct etcd_call_options){ .line = ETCD_LINE_WATCH,
+	    &(struct etcd_call_options){ .line = line,
 		.path = "/v3/kv/range",
 		.body = &body,
 		.may_repeat = true,
 		.is_linear = true,
 		.budget_ns = LIST_NS,
-		.fn = watch_on_listed,
+		.fn = fn,
 		.arg = watch });
-	if (watch->call == NULL)
+	return watch->call != NULL;
+}
+
+static void
+watch_list(struct etcd_watch *watch)
+{
+	assert(watch->must_list);
+	sm_move(&watch->sm, WATCH_LISTING);
+	if (!watch_ask(watch, ETCD_LINE_WATCH, watch_on_listed))
 		watch_again(watch, "out of memory");
+}
+
+/* ---- each minute ---- */
+
+/* A lease that the stream has not told of: its time is counted from now on. Of the others it has told enough. */
+static void
+watch_on_looked(int rc, struct etcd_answer *answer, void *arg)
+{
+	struct etcd_watch *watch = arg;
+
+	assert(watch->sm.state == WATCH_LIVE);
+	watch->call = NULL;
+	for (uint32_t i = 0; i < answer->kv_count && rc == 0; i++) {
+		const char *name = etcd_client_name(watch->client, answer->kvs[i].key, ETCD_LEASES);
+
+		if (name != NULL && !etcd_observer_knows(watch->observer, name))
+			(void)etcd_observer_see(watch->observer, name,
+			    &answer->kvs[i]); /* in a minute */
+	}
+}
+
+/* An event that etcd has lost is made up for; and so is a stream that has died without a word. */
+static void
+watch_on_minute(struct loop_timer *timer, void *arg)
+{
+	struct etcd_watch *watch = arg;
+
+	assert((watch->http_call != NULL) ==
+	    (watch->sm.state == WATCH_OPENING || watch->sm.state == WATCH_LIVE));
+	loop_timer_start(watch_loop(watch), timer, MINUTE_NS);
+	if (watch->sm.state == WATCH_LIVE && watch->heard_count == 0)
+		watch_again(watch, "its stream of changes was silent for a minute");
+	else if (watch->sm.state == WATCH_LIVE && watch->call == NULL)
+		(void)watch_ask(watch, ETCD_LINE_REQUEST, watch_on_looked); /* in a minute */
+	watch->heard_count = 0;
+	watch->on_change(NULL, watch->arg);
 }
 
 static void
@@ -368,6 +411,7 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct etcd_watch *watch = arg;
 
+	assert(watch->call == NULL);
 	(void)timer;
 	assert(watch->sm.state == WATCH_PAUSING || watch->sm.state == WATCH_OPENING);
 	if (watch->sm.state == WATCH_OPENING) {
@@ -407,6 +451,7 @@ etcd_watch_fini(struct etcd_watch *watch)
 {
 	struct loop *loop = watch_loop(watch);
 
+	CHECK_OBJ(watch->client, ETCD_CLIENT_MAGIC);
 	watch_drop(watch);
 	loop_timer_stop(loop, &watch->timer);
 	loop_timer_stop(loop, &watch->minute_timer);

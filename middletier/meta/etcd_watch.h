@@ -4,8 +4,8 @@
  *
  * What a change is, the stream need not say exactly: the seam's watches mean "look again". It must not miss one
  * for good. So it resumes behind the last revision that it has seen, lists all leases anew when it cannot,
- * leaves a member whose stream does not tell of a change that we made ourselves, and calls all watches once
- * a minute.
+ * leaves a member whose stream does not tell of a change that we made ourselves, and once a minute calls all watches
+ * and looks for leases that it was not told of.
  */
 #ifndef CLEAVE_MIDDLETIER_META_ETCD_WATCH_H
 #define CLEAVE_MIDDLETIER_META_ETCD_WATCH_H
@@ -34,7 +34,7 @@ struct etcd_watch {
 	uint64_t expected_revision; /* the oldest change of our own that must come back; 0: none */
 	uint64_t last_revision;     /* the newest one */
 	uint32_t endpoint;
-	struct etcd_call *call;           /* of listing */
+	struct etcd_call *call;           /* of listing; live: of the minute's look */
 	struct etcd_http_call *http_call; /* of opening, live */
 	struct etcd_text line;            /* the part of one that has come */
 	struct loop_timer timer;          /* until it is open; of a pause */

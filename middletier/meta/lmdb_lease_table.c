@@ -112,7 +112,7 @@ meta_lmdb_lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *r
 	return meta_lmdb_errno(rc);
 }
 
-/* Its time is over; or @is_bell, and so is its holder's. */
+/* The lease's time is over; or @is_bell, and so is its holder's. */
 static bool
 lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns,
     bool is_bell)
@@ -168,6 +168,7 @@ meta_lmdb_leases_expire(struct lmdb_store *store, MDB_txn *txn, bool is_bell, bo
 	uint64_t id;
 	int rc;
 
+	assert(!is_bell || store->leased == NULL);
 	if (store->leased != NULL)
 		return 0;
 	while ((rc = lease_find_over(store, txn, is_bell, &id)) == 0 && id != 0) {

@@ -35,6 +35,7 @@ name_read(int lock_fd, char ret_path[LMDB_LEASES_PATH_BYTES])
 {
 	ssize_t bytes = pread(lock_fd, ret_path, LMDB_LEASES_PATH_BYTES - 1, 0);
 
+	assert(lock_fd >= 0);
 	if (bytes < (ssize_t)LEASES_PATH_CHARS)
 		return false;
 	ret_path[LEASES_PATH_CHARS] = '\0';
@@ -47,6 +48,8 @@ name_write(int lock_fd, const char *path)
 {
 	size_t bytes = strlen(path);
 
+	assert(lock_fd >= 0);
+	assert(strlen(path) == LEASES_PATH_CHARS);
 	return pwrite(lock_fd, path, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
 }
 
@@ -76,6 +79,7 @@ memory_make(struct lmdb_leases *leases)
 {
 	uint64_t id;
 
+	assert(leases->directory_fd < 0);
 	if (name_read(leases->lock_fd, leases->path))
 		memory_remove(leases->path);
 	if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
@@ -89,6 +93,7 @@ memory_make(struct lmdb_leases *leases)
 static int
 memory_open(struct lmdb_leases *leases)
 {
+	assert(leases->directory_fd < 0);
 	if (!name_read(leases->lock_fd, leases->path))
 		return -ENOENT;
 	leases->directory_fd = open(leases->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -98,7 +103,7 @@ memory_open(struct lmdb_leases *leases)
 }
 
 /*
- * One round: -EAGAIN another one may be making or removing it. Asking for an exclusive lock gives up a shared one,
+ * A round: -EAGAIN another process may be making or removing it. Asking for an exclusive lock gives up a shared one,
  * and becoming shared again leaves a gap: so the name counts that is read under the shared lock.
  */
 static int
@@ -107,6 +112,7 @@ memory_try(struct lmdb_leases *leases)
 	bool is_alone = flock(leases->lock_fd, LOCK_EX | LOCK_NB) == 0;
 	int rc;
 
+	assert(leases->lock_fd >= 0);
 	if (is_alone) {
 		rc = memory_make(leases);
 		if (rc != 0)
@@ -145,6 +151,8 @@ holder_make(struct lmdb_leases *leases)
 {
 	char name[HOLDER_NAME_BYTES];
 
+	assert(leases->directory_fd >= 0);
+	assert(leases->holder_fd < 0);
 	if (getrandom(&leases->holder, sizeof(leases->holder), 0) !=
 	    (ssize_t)sizeof(leases->holder))
 		return -EIO;
@@ -165,6 +173,8 @@ lmdb_leases_is_dead(void *arg, uint64_t holder)
 	bool is_dead;
 	int fd;
 
+	assert(leases->directory_fd >= 0);
+	assert(leases->dead_count <= LMDB_LEASES_DEAD_MAX);
 	holder_name(name, holder);
 	/* For reading: our own closing does not ring. */
 	fd = openat(leases->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -182,6 +192,7 @@ lmdb_leases_sweep(struct lmdb_leases *leases)
 {
 	char name[HOLDER_NAME_BYTES];
 
+	assert(leases->dead_count <= LMDB_LEASES_DEAD_MAX);
 	while (leases->dead_count > 0) {
 		holder_name(name, leases->dead[--leases->dead_count]);
 		(void)unlinkat(leases->directory_fd, name, 0);
@@ -197,6 +208,7 @@ lmdb_leases_open(struct lmdb_leases *leases, int store_fd, const char *path, cha
 	struct stat st;
 	int rc = 0;
 
+	assert(error_bytes > 0);
 	*leases = (struct lmdb_leases){ .lock_fd = -1, .directory_fd = -1, .holder_fd = -1 };
 	leases->lock_fd = openat(store_fd, "leases.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (leases->lock_fd < 0) {
@@ -226,6 +238,7 @@ lmdb_leases_open(struct lmdb_leases *leases, int store_fd, const char *path, cha
 void
 lmdb_leases_close(struct lmdb_leases *leases)
 {
+	assert(leases->directory_fd < 0 || leases->lock_fd >= 0);
 	if (leases->holder_fd >= 0)
 		(void)close(leases->holder_fd);
 	if (leases->directory_fd >= 0)
@@ -318,6 +331,7 @@ lmdb_leases_retire(MDB_env *env, MDB_dbi keys, const char *boot, uint64_t now_ns
 	MDB_txn *txn;
 	int rc = mdb_txn_begin(env, NULL, 0, &txn);
 
+	assert(env != NULL);
 	if (rc != 0)
 		return -EIO;
 	rc = mdb_dbi_open(txn, "leases", 0, &table);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "cleave/meta.h"
 
 void
@@ -31,6 +32,7 @@ lmdb_place_read(MDB_env *env, char ret_place[META_PLACE_BYTES])
 	struct statx file;
 	int fd, rc = mdb_env_get_fd(env, &fd);
 
+	assert(env != NULL);
 	if (rc != 0)
 		return -EIO;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &file) != 0)

@@ -46,6 +46,7 @@ txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
 {
 	int rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
 
+	assert(store->env != NULL);
 	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
 		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
 	return meta_lmdb_errno(rc);
@@ -56,6 +57,8 @@ txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
 bool
 lmdb_request_is_leased(const struct lmdb_request *request)
 {
+	assert(request->kind != REQUEST_LIST || request->prefix != NULL);
+	assert(request->kind != REQUEST_TXN || request->txn != NULL);
 	if (request->kind == REQUEST_LIST)
 		return meta_key_is_leased(request->prefix);
 	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);
@@ -67,6 +70,7 @@ txn_compare_keys(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *
 {
 	bool is_leased = store->leased == NULL;
 
+	assert(wanted->count <= META_TXN_OPS_MAX);
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		const struct meta_op *op = &wanted->ops[i];
 		uint64_t version = 0;
@@ -173,6 +177,7 @@ list_walk(struct lmdb_store *store, MDB_txn *txn, struct list_answer *answer)
 	MDB_cursor *cursor;
 	int rc = mdb_cursor_open(txn, store->keys, &cursor);
 
+	assert(answer->request->kind == REQUEST_LIST);
 	if (rc != 0)
 		return meta_lmdb_errno(rc);
 	rc = mdb_cursor_get(cursor, &name, &value, prefix_bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
@@ -245,6 +250,7 @@ request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 	struct lmdb_lease lease;
 	int rc;
 
+	assert(lmdb_request_is_leased(request) == (store->leased == NULL));
 	switch (request->kind) {
 	case REQUEST_TXN:
 		rc = txn_compare(store, txn, request->txn);
@@ -294,7 +300,7 @@ others_look(struct lmdb_store *store, MDB_txn *txn, bool *ret_others)
 }
 
 /*
- * What this process knows from now on. LMDB spends no number on a transaction that changed nothing: only
+ * The newest transaction, as this process knows it from now on. LMDB spends no number on a transaction that changed nothing: only
  * one that surely did may count its own, or the next commit of another process would go unseen.
  */
 static int
@@ -364,6 +370,7 @@ lmdb_store_is_behind(const struct lmdb_store *store)
 {
 	MDB_envinfo info;
 
+	assert(store->env != NULL);
 	return !store->has_seen || mdb_env_info(store->env, &info) != 0 ||
 	    info.me_last_txnid > store->seen_commit;
 }
@@ -376,6 +383,7 @@ state_begin(struct lmdb_store *store, MDB_txn *txn)
 	uint8_t bytes[8];
 	int rc = 0;
 
+	assert(store->leased == NULL);
 	/* The clock runs faster than either has been counted up since this boot. */
 	num_put_le64(bytes, lmdb_store_clock_ns(store));
 	for (uint32_t i = 0; rc == 0 && i < NUM_COUNT(counters); i++) {

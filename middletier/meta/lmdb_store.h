@@ -34,7 +34,7 @@ struct lmdb_request {
 };
 
 /*
- * One of the two halves of a store: durable keys, on disk; or leases and the keys under
+ * A half of a store, of two: durable keys, on disk; or leases and the keys under
  * META_LEASED_PREFIX, in memory. It belongs to one worker; of the leased half, `env` and the tables
  * are also the durable half's worker's, under LMDB's own lock.
  */

@@ -43,6 +43,8 @@ worker_wait(struct lmdb_worker *worker)
 	struct timespec until;
 	uint64_t until_ns = store->next_expiry_ns;
 
+	assert(list_is_empty(&worker->waiting));
+	assert(!worker->workers->is_closing);
 	if (worker->bell_ns != 0 && (until_ns == 0 || worker->bell_ns < until_ns))
 		until_ns = worker->bell_ns;
 	if (until_ns == 0) {
@@ -80,6 +82,7 @@ worker_has_to_look(struct lmdb_worker *worker)
 static void
 worker_bell_next(struct lmdb_worker *worker)
 {
+	assert(worker->store.leased == NULL);
 	worker->bell_ns = 0;
 	if (!worker->store.has_foreign || worker->bell_count >= NUM_COUNT(bell_pauses_ns))
 		return;
@@ -133,6 +136,7 @@ worker_main(void *arg)
 void
 meta_lmdb_request_free(struct lmdb_request *request)
 {
+	assert(!list_contains(&request->link));
 	mt_free(request->txn);
 	mt_free(request->prefix);
 	mt_free(request->items);
@@ -201,6 +205,7 @@ meta_lmdb_workers_next_answer(struct meta_lmdb_workers *workers)
 void
 meta_lmdb_worker_ring(struct lmdb_worker *worker, bool is_bell)
 {
+	assert(!is_bell || worker->store.leased == NULL);
 	(void)pthread_mutex_lock(&worker->workers->mutex);
 	worker->has_rung = true;
 	if (is_bell) {
@@ -231,6 +236,7 @@ int
 meta_lmdb_workers_init(struct meta_lmdb_workers *workers, struct lmdb_leases *host,
     int64_t clock_offset_ns)
 {
+	assert(host != NULL);
 	*workers = (struct meta_lmdb_workers){ .host = host };
 	workers->answer_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (workers->answer_fd < 0)
@@ -273,6 +279,8 @@ worker_start(struct lmdb_worker *worker)
 {
 	int rc = -pthread_create(&worker->thread, NULL, worker_main, worker);
 
+	assert(!worker->is_started);
+	assert(worker->store.env != NULL);
 	worker->is_started = rc == 0;
 	return rc;
 }

@@ -31,21 +31,19 @@
 #include "meta/etcd_compact.h"
 #include "meta/etcd_json.h"
 #include "meta/etcd_lease.h"
+#include "meta/etcd_lease_value.h"
 #include "meta/etcd_list.h"
 #include "meta/etcd_observer.h"
+#include "meta/etcd_release.h"
+#include "meta/etcd_size.h"
 #include "meta/etcd_watch.h"
 #include "meta/meta_txn.h"
+#include "meta/meta_watches.h"
 
 #define ETCD_MAGIC 0x44435445u /* "ETCD" */
 #define TXN_NS NUM_S(3)
-
-struct etcd_watcher {
-	struct loop_link link;
-	meta_watch_fn fn;
-	void *arg;
-	bool is_due;
-	char prefix[];
-};
+/* A list of 4,096 roots is 2.7 MB, for each gateway: five a second. */
+#define RELIST_MIN_NS NUM_MS(200)
 
 struct meta_etcd {
 	struct meta base;
@@ -56,8 +54,10 @@ struct meta_etcd {
 	struct etcd_observer observer;
 	struct etcd_watch watch;
 	struct etcd_claim claim;
+	struct etcd_release release;
 	struct etcd_compact compact;
-	struct loop_link lists, txns, watchers;
+	struct etcd_size size;
+	struct loop_link lists, txns, watches;
 	struct loop_task ring_task;
 	bool *ret_closed; /* told when a watch closes the store under etcd_on_ring */
 };
@@ -93,6 +93,7 @@ etcd_of(const struct meta *meta)
 static void
 txn_free(struct etcd_txn *txn)
 {
+	assert(list_contains(&txn->link));
 	list_remove(&txn->link);
 	loop_timer_stop(txn->etcd->loop, &txn->timer);
 	etcd_call_cancel(txn->call);
@@ -135,6 +136,7 @@ txn_names_lease(const struct etcd_txn *txn, uint32_t index)
 {
 	const struct meta_op *ops = txn->txn->ops;
 
+	assert(index < txn->txn->count);
 	if (ops[index].kind != META_PUT || ops[index].lease == 0)
 		return false;
 	for (uint32_t i = 0; i < index; i++)
@@ -150,6 +152,7 @@ txn_judge(const struct etcd_txn *txn, const struct etcd_answer *answer)
 	char key[ETCD_KEY_BYTES_MAX];
 	bool has_all_leases = true;
 
+	assert(!answer->has_succeeded);
 	for (uint32_t i = 0; i < txn->txn->count; i++) {
 		const struct meta_op *op = &txn->txn->ops[i];
 		const struct etcd_kv *kv;
@@ -250,6 +253,8 @@ txn_ask(struct etcd_txn *txn)
 	struct etcd_text body = { 0 };
 	bool is_leased = meta_txn_is_leased(txn->txn), puts = false;
 
+	assert(txn->call == NULL);
+	assert(txn->rc == 0);
 	for (uint32_t i = 0; i < txn->txn->count; i++)
 		puts |= txn->txn->ops[i].kind == META_PUT;
 	etcd_json_txn_begin(&body);
@@ -279,6 +284,7 @@ txn_known_rc(const struct etcd_txn *txn)
 	const struct meta_etcd *etcd = txn->etcd;
 	int rc = 0;
 
+	assert(txn->sm.state == TXN_ASKING);
 	for (uint32_t i = 0; i < txn->txn->count; i++) {
 		const struct meta_op *op = &txn->txn->ops[i];
 		uint64_t revision;
@@ -361,36 +367,13 @@ etcd_lease_revoke(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg
 static int
 etcd_add_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 {
-	struct meta_etcd *etcd = etcd_of(meta);
-	struct etcd_watcher *watcher;
-
-	assert(fn != NULL);
-	if (!meta_prefix_is_valid(prefix))
-		return -EINVAL;
-	watcher = mt_calloc(1, sizeof(*watcher) + strlen(prefix) + 1);
-	if (watcher == NULL)
-		return -ENOMEM;
-	watcher->fn = fn;
-	watcher->arg = arg;
-	memcpy(watcher->prefix, prefix, strlen(prefix) + 1);
-	list_push_back(&etcd->watchers, &watcher->link);
-	return 0;
+	return meta_watches_add(&etcd_of(meta)->watches, prefix, fn, arg);
 }
 
 static void
 etcd_unwatch(struct meta *meta, meta_watch_fn fn, void *arg)
 {
-	struct meta_etcd *etcd = etcd_of(meta);
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&etcd->watchers, link, next) {
-		struct etcd_watcher *watcher = LIST_ENTRY(link, struct etcd_watcher, link);
-
-		if (watcher->fn == fn && watcher->arg == arg) {
-			list_remove(&watcher->link);
-			mt_free(watcher);
-		}
-	}
+	meta_watches_remove(&etcd_of(meta)->watches, fn, arg);
 }
 
 /* A key changed; NULL: any may have. Watches are called later: they may close the store. */
@@ -400,47 +383,41 @@ etcd_on_change(const char *key, void *arg)
 	struct meta_etcd *etcd = arg;
 	struct loop_link *link;
 
-	for (link = etcd->watchers.next; link != &etcd->watchers; link = link->next) {
-		struct etcd_watcher *watcher = LIST_ENTRY(link, struct etcd_watcher, link);
+	for (link = etcd->watches.next; link != &etcd->watches; link = link->next) {
+		struct meta_watch *watch = LIST_ENTRY(link, struct meta_watch, link);
 
-		if (key == NULL || meta_key_has_prefix(key, watcher->prefix)) {
-			watcher->is_due = true;
+		if (key == NULL || meta_key_has_prefix(key, watch->prefix)) {
+			watch->is_due = true;
 			loop_defer(etcd->loop, &etcd->ring_task);
 		}
 	}
 }
 
-static struct etcd_watcher *
-watcher_due(const struct meta_etcd *etcd)
-{
-	struct loop_link *link;
-
-	for (link = etcd->watchers.next; link != &etcd->watchers; link = link->next) {
-		struct etcd_watcher *watcher = LIST_ENTRY(link, struct etcd_watcher, link);
-
-		if (watcher->is_due)
-			return watcher;
-	}
-	return NULL;
-}
-
-/* Looks from the first one each time: what was called may have ended any of them. */
 static void
 etcd_on_ring(struct loop_task *task, void *arg)
 {
 	struct meta_etcd *etcd = arg;
-	struct etcd_watcher *watcher;
 	bool is_closed = false;
 
+	assert(etcd->ret_closed == NULL);
 	(void)task;
 	etcd->ret_closed = &is_closed;
-	while ((watcher = watcher_due(etcd)) != NULL) {
-		watcher->is_due = false;
-		watcher->fn(watcher->arg);
-		if (is_closed)
-			return;
-	}
-	etcd->ret_closed = NULL;
+	meta_watches_call(&etcd->watches, &is_closed);
+	if (!is_closed)
+		etcd->ret_closed = NULL;
+}
+
+static void
+etcd_report(struct meta *meta, struct meta_report *ret_report)
+{
+	const struct meta_etcd *etcd = etcd_of(meta);
+
+	*ret_report =
+	    (struct meta_report){ .unreachable_s = etcd_client_silent_ns(&etcd->client) / NUM_S(1),
+		    .request_last_ns = etcd_latency_last(&etcd->client.latency),
+		    .request_p99_ns = etcd_latency_p99(&etcd->client.latency),
+		    .database_bytes = etcd->size.database_bytes,
+		    .quota_bytes = etcd->size.quota_bytes };
 }
 
 /* ---- opening and closing ---- */
@@ -471,16 +448,17 @@ etcd_close(struct meta *meta)
 	if (etcd->ret_closed != NULL)
 		*etcd->ret_closed = true;
 	loop_task_cancel(etcd->loop, &etcd->ring_task);
+	etcd_size_fini(&etcd->size);
 	etcd_compact_fini(&etcd->compact);
 	etcd_claim_fini(&etcd->claim);
+	etcd_release_fini(&etcd->release);
 	etcd_watch_fini(&etcd->watch);
 	etcd_leases_fini(&etcd->leases);
 	etcd_observer_fini(&etcd->observer);
 	etcd_list_cancel_all(&etcd->lists);
 	while ((link = list_first(&etcd->txns)) != NULL)
 		txn_free(LIST_ENTRY(link, struct etcd_txn, link));
-	while ((link = list_pop_front(&etcd->watchers)) != NULL)
-		mt_free(LIST_ENTRY(link, struct etcd_watcher, link));
+	meta_watches_fini(&etcd->watches);
 	etcd_call_cancel_all(&etcd->client);
 	etcd_client_fini(&etcd->client);
 	etcd->http->ops->close(etcd->http);
@@ -490,6 +468,8 @@ etcd_close(struct meta *meta)
 
 static const struct meta_ops etcd_ops = {
 	.name = "etcd",
+	.are_leases_observed = true,
+	.relist_min_ns = RELIST_MIN_NS,
 	.txn = etcd_txn,
 	.list = etcd_list,
 	.lease_grant = etcd_lease_grant,
@@ -498,6 +478,7 @@ static const struct meta_ops etcd_ops = {
 	.watch = etcd_add_watch,
 	.unwatch = etcd_unwatch,
 	.close = etcd_close,
+	.report = etcd_report,
 };
 
 static int
@@ -534,14 +515,16 @@ meta_etcd_open(const struct meta_etcd_options *options)
 	etcd->http = options->http;
 	list_init(&etcd->lists);
 	list_init(&etcd->txns);
-	list_init(&etcd->watchers);
+	list_init(&etcd->watches);
 	loop_task_init(&etcd->ring_task, etcd_on_ring, etcd);
 	etcd_leases_init(&etcd->leases, &etcd->client, options->by);
 	etcd_observer_init(&etcd->observer, etcd->loop, &etcd->leases);
 	etcd_watch_init(&etcd->watch, &etcd->client, &etcd->observer, etcd_on_change, etcd);
 	etcd_claim_init(&etcd->claim, &etcd->client, &etcd->leases, options->process,
 	    options->is_dead);
+	etcd_release_init(&etcd->release, &etcd->client, options->is_dead);
 	etcd_compact_init(&etcd->compact, &etcd->client, options->compacts);
+	etcd_size_init(&etcd->size, &etcd->client, options->measures);
 	return &etcd->base;
 }
 
@@ -567,4 +550,11 @@ meta_etcd_claim(struct meta *meta, uint64_t gateway_id, uint64_t ttl_ns, meta_et
 	assert(ttl_ns > 0);
 	assert(fn != NULL);
 	return etcd_claim_start(&etcd_of(meta)->claim, gateway_id, ttl_ns, fn, arg);
+}
+
+int
+meta_etcd_release(struct meta *meta, uint64_t gateway_id, meta_etcd_claim_fn fn, void *arg)
+{
+	assert(fn != NULL);
+	return etcd_release_start(&etcd_of(meta)->release, gateway_id, fn, arg);
 }

@@ -25,6 +25,7 @@ struct meta_etcd_options {
 	bool (*is_dead)(const char *process);
 	uint64_t try_ns; /* how long one member may take [1 s] */
 	bool compacts;   /* keep the history short: the whole etcd is ours */
+	bool measures;   /* ask each minute how full it is */
 };
 
 /*
@@ -56,5 +57,15 @@ typedef void (*meta_etcd_claim_fn)(int rc, const char *other, void *arg);
  */
 int meta_etcd_claim(struct meta *meta, uint64_t gateway_id, uint64_t ttl_ns, meta_etcd_claim_fn fn,
     void *arg);
+
+/*
+ * meta_etcd_release -- what a process that was gateway @gateway_id has left goes: its claim, its key, their leases
+ *
+ * Only where the claim's process has surely died, and only what was that one's. Once a handle. @fn is told 0;
+ * -ENOENT nobody has that id; -EBUSY @other has it, and lives, or it cannot be told from here whether it does;
+ * -ETIMEDOUT, -EIO.
+ * Returns: 0, -EBUSY, -ENOMEM.
+ */
+int meta_etcd_release(struct meta *meta, uint64_t gateway_id, meta_etcd_claim_fn fn, void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_META_META_ETCD_H */

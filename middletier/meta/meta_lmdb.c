@@ -39,17 +39,11 @@
 #include "meta/lmdb_store.h"
 #include "meta/lmdb_worker.h"
 #include "meta/meta_txn.h"
+#include "meta/meta_watches.h"
 
 #define LMDB_MAGIC 0x424d444cu /* "LDMB" */
 #define LMDB_PATH_BYTES_MAX 4096u
 #define DOORBELL_BYTES (16u * (sizeof(struct inotify_event) + 64u))
-
-struct lmdb_watch {
-	struct loop_link link;
-	meta_watch_fn fn;
-	void *arg;
-	char prefix[];
-};
 
 struct meta_lmdb {
 	struct meta base;
@@ -86,15 +80,13 @@ watches_call(struct meta_lmdb *lmdb, const struct lmdb_request *request, const b
 {
 	struct loop_link *link, *next;
 
+	assert(!*is_closed);
 	LIST_FOREACH_SAFE(&lmdb->watches, link, next) {
-		struct lmdb_watch *watch = LIST_ENTRY(link, struct lmdb_watch, link);
+		struct meta_watch *watch = LIST_ENTRY(link, struct meta_watch, link);
 
-		if (request != NULL && !request_touches(request, watch->prefix))
-			continue;
-		watch->fn(watch->arg);
-		if (*is_closed)
-			return;
+		watch->is_due = request == NULL || request_touches(request, watch->prefix);
 	}
+	meta_watches_call(&lmdb->watches, is_closed);
 }
 
 static void
@@ -117,6 +109,7 @@ lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 	struct lmdb_request *request;
 	bool is_closed = false, has_others;
 
+	assert(lmdb->ret_closed == NULL);
 	(void)watcher;
 	(void)events;
 	lmdb->ret_closed = &is_closed;
@@ -174,6 +167,7 @@ lmdb_txn(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_txn_
 	struct lmdb_request request = { .kind = REQUEST_TXN, .txn_fn = fn, .arg = arg };
 	int rc = meta_txn_copy(ops, count, &request.txn);
 
+	assert(fn != NULL);
 	if (rc != 0)
 		return rc;
 	rc = meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
@@ -188,6 +182,7 @@ lmdb_list(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
 	struct lmdb_request request = { .kind = REQUEST_LIST, .list_fn = fn, .arg = arg };
 	int rc;
 
+	assert(fn != NULL);
 	if (!meta_prefix_is_valid(prefix))
 		return -EINVAL;
 	request.prefix = mt_strdup(prefix);
@@ -207,6 +202,7 @@ lmdb_lease_grant(struct meta *meta, uint64_t ttl_ns, meta_lease_fn fn, void *arg
 		.lease_fn = fn,
 		.arg = arg };
 
+	assert(fn != NULL);
 	return ttl_ns == 0 ? -EINVAL : meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
@@ -218,6 +214,7 @@ lmdb_lease_renew(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg)
 		.lease_fn = fn,
 		.arg = arg };
 
+	assert(fn != NULL);
 	return meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
@@ -229,42 +226,20 @@ lmdb_lease_revoke(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg
 		.lease_fn = fn,
 		.arg = arg };
 
+	assert(fn != NULL);
 	return meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
 static int
 lmdb_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 {
-	struct meta_lmdb *lmdb = lmdb_of(meta);
-	struct lmdb_watch *watch;
-
-	assert(fn != NULL);
-	if (!meta_prefix_is_valid(prefix))
-		return -EINVAL;
-	watch = mt_calloc(1, sizeof(*watch) + strlen(prefix) + 1);
-	if (watch == NULL)
-		return -ENOMEM;
-	watch->fn = fn;
-	watch->arg = arg;
-	memcpy(watch->prefix, prefix, strlen(prefix) + 1);
-	list_push_back(&lmdb->watches, &watch->link);
-	return 0;
+	return meta_watches_add(&lmdb_of(meta)->watches, prefix, fn, arg);
 }
 
 static void
 lmdb_unwatch(struct meta *meta, meta_watch_fn fn, void *arg)
 {
-	struct meta_lmdb *lmdb = lmdb_of(meta);
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&lmdb->watches, link, next) {
-		struct lmdb_watch *watch = LIST_ENTRY(link, struct lmdb_watch, link);
-
-		if (watch->fn == fn && watch->arg == arg) {
-			list_remove(&watch->link);
-			mt_free(watch);
-		}
-	}
+	meta_watches_remove(&lmdb_of(meta)->watches, fn, arg);
 }
 
 /* ---- opening and closing ---- */
@@ -290,13 +265,11 @@ static void
 lmdb_close(struct meta *meta)
 {
 	struct meta_lmdb *lmdb = lmdb_of(meta);
-	struct loop_link *link;
 
 	meta_lmdb_workers_end(&lmdb->workers); /* what waits is done first */
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
 	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
-	while ((link = list_pop_front(&lmdb->watches)) != NULL)
-		mt_free(LIST_ENTRY(link, struct lmdb_watch, link));
+	meta_watches_fini(&lmdb->watches);
 	if (lmdb->ret_closed != NULL)
 		*lmdb->ret_closed = true;
 	lmdb_free(lmdb);
@@ -326,6 +299,7 @@ open_directory(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t
 {
 	int rc = 0;
 
+	assert(lmdb->directory_fd < 0);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
 		rc = -errno;
 	if (rc == 0)
@@ -409,6 +383,8 @@ start_doorbell(struct meta_lmdb *lmdb, const char *path)
 {
 	char file[LMDB_PATH_BYTES_MAX];
 
+	assert(lmdb->doorbell_fd < 0);
+	assert(lmdb->host.directory_fd >= 0);
 	if ((size_t)snprintf(file, sizeof(file), "%s/data.mdb", path) >= sizeof(file))
 		return -ENAMETOOLONG;
 	lmdb->doorbell_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -428,6 +404,8 @@ start_workers(struct meta_lmdb *lmdb, const char *path)
 {
 	int rc;
 
+	assert(lmdb->workers.durable.store.env != NULL);
+	assert(lmdb->workers.leased.store.env != NULL);
 	rc = start_doorbell(lmdb, path);
 	if (rc != 0)
 		return rc;
@@ -455,6 +433,7 @@ lmdb_alloc(struct loop *loop)
 {
 	struct meta_lmdb *lmdb = mt_calloc(1, sizeof(*lmdb));
 
+	assert(loop != NULL);
 	if (lmdb == NULL)
 		return NULL;
 	lmdb->base = (struct meta){ .magic = LMDB_MAGIC, .ops = &lmdb_ops };
@@ -522,6 +501,7 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 	struct meta_lmdb *lmdb = lmdb_alloc(loop);
 	int rc;
 
+	assert(error_bytes > 0);
 	if (lmdb == NULL) {
 		(void)snprintf(ret_error, error_bytes,
 		    "%s: not enough memory, or too many open files", path);

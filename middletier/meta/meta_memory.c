@@ -87,6 +87,7 @@ meta_store_notify(struct meta_store *store, const char *key)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
 	LIST_FOREACH_SAFE(&store->watches, link, next) {
 		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
 
@@ -121,6 +122,7 @@ store_apply(struct meta_store *store, struct store_request *request)
 static void
 request_free(struct store_request *request)
 {
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	list_remove(&request->link);
 	loop_timer_stop(request->store->loop, &request->timer);
 	mt_free(request->txn);
@@ -177,6 +179,8 @@ meta_store_unpark(struct meta_store *store)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
+	assert(!store->is_stalled);
 	LIST_FOREACH_SAFE(&store->requests, link, next) {
 		struct store_request *request = LIST_ENTRY(link, struct store_request, link);
 
@@ -258,6 +262,7 @@ request_send(struct store_request *request)
 	struct meta_store *store = request->store;
 
 	assert(!request->timer.is_active);
+	assert(request->handle != NULL);
 	loop_timer_start(store->loop, &request->timer, store_delay(store));
 }
 
@@ -270,6 +275,7 @@ memory_txn(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_tx
 	struct store_request *request;
 	int rc = meta_txn_copy(ops, count, &txn);
 
+	assert(fn != NULL);
 	if (rc != 0)
 		return rc;
 	request = request_create(meta, REQUEST_TXN, arg);
@@ -288,6 +294,7 @@ memory_list(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
 {
 	struct store_request *request;
 
+	assert(fn != NULL);
 	if (!meta_prefix_is_valid(prefix))
 		return -EINVAL;
 	request = request_create(meta, REQUEST_LIST, arg);
@@ -309,6 +316,7 @@ memory_lease(struct meta *meta, enum request_kind kind, uint64_t lease, uint64_t
 {
 	struct store_request *request = request_create(meta, kind, arg);
 
+	assert(fn != NULL);
 	if (request == NULL)
 		return -ENOMEM;
 	request->lease = lease;
@@ -351,6 +359,7 @@ watch_on_post(struct loop_post *post, void *arg)
 {
 	struct store_watch *watch = arg;
 
+	assert(watch->is_posted);
 	(void)post;
 	watch->is_posted = false;
 	if (watch->handle == NULL)

@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/num.h"
-#include "common/alloc.h"
 #include "meta/etcd_curl.h"
 #include "meta/meta_etcd.h"
 #include "meta/meta_lmdb.h"
@@ -194,6 +193,7 @@ file_read(const char *path, char *out, size_t bytes)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t count;
 
+	assert(bytes > 0);
 	if (fd < 0)
 		return false;
 	count = read(fd, out, bytes - 1);
@@ -222,6 +222,7 @@ process_began(long pid, char ret_when[32])
 {
 	char path[48], stat[512];
 
+	assert(pid > 0);
 	(void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
 	/* Word 22 of proc(5). */
 	return file_read(path, stat, sizeof(stat)) && stat_word(stat, 20, ret_when);
@@ -239,7 +240,7 @@ process_write(char ret_process[PROCESS_BYTES])
 }
 
 /*
- * Of this boot and these numbers, and no such process is there: its number is free, or another one's, which it
+ * A process of this boot and these numbers that is not there: its number is free, or another one's, which it
  * becomes after the last thread has left. A process that is hidden from us (hidepid) is none of these.
  */
 static bool
@@ -268,7 +269,7 @@ struct waiting {
 	struct meta *meta;
 	struct loop_timer timer;
 	uint64_t until_ns;
-	/* A claim. */
+	/* A claim, or a release. */
 	bool is_claimed;
 	int rc;
 	char other[2 * BY_BYTES];
@@ -288,6 +289,7 @@ store_has_answered(void *arg)
 	struct waiting *waiting = arg;
 	bool is_refused;
 
+	assert(waiting->meta != NULL);
 	(void)meta_etcd_trouble(waiting->meta, &is_refused);
 	return is_refused || meta_etcd_is_ready(waiting->meta) ||
 	    loop_now_ns(waiting->loop) >= waiting->until_ns;
@@ -311,6 +313,8 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 	struct etcd_http *http;
 	char by[BY_BYTES], process[PROCESS_BYTES];
 
+	assert(place->count > 0);
+	assert(place->count <= ETCD_ENDPOINTS_MAX);
 	for (uint32_t i = 0; i < place->count; i++)
 		urls[i] = place->urls[i];
 	by_write(where, by);
@@ -333,7 +337,20 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 	    .by = by,
 	    .process = process,
 	    .is_dead = process_is_dead,
-	    .compacts = !where->keeps_history && where->gateway_id != 0 });
+	    .compacts = !where->keeps_history && where->gateway_id != 0,
+	    .measures = where->gateway_id != 0 });
+}
+
+/* The file that cannot be read, of those that libcurl would not name; NULL: all can. */
+static const char *
+unreadable_file(const struct meta_where *where)
+{
+	const char *const files[] = { where->ca, where->cert, where->key };
+
+	for (uint32_t i = 0; i < NUM_COUNT(files); i++)
+		if (files[i] != NULL && access(files[i], R_OK) != 0)
+			return files[i];
+	return NULL;
 }
 
 static struct meta *
@@ -346,8 +363,14 @@ etcd_open(const struct meta_where *where, struct loop *loop, char *ret_error, si
 	bool is_refused;
 	int rc;
 
+	assert(error_bytes > 0);
 	if (wrong != NULL) {
 		(void)snprintf(ret_error, error_bytes, "%s: %s", where->place, wrong);
+		return NULL;
+	}
+	wrong = unreadable_file(where);
+	if (wrong != NULL) {
+		(void)snprintf(ret_error, error_bytes, "%s: %s", wrong, strerror(errno));
 		return NULL;
 	}
 	rc = where->password_file == NULL ? 0 : password_read(where->password_file, password);
@@ -413,7 +436,12 @@ claim_on_answer(int rc, const char *other, void *arg)
 static bool
 claim_is_answered(void *arg)
 {
-	return ((struct waiting *)arg)->is_claimed;
+	const struct waiting *waiting = arg;
+	bool is_refused;
+
+	assert(waiting->meta != NULL);
+	(void)meta_etcd_trouble(waiting->meta, &is_refused);
+	return waiting->is_claimed || is_refused;
 }
 
 int
@@ -421,6 +449,8 @@ meta_open_claim(const struct meta_where *where, struct meta *meta, struct loop *
     uint64_t lease_ns, void (*on_lost)(void *arg), void *arg, char *ret_error, size_t error_bytes)
 {
 	struct waiting waiting = { .loop = loop, .meta = meta, .rc = -EINTR };
+	const char *trouble = "";
+	bool is_refused;
 	int rc;
 
 	assert(where->gateway_id != 0);
@@ -431,15 +461,79 @@ meta_open_claim(const struct meta_where *where, struct meta *meta, struct loop *
 	rc = meta_etcd_claim(meta, where->gateway_id, lease_ns, claim_on_answer, &process_claim);
 	if (rc == 0) {
 		waiting_run(&waiting, claim_is_answered);
-		rc = waiting.rc;
+		trouble = meta_etcd_trouble(meta, &is_refused);
+		rc = !waiting.is_claimed && is_refused ? -EACCES : waiting.rc;
 	}
 	process_claim.waiting = NULL;
 	if (rc == -EBUSY)
 		(void)snprintf(ret_error, error_bytes, "gateway %" PRIu64 " runs already: %s",
 		    where->gateway_id, waiting.other);
+	else if (rc == -EACCES)
+		(void)snprintf(ret_error, error_bytes, "%s: the etcd refuses us: %s", where->place,
+		    trouble);
 	else if (rc != 0)
 		(void)snprintf(ret_error, error_bytes, "gateway %" PRIu64 ": %s", where->gateway_id,
 		    rc == -EINTR ? "stopped while waiting for the claim of this id"
 				 : strerror(-rc));
 	return rc;
+}
+
+/* ---- what a gateway that has died left ---- */
+
+static void
+release_on_answer(int rc, const char *other, void *arg)
+{
+	struct waiting *waiting = arg;
+
+	assert(!waiting->is_claimed);
+	waiting->is_claimed = true;
+	waiting->rc = rc;
+	(void)snprintf(waiting->other, sizeof(waiting->other), "%s", other);
+}
+
+/* The store's opening has ended the leases of all processes that are dead. Whoever has the id's lock lives. */
+static int
+directory_release(struct meta *meta, uint64_t gateway_id, char *ret_text, size_t text_bytes)
+{
+	int rc = meta_lmdb_claim_id(meta, gateway_id, ret_text, text_bytes);
+
+	assert(gateway_id != 0);
+	if (rc == 0)
+		(void)snprintf(ret_text, text_bytes,
+		    "gateway %" PRIu64 " is gone, and its lease with it", gateway_id);
+	return rc;
+}
+
+int
+meta_open_release(const struct meta_where *where, struct meta *meta, struct loop *loop,
+    uint64_t gateway_id, char *ret_text, size_t text_bytes)
+{
+	struct waiting waiting = { .loop = loop, .meta = meta, .rc = -EINTR };
+	int rc;
+
+	assert(gateway_id != 0);
+	if (meta_where_directory(where) != NULL)
+		return directory_release(meta, gateway_id, ret_text, text_bytes);
+	rc = meta_etcd_release(meta, gateway_id, release_on_answer, &waiting);
+	if (rc == 0) {
+		waiting_run(&waiting, claim_is_answered);
+		rc = waiting.rc;
+	}
+	if (rc == 0)
+		(void)snprintf(ret_text, text_bytes,
+		    "gateway %" PRIu64 " is gone, and its lease was ended: it was %s", gateway_id,
+		    waiting.other);
+	else if (rc == -ENOENT)
+		(void)snprintf(ret_text, text_bytes,
+		    "gateway %" PRIu64 " holds nothing: there is nothing to release", gateway_id);
+	else if (rc == -EBUSY)
+		(void)snprintf(ret_text, text_bytes,
+		    "gateway %" PRIu64
+		    " runs, or it cannot be told from here that it has ended: %s",
+		    gateway_id, waiting.other);
+	else
+		(void)snprintf(ret_text, text_bytes,
+		    "gateway %" PRIu64 ": %s: what it holds ends with the time of its lease",
+		    gateway_id, strerror(-rc));
+	return rc == -ENOENT ? 0 : rc;
 }

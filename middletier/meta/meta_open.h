@@ -53,4 +53,13 @@ struct meta *meta_open(const struct meta_where *where, struct loop *loop, char *
 int meta_open_claim(const struct meta_where *where, struct meta *meta, struct loop *loop,
     uint64_t lease_ns, void (*on_lost)(void *arg), void *arg, char *ret_error, size_t error_bytes);
 
+/*
+ * meta_open_release -- gateway @gateway_id has died: what it held goes now, and not with the time of its lease
+ *
+ * For an etcd: see meta_etcd_release. In a directory the leases of the dead have ended when it was opened. Runs
+ * @loop. Returns: 0; -EBUSY it lives; another errno. @ret_text says what was found.
+ */
+int meta_open_release(const struct meta_where *where, struct meta *meta, struct loop *loop,
+    uint64_t gateway_id, char *ret_text, size_t text_bytes);
+
 #endif /* CLEAVE_MIDDLETIER_META_META_OPEN_H */

@@ -101,6 +101,7 @@ store_put(struct meta_store *store, struct store_item *item)
 {
 	struct store_item *old = store_find(store, item->key);
 
+	assert(item->version == 0);
 	if (old != NULL) {
 		list_remove(&old->link);
 		mt_free(old);
@@ -148,6 +149,7 @@ store_on_lease_end(struct loop_timer *timer, void *arg)
 {
 	struct store_lease *lease = arg;
 
+	assert(list_contains(&lease->link));
 	(void)timer;
 	store_end_lease(lease->store, lease);
 }
@@ -187,6 +189,7 @@ meta_store_renew(struct meta_store *store, uint64_t id)
 {
 	struct store_lease *lease = store_find_lease(store, id);
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
 	if (lease == NULL)
 		return -ENOENT;
 	if (!lease->is_ending)
@@ -215,6 +218,7 @@ meta_store_revoke(struct meta_store *store, uint64_t id)
 {
 	struct store_lease *lease = store_find_lease(store, id);
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
 	if (lease == NULL)
 		return -ENOENT;
 	store_end_lease(store, lease);
@@ -282,6 +286,8 @@ meta_store_list(struct meta_store *store, const char *prefix, struct meta_item *
 	struct meta_item *items;
 	char *at;
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
+	assert(meta_prefix_is_valid(prefix));
 	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 
@@ -306,6 +312,7 @@ meta_store_list(struct meta_store *store, const char *prefix, struct meta_item *
 			.version = item->version };
 		at += item_bytes;
 	}
+	assert((size_t)(at - (char *)items) <= bytes);
 	*ret_items = items;
 	*ret_count = count;
 	return 0;
@@ -527,6 +534,7 @@ meta_store_lease_left_ns(struct meta_store *store, uint64_t lease)
 	const struct store_lease *found = store_find_lease(store, lease);
 	uint64_t now_ns = loop_now_ns(store->options.loop);
 
+	CHECK_OBJ(store, META_STORE_MAGIC);
 	if (found == NULL || !found->timer.is_active || found->timer.due_ns <= now_ns)
 		return 0;
 	return found->timer.due_ns - now_ns;

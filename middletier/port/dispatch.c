@@ -25,6 +25,7 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "port/port.h"
+#include "port/port_life.h"
 #include "read/holes.h"
 #include "read/read_path.h"
 #include "session/reply.h"
@@ -81,6 +82,7 @@ dispatch_check_io(const struct mt_session *session, const struct wire_io *io,
 	    port->cluster->shard_count)];
 	if (shard == NULL)
 		return -EREMCHG;
+	assert(shard->port == port);
 	*ret_epoch = shard->epoch;
 	if (shard->sm.state == MT_SHARD_IDLE || shard->sm.state == MT_SHARD_STOPPED)
 		return -EREMCHG;
@@ -150,7 +152,7 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	if (msg->header->opcode == WIRE_CONTROL) {
 		rc = wire_control_decode(msg->header, &control, ret_field);
 		if (rc == 0)
-			session->port->host->on_control(session, msg, &control);
+			session->port->life->host->on_control(session, msg, &control);
 		return rc;
 	}
 	rc = wire_io_decode(msg->header, &io, ret_field);
@@ -188,7 +190,7 @@ dispatch_on_left(struct mt_session *session)
 {
 	struct mt_port *port = session->port;
 
-	port->host->on_left(session);
+	port->life->host->on_left(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
 	for (uint32_t i = 0;
 	     i < port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted); i++)
@@ -199,7 +201,8 @@ static void
 dispatch_ask_volume(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg)
 {
-	port->host->ask_volume(query, port, fn, arg);
+	assert(query->volume_id != 0);
+	port->life->host->ask_volume(query, port, fn, arg);
 }
 
 const struct mt_session_host mt_dispatch_host = {

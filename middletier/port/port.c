@@ -13,7 +13,8 @@
  * Main says which of the port's shards it shall own (port_shards.c), and is told of each change; without a word
  * from main, it shall own them all.
  *
- * Device memory has fixed shares: a quarter for receives, the rest in equal rings, one a shard.
+ * Device memory has fixed shares: a quarter for receives, the rest in equal rings, one for each shard that is
+ * here (port_memory.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,6 +29,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "base/tcp_address.h"
 #include "catalog/cluster_key.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -44,26 +46,19 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "index/run_index.h"
-#include "merge/merge.h"
 #include "merge/merge_port.h"
-#include "merge/merge_work.h"
 #include "port/dispatch.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/port_memory.h"
+#include "port/port_nodes.h"
 #include "port/port_report.h"
 #include "port/port_shards.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
-#include "shard/shard_life.h"
+#include "upkeep/upkeep_port.h"
 
-#define PORT_HOST_BYTES NUM_MIB(48) /* batch heads and what links need; touched as it is used */
-/*
- * At least a quarter of the receives is for the nodes' replies. One copy may hold a window of those; all
- * replays together an eighth, or one receive a shard.
- */
-#define PORT_RECEIVES_MIN 48u
-#define PORT_RECEIVES_MAX 4096u
 #define PORT_ENGINE_QUEUE_MAX 4096u
 #define PORT_STOP_CHECK_NS NUM_MS(1)
 #define PORT_STOP_DRAIN_NS NUM_S(2)
@@ -95,23 +90,13 @@ port_refuse(char *ret_error, size_t error_bytes, int rc, const char *format, ...
 
 /* ---- opening: on main, before the port's thread runs ---- */
 
-static uint32_t
-port_receive_count(const struct mt_port_options *options)
-{
-	uint64_t count = options->device_bytes / 4 / MT_PORT_RECEIVE_STRIDE_BYTES;
-
-	/* As many again for the replies of nodes: a read holds its request while a replica is read. */
-	if (options->client_receives != 0)
-		count = num_min(count, 2 * (uint64_t)options->client_receives);
-	return (uint32_t)num_max(PORT_RECEIVES_MIN, num_min(count, PORT_RECEIVES_MAX));
-}
-
 /* The port goes on by itself (cleave/split.h): this is for who reads the log. */
 static void
 port_on_device(bool is_there, const char *text, void *arg)
 {
 	const struct mt_port *port = arg;
 
+	CHECK_OBJ(port, MT_PORT_MAGIC);
 	log_at(is_there ? LOG_INFO : LOG_WARN,
 	    "port: RDMA device is %s port=%" PRIu32 " reason=\"%s\"", is_there ? "back" : "lost",
 	    port->index, text);
@@ -123,6 +108,7 @@ port_on_full(const char *peer, int rc, void *arg)
 {
 	const struct mt_port *port = arg;
 
+	CHECK_OBJ(port, MT_PORT_MAGIC);
 	if (peer == NULL)
 		log_limited(LOG_WARN,
 		    "port: the system has no room for another connection, it waits port=%" PRIu32
@@ -142,6 +128,7 @@ port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 {
 	const struct mt_port *port = arg;
 
+	CHECK_OBJ(port, MT_PORT_MAGIC);
 	log_limited(LOG_WARN,
 	    "port: closed a connection that uses no volume, %s port=%" PRIu32
 	    " address=%s peer=%s silent_ms=%" PRIu64 " connections_max=%u",
@@ -153,7 +140,7 @@ port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 static struct engine_set *
 port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 {
-	const struct mt_port_options *options = port->options;
+	const struct mt_port_options *options = port->life->options;
 
 	/* Threads know nothing of virtual time. */
 	assert(thread_count == 0 || options->sim_host == NULL || options->engine_workers != NULL);
@@ -167,11 +154,11 @@ port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 static int
 port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
-	const struct mt_port_options *options = port->options;
+	const struct mt_port_options *options = port->life->options;
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct split_port_options split_options;
 
-	assert(port->receive_count >= PORT_RECEIVES_MIN);
+	assert(port->receive_count > 0);
 	port->engines = port_engines(port, options->engine_threads, false);
 	if (port->engines != NULL && options->merge_threads > 0)
 		port->merge_engines = port_engines(port, options->merge_threads, true);
@@ -182,7 +169,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 	split_options = (struct split_port_options){
 		.loop = port->loop,
 		.sim_host = options->sim_host,
-		.host_bytes = PORT_HOST_BYTES,
+		.host_bytes = mt_port_host_bytes(options),
 		.device_bytes = options->device_bytes,
 		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
@@ -218,10 +205,11 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 static int
 port_open_links(struct mt_port *port)
 {
-	const struct mt_port_options *options = port->options;
+	const struct mt_port_options *options = port->life->options;
 
 	assert(options->node_count <= MT_NODES_MAX);
-	port->links = mt_calloc(options->node_count, sizeof(*port->links));
+	/* As many as there can be: more are added while it runs, and pointers to links stay valid. */
+	port->links = mt_calloc(MT_NODES_MAX, sizeof(*port->links));
 	if (port->links == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < options->node_count; i++) {
@@ -234,10 +222,28 @@ port_open_links(struct mt_port *port)
 	return 0;
 }
 
+/* Publish, in gateways/ID, roots and maps, what the port advertises, and not what it is bound to. */
+static void
+port_advertise(struct mt_port *port)
+{
+	const struct mt_port_options *options = port->life->options;
+	char bound[SPLIT_ADDRESS_BYTES_MAX];
+
+	assert(options->address[0] != '\0');
+	memcpy(bound, port->address, sizeof(bound));
+	if (options->advertise != NULL && options->advertise[0] != '\0')
+		tcp_address_publish(options->advertise, bound, port->address);
+	else if (tcp_address_has_name(options->address))
+		tcp_address_publish(options->address, bound, port->address);
+	if (strcmp(bound, port->address) != 0)
+		log_info("port: listens port=%" PRIu32 " address=%s advertised=%s", port->index,
+		    bound, port->address);
+}
+
 static int
 port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
-	const char *address = port->options->address;
+	const char *address = port->life->options->address;
 	int rc = port_open_split(port, ret_error, error_bytes);
 
 	if (rc != 0)
@@ -246,9 +252,11 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	if (rc == 0)
 		rc = mt_read_path_init(port);
 	if (rc == 0 && address[0] != '\0')
-		rc = mt_merge_port_init(port, port->options->device_bytes);
+		rc = mt_merge_port_init(port, port->life->options->device_bytes);
 	if (rc == 0)
 		rc = mt_run_cache_init(port);
+	if (rc == 0)
+		rc = mt_upkeep_port_init(port);
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
 		    log_errno(rc));
@@ -256,13 +264,14 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		return 0;
 	rc = split_listen(port->split, address, mt_session_on_accept, port, port->address);
 	if (rc == -EADDRINUSE)
-		return port_refuse(ret_error, error_bytes, rc, "port %s: the address is in use",
-		    address);
+		return port_refuse(ret_error, error_bytes, rc,
+		    "port %s: the address is in use: another process listens there", address);
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: cannot listen there: %s",
 		    address,
 		    split_port_reason(port->split)[0] != '\0' ? split_port_reason(port->split)
 							      : strerror(-rc));
+	port_advertise(port);
 	return 0;
 }
 
@@ -275,9 +284,6 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 	assert(options->host != NULL && options->main_loop != NULL);
 	assert(options->index < options->port_count && options->port_count <= MT_PORTS_MAX);
 	*port = (struct mt_port){ .magic = MT_PORT_MAGIC,
-		.options = options,
-		.host = options->host,
-		.session_host = &mt_dispatch_host,
 		.gateway = options->gateway,
 		.events = options->events != NULL ? options->events : &port_events,
 		.events_arg = options->events_arg,
@@ -292,12 +298,14 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
+	port->life->options = options;
+	port->life->host = options->host;
 	(void)pthread_mutex_init(&port->life->lock, NULL); /* of the default kind: cannot fail */
-	list_init(&port->sessions);
-	list_init(&port->sessions_waiting);
+	mt_sessions_init(port, &mt_dispatch_host);
 	loop_timer_init(&port->life->stop_timer, port_on_stop_timer, port);
+	mt_port_nodes_init(port);
 	sm_init(&port->sm, "port", port_table, MT_PORT_OPENING, port->index);
-	port->receive_count = port_receive_count(options);
+	port->receive_count = mt_port_receive_count(options, options->device_bytes);
 	port->loop = options->loop != NULL ? options->loop : loop_ev_create(0);
 	if (port->loop == NULL) {
 		rc = port_refuse(ret_error, error_bytes, -errno,
@@ -308,7 +316,7 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
-	rc = port->host->init(port);
+	rc = port->life->host->init(port);
 	if (rc != 0)
 		(void)port_refuse(ret_error, error_bytes, rc, "port %s: %s", options->address,
 		    log_errno(rc));
@@ -327,7 +335,7 @@ mt_port_begin(struct mt_port *port)
 	int rc;
 
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	assert(port->options->address[0] != '\0');
+	assert(port->life->options->address[0] != '\0');
 	if (port->sm.state != MT_PORT_OPENING)
 		return;
 	sm_move(&port->sm, MT_PORT_RUNNING);
@@ -336,8 +344,7 @@ mt_port_begin(struct mt_port *port)
 		mt_port_fail(port, "port %s: %s", port->address, log_errno(rc));
 		return;
 	}
-	for (uint32_t i = 0; i < port->link_count; i++)
-		mt_link_start(&port->links[i]);
+	mt_port_nodes_begin(port);
 	mt_port_shards_begin(port);
 }
 
@@ -366,6 +373,7 @@ port_check_nodes(struct mt_port *port)
 	int rc = mt_capacity_check(port->links, port->link_count, port->cluster->shard_count, text,
 	    sizeof(text));
 
+	assert(port->cluster->shard_count > 0);
 	if (rc == 0 || port->life->is_room_told)
 		return;
 	port->life->is_room_told = true;
@@ -388,8 +396,19 @@ port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 		mt_shard_on_link(&port->shards[i], link, is_up);
 }
 
+/* A node was added, drains, or has another weight, domain or state: what depends on it looks anew. */
+static void
+port_on_node(struct mt_port *port, struct mt_link *link)
+{
+	CHECK_OBJ(port, MT_PORT_MAGIC);
+	assert(link == &port->links[link->index]);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_on_node(&port->shards[i]);
+}
+
 static const struct mt_port_events port_events = {
 	.on_link = port_on_link,
+	.on_node = port_on_node,
 	.on_objection = port_on_objection,
 	.on_shard = mt_port_shards_on_state,
 };
@@ -412,7 +431,7 @@ static bool
 port_is_closed(const struct mt_port *port)
 {
 	assert(port->is_closing);
-	if (!list_is_empty(&port->sessions) || !port->host->is_quiet(port))
+	if (!list_is_empty(&port->sessions) || !port->life->host->is_quiet(port))
 		return false;
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (port->links[i].qp != NULL)
@@ -430,7 +449,7 @@ port_close_all(struct mt_port *port)
 	/* Sessions first: what the shards then give up is not answered with an error. */
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
-	port->host->stop(port);
+	port->life->host->stop(port);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_stop(&port->shards[i], -ECANCELED);
 	for (uint32_t i = 0; i < port->link_count; i++)
@@ -455,7 +474,7 @@ port_on_stop_timer(struct loop_timer *timer, void *arg)
 	} else if (port->is_closing && (is_late || port_is_closed(port))) {
 		sm_move(&port->sm, MT_PORT_STOPPED);
 		mt_port_tell_stopped(port);
-		if (port->options->loop == NULL)
+		if (port->life->options->loop == NULL)
 			loop_stop(port->loop);
 		return;
 	}
@@ -493,7 +512,7 @@ port_run_last_turn(struct mt_port *port)
 	struct loop_task task;
 	bool is_over = false;
 
-	assert(port->options->loop == NULL);
+	assert(port->life->options->loop == NULL);
 	memset(&task, 0, sizeof(task));
 	loop_task_init(&task, port_on_last_turn, &is_over);
 	loop_defer(port->loop, &task);
@@ -513,12 +532,13 @@ mt_port_close(struct mt_port *port)
 		return;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->life->stop_timer);
+	mt_port_nodes_stop(port);
 	if (!port->is_closing && !port->shared->is_killed)
 		port_close_all(port); /* nothing submits a job behind this */
 	engine_set_destroy(port->engines);
 	engine_set_destroy(port->merge_engines);
 	port->engines = port->merge_engines = NULL;
-	if (port->sm.state == MT_PORT_STOPPED && port->options->loop == NULL)
+	if (port->sm.state == MT_PORT_STOPPED && port->life->options->loop == NULL)
 		port_run_last_turn(port);
 	if (!port->shared->is_killed)
 		split_port_close(port->split);
@@ -527,15 +547,16 @@ mt_port_close(struct mt_port *port)
 		mt_link_fini(&port->links[i]);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_fini(&port->shards[i]);
-	port->host->fini(port);
+	port->life->host->fini(port);
 	mt_session_fini_all(port);
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
 	mt_run_cache_fini(port);
+	mt_upkeep_port_fini(port);
 	mt_free(port->links);
 	mt_free(port->shards);
 	mt_free(port->shard_by_number);
-	if (port->options->loop == NULL)
+	if (port->life->options->loop == NULL)
 		loop_destroy(port->loop);
 	(void)pthread_mutex_destroy(&port->life->lock);
 	mt_free(port->life);

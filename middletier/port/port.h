@@ -48,8 +48,7 @@ struct mt_port_host {
 	void (*on_left)(struct mt_session *session);
 	void (*ask_volume)(struct mt_volume_query *query, struct mt_port *port,
 	    void (*fn)(struct loop_post *post, void *arg), void *arg);
-	/* Reports, on main. The first three come once at most. */
-	void (*on_ready)(struct mt_port *port);   /* every shard that it shall own serves */
+	/* Reports, on main. The first two come once at most. */
 	void (*on_stopped)(struct mt_port *port); /* mt_port_stop has ended: it may be closed */
 	void (*on_failed)(struct mt_port *port, const char *text); /* it can serve nothing */
 	/* The newest state of a shard; states may be left out, the last never is. */
@@ -72,8 +71,9 @@ struct mt_port_options {
 	struct loop *loop;         /* NULL: one of its own, which a thread of its own is to run */
 	struct sim_host *sim_host; /* simulator */
 	const char *address;       /* "": listens nowhere */
-	uint32_t connections_max;  /* clients', nodes' and other gateways' together */
-	uint32_t connections_own;  /* of them, kept for those that the port makes */
+	const char *advertise;    /* what others are told; NULL, "": a name as it is, or as bound */
+	uint32_t connections_max; /* clients', nodes' and other gateways' together */
+	uint32_t connections_own; /* of them, kept for those that the port makes */
 	const struct mt_node_config *nodes;
 	uint32_t node_count;
 	uint64_t device_bytes;
@@ -87,7 +87,7 @@ struct mt_port_options {
 int mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *ret_error,
     size_t error_bytes);
 /*
- * mt_port_begin -- connect to the nodes, take shards over. host->on_ready or on_failed follows on main.
+ * mt_port_begin -- connect to the nodes, take shards over. host->on_failed follows on main, if it cannot.
  * mt_port_stop -- finish requests, for 2 s at most, and close everything. host->on_stopped follows on main.
  *
  * Both on the port's thread; a second call is a no-op.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* port_life.h -- what port.c keeps of a port's life, and nobody else knows */
+/* port_life.h -- what this folder keeps of a port, and nobody else knows */
 #ifndef CLEAVE_MIDDLETIER_PORT_PORT_LIFE_H
 #define CLEAVE_MIDDLETIER_PORT_PORT_LIFE_H
 
@@ -9,17 +9,23 @@
 
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
+#include "extent/node_config.h"
 
 #define MT_PORT_FAILURE_BYTES 512u
 
+struct mt_port_host;
+struct mt_port_options;
+
 struct mt_port_life {
-	bool is_ready; /* every wanted shard serves, and main was told */
+	const struct mt_port_options *options;
+	const struct mt_port_host *host; /* what lies above the port */
 	uint64_t stop_deadline_ns;
 	struct loop_timer stop_timer;
 	struct mt_port_report {
 		struct loop_post post;
 		bool is_out;
-	} ready_report, stopped_report, failed_report;
+	} stopped_report, failed_report;
 	pthread_mutex_t lock; /* what main and the port hand each other; held for a copy */
 	struct mt_port_set {  /* mt_port_shards: the newest set */
 		struct loop_post post;
@@ -30,6 +36,16 @@ struct mt_port_life {
 		bool has_come;  /* there was one; the port's */
 		bool has_begun; /* shards are there to be told; the port's */
 	} set;
+	struct mt_port_nodes { /* mt_port_nodes: the newest table */
+		struct loop_post post;
+		struct mt_node_config next[MT_NODES_MAX]; /* lock */
+		uint32_t count;                           /* lock */
+		uint32_t left_ids[MT_NODE_KEYS_MAX];      /* lock */
+		uint32_t left_count;                      /* lock */
+		bool is_out;                              /* posted; lock */
+		bool has_begun; /* links are started when they are made; the port's */
+		struct loop_timer retry_timer; /* there was no memory for a link; the port's */
+	} nodes;
 	char failure[MT_PORT_FAILURE_BYTES];
 	bool is_room_told; /* that the nodes have too few slots */
 };

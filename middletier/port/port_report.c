@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port_report.c -- what a port tells main of its own life: ready, failed, stopped, once each at most
+ * port_report.c -- what a port tells main of its own life: failed, stopped, once each at most
  *
- *	the port's thread: mt_port_tell_ready, mt_port_fail, mt_port_tell_stopped --post--> main: port->host
+ *	the port's thread: mt_port_fail, mt_port_tell_stopped --post--> main: port->life->host
  */
 #include "port/port_report.h"
 
@@ -17,23 +17,13 @@
 #include "port/port_life.h"
 
 static void
-report_on_ready(struct loop_post *post, void *arg)
-{
-	struct mt_port *port = arg;
-
-	(void)post;
-	CHECK_OBJ(port, MT_PORT_MAGIC);
-	port->host->on_ready(port);
-}
-
-static void
 report_on_failed(struct loop_post *post, void *arg)
 {
 	struct mt_port *port = arg;
 
 	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	port->host->on_failed(port, port->life->failure);
+	port->life->host->on_failed(port, port->life->failure);
 }
 
 static void
@@ -43,7 +33,7 @@ report_on_stopped(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	port->host->on_stopped(port);
+	port->life->host->on_stopped(port);
 }
 
 /* A report is made once. */
@@ -64,19 +54,13 @@ mt_port_fail(struct mt_port *port, const char *format, ...)
 {
 	va_list args;
 
+	CHECK_OBJ(port, MT_PORT_MAGIC);
 	if (port->life->failed_report.is_out)
 		return;
 	va_start(args, format);
 	(void)vsnprintf(port->life->failure, sizeof(port->life->failure), format, args);
 	va_end(args);
 	report_make(port, &port->life->failed_report, report_on_failed);
-}
-
-void
-mt_port_tell_ready(struct mt_port *port)
-{
-	assert(port->sm.state == MT_PORT_RUNNING);
-	report_make(port, &port->life->ready_report, report_on_ready);
 }
 
 void

@@ -12,6 +12,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "extent/balance.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "index/index.h"
@@ -20,6 +21,7 @@
 #include "merge/flush.h"
 #include "port/port_status.h"
 #include "port/waits.h"
+#include "shard/shard.h"
 #include "shard/takeover.h"
 #include "upkeep/orphans.h"
 #include "upkeep/sweep.h"
@@ -31,7 +33,8 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapsho
 	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
 	struct mt_flush_totals runs;
 
-	assert(shard->ring != NULL);
+	assert(shard->ring != NULL || shard->sm.state == MT_SHARD_IDLE ||
+	    shard->sm.state == MT_SHARD_STOPPED);
 	mt_flush_totals(shard, &runs);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		extent_count += shard->extents[i] != NULL;
@@ -50,8 +53,12 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapsho
 		.run_extent_count = counts[EXTENT_RUN],
 		.lacking_count = mt_upkeep_lacking_count(shard) +
 		    mt_upkeep_open_lacking_count(shard),
+		.leaving_count = mt_upkeep_leaving_count(shard),
+		.request_count = shard->request_count,
+		.request_bytes = shard->request_bytes,
 		.log_bytes = shard->log_bytes,
-		.ring_bytes = shard->ring->size_bytes,
+		.ring_bytes = shard->ring == NULL ? 0 : shard->ring->size_bytes,
+		.is_short = mt_shard_is_short(shard),
 		.run_count = runs.run_count,
 		.run_bytes = runs.run_bytes,
 		.run_live_bytes = runs.live_bytes,
@@ -66,35 +73,80 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapsho
 	ret_snapshot->index_bytes = shard->block_index->memory_bytes + ret_snapshot->chunk_bytes;
 }
 
+static void
+snapshot_shares(const struct mt_port *port, struct mt_link_status *links)
+{
+	struct mt_balance_node nodes[MT_NODES_MAX];
+	uint32_t indexes[MT_NODES_MAX];
+	uint32_t count = mt_balance_links(port->links, port->link_count, nodes, indexes);
+
+	assert(port->link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		links[indexes[i]].slots_share = nodes[i].slots_share;
+}
+
 void
 mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
 {
 	struct mt_port_status *snapshot = ret_snapshot;
 	struct loop_link *link, *next;
 
+	assert(snapshot->shards == NULL && snapshot->links == NULL);
 	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
 	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
 	snapshot->shard_count = port->shard_count;
 	snapshot->link_count = port->link_count;
 	snapshot->receives_free = split_port_receives_free(port->split);
 	snapshot->run_index_bytes = mt_run_cache_bytes(port);
-	snapshot->session_count = 0;
+	snapshot->ring_count = port->ring_count;
+	snapshot->ring_max = port->ring_max;
+	snapshot->short_count = snapshot->session_count = 0;
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		snapshot->session_count++;
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		snapshot->short_count += mt_shard_is_short(&port->shards[i]);
 	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
 		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
 	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
 		const struct mt_link *node = &port->links[i];
 
 		snapshot->links[i] = (struct mt_link_status){
+			.config = node->config,
 			.node_id = node->node_id,
 			.state = (enum mt_link_state)node->sm.state,
 			.is_up = mt_link_is_up(node),
+			.is_full = node->slots_free == 0 || node->full_kinds != 0,
 			.slots_total = node->slots_total,
 			.slots_free = node->slots_free,
 			.slot_bytes = node->slot_bytes,
+			.level = node->agreed_level,
 		};
+		memcpy(snapshot->links[i].disk, node->disk, sizeof(node->disk));
 		memcpy(snapshot->links[i].trouble, node->trouble, sizeof(node->trouble));
+	}
+	if (snapshot->links != NULL)
+		snapshot_shares(port, snapshot->links);
+	mt_rebalance_status(port, &snapshot->balance);
+}
+
+void
+mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
+{
+	assert(ret_snapshot->shards == NULL);
+	ret_snapshot->shards =
+	    mt_calloc(num_max(port->shard_count, 1), sizeof(*ret_snapshot->shards));
+	ret_snapshot->shard_count = port->shard_count;
+	ret_snapshot->ring_count = port->ring_count;
+	ret_snapshot->ring_max = port->ring_max;
+	for (uint32_t i = 0; i < port->shard_count && ret_snapshot->shards != NULL; i++) {
+		const struct mt_shard *shard = &port->shards[i];
+
+		ret_snapshot->shards[i] = (struct mt_shard_status){ .index = shard->index,
+			.state = (enum mt_shard_state)shard->sm.state,
+			.is_serving = shard->sm.state == MT_SHARD_SERVING,
+			.epoch = shard->epoch,
+			.request_count = shard->request_count,
+			.request_bytes = shard->request_bytes };
 	}
 }
 

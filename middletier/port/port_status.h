@@ -11,8 +11,10 @@
 #include "cleave/batch.h"
 #include "common/shard_state.h"
 #include "extent/node_config.h"
+#include "port/node_usage.h"
 #include "port/usage_walk.h"
 #include "port/waits.h"
+#include "upkeep/rebalance.h"
 
 struct mt_port;
 
@@ -22,13 +24,16 @@ struct mt_shard_status {
 	enum mt_wait wait;
 	enum mt_shard_state state;
 	bool is_serving;
+	bool is_short;           /* wanted, and its port has no memory for it */
 	uint64_t takeover_steps; /* grows while its take-over comes further in this state */
 	uint32_t epoch;
 	uint32_t extent_count;
 	uint32_t log_extent_count, run_extent_count;
 	uint32_t lacking_count; /* extents with fewer good copies than there should be */
+	uint32_t leaving_count; /* of the others: with a copy at a node that drains */
 	uint32_t orphan_count;  /* copies that no manifest names, and wait to be deleted */
 	uint32_t held_count;    /* of those, held back: enough have gone */
+	uint64_t request_count, request_bytes; /* as struct mt_shard has them */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
 	uint64_t chunk_count, chunk_bytes; /* of index_bytes: chunks and runs, the rest is layers */
 	uint64_t run_count, run_bytes;
@@ -37,10 +42,15 @@ struct mt_shard_status {
 };
 
 struct mt_link_status {
+	struct mt_node_config config;
 	uint32_t node_id;
 	enum mt_link_state state;
 	bool is_up;
+	bool is_full; /* it takes no more of some kind */
 	uint64_t slots_total, slots_free, slot_bytes;
+	uint64_t slots_share;           /* in use, if copies were spread evenly: balance.h */
+	uint32_t level;                 /* agreed on when it was heard last; 0: never */
+	char disk[MT_NODE_DISK_BYTES];  /* the uuid of its disk; "": not heard yet */
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
 };
 
@@ -50,10 +60,14 @@ struct mt_port_status {
 	uint32_t asked_writer_count;  /* of them, of the attach that was asked about */
 	uint32_t asked_reader_count;  /* and those that are read-only */
 	uint32_t receives_free;
+	uint32_t ring_count, ring_max;  /* taken, and that there is device memory for */
+	uint32_t short_count;           /* shards that wait for one */
 	uint64_t run_index_bytes;       /* in memory, of --index-cache */
 	struct mt_shard_status *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_status *links;
-	struct mt_usage usage; /* MT_ASK_USAGE */
+	struct mt_usage usage;     /* MT_ASK_USAGE */
+	struct mt_node_usage node; /* MT_ASK_NODE */
+	struct mt_rebalance_status balance;
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;
@@ -70,6 +84,8 @@ void mt_port_status_orphans(struct mt_port *port, bool must_confirm,
     struct mt_port_status *snapshot);
 /* mt_port_status_take -- on the port's thread. What there is no memory for stays NULL. */
 void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot);
+/* mt_port_load_take -- cheap: of each shard its state and what it has answered, and how many rings are taken; no more */
+void mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_snapshot);
 /* mt_port_status_fini -- any thread; also of one that is all zeros. */
 void mt_port_status_fini(struct mt_port_status *snapshot);
 

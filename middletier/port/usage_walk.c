@@ -38,6 +38,7 @@ usage_garbage(const struct mt_index *index, const struct mt_chunk *chunk)
 static void
 usage_add_chunk(const struct mt_index *index, const struct mt_chunk *chunk, struct mt_usage *usage)
 {
+	assert(chunk->index == index);
 	usage->garbage_bytes += usage_garbage(index, chunk);
 	usage->chunk_count++;
 	usage->layer_bytes += chunk->layer_bytes;
@@ -69,6 +70,7 @@ void
 mt_usage_take(const struct mt_port *port, const struct mt_volume *volume,
     struct mt_usage *ret_usage)
 {
+	assert(volume->segment_count > 0);
 	*ret_usage = (struct mt_usage){ 0 };
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		usage_add_shard(&port->shards[i], volume, ret_usage);

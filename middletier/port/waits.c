@@ -16,6 +16,7 @@
 #include "extent/link_store.h"
 #include "extent/placement.h"
 #include "merge/reclaim.h"
+#include "shard/shard.h"
 #include "shard/takeover_stale.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
@@ -24,6 +25,8 @@
 static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_TAKEOVER] = "is being taken over",
 	[MT_WAIT_STALE] = "is not served: the metadata store is stale, the gateway's log says why",
+	[MT_WAIT_DEVICE] =
+	    "is not taken over: its port has no memory for one more, see --device-memory",
 	[MT_WAIT_STOPPED] = "has stopped: the gateway's log says why",
 	[MT_WAIT_STORE] =
 	    "is refused by its storage nodes, which obey another metadata store: the gateway's log says more",
@@ -73,6 +76,8 @@ mt_shard_wait(const struct mt_shard *shard)
 
 	if (shard->sm.state == MT_SHARD_IDLE && shard->stale_root->count > 0)
 		return MT_WAIT_STALE;
+	if (mt_shard_is_short(shard))
+		return MT_WAIT_DEVICE;
 	if (shard->sm.state == MT_SHARD_IDLE)
 		return MT_WAIT_NONE; /* another gateway's, which tells its own */
 	if (shard->sm.state == MT_SHARD_STOPPED)

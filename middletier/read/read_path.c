@@ -83,12 +83,14 @@ read_reply_ok(struct mt_read *read)
 	struct wire_header header;
 
 	assert(read->io.opcode != WIRE_BLOCK_STATUS || read->payload_bytes > 0);
+	metric_add(&read->shard->request_count, 1);
 	if (read->io.opcode == WIRE_BLOCK_STATUS) {
 		metric_add(&metrics[MT_METRIC_block_statuses], 1);
 		piece.bytes = read->payload_bytes;
 	} else {
 		metric_add(&metrics[MT_METRIC_reads], 1);
 		metric_add(&metrics[MT_METRIC_read_bytes], read->io.length_bytes);
+		metric_add(&read->shard->request_bytes, read->io.length_bytes);
 		read->payload_crc = read_payload_crc(read);
 	}
 	wire_io_reply(&header, &read->io, 0, read->payload_crc, read->shard->epoch);
@@ -319,6 +321,12 @@ mt_read_path_on_shard(struct mt_shard *shard)
 		}
 	}
 	mt_read_pieces_retry(state);
+}
+
+bool
+mt_read_path_is_quiet(const struct mt_shard *shard)
+{
+	return shard->read_count == 0;
 }
 
 void

@@ -106,6 +106,8 @@ void mt_read_path_claimed(struct mt_shard *shard);
  * answered as its writes are
  */
 void mt_read_path_on_shard(struct mt_shard *shard);
+/* mt_read_path_is_quiet -- every read of @shard is answered. */
+bool mt_read_path_is_quiet(const struct mt_shard *shard);
 /* mt_read_path_on_link -- a link came up or went down: what waits for a node is looked at. */
 void mt_read_path_on_link(struct mt_port *port);
 

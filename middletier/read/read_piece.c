@@ -41,9 +41,10 @@
 #include "common/shard.h"
 #include "extent/choose.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
+#include "extent/node_error.h"
 #include "extent/node_link.h"
-#include "index/index.h"
 #include "index/memtable.h"
 #include "index/ring.h"
 #include "index/run_load.h"
@@ -378,7 +379,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	}
 	if (msg != NULL)
 		split_msg_release(msg);
-	/* Its extent may have been deleted because its blocks are elsewhere now. */
+	/* The piece's extent may have been deleted because its blocks are elsewhere now. */
 	if (rc == -ENOENT && piece_follow(piece))
 		return;
 	if (mt_is_copy_bad(rc)) {

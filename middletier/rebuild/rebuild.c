@@ -10,6 +10,9 @@
  *	TELLING     the nodes that were listed: they obey the new store from now on. A node that is told by
  *	            nobody is told by the next gateway: the key says which stores this one replaces
  *
+ * With options.copy the keys are another store's (rebuild_copy.c). Then the nodes are asked for what speaks
+ * against it, and the store is loaded for what is in the way.
+ *
  * Which manifest counts: the newest by epoch and counter whose checkpoint is whole. A root names a
  * manifest extent only when its checkpoint is durable on every replica. So one whose undamaged copy
  * has no whole checkpoint never was a root's, and is passed over; one that *cannot be read* may have
@@ -40,6 +43,8 @@
 #include "gateway/gateway.h"
 #include "gateway/node_port.h"
 #include "manifest/manifest_state.h"
+#include "rebuild/rebuild_copy.h"
+#include "rebuild/rebuild_judge.h"
 #include "rebuild/rebuild_live.h"
 #include "rebuild/rebuild_nodes.h"
 #include "rebuild/rebuild_read.h"
@@ -48,6 +53,9 @@
 
 #define REBUILD_MAGIC 0x4c424552u /* "REBL" */
 #define REBUILD_DEVICE_BYTES NUM_MIB(16)
+/* Two leases of a gateway on an etcd, as they are by default, and some. */
+#define REBUILD_LEASE_WAIT_NS NUM_S(25)
+#define REBUILD_LEASE_LOOK_NS NUM_MS(500)
 /* Epochs that a node which did not answer may know of, each a start that was not seen elsewhere. */
 #define REBUILD_EPOCHS_UNSEEN 1024u
 
@@ -84,8 +92,11 @@ struct mt_rebuild {
 	struct mt_survey survey;
 	struct mt_rebuild_reader reader;
 	struct mt_rebuild_store store;
-	struct loop_timer timer; /* CONNECTING, TELLING: the nodes' time */
-	char text[512];
+	struct loop_timer
+	    timer; /* LOADING: until the next look; CONNECTING, TELLING: the nodes' time */
+	uint64_t lease_wait_until_ns; /* for the end of a gateway's lease; 0: none was met */
+	struct mt_rebuild_judge judge;
+	char text[MT_REBUILD_TEXT_BYTES];
 };
 
 /* The last act. */
@@ -104,23 +115,12 @@ rebuild_finish(struct mt_rebuild *rebuild, int rc, const char *format, ...)
 	rebuild->options.fn(rc, rebuild->text, rebuild->options.arg);
 }
 
-/* False: it was refused, and that was the last act. Forced, it is said and done. */
-static bool __attribute__((format(printf, 3, 4)))
-rebuild_may(struct mt_rebuild *rebuild, int rc, const char *format, ...)
+/* The last act: what the judge did not let pass. */
+static void
+rebuild_refuse(struct mt_rebuild *rebuild)
 {
-	char text[sizeof(rebuild->text)];
-	va_list args;
-
-	assert(rc < 0);
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	if (rebuild->options.is_forced) {
-		log_warn("recover: %s: forced", text);
-		return true;
-	}
-	rebuild_finish(rebuild, rc, "%s", text);
-	return false;
+	assert(rebuild->judge.rc < 0);
+	rebuild_finish(rebuild, rebuild->judge.rc, "%s", rebuild->judge.text);
 }
 
 /* False: refused. What is known is as old as each node's last status. */
@@ -131,10 +131,13 @@ rebuild_check_gateways(struct mt_rebuild *rebuild)
 	int rc =
 	    mt_rebuild_live_check(rebuild->port, rebuild->options.must_take, text, sizeof(text));
 
+	assert(rebuild->sm.state == REBUILD_CONNECTING || rebuild->sm.state == REBUILD_READING);
 	if (rc != 0)
 		rebuild_finish(rebuild, rc, "%s", text);
 	return rc == 0;
 }
+
+static void rebuild_connect(struct mt_rebuild *rebuild);
 
 /* ---- telling ---- */
 
@@ -159,10 +162,11 @@ rebuild_told(struct mt_rebuild *rebuild)
 static void
 rebuild_tell(struct mt_rebuild *rebuild)
 {
+	assert(!store_id_is_zero(&rebuild->store.cluster.store_id));
 	sm_move(&rebuild->sm, REBUILD_TELLING);
 	rebuild->gateway->cluster = rebuild->store.cluster;
 	for (uint32_t i = 0; i < rebuild->port->link_count; i++)
-		mt_link_renew(&rebuild->port->links[i]);
+		mt_link_renew(&rebuild->port->links[i], "the metadata store is a new one");
 	loop_timer_start(rebuild->port->loop, &rebuild->timer,
 	    rebuild->gateway->options.node_timeout_ns);
 }
@@ -185,98 +189,78 @@ rebuild_on_written(int rc, void *arg)
 		    strerror(-rc));
 }
 
-/* A node of another cluster would be taken over with all that it holds. False: refused. */
-static bool
-rebuild_check_stores(struct mt_rebuild *rebuild)
-{
-	const struct mt_rebuild_node *first = NULL;
-
-	assert(rebuild->sm.state == REBUILD_LISTING);
-	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
-		const struct mt_rebuild_node *node = &rebuild->nodes.node[i];
-
-		if (!node->is_listed || mt_rebuild_store_is_known(&rebuild->store, &node->obeyed))
-			continue;
-		if (first == NULL)
-			first = node;
-		if (!store_id_is_equal(&node->obeyed, &first->obeyed) &&
-		    !rebuild_may(rebuild, -EXDEV,
-			"nodes %" PRIu32 " and %" PRIu32
-			" obey two metadata stores: one of them is of "
-			"another cluster, or was away during a recovery; leave it out, or say --force",
-			first->node_id, node->node_id))
-			return false;
-	}
-	return true;
-}
-
-/* A store that knows all that the nodes do is left alone. False: refused. */
-static bool
-rebuild_check_age(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
-{
-	const struct mt_rebuild_store *store = &rebuild->store;
-
-	assert(plan->shard_count > 0);
-	if (!mt_rebuild_store_is_current(store, plan))
-		return true;
-	if (mt_place_is_other(store->meta, &store->cluster))
-		return rebuild_may(rebuild, -EEXIST,
-		    "the metadata store is a copy, and not older than what the nodes hold: if its "
-		    "original is gone for good, run cleave-gateway --accept-copy instead");
-	return rebuild_may(rebuild, -EEXIST,
-	    "the metadata store is not older than what the nodes hold");
-}
-
-/* Losses that may not be passed over silently. False: refused. */
-static bool
-rebuild_check(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
-{
-	const struct mt_rebuild_reader *reader = &rebuild->reader;
-
-	assert(rebuild->sm.state == REBUILD_READING);
-	if (!rebuild_check_age(rebuild, plan))
-		return false;
-	for (uint32_t i = 0; i < reader->shard_count; i++) {
-		const struct mt_rebuild_shard *shard = &reader->shards[i];
-
-		if (shard->is_uncertain &&
-		    !rebuild_may(rebuild, -ENODATA,
-			"shard %" PRIu32 ": its newest manifest cannot be read", i))
-			return false;
-		if (!shard->has_manifest &&
-		    !rebuild_may(rebuild, -ENODATA,
-			"shard %" PRIu32 ": no manifest was found; it would begin empty", i))
-			return false;
-	}
-	if (reader->mirror.shard_count == 0)
-		return rebuild_may(rebuild, -ENODATA,
-		    "no node tells of the volumes: they are taken from the old store");
-	return reader->mirror.shard_count == reader->shard_count ||
-	    rebuild_may(rebuild, -ENODATA,
-		"the nodes hold %" PRIu32 " shards, but the cluster was made with %" PRIu32,
-		reader->shard_count, reader->mirror.shard_count);
-}
-
 /* The plan is good. Where there was no store it is made now, and not for a rebuild that is refused. */
 static void
 rebuild_write_plan(struct mt_rebuild *rebuild)
 {
 	struct mt_rebuild_store *store = &rebuild->store;
+	struct mt_rebuild_copy *copy = rebuild->options.copy;
 	char error[MT_ERROR_BYTES] = "";
 	int rc;
 
-	sm_move(&rebuild->sm, REBUILD_WRITING);
+	assert(rebuild->sm.state == REBUILD_WRITING);
 	if (store->meta == NULL)
 		store->meta = rebuild->options.open(error, sizeof(error), rebuild->options.arg);
 	if (store->meta == NULL) {
 		rebuild_finish(rebuild, -EIO, "the metadata store cannot be made: %s", error);
 		return;
 	}
-	rc = mt_rebuild_store_write(store, rebuild_on_written, rebuild);
+	rc = copy == NULL ? mt_rebuild_store_write(store, rebuild_on_written, rebuild)
+			  : mt_rebuild_copy_write(copy, store->meta, &store->cluster,
+				rebuild_on_written, rebuild);
 	if (rc != 0)
 		rebuild_finish(rebuild, rc, "the metadata store cannot be written: %s",
 		    strerror(-rc));
 }
+
+/* ---- a copy of another store ---- */
+
+void
+mt_rebuild_settled(struct mt_rebuild *rebuild, int rc, const char *text)
+{
+	CHECK_OBJ(rebuild, REBUILD_MAGIC);
+	assert(rebuild->sm.state == REBUILD_WRITING);
+	if (rc != 0)
+		rebuild_finish(rebuild, rc, "%s", text);
+	else
+		rebuild_write_plan(rebuild);
+}
+
+static void
+rebuild_copy(struct mt_rebuild *rebuild)
+{
+	struct mt_rebuild_copy *copy = rebuild->options.copy;
+	char text[sizeof(rebuild->text)];
+	int rc = mt_rebuild_copy_plan(copy, &rebuild->reader, &rebuild->options.gateway.store_id,
+	    &rebuild->store.cluster, text, sizeof(text));
+
+	assert(rebuild->sm.state == REBUILD_READING && copy != NULL);
+	if (rc != 0) {
+		rebuild_finish(rebuild, rc, "%s", text);
+		return;
+	}
+	sm_move(&rebuild->sm, REBUILD_WRITING);
+	if (copy->settle != NULL)
+		copy->settle(rebuild, copy->arg);
+	else
+		rebuild_write_plan(rebuild);
+}
+
+/* The target may be written, or @text says why not. */
+static void
+rebuild_on_target(int rc, const char *text, void *arg)
+{
+	struct mt_rebuild *rebuild = arg;
+
+	CHECK_OBJ(rebuild, REBUILD_MAGIC);
+	assert(rebuild->sm.state == REBUILD_LOADING);
+	if (rc != 0)
+		rebuild_finish(rebuild, rc, "%s", text);
+	else
+		rebuild_connect(rebuild);
+}
+
+/* ---- what is to be written ---- */
 
 static void
 rebuild_write(struct mt_rebuild *rebuild)
@@ -294,6 +278,10 @@ rebuild_write(struct mt_rebuild *rebuild)
 	/* Once more: reading may have taken long. */
 	if (!rebuild_check_gateways(rebuild))
 		return;
+	if (rebuild->options.copy != NULL) {
+		rebuild_copy(rebuild);
+		return;
+	}
 	plan.store_id = rebuild->options.gateway.store_id;
 	plan.obeyed_count = rebuild->port->link_count;
 	for (uint32_t i = 0; i < plan.obeyed_count; i++)
@@ -306,14 +294,18 @@ rebuild_write(struct mt_rebuild *rebuild)
 		rebuild_tell(rebuild);
 		return;
 	}
-	if (!rebuild_check(rebuild, &plan))
+	if (!mt_rebuild_judge_plan(&rebuild->judge, &rebuild->store, reader, &plan)) {
+		rebuild_refuse(rebuild);
 		return;
+	}
 	plan.shard_count = (uint32_t)num_max(reader->shard_count, reader->mirror.shard_count);
 	rc = mt_rebuild_store_plan(&rebuild->store, &plan);
-	if (rc != 0)
+	if (rc != 0) {
 		rebuild_finish(rebuild, rc, "the metadata store cannot be made: %s", strerror(-rc));
-	else
-		rebuild_write_plan(rebuild);
+		return;
+	}
+	sm_move(&rebuild->sm, REBUILD_WRITING);
+	rebuild_write_plan(rebuild);
 }
 
 /* ---- reading ---- */
@@ -336,29 +328,39 @@ rebuild_begin_reading(struct mt_rebuild *rebuild)
 {
 	uint32_t unlisted = mt_rebuild_nodes_unlisted(&rebuild->nodes);
 	uint32_t wanted = rebuild->options.gateway.shard_count, count;
+	bool is_copy = rebuild->options.copy != NULL; /* of a cluster that may be empty */
 
 	assert(rebuild->sm.state == REBUILD_LISTING);
 	mt_survey_sort(&rebuild->survey);
 	mt_rebuild_reader_count(&rebuild->reader);
 	count = rebuild->reader.shard_count;
-	if (count == 0) {
+	if (count == 0 && !is_copy) {
 		rebuild_finish(rebuild, -ENODATA, "the nodes hold no extent: there is no cluster");
 		return;
 	}
-	if (wanted != 0 && wanted != count) {
+	if (wanted != 0 && wanted != count && !is_copy) {
 		rebuild_finish(rebuild, -EINVAL,
 		    "the nodes hold extents of %" PRIu32 " shards, not of %" PRIu32, count, wanted);
 		return;
 	}
-	if (!rebuild_check_stores(rebuild))
+	if (!mt_rebuild_judge_stores(&rebuild->judge, &rebuild->store, &rebuild->nodes, is_copy)) {
+		rebuild_refuse(rebuild);
 		return;
+	}
 	/* Fewer than a manifest has copies: one at least of each was seen. */
 	if (unlisted >= rebuild->gateway->options.min_replicas &&
-	    !rebuild_may(rebuild, -ENODATA,
-		"%" PRIu32 " nodes were not reached: something newer may be there", unlisted))
+	    !mt_rebuild_judge_may(&rebuild->judge, -ENODATA,
+		"%" PRIu32
+		" nodes were not reached, and something newer may be there (start them first)",
+		unlisted)) {
+		rebuild_refuse(rebuild);
 		return;
+	}
 	sm_move(&rebuild->sm, REBUILD_READING);
-	mt_rebuild_reader_start(&rebuild->reader, rebuild_on_read, rebuild);
+	if (count == 0)
+		rebuild_write(rebuild);
+	else
+		mt_rebuild_reader_start(&rebuild->reader, rebuild_on_read, rebuild);
 }
 
 /* ---- listing ---- */
@@ -379,6 +381,7 @@ rebuild_begin_listing(struct mt_rebuild *rebuild)
 	char text[sizeof(rebuild->text)];
 	int rc;
 
+	assert(rebuild->sm.state == REBUILD_CONNECTING);
 	loop_timer_stop(rebuild->port->loop, &rebuild->timer);
 	if (!rebuild_check_gateways(rebuild))
 		return;
@@ -408,6 +411,8 @@ rebuild_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 static const struct mt_port_events rebuild_events = { .on_link = rebuild_on_link,
 	.on_objection = mt_node_port_on_objection };
 
+static void rebuild_load(struct mt_rebuild *rebuild);
+
 static void
 rebuild_on_timer(struct loop_timer *timer, void *arg)
 {
@@ -415,8 +420,11 @@ rebuild_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
-	assert(rebuild->sm.state == REBUILD_CONNECTING || rebuild->sm.state == REBUILD_TELLING);
-	if (rebuild->sm.state == REBUILD_CONNECTING)
+	assert(rebuild->sm.state == REBUILD_LOADING || rebuild->sm.state == REBUILD_CONNECTING ||
+	    rebuild->sm.state == REBUILD_TELLING);
+	if (rebuild->sm.state == REBUILD_LOADING)
+		rebuild_load(rebuild);
+	else if (rebuild->sm.state == REBUILD_CONNECTING)
 		rebuild_begin_listing(rebuild);
 	else
 		rebuild_told(rebuild);
@@ -432,10 +440,31 @@ rebuild_connect(struct mt_rebuild *rebuild)
 	    rebuild->gateway->options.node_timeout_ns);
 }
 
+/* A gateway that died is registered until its lease ends; where nobody else is left to end it, we are. */
+static bool
+rebuild_awaits_lease(struct mt_rebuild *rebuild)
+{
+	uint64_t now_ns = loop_now_ns(rebuild->port->loop);
+
+	assert(rebuild->sm.state == REBUILD_LOADING && rebuild->store.meta != NULL);
+	if (!rebuild->store.meta->ops->are_leases_observed)
+		return false;
+	if (rebuild->lease_wait_until_ns == 0) {
+		rebuild->lease_wait_until_ns = now_ns + REBUILD_LEASE_WAIT_NS;
+		log_info("recover: a gateway is registered in the metadata store: waiting until "
+			 "its lease ends, if it is dead");
+	}
+	if (now_ns >= rebuild->lease_wait_until_ns)
+		return false;
+	loop_timer_start(rebuild->port->loop, &rebuild->timer, REBUILD_LEASE_LOOK_NS);
+	return true;
+}
+
 static void
 rebuild_on_loaded(int rc, void *arg)
 {
 	struct mt_rebuild *rebuild = arg;
+	char text[sizeof(rebuild->text)];
 
 	assert(rebuild->sm.state == REBUILD_LOADING);
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
@@ -443,20 +472,24 @@ rebuild_on_loaded(int rc, void *arg)
 		rebuild_finish(rebuild, rc, "the metadata store cannot be read: %s", strerror(-rc));
 		return;
 	}
-	if (rebuild->store.has_gateway) {
-		rebuild_finish(rebuild, -EBUSY,
-		    "a gateway is registered in the metadata store: stop it, or wait until its "
-		    "lease has ended");
+	if (rebuild->store.has_gateway && rebuild_awaits_lease(rebuild))
 		return;
-	}
-	if (rebuild->store.has_cluster &&
-	    rebuild->store.cluster.cluster_id != rebuild->options.gateway.cluster_id) {
-		rebuild_finish(rebuild, -EXDEV,
-		    "cluster-id: the metadata store belongs to cluster %016" PRIx64,
-		    rebuild->store.cluster.cluster_id);
-		return;
-	}
-	rebuild_connect(rebuild);
+	rc = mt_rebuild_store_judge(&rebuild->store, rebuild->options.gateway.cluster_id, text,
+	    sizeof(text));
+	if (rc == 0 || (rc == -EREMCHG && mt_rebuild_judge_may(&rebuild->judge, rc, "%s", text)))
+		rebuild_connect(rebuild);
+	else
+		rebuild_finish(rebuild, rc, "%s", text);
+}
+
+static void
+rebuild_load(struct mt_rebuild *rebuild)
+{
+	int rc = mt_rebuild_store_load(&rebuild->store, rebuild_on_loaded, rebuild);
+
+	assert(rebuild->sm.state == REBUILD_LOADING);
+	if (rc != 0)
+		rebuild_on_loaded(rc, rebuild);
 }
 
 static int
@@ -465,6 +498,7 @@ rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 	int rc = mt_node_port_open(&rebuild->options.gateway, REBUILD_DEVICE_BYTES, &rebuild_events,
 	    rebuild, &rebuild->gateway, ret_error, error_bytes);
 
+	assert(rebuild->sm.state == REBUILD_LOADING);
 	if (rc != 0)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];
@@ -487,13 +521,21 @@ mt_rebuild_start(const struct mt_rebuild_options *options, char *ret_error, size
 	}
 	rebuild->magic = REBUILD_MAGIC;
 	rebuild->options = *options;
+	rebuild->judge.is_forced = options->is_forced;
 	rebuild->store.meta = options->gateway.meta;
 	loop_timer_init(&rebuild->timer, rebuild_on_timer, rebuild);
 	sm_init(&rebuild->sm, "rebuild", rebuild_table, REBUILD_LOADING, 0);
 	if (rebuild_open(rebuild, ret_error, error_bytes) != 0)
 		goto err;
+	if (options->copy != NULL) {
+		rebuild->store.cluster = options->copy->cluster;
+		rebuild->store.has_cluster = true;
+	}
 	if (rebuild->store.meta == NULL)
 		rebuild_connect(rebuild);
+	else if (options->copy != NULL)
+		rc = mt_rebuild_copy_load(options->copy, rebuild->store.meta, rebuild_on_target,
+		    rebuild);
 	else
 		rc = mt_rebuild_store_load(&rebuild->store, rebuild_on_loaded, rebuild);
 	if (rc == 0)

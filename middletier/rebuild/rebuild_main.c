@@ -52,6 +52,7 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 static int
 main_begin(struct rebuild_process *process, char *ret_error, size_t error_bytes)
 {
+	assert(process->meta == NULL);
 	if (!mt_store_path_has_store(process->where))
 		return mt_store_path_check_new(process->where, ret_error, error_bytes);
 	return main_open(ret_error, error_bytes, process) == NULL ? -EIO : 0;
@@ -88,7 +89,8 @@ mt_rebuild_main(const struct mt_gateway_options *gateway, const struct meta_wher
 
 	assert(gateway->cluster_id != 0 && !store_id_is_zero(&gateway->store_id));
 	if (process.loop == NULL) {
-		log_error("recover: no event loop");
+		log_error(
+		    "recover: an event loop cannot be made: no memory, or no descriptors are left");
 		return rc;
 	}
 	options.gateway.loop = process.loop;

@@ -59,6 +59,7 @@ mt_rebuild_nodes_untold(const struct mt_rebuild_nodes *nodes, const struct store
 {
 	uint32_t count = 0;
 
+	assert(nodes->fn == NULL);
 	for (uint32_t i = 0; i < nodes->port->link_count; i++) {
 		const struct mt_rebuild_node *node = &nodes->node[i];
 
@@ -166,6 +167,7 @@ node_list(struct mt_rebuild_node *node, uint64_t cursor)
 static int
 nodes_check_ids(const struct mt_rebuild_nodes *nodes, char *ret_text, size_t text_bytes)
 {
+	assert(nodes->port->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < nodes->port->link_count; i++) {
 		const struct mt_link *link = nodes->node[i].link;
 
@@ -175,8 +177,9 @@ nodes_check_ids(const struct mt_rebuild_nodes *nodes, char *ret_text, size_t tex
 			if (other->node_id != link->node_id)
 				continue;
 			(void)snprintf(ret_text, text_bytes,
-			    "%s and %s both say that they are node %" PRIu32, other->config.address,
-			    link->config.address, link->node_id);
+			    "%s and %s both say that they are node %" PRIu32
+			    ": leave the one that is a copy out of --node",
+			    other->config.address, link->config.address, link->node_id);
 			return -EINVAL;
 		}
 	}
@@ -203,7 +206,8 @@ mt_rebuild_nodes_list(struct mt_rebuild_nodes *nodes, void (*fn)(void *arg), voi
 		node->is_out = true; /* none ends the listing before all were asked */
 	}
 	if (up_count == 0) {
-		(void)snprintf(ret_text, text_bytes, "no node was reached");
+		(void)snprintf(ret_text, text_bytes,
+		    "no node was reached: start the storage nodes, and name them with --node");
 		return -ENODATA;
 	}
 	nodes->fn = fn;

@@ -2,9 +2,9 @@
 /*
  * rebuild_store.c -- the metadata store that a rebuild found, and the one it leaves
  *
- * What is newer than the nodes know cannot be in it, and what is lost must not be given again: epochs
- * begin above every one seen, ids and attach numbers far above the mirror's, which may lack the last
- * changes.
+ * Changes that the nodes do not know cannot be in the new store, and numbers that were lost must not be given
+ * again: epochs begin above every one seen, ids and attach numbers far above the mirror's, which may lack the
+ * last changes.
  */
 #include "rebuild/rebuild_store.h"
 
@@ -30,6 +30,7 @@
 #include "common/alloc.h"
 #include "common/root.h"
 #include "manifest/manifest_state.h"
+#include "rebuild/rebuild_copy.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
 
@@ -40,7 +41,7 @@
 #define REBUILD_CLONES_SKIPPED (UINT64_C(1) << 12)
 #define REBUILD_TXN_KEYS_MAX (META_TXN_OPS_MAX / 2)
 
-/* ---- as it was ---- */
+/* ---- the store as it was ---- */
 
 static int
 store_keep(struct mt_rebuild_store *store, const struct meta_item *items, uint32_t count)
@@ -74,26 +75,48 @@ key_compare(const void *name, const void *key)
 static const struct mt_rebuild_key *
 store_find(const struct mt_rebuild_store *store, const char *name)
 {
+	assert(store->old_count == 0 || store->old != NULL);
 	return store->old_count == 0
 	    ? NULL
 	    : bsearch(name, store->old, store->old_count, sizeof(*store->old), key_compare);
+}
+
+/* A key that cannot be read is made anew; one that a later release has written is not: -EPROTONOSUPPORT. */
+static int
+store_read_cluster(struct mt_rebuild_store *store, const char *text)
+{
+	const char *field;
+	int rc = mt_cluster_decode(text, (uint32_t)strlen(text), &store->cluster, &field);
+
+	assert(!store->has_cluster);
+	store->has_cluster = rc == 0;
+	if (rc != -EPROTONOSUPPORT)
+		return 0;
+	log_error("recover: %s", field);
+	return rc;
 }
 
 static void
 store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_rebuild_store *store = arg;
-	const struct mt_rebuild_key *cluster;
+	const struct mt_rebuild_key *cluster, *key;
+	struct mt_moved moved;
 	const char *field;
 
 	assert(store->fn != NULL);
 	if (rc == 0)
 		rc = store_keep(store, items, count);
 	cluster = rc == 0 ? store_find(store, "cluster") : NULL;
+	key = rc == 0 ? store_find(store, MT_MOVED_KEY) : NULL;
+	store->is_moved = key != NULL &&
+	    mt_moved_decode(key->text, (uint32_t)strlen(key->text), &moved, &field) == 0;
+	if (store->is_moved)
+		memcpy(store->moved_to, moved.to, sizeof(store->moved_to));
 	if (cluster != NULL)
-		store->has_cluster = mt_cluster_decode(cluster->text,
-					 (uint32_t)strlen(cluster->text), &store->cluster,
-					 &field) == 0;
+		rc = store_read_cluster(store, cluster->text);
+	else if (store->is_moved)
+		rc = store_read_cluster(store, moved.cluster);
 	store->fn(rc, store->arg);
 }
 
@@ -101,9 +124,36 @@ int
 mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg)
 {
 	assert(store->meta != NULL && fn != NULL);
+	mt_rebuild_store_fini(store);
+	store->has_gateway = store->has_cluster = false;
 	store->fn = fn;
 	store->arg = arg;
 	return store->meta->ops->list(store->meta, "", store_on_list, store);
+}
+
+int
+mt_rebuild_store_judge(const struct mt_rebuild_store *store, uint64_t cluster_id, char *ret_text,
+    size_t text_bytes)
+{
+	assert(cluster_id != 0);
+	if (store->has_gateway) {
+		(void)snprintf(ret_text, text_bytes,
+		    "a gateway is registered in the metadata store: stop it, or wait until its "
+		    "lease has ended");
+		return -EBUSY;
+	}
+	if (store->has_cluster && store->cluster.cluster_id != cluster_id) {
+		(void)snprintf(ret_text, text_bytes,
+		    "cluster-id: the metadata store belongs to cluster %016" PRIx64,
+		    store->cluster.cluster_id);
+		return -EXDEV;
+	}
+	if (!store->is_moved)
+		return 0;
+	(void)snprintf(ret_text, text_bytes,
+	    "the metadata store was moved to %.*s: recover that one", (int)(text_bytes / 2),
+	    store->moved_to);
+	return -EREMCHG;
 }
 
 bool
@@ -127,6 +177,7 @@ mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct sto
 {
 	const struct mt_cluster *cluster = &store->cluster;
 
+	assert(cluster->replaced_count <= MT_REPLACED_MAX);
 	if (store_id_is_zero(id))
 		return true;
 	if (!store->has_cluster)
@@ -163,7 +214,7 @@ mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
 	return true;
 }
 
-/* ---- as it shall be ---- */
+/* ---- the store as it shall be ---- */
 
 /* @text becomes the store's; NULL: delete. */
 static int
@@ -198,7 +249,7 @@ static int
 plan_root(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan, uint32_t index)
 {
 	const struct mt_rebuild_shard *shard = &plan->shards[index];
-	/* Nobody's: whoever comes may claim it. */
+	/* A root without an owner: any gateway may claim it. */
 	struct mt_root root = { .epoch = shard->epoch_seen, .is_released = true }, old;
 	char key[MT_ROOT_KEY_BYTES];
 	char *text;
@@ -234,6 +285,7 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	char key[sizeof("volumes/") + MT_NAME_BYTES];
 	char *text;
 
+	assert(from->id != 0);
 	if (mt_volume_name_check(volume.name) != NULL || !mt_wish_by_id(volume.codec_id, &wish)) {
 		log_error("recover: volume %" PRIu64 ": %s: cannot be understood", volume.id,
 		    volume.name);
@@ -265,6 +317,7 @@ plan_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	char key[MT_SNAPSHOT_KEY_BYTES];
 	char *text;
 
+	assert(from->number != 0);
 	if (mt_volume_name_check(snapshot.name) != NULL) {
 		log_error("recover: snapshot %" PRIu64 ": %s: cannot be understood",
 		    snapshot.number, snapshot.name);
@@ -292,6 +345,7 @@ plan_old_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	int rc = mt_snapshot_decode(old->key, old->text, (uint32_t)strlen(old->text), &snapshot,
 	    &waiting, &field);
 
+	assert(strncmp(old->key, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) == 0);
 	mt_free(waiting);
 	if (rc == 0)
 		return plan_snapshot(store, cluster, &snapshot);
@@ -299,7 +353,7 @@ plan_old_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	return rc;
 }
 
-/* Takes the store's own volumes, where the nodes know nothing of any. */
+/* The store's own volumes stay, where the nodes know nothing of any. */
 static int
 plan_old_volumes(struct mt_rebuild_store *store, struct mt_cluster *cluster)
 {
@@ -349,11 +403,12 @@ plan_deletions(struct mt_rebuild_store *store)
 		const char *name = store->old[i].key;
 		int rc;
 
-		if ((strncmp(name, "volumes/", 8) != 0 && strncmp(name, "shards/", 7) != 0 &&
+		if ((strcmp(name, MT_MOVED_KEY) != 0 && strcmp(name, MT_LOADING_KEY) != 0 &&
+			strncmp(name, "volumes/", 8) != 0 && strncmp(name, "shards/", 7) != 0 &&
 			strncmp(name, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) != 0) ||
-		    is_planned(store, name))
+		    strcmp(name, MT_LEVEL_KEY) == 0 || is_planned(store, name))
 			continue;
-		log_warn("recover: %s is in the old store alone, and goes", name);
+		log_warn("recover: key %s is in the old store alone, and is deleted", name);
 		rc = plan_key(store, name, NULL);
 		if (rc != 0)
 			return rc;
@@ -375,6 +430,7 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 	cluster->next_segment = num_max(cluster->next_segment, mirror->next_segment);
 	cluster->next_snapshot = num_max(cluster->next_snapshot, mirror->next_snapshot);
 	cluster->next_clone = num_max(cluster->next_clone, mirror->next_clone);
+	cluster->level = (uint32_t)num_max(cluster->level, mirror->level);
 	for (uint32_t i = 0; i < mirror->volume_count && rc == 0; i++)
 		rc = plan_volume(store, cluster, &mirror->volumes[i]);
 	for (uint32_t i = 0; i < mirror->snapshot_count && rc == 0; i++)
@@ -382,7 +438,7 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 	return rc;
 }
 
-/* A new identity; nodes that were not reached may obey any of those before. */
+/* The store gets a new identity; nodes that were not reached may obey any of those before. */
 static void
 plan_store_id(const struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
     struct mt_cluster *cluster)
@@ -418,6 +474,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		cluster.next_segment = store->cluster.next_segment;
 		cluster.next_snapshot = store->cluster.next_snapshot;
 		cluster.next_clone = store->cluster.next_clone;
+		cluster.level = store->cluster.level;
 	}
 	assert(store->key_count == 0 && plan->shard_count <= CLEAVE_SHARDS_MAX);
 	if (store_find(store, "cluster") != NULL)
@@ -516,6 +573,7 @@ mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *
 void
 mt_rebuild_store_fini(struct mt_rebuild_store *store)
 {
+	assert(store->key_count <= store->key_max);
 	for (uint32_t i = 0; i < store->old_count; i++) {
 		mt_free(store->old[i].key);
 		mt_free(store->old[i].text);

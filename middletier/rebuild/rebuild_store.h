@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "catalog/cluster_key.h"
+#include "catalog/moved.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/limits.h"
@@ -29,6 +30,8 @@ struct mt_rebuild_store {
 	struct mt_rebuild_key *old; /* every key; text is its value, NUL behind it */
 	uint32_t old_count;
 	bool has_cluster, has_gateway;
+	bool is_moved; /* away: has_cluster, as it was then, where that can be understood */
+	char moved_to[MT_MOVED_TO_BYTES];
 	struct mt_cluster cluster; /* has_cluster; once planned: as it shall be */
 	struct mt_rebuild_key *keys;
 	uint32_t key_count, key_max, key_at;
@@ -50,30 +53,42 @@ struct mt_rebuild_plan {
 	uint32_t obeyed_count;
 };
 
-/* mt_rebuild_store_load -- every key; @fn: 0 or why not. Returns 0; or never @fn. */
+/*
+ * mt_rebuild_store_load -- read every key of store->meta, where there is one
+ *
+ * Returns 0: @fn is called once, with 0 or a negative errno (-EPROTONOSUPPORT: the cluster is of a level above ours,
+ * which is logged); else a negative errno, and @fn never is.
+ */
 int mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg);
-/* mt_rebuild_store_is_known -- a store_id is the store's, or one that it replaces, or zero. */
+/*
+ * mt_rebuild_store_judge -- may a recovery begin with the store as it was loaded? 0, or @ret_text says why not
+ *
+ * -EBUSY a gateway is registered; -EXDEV it is another cluster's; -EREMCHG it was moved away.
+ */
+int mt_rebuild_store_judge(const struct mt_rebuild_store *store, uint64_t cluster_id,
+    char *ret_text, size_t text_bytes);
+/* mt_rebuild_store_is_known -- @id is the store's own, or that of a store it replaced, or zero. */
 bool mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct store_id *id);
-/* mt_rebuild_store_is_current -- no node knows more than it does: there is nothing to recover. */
+/* mt_rebuild_store_is_current -- no node knows more than the store does: there is nothing to recover. */
 bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan);
 /* mt_rebuild_store_root -- @shard's old root; false: there is none that can be understood. */
 bool mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
     struct mt_root *ret_root);
 /*
- * mt_rebuild_store_plan -- what shall be written, but the key "cluster"; once
+ * mt_rebuild_store_plan -- decide every key that shall be written, but "cluster"; once
  *
  * Returns: 0; -ENOMEM; -EINVAL a volume or snapshot cannot be understood, -EOVERFLOW a shard has no epochs left:
  *          the log names it.
  */
 int mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan);
 /*
- * mt_rebuild_store_write -- the plan becomes the store; store->meta is there by now
+ * mt_rebuild_store_write -- write the plan into the store; store->meta is there by now
  *
  * The key "cluster" goes first and comes last: a store without it is unfinished. Every change compares
  * versions: whoever else writes makes it fail with -EAGAIN.
  *
- * Returns: 0: @fn once, 0 or why not; -ENOMEM: never.
+ * Returns: 0: @fn is called once, with 0 or a negative errno; -ENOMEM, and @fn never is.
  */
 int mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg),
     void *arg);

@@ -19,6 +19,7 @@ int
 mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_listed *listed)
 {
 	assert(survey->count <= survey->max);
+	assert(node_id != 0);
 	if (survey->count == survey->max) {
 		uint32_t max = survey->max == 0 ? SURVEY_GROWTH_MIN : 2 * survey->max;
 		struct mt_survey_copy *copies =
@@ -44,6 +45,7 @@ mt_survey_drop_node(struct mt_survey *survey, uint32_t node_id)
 {
 	uint32_t kept = 0;
 
+	assert(survey->count <= survey->max);
 	for (uint32_t i = 0; i < survey->count; i++) {
 		if (survey->copies[i].node_id != node_id)
 			survey->copies[kept++] = survey->copies[i];
@@ -73,6 +75,7 @@ copy_compare(const void *a, const void *b)
 void
 mt_survey_sort(struct mt_survey *survey)
 {
+	assert(survey->count <= survey->max);
 	if (survey->count > 0)
 		qsort(survey->copies, survey->count, sizeof(*survey->copies), copy_compare);
 }
@@ -80,6 +83,7 @@ mt_survey_sort(struct mt_survey *survey)
 void
 mt_survey_fini(struct mt_survey *survey)
 {
+	assert(survey->count <= survey->max);
 	mt_free(survey->copies);
 	*survey = (struct mt_survey){ 0 };
 }
@@ -89,6 +93,7 @@ mt_survey_fini(struct mt_survey *survey)
 uint32_t
 mt_survey_shard_count(const struct mt_survey *survey)
 {
+	assert(survey->count <= survey->max);
 	return survey->count == 0 ? 0 : survey->copies[survey->count - 1].id.shard + 1;
 }
 
@@ -106,6 +111,7 @@ survey_position(const struct mt_survey *survey, const struct extent_id *id)
 static uint32_t
 survey_shard_begin(const struct mt_survey *survey, uint32_t shard)
 {
+	assert(shard <= CLEAVE_SHARDS_MAX);
 	if (shard >= CLEAVE_SHARDS_MAX)
 		return survey->count;
 	return survey_position(survey, &(struct extent_id){ .shard = shard });

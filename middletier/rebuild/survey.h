@@ -37,26 +37,26 @@ struct mt_survey_extent {
 	uint32_t first, count;
 };
 
-/* mt_survey_add -- 0; -ENOMEM. */
+/* mt_survey_add -- a copy that node @node_id lists. Returns 0; -ENOMEM. */
 int mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_listed *listed);
-/* mt_survey_drop_node -- forget what @node_id has told: its list broke off. */
+/* mt_survey_drop_node -- forget all copies at @node_id, whose list broke off. */
 void mt_survey_drop_node(struct mt_survey *survey, uint32_t node_id);
-/* mt_survey_sort -- by shard, epoch, counter, node; before any of the questions. */
+/* mt_survey_sort -- sort the copies by shard, epoch, counter, node; before any question below is asked. */
 void mt_survey_sort(struct mt_survey *survey);
 void mt_survey_fini(struct mt_survey *survey);
 
-/* mt_survey_shard_count -- one more than the greatest shard seen; 0: none. */
+/* mt_survey_shard_count -- one more than the number of the greatest shard seen; 0: none was. */
 uint32_t mt_survey_shard_count(const struct mt_survey *survey);
 /* mt_survey_epoch -- the greatest epoch of @shard, of extents and fences; 0: none. */
 uint32_t mt_survey_epoch(const struct mt_survey *survey, uint32_t shard);
-/* mt_survey_find -- false: no copy was seen. */
+/* mt_survey_find -- the copies of extent @id; false: none was seen. */
 bool mt_survey_find(const struct mt_survey *survey, const struct extent_id *id,
     struct mt_survey_extent *ret_extent);
 /* mt_survey_manifest -- the @nth newest manifest extent of @shard, 0 the newest; false: there are fewer. */
 bool mt_survey_manifest(const struct mt_survey *survey, uint32_t shard, uint32_t nth,
     struct mt_survey_extent *ret_extent);
 /*
- * mt_survey_best_copy -- of @extent, the longest that is whole and not tried yet; NULL: none is left
+ * mt_survey_best_copy -- the longest copy of @extent that is whole and not tried yet; NULL: none is left
  *
  * An append is acknowledged when all copies have it, so any whole copy has what was acknowledged.
  */

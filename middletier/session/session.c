@@ -275,7 +275,7 @@ session_admit(struct mt_session *session)
 		return;
 	}
 	sm_move(&session->sm, SESSION_WAITING);
-	list_push_back(&port->sessions_waiting, &session->wait_link);
+	list_push_back(&port->session.waiting, &session->wait_link);
 }
 
 static int
@@ -372,7 +372,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	session->port = port;
 	session->qp = qp;
 	session->hello = hello;
-	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->next_session_id++);
+	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->session.next_id++);
 	list_push_back(&port->sessions, &session->link);
 	loop_timer_init(&session->accept_timer, session_on_accept_timer, session);
 	if (hello.volume_id == 0) {
@@ -383,7 +383,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	session->query.volume_id = hello.volume_id;
 	session->query.attach = hello.attach;
 	session->query.is_out = true;
-	port->session_host->ask_volume(&session->query, port, session_on_answer, session);
+	port->session.host->ask_volume(&session->query, port, session_on_answer, session);
 	return;
 
 err:
@@ -400,7 +400,7 @@ session_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->qp == qp && session->sm.state >= SESSION_READY);
-	session->port->session_host->on_messages(session, msgs, count);
+	session->port->session.host->on_messages(session, msgs, count);
 }
 
 static void
@@ -418,7 +418,7 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		log_debug("session: closed peer=%s volume=%" PRIu64 " rc=%s", split_qp_peer(qp),
 		    session->hello.volume_id, log_errno(rc));
 	session->qp = NULL;
-	session->port->session_host->on_left(session);
+	session->port->session.host->on_left(session);
 	sm_move(&session->sm, SESSION_DRAINING);
 	session_try_free(session);
 }
@@ -446,7 +446,7 @@ session_wake(struct mt_port *port, uint64_t volume_id)
 	struct loop_link *link, *next;
 
 	assert(volume_id != 0);
-	LIST_FOREACH_SAFE(&port->sessions_waiting, link, next) {
+	LIST_FOREACH_SAFE(&port->session.waiting, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, wait_link);
 
 		assert(session->sm.state == SESSION_WAITING);
@@ -511,9 +511,19 @@ mt_session_asks_size(struct mt_session *session, const struct wire_io *io)
 	session->query.end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES +
 	    io->offset_bytes + io->length_bytes;
 	session->query.is_out = true;
-	session->port->session_host->ask_volume(&session->query, session->port, session_on_size,
+	session->port->session.host->ask_volume(&session->query, session->port, session_on_size,
 	    session);
 	return true;
+}
+
+void
+mt_sessions_init(struct mt_port *port, const struct mt_session_host *host)
+{
+	assert(host != NULL);
+	list_init(&port->sessions);
+	list_init(&port->session.waiting);
+	port->session.host = host;
+	port->session.next_id = 0;
 }
 
 void

@@ -19,7 +19,7 @@ struct split_msg;
 struct split_qp;
 
 /*
- * mt_session_host -- what a session tells and asks its port (port->session_host), on the port's thread
+ * mt_session_host -- what a session tells and asks its port (mt_sessions_init), on the port's thread
  *
  * All are required. None keeps @session, but for requests that were counted with mt_session_begin.
  */
@@ -38,13 +38,15 @@ struct mt_session_host {
 	    void (*fn)(struct loop_post *post, void *arg), void *arg);
 };
 
+/* mt_sessions_init -- @port has none yet; @host is told and asked by those that come. */
+void mt_sessions_init(struct mt_port *port, const struct mt_session_host *host);
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
 
 struct mt_session {
 	uint32_t magic;
 	struct loop_link link;      /* port->sessions */
-	struct loop_link wait_link; /* WAITING: port->sessions_waiting */
+	struct loop_link wait_link; /* WAITING: port->session.waiting */
 	struct mt_port *port;
 	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
 	struct sm sm;

@@ -8,7 +8,7 @@
  *	             ^            | | \                                 |
  *	      later  |            | |  +-----> COPYING ---> (judge)     |
  *	             +--- STUCK <-+ |                                   |
- *	                            +-------> CUTTING --> DONE <--------+
+ *	                            +-----> TRUNCATING --> DONE <-------+
  *
  * FREEZE is the fence (I6): once a replica has answered, no append of an older epoch is acknowledged
  * by all. Every replica is waited for, until the deadline; then those that have answered will do. What an
@@ -19,6 +19,8 @@
  *	damaged, no copy,    counts for nothing, but a mark it carries is still evidence of what was
  *	the disk has failed  acknowledged
  *	busy, no memory      no answer: asked again
+ *	none: the node has   as damaged: it was removed, or given up for lost, and nobody will ever hear of
+ *	left the cluster     it again
  *
  * A write is acknowledged when every replica has it (I4), so any single undamaged chain holds all
  * that was acknowledged. A chain that ends below a mark is therefore damaged; and when no undamaged
@@ -37,9 +39,9 @@
  * too, though its next checkpoint is on that many before anything is served: its length is in the root
  * before that, and would then be owed by one node alone.) When all have answered, and some are damaged,
  * and there is no further node, it goes on with what there is. A replica that did
- * not answer stays in the list, uncut: it is told the length when it comes back, and counts only then.
+ * not answer stays in the list, not truncated: it is told the length when it comes back, and counts only then.
  *
- * Two take-overs that died before they recorded a length may have cut different replicas at different
+ * Two take-overs that died before they recorded a length may have truncated different replicas at different
  * ones. Neither was served from; the longest holds all that was acknowledged, and so would any other.
  *
  * A shorter chain gets the others' tail, batch by batch: the payload goes from the message it arrived
@@ -213,8 +215,9 @@ agree_log_short(struct mt_agree *agree)
 	if (agree->is_short_logged)
 		return;
 	agree->is_short_logged = true;
-	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
-		 " are wanted, and no node is there for another",
+	log_warn(
+	    "shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
+	    " are wanted, and no node is there for another: start those that are down, or add one",
 	    agree->shard->index, mt_agree_text(agree, text), mt_agree_count(agree, MT_AGREE_FROZEN),
 	    agree->shard->port->settings->min_replicas);
 }
@@ -262,8 +265,8 @@ agree_judge(struct mt_agree *agree)
 }
 
 /*
- * Those that are away are waited for: until the deadline, but no longer than any node is waited for
- * since it was last seen. 0: nobody is.
+ * Replicas that are away are waited for: until the deadline, but no longer than any node is waited for since it
+ * was last seen. 0: none is.
  */
 static uint64_t
 agree_wait_until_ns(const struct mt_agree *agree)
@@ -293,7 +296,12 @@ mt_agree_step(struct mt_agree *agree)
 	if (agree->sm.state != MT_AGREE_FREEZING)
 		return;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		if (agree->states[i].sm.state == MT_AGREE_UNASKED)
+		if (agree->states[i].sm.state != MT_AGREE_UNASKED)
+			continue;
+		if (mt_port_has_left(agree->shard->port, agree->replicas[i].node_id))
+			mt_agree_damage(&agree->states[i], "its node has left the cluster",
+			    -ENODEV);
+		else
 			replica_freeze(&agree->states[i]);
 	}
 	if (mt_agree_count(agree, MT_AGREE_ASKED) > 0)
@@ -316,7 +324,7 @@ mt_agree_placed(struct mt_agree *agree, int rc)
 	mt_agree_step(agree);
 }
 
-/* ---- cut ---- */
+/* ---- truncate ---- */
 
 /* Every replica that could be asked has answered. */
 static void

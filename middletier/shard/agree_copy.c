@@ -62,12 +62,15 @@ agree_has_passed(const struct mt_agree *agree, uint32_t node_id)
 static bool
 agree_has_domain(const struct mt_agree *agree, const struct mt_link *link)
 {
+	const struct mt_port *port = agree->shard->port;
+	uint32_t depth = mt_domain_depth(port->links, port->link_count);
+
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_link *other =
 		    mt_port_link(agree->shard->port, agree->replicas[i].node_id);
 
 		if (other != NULL && mt_agree_is_good(&agree->states[i]) &&
-		    mt_node_is_same_domain(&other->config, &link->config))
+		    mt_node_is_same_domain(&other->config, &link->config, depth))
 			return true;
 	}
 	return false;
@@ -85,7 +88,7 @@ agree_pick_node(const struct mt_agree *agree)
 		struct mt_link *link = &port->links[i];
 		bool is_apart;
 
-		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0 ||
+		if (!mt_link_is_up(link) || !mt_link_takes_copies(link) || link->slots_free == 0 ||
 		    (link->full_kinds & 1u << agree->kind) != 0 ||
 		    (agree->copy_tried & UINT64_C(1) << i) != 0 ||
 		    agree_has_node(agree, link->node_id) || agree_has_passed(agree, link->node_id))

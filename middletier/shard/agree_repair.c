@@ -35,7 +35,7 @@ repair_release(struct mt_agree_repair *repair)
 	}
 }
 
-/* Back to asking, after @replica (may be NULL) has failed in a repair. */
+/* Back to asking, after @replica has failed in a repair. */
 static void
 repair_failed(struct mt_agree *agree, struct mt_agree_replica *replica, const char *why, int rc)
 {

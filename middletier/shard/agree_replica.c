@@ -24,7 +24,8 @@
 #include "shard/agree.h"
 
 static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
-	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
+	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED) | SM_TO(MT_AGREE_DAMAGED),
+	    SM_INITIAL },
 	[MT_AGREE_ASKED] = { "asked",
 	    SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) | SM_TO(MT_AGREE_DAMAGED), 0 },
 	[MT_AGREE_FROZEN] = { "frozen", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_DAMAGED), 0 },

@@ -23,7 +23,7 @@ enum mt_agree_replica_state {
 struct mt_agree_replica {
 	struct mt_agree *agree;
 	struct sm sm;
-	struct mt_call call; /* FREEZE, APPEND or CUT */
+	struct mt_call call; /* FREEZE, APPEND or TRUNCATE */
 	uint64_t length_bytes;
 	uint64_t mark_bytes;
 	uint32_t chain_crc;
@@ -50,7 +50,7 @@ void mt_agree_replica_take_length(struct mt_agree_replica *replica,
     const struct wire_node_reply *reply);
 /* mt_agree_replica_init -- replica @index is one that was not asked yet. */
 void mt_agree_replica_init(struct mt_agree *agree, uint32_t index);
-/* mt_agree_replica_set_whole -- replica @index is a new copy, cut at the agreed length. */
+/* mt_agree_replica_set_whole -- replica @index is a new copy, truncated at the agreed length. */
 void mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc);
 
 #endif /* CLEAVE_MIDDLETIER_SHARD_AGREE_REPLICA_H */

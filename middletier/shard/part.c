@@ -21,6 +21,31 @@ mt_parts_init(const struct mt_part *parts, uint32_t count, struct mt_shard *shar
 	return 0;
 }
 
+int
+mt_parts_take(const struct mt_part *parts, uint32_t count, struct mt_shard *shard)
+{
+	assert(count > 0);
+	for (uint32_t i = 0; i < count; i++) {
+		int rc = parts[i].take == NULL ? 0 : parts[i].take(shard);
+
+		assert(parts[i].take == NULL || parts[i].give != NULL);
+		if (rc != 0) {
+			mt_parts_give(parts, i, shard);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+void
+mt_parts_give(const struct mt_part *parts, uint32_t count, struct mt_shard *shard)
+{
+	for (uint32_t i = count; i-- > 0;) {
+		if (parts[i].give != NULL)
+			parts[i].give(shard);
+	}
+}
+
 void
 mt_parts_start(const struct mt_part *parts, uint32_t count, struct mt_shard *shard)
 {

@@ -220,6 +220,7 @@ drop_find(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 	struct loop_link *link, *next;
 	struct segment_drop *drop;
 
+	assert(segment_count > 0);
 	LIST_FOREACH_SAFE(&shard->drops, link, next) {
 		if (drop_of(link)->segment_base == segment_base)
 			return drop_of(link);
@@ -254,6 +255,13 @@ mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment
 	if (rc == 0)
 		drop_free(drop);
 	return rc;
+}
+
+int
+mt_segments_drop_init(struct mt_shard *shard)
+{
+	list_init(&shard->drops);
+	return 0;
 }
 
 void

@@ -13,6 +13,8 @@ struct mt_shard;
  * 0: nothing is left, in the log either, durably; -EAGAIN: it is under way, call it again later.
  */
 int mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count);
+/* mt_segments_drop_init -- nothing is under way. Returns 0. */
+int mt_segments_drop_init(struct mt_shard *shard);
 /* mt_segments_drop_reset -- the shard is quiet, or goes. */
 void mt_segments_drop_reset(struct mt_shard *shard);
 

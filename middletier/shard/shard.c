@@ -12,8 +12,12 @@
  * takeover.c goes through the states; the way to STOPPED is mt_shard_stop alone, for a shard that is
  * another's now as for a port that is shutting down. After it the parts call nobody any more and take
  * no requests, but what is out still ends in them: calls to nodes, engine jobs, reads, calls to main.
- * The shard is *quiet* when all of that is back, and only then is everything it knew forgotten: an
- * IDLE shard owns its share of device memory, its tables, and nothing else.
+ * The shard is *quiet* when all of that is back, and only then is everything it knew forgotten, and the
+ * memory that it had of its port goes back: a ring, what writes need. An IDLE shard owns a few structs,
+ * so a port may have many more shards than are ever here at once.
+ *
+ * A shard that is wanted, and finds no such memory, stays IDLE: it tells nobody that it comes, claims
+ * nothing, and tries again when its timer says so. It is `short`: the log names --device-memory.
  *
  * A release says in the root that its owner has stopped of its own accord, so that another gateway
  * need not wait for the end of a lease. It comes last: nothing is in flight any more that the next owner
@@ -25,11 +29,13 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/port.h"
 #include "common/port_events.h"
 #include "common/root.h"
@@ -38,7 +44,9 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/copy.h"
+#include "extent/copy_list.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "index/index.h"
@@ -64,6 +72,8 @@
 #define SHARD_QUIET_MIN_NS NUM_US(100) /* how often it is looked whether all is back */
 #define SHARD_QUIET_MAX_NS NUM_MS(20)
 #define SHARD_RELEASE_RETRY_NS NUM_MS(100)
+#define SHARD_TAKE_RETRY_NS NUM_MS(200) /* how often a shard that is short looks for memory */
+#define SHARD_SHORT_TOLD 2u /* once, not for those that only wait for others to be quiet */
 
 #define SHARD_STOP SM_TO(MT_SHARD_STOPPED)
 
@@ -79,31 +89,40 @@ static const struct sm_state shard_table[MT_SHARD_STATE_NR] = {
 
 /* ---- its parts ---- */
 
+/* -ENOBUFS: all of the port's rings are taken. */
 static int
-ring_init(struct mt_shard *shard)
+ring_take(struct mt_shard *shard)
 {
+	struct mt_port *port = shard->port;
+
 	assert(shard->ring == NULL);
-	shard->ring = mt_ring_create(shard->port, shard->port->ring_bytes);
-	return shard->ring == NULL ? -ENOMEM : 0;
+	assert(port->ring_count <= port->ring_max);
+	if (port->ring_count == port->ring_max)
+		return -ENOBUFS;
+	shard->ring = mt_ring_create(port, port->ring_bytes);
+	if (shard->ring == NULL)
+		return -ENOMEM;
+	port->ring_count++;
+	return 0;
 }
 
+/* Nobody reads or writes it any more: not a batch, not an engine, not a read. */
 static void
 ring_reset(struct mt_shard *shard)
 {
-	mt_ring_reset(shard->ring);
+	if (shard->ring != NULL)
+		mt_ring_reset(shard->ring);
 }
 
 static void
-ring_fini(struct mt_shard *shard)
+ring_give(struct mt_shard *shard)
 {
+	if (shard->ring == NULL)
+		return;
+	assert(shard->port->ring_count > 0);
+	shard->port->ring_count--;
 	mt_ring_destroy(shard->ring, shard->port);
 	shard->ring = NULL;
-}
-
-static bool
-reads_are_quiet(const struct mt_shard *shard)
-{
-	return shard->read_count == 0;
 }
 
 static void
@@ -112,12 +131,6 @@ reads_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	(void)link;
 	(void)is_up;
 	mt_read_path_on_link(shard->port);
-}
-
-static bool
-extents_are_quiet(const struct mt_shard *shard)
-{
-	return list_is_empty(&shard->extent_requests);
 }
 
 static void
@@ -153,6 +166,7 @@ cut_fini(struct mt_shard *shard)
 static int
 root_init(struct mt_shard *shard)
 {
+	list_init(&shard->root_calls);
 	shard->root = mt_calloc(1, sizeof(*shard->root));
 	return shard->root == NULL ? -ENOMEM : 0;
 }
@@ -192,7 +206,7 @@ background_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
  *	start    Background work begins before the writes and reads that were parked.
  *	on_link  What clients wait for goes first. Upkeep and reclaim, which stop early, hear of a link last:
  *	         for that alone there is a part of its own, on top.
- *	init     The write path takes a piece of the ring.
+ *	take     The write path takes a piece of the ring.
  *
  * For reset, when all is quiet, any order would do that has the index before the extents. Flush, reclaim
  * and run_roll have no is_quiet: they wait only for commits, merges and extents' requests, which have one.
@@ -203,11 +217,17 @@ static const struct mt_part shard_parts[] = {
 	{ .name = "read_path",
 	    .start = mt_read_path_on_shard,
 	    .stop = mt_read_path_on_shard,
-	    .is_quiet = reads_are_quiet,
+	    .is_quiet = mt_read_path_is_quiet,
 	    .on_link = reads_on_link },
-	{ .name = "ring", .init = ring_init, .reset = ring_reset, .fini = ring_fini },
+	{ .name = "ring",
+	    .take = ring_take,
+	    .reset = ring_reset,
+	    .give = ring_give,
+	    .fini = ring_give },
 	{ .name = "write_path",
 	    .init = mt_write_path_init,
+	    .take = mt_write_path_take,
+	    .give = mt_write_path_give,
 	    .start = mt_write_path_start,
 	    .stop_rc = mt_write_path_stop,
 	    .is_quiet = mt_write_path_is_quiet,
@@ -215,7 +235,7 @@ static const struct mt_part shard_parts[] = {
 	    .on_link = mt_write_path_on_link,
 	    .fini = mt_write_path_fini },
 	{ .name = "extents",
-	    .is_quiet = extents_are_quiet,
+	    .is_quiet = mt_extent_requests_are_quiet,
 	    .reset = extents_fini,
 	    .on_link = extents_on_link,
 	    .fini = extents_fini },
@@ -253,7 +273,10 @@ static const struct mt_part shard_parts[] = {
 	    .is_quiet = mt_upkeep_is_quiet,
 	    .fini = mt_upkeep_fini },
 	{ .name = "cut", .stop_rc = mt_cut_stop, .fini = cut_fini }, /* init: the write path's */
-	{ .name = "segment_drop", .reset = mt_segments_drop_reset, .fini = mt_segments_drop_reset },
+	{ .name = "segment_drop",
+	    .init = mt_segments_drop_init,
+	    .reset = mt_segments_drop_reset,
+	    .fini = mt_segments_drop_reset },
 	{ .name = "root", .init = root_init, .is_quiet = roots_are_quiet, .fini = root_fini },
 	{ .name = "takeover",
 	    .init = mt_takeover_init,
@@ -270,6 +293,7 @@ static const struct mt_part shard_parts[] = {
 
 static void shard_stop(struct mt_shard *shard, int rc);
 static void shard_on_quiet_timer(struct loop_timer *timer, void *arg);
+static void shard_on_take_timer(struct loop_timer *timer, void *arg);
 
 static void
 shard_start(struct mt_shard *shard)
@@ -298,10 +322,8 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	shard->life = mt_calloc(1, sizeof(*shard->life));
 	if (shard->life == NULL)
 		return -ENOMEM;
-	list_init(&shard->root_calls);
-	list_init(&shard->extent_requests);
-	list_init(&shard->drops);
 	loop_timer_init(&shard->life->quiet_timer, shard_on_quiet_timer, shard);
+	loop_timer_init(&shard->life->take_timer, shard_on_take_timer, shard);
 	sm_init(&shard->sm, "shard", shard_table, MT_SHARD_IDLE, index);
 	rc = mt_parts_init(shard_parts, SHARD_PART_COUNT, shard);
 	if (rc != 0) {
@@ -321,12 +343,78 @@ shard_is_running(const struct mt_shard *shard)
 	return shard->sm.state != MT_SHARD_IDLE && shard->sm.state != MT_SHARD_STOPPED;
 }
 
+static void
+shard_log_short(const struct mt_shard *shard, int rc)
+{
+	const struct mt_port *port = shard->port;
+
+	assert(rc < 0);
+	if (rc != -ENOBUFS)
+		log_limited(LOG_WARN, "shard %" PRIu32 ": waits for memory port=%" PRIu32 " rc=%s",
+		    shard->index, port->index, log_errno(rc));
+	else if (port->ring_max == MT_PORT_RINGS_MAX)
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32 ": waits for room: port %" PRIu32 " has %" PRIu32
+		    " shards, as many as a port takes at once: give the gateway more --port",
+		    shard->index, port->index, port->ring_count);
+	else
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32 ": waits for room: the device memory of port %" PRIu32
+		    " is full with %" PRIu32 " shards: --device-memory %" PRIu64
+		    "M has room for all that it may have to own",
+		    shard->index, port->index, port->ring_count,
+		    port->ring_all_device_bytes / NUM_MIB(1));
+}
+
+/* False: its port has no memory for it now. The timer looks again: others may have given theirs back. */
+static bool
+shard_take(struct mt_shard *shard)
+{
+	int rc;
+
+	assert(shard->sm.state == MT_SHARD_IDLE && shard->life->is_wanted);
+	rc = mt_parts_take(shard_parts, SHARD_PART_COUNT, shard);
+	if (rc == 0) {
+		shard->life->short_count = 0;
+		loop_timer_stop(shard->port->loop, &shard->life->take_timer);
+		return true;
+	}
+	if (++shard->life->short_count == SHARD_SHORT_TOLD)
+		shard_log_short(shard, rc);
+	loop_timer_start(shard->port->loop, &shard->life->take_timer, SHARD_TAKE_RETRY_NS);
+	return false;
+}
+
+bool
+mt_shard_is_short(const struct mt_shard *shard)
+{
+	CHECK_OBJ(shard, SHARD_MAGIC);
+	return shard->sm.state == MT_SHARD_IDLE && shard->life->is_wanted &&
+	    shard->life->short_count > 0;
+}
+
+static void
+shard_on_take_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_shard *shard = arg;
+
+	(void)timer;
+	CHECK_OBJ(shard, SHARD_MAGIC);
+	if (shard->sm.state == MT_SHARD_IDLE && shard->life->is_wanted &&
+	    shard->port->sm.state == MT_PORT_RUNNING)
+		mt_shard_want(shard, true);
+}
+
 void
 mt_shard_want(struct mt_shard *shard, bool is_wanted)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	shard->life->is_wanted = is_wanted;
+	if (!is_wanted)
+		shard->life->short_count = 0;
 	if (is_wanted && shard->sm.state == MT_SHARD_IDLE) {
+		if (!shard_take(shard))
+			return;
 		mt_takeover_start(shard);
 		mt_port_on_shard(shard);
 	} else if (is_wanted) {
@@ -366,19 +454,21 @@ shard_stop(struct mt_shard *shard, int rc)
 	mt_port_on_shard(shard);
 }
 
-bool
-mt_shard_is_quiet(const struct mt_shard *shard)
+/* The shard has stopped, and nothing that it asked for can still come back. */
+static bool
+shard_is_quiet(const struct mt_shard *shard)
 {
 	return shard->sm.state == MT_SHARD_STOPPED &&
-	    mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard) == NULL;
+	    (mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard) == NULL || MUTANT(quiet_unasked));
 }
 
 /* Quiet: everything that its life has left is forgotten; the epoch is known still. */
 static void
 shard_reset(struct mt_shard *shard)
 {
-	assert(mt_shard_is_quiet(shard));
+	assert(shard_is_quiet(shard));
 	mt_parts_reset(shard_parts, SHARD_PART_COUNT, shard);
+	mt_parts_give(shard_parts, SHARD_PART_COUNT, shard);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
 	shard->life->is_releasing = false;
 	sm_move(&shard->sm, MT_SHARD_IDLE);
@@ -431,7 +521,7 @@ shard_on_loaded(int rc, const struct mt_root *root, void *arg)
 		shard_on_released(rc, NULL, shard);
 }
 
-/* Its root may have moved while it was stopped, and a claim may have come through: read it first. */
+/* The root may have moved while the shard was stopped, and a claim may have come through: read it first. */
 static void
 shard_release(struct mt_shard *shard)
 {
@@ -452,7 +542,7 @@ shard_on_quiet_timer(struct loop_timer *timer, void *arg)
 	assert(shard->sm.state == MT_SHARD_STOPPED);
 	if (shard->port->is_closing)
 		return;
-	if (!mt_shard_is_quiet(shard)) {
+	if (!shard_is_quiet(shard)) {
 		log_trace("shard %" PRIu32 ": has stopped, and waits for its part %s", shard->index,
 		    mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard));
 		shard_look_later(shard, shard->life->quiet_wait_ns);
@@ -471,6 +561,7 @@ mt_shard_fini(struct mt_shard *shard)
 	if (shard->magic != SHARD_MAGIC)
 		return;
 	loop_timer_stop(shard->port->loop, &shard->life->quiet_timer);
+	loop_timer_stop(shard->port->loop, &shard->life->take_timer);
 	mt_parts_fini(shard_parts, SHARD_PART_COUNT, shard);
 	mt_free(shard->life);
 	shard->life = NULL;
@@ -485,4 +576,12 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	if (!shard_is_running(shard))
 		return;
 	mt_parts_on_link(shard_parts, SHARD_PART_COUNT, shard, link, is_up);
+}
+
+void
+mt_shard_on_node(struct mt_shard *shard)
+{
+	CHECK_OBJ(shard, SHARD_MAGIC);
+	if (shard_is_running(shard))
+		mt_extent_upkeep(shard);
 }

@@ -90,12 +90,13 @@ static uint32_t
 stale_wanted(const struct mt_stale_check *check)
 {
 	const struct mt_port *port = check->shard->port;
-	uint32_t copies = (uint32_t)num_min(port->settings->min_replicas, port->link_count);
+	uint32_t node_count = mt_port_node_count(port);
+	uint32_t copies = (uint32_t)num_min(port->settings->min_replicas, node_count);
 
 	assert(port->settings->min_replicas > 0);
 	if (check->root.has_manifest)
 		return 1;
-	return (uint32_t)num_max(port->link_count - copies + 1, copies);
+	return (uint32_t)num_max(node_count - copies + 1, copies);
 }
 
 static void
@@ -256,19 +257,20 @@ mt_stale_start(struct mt_stale_check *check)
 
 	assert(check->fn != NULL && check->epoch > 0);
 	assert(!check->is_running);
-	check->nodes = mt_calloc(num_max(port->link_count, 1), sizeof(*check->nodes));
+	/* Nodes may be added meanwhile: theirs are asked as well. */
+	check->nodes = mt_calloc(MT_NODES_MAX, sizeof(*check->nodes));
 	if (check->nodes == NULL)
 		return -ENOMEM;
 	check->magic = STALE_MAGIC;
 	check->is_running = true;
 	loop_timer_init(&check->timer, stale_on_timer, check);
 	loop_timer_start(port->loop, &check->timer, STALE_WAIT_NS);
-	for (uint32_t i = 0; i < port->link_count; i++) {
+	for (uint32_t i = 0; i < MT_NODES_MAX; i++) {
 		struct mt_stale_node *node = &check->nodes[i];
 
 		node->check = check;
 		node->link = &port->links[i];
-		if (mt_link_is_up(node->link))
+		if (i < port->link_count && mt_link_is_up(node->link))
 			stale_ask(node, 0);
 	}
 	return 0;

@@ -258,7 +258,7 @@ takeover_nodes_until_ns(const struct mt_takeover *takeover)
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *link = &port->links[i];
 
-		if (!mt_link_is_up(link))
+		if (!mt_link_is_up(link) && !mt_link_is_gone(link))
 			until_ns = num_max(until_ns,
 			    num_min(takeover->claimed_ns, link->changed_ns) + timeout_ns);
 	}

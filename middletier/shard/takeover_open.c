@@ -306,7 +306,7 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 		rc = takeover_apply(takeover, &record, source, info);
 	if (rc != 0)
 		return rc; /* the batch comes again, and does the same again */
-	/* A cut that became no snapshot has left no other trace, and its number is taken. */
+	/* A void snapshot's number survives only as a batch's cut: it is never handed out again. */
 	shard->cut = num_max(shard->cut, info->cut);
 	takeover->next_sequence =
 	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);

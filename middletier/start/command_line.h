@@ -35,8 +35,13 @@ struct mt_command_line {
 	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
 	uint64_t index_cache;
 	uint64_t frame_bytes;
+	unsigned balance; /* from MT_BALANCE_COUNT on */
+	uint64_t balance_interval;
 	unsigned log_level;
-	bool is_creation, is_recovery, is_forced, must_take, is_accepting;
+	/* At most one of them: not a gateway that serves. */
+	bool is_creation, is_recovery, is_accepting, is_release, is_dump, is_load;
+	const char *move_to; /* NULL: no move */
+	bool is_forced, must_take;
 };
 
 extern const struct config_program mt_command_line_program;
@@ -44,13 +49,14 @@ extern const struct config_program mt_command_line_program;
 /*
  * mt_command_line_take -- the options that a gateway gets, where its store is, and how they fit together
  *
- * Ownership: @ret_options and @ret_where borrow the texts of @values. What the command line does not tell (loop,
+ * @ret_to: where a move goes; untouched without one.
+ * Ownership: @ret_options, @ret_where and @ret_to borrow the texts of @values. What the command line does not tell (loop,
  *            meta, ids) is the caller's to set.
  * Returns:   0; -EINVAL, and @ret_error names the option, what is wrong with it, and what would be right.
  * Threads:   any; may log a warning.
  */
 int mt_command_line_take(const struct mt_command_line *values,
-    struct mt_gateway_options *ret_options, struct meta_where *ret_where, char *ret_error,
-    size_t error_bytes);
+    struct mt_gateway_options *ret_options, struct meta_where *ret_where, struct meta_where *ret_to,
+    char *ret_error, size_t error_bytes);
 
 #endif /* CLEAVE_MIDDLETIER_START_COMMAND_LINE_H */

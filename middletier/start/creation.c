@@ -23,8 +23,9 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
-#include "catalog/json.h"
+#include "catalog/moved.h"
 #include "catalog/place.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
@@ -122,6 +123,19 @@ creation_shard_count(const struct mt_creation *creation)
 	return count != 0 ? count : CLEAVE_SHARDS_DEFAULT;
 }
 
+/* The highest that all of its nodes speak: older ones serve a cluster that is not upgraded yet. */
+static uint32_t
+creation_level(const struct mt_creation *creation)
+{
+	uint32_t level = CLEAVE_LEVEL_MAX;
+
+	assert(creation->sm.state == CREATION_WRITING);
+	for (uint32_t i = 0; i < creation->port->link_count; i++)
+		level = (uint32_t)num_min(level,
+		    num_max(creation->port->links[i].agreed_level, CLEAVE_LEVEL_MIN));
+	return level;
+}
+
 static int
 creation_put(struct mt_creation *creation)
 {
@@ -134,6 +148,7 @@ creation_put(struct mt_creation *creation)
 		.next_segment = 1,
 		.next_snapshot = 1,
 		.next_clone = 1,
+		.level = creation_level(creation),
 	};
 
 	assert(creation->sm.state == CREATION_WRITING && creation->meta != NULL);
@@ -221,6 +236,7 @@ static void
 creation_begin_listing(struct mt_creation *creation)
 {
 	assert(mt_node_port_is_connected(creation->port));
+	assert(creation->sm.state == CREATION_CONNECTING);
 	sm_move(&creation->sm, CREATION_LISTING);
 	for (uint32_t i = 0; i < creation->port->link_count; i++) {
 		struct creation_node *node = &creation->nodes[i];
@@ -246,6 +262,7 @@ creation_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
 	struct mt_creation *creation = port->events_arg;
 
+	assert(port == creation->port);
 	(void)link;
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (is_up && creation->sm.state == CREATION_CONNECTING && mt_node_port_is_connected(port))
@@ -289,6 +306,7 @@ static void
 creation_connect(struct mt_creation *creation)
 {
 	assert(creation->sm.state == CREATION_LOADING);
+	assert(creation->port->link_count > 0);
 	sm_move(&creation->sm, CREATION_CONNECTING);
 	mt_node_port_connect(creation->port);
 	loop_timer_start(creation->port->loop, &creation->timer,
@@ -304,16 +322,22 @@ creation_on_loaded(int rc, const struct meta_item *items, uint32_t count, void *
 
 	assert(creation->sm.state == CREATION_LOADING);
 	CHECK_OBJ(creation, CREATION_MAGIC);
+	assert(count == 0 || items != NULL);
 	if (rc != 0) {
 		creation_finish(creation, rc, "the metadata store cannot be read: %s",
 		    strerror(-rc));
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		if (strcmp(items[i].key, "cluster") != 0)
+		if (strcmp(items[i].key, MT_MOVED_KEY) == 0)
+			creation_finish(creation, -EEXIST,
+			    "the metadata store held a cluster that was moved away: choose an empty one");
+		else if (strcmp(items[i].key, "cluster") == 0)
+			creation_finish(creation, -EEXIST,
+			    "the metadata store holds a cluster already: start the gateway without "
+			    "--create");
+		else
 			continue;
-		creation_finish(creation, -EEXIST,
-		    "the metadata store holds a cluster already: start the gateway without --create");
 		return;
 	}
 	if (count > 0) {
@@ -332,6 +356,7 @@ creation_open(struct mt_creation *creation, char *ret_error, size_t error_bytes)
 	int rc = mt_node_port_open(&creation->options.gateway, CREATION_DEVICE_BYTES,
 	    &creation_events, creation, &creation->gateway, ret_error, error_bytes);
 
+	assert(creation->sm.state == CREATION_LOADING);
 	if (rc != 0)
 		return rc;
 	creation->port = &creation->gateway->ports[0];
@@ -349,6 +374,9 @@ mt_creation_start(const struct mt_creation_options *options, char *ret_error, si
 	int rc = 0;
 
 	assert(options->fn != NULL && (options->gateway.meta != NULL || options->open != NULL));
+	assert(error_bytes > 0);
+	assert(options->gateway.cluster_id != 0);
+	assert(!store_id_is_zero(&options->gateway.store_id));
 	if (creation == NULL) {
 		(void)snprintf(ret_error, error_bytes, "out of memory");
 		return NULL;

@@ -50,6 +50,7 @@ main_run(struct creation_process *process, const struct mt_creation_options *opt
 	char error[ERROR_BYTES];
 	struct mt_creation *creation = mt_creation_start(options, error, sizeof(error));
 
+	assert(options->gateway.loop == process->loop);
 	if (creation == NULL) {
 		log_error("create: %s", error);
 		return -1;
@@ -71,8 +72,10 @@ mt_creation_main(const struct mt_gateway_options *gateway, const struct meta_whe
 	int rc = -1;
 
 	assert(gateway->cluster_id != 0);
+	assert(gateway->meta == NULL);
 	if (process.loop == NULL) {
-		log_error("create: no event loop");
+		log_error(
+		    "create: an event loop cannot be made: no memory, or no descriptors are left");
 		return rc;
 	}
 	options.gateway.loop = process.loop;

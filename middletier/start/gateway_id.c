@@ -103,5 +103,6 @@ mt_gateway_ids_take(const char *meta, struct mt_gateway_options *options)
 	if (rc != 0)
 		log_error("gateway: cannot use %s: %s", path,
 		    rc == -EBADMSG ? "it does not hold 16 hex digits" : strerror(-rc));
+	assert(rc != 0 || (options->gateway_id != 0 && options->boot_id != 0));
 	return rc;
 }

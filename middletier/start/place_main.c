@@ -68,9 +68,15 @@ place_read(struct place_process *process, const struct meta_item *item)
 {
 	struct mt_cluster *cluster = &process->cluster;
 	const char *field;
+	int rc;
 
 	assert(process->cluster_id != 0);
-	if (mt_cluster_decode(item->value, item->value_bytes, cluster, &field) != 0) {
+	rc = mt_cluster_decode(item->value, item->value_bytes, cluster, &field);
+	if (rc == -EPROTONOSUPPORT) {
+		log_error("accept-copy: %s: %s", process->meta_path, field);
+		return rc;
+	}
+	if (rc != 0) {
 		log_error("accept-copy: %s: the key cluster cannot be understood: %s: run cleave "
 			  "recover",
 		    process->meta_path, field);
@@ -93,6 +99,7 @@ place_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct place_process *process = arg;
 	struct mt_cluster *cluster = &process->cluster;
 
+	assert(process->cluster.version == 0);
 	if (rc != 0) {
 		log_error("accept-copy: %s: the metadata store cannot be read: %s",
 		    process->meta_path, strerror(-rc));
@@ -125,6 +132,7 @@ place_run(struct place_process *process)
 	char error[ERROR_BYTES];
 	int rc;
 
+	assert(process->meta == NULL);
 	process->meta = meta_open(process->where, process->loop, error, sizeof(error));
 	if (process->meta == NULL) {
 		log_error("accept-copy: metadata store: %s", error);
@@ -152,7 +160,9 @@ mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where 
 		return rc;
 	process.loop = loop_ev_create(0);
 	if (process.loop == NULL) {
-		log_error("accept-copy: no event loop");
+		log_error(
+		    "accept-copy: an event loop cannot be made: no memory, or no descriptors are "
+		    "left");
 		return -ENOMEM;
 	}
 	rc = place_run(&process);

@@ -64,11 +64,22 @@ starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serv
 			else
 				score += ((uint64_t)shard->state << STARTING_STATE_SHIFT) +
 				    shard->takeover_steps;
-			*ret_count += shard->state != MT_SHARD_IDLE;
+			*ret_count += shard->state != MT_SHARD_IDLE || shard->is_short;
 			*ret_serving += shard->is_serving;
 		}
 	}
 	return score;
+}
+
+static uint32_t
+starting_short_count(const struct mt_ask *ask)
+{
+	uint32_t count = 0;
+
+	assert(ask->left_count == 0);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
+		count += ask->legs[i].snapshot.short_count;
+	return count;
 }
 
 static void
@@ -77,13 +88,13 @@ starting_add_nodes(struct mt_starting *starting, const struct mt_ask *ask)
 	const struct mt_port_status *snapshot = &ask->legs[0].snapshot;
 	const char *separator = "; nodes that are not up: ";
 
+	assert(ask->left_count == 0);
 	for (uint32_t i = 0; snapshot->links != NULL && i < snapshot->link_count; i++) {
 		const struct mt_link_status *link = &snapshot->links[i];
 
-		if (link->is_up)
+		if (link->is_up || mt_node_is_gone(&link->config))
 			continue;
-		starting_add(starting, "%s%s (%s)", separator,
-		    starting->gateway->options.nodes[i].address,
+		starting_add(starting, "%s%s (%s)", separator, link->config.address,
 		    link->trouble[0] != '\0' ? link->trouble : "no answer yet");
 		separator = ", ";
 	}
@@ -108,6 +119,10 @@ starting_on_asked(struct mt_ask *ask, void *arg)
 		starting_add(starting, "owns no shard yet");
 	else
 		starting_add(starting, "%" PRIu32 " of %" PRIu32 " shards serve", serving, count);
+	if (starting_short_count(ask) > 0)
+		starting_add(starting,
+		    ", %" PRIu32 " find no room on their ports: see --device-memory",
+		    starting_short_count(ask));
 	if (stopped > 0)
 		starting_add(starting, ", %" PRIu32 " have stopped, see above", stopped);
 	starting_add_nodes(starting, ask);

@@ -45,6 +45,7 @@ mt_store_path_check_new(const struct meta_where *where, char *ret_error, size_t 
 	char copy[PATH_BYTES];
 	int rc;
 
+	assert(error_bytes > 0);
 	if (path == NULL)
 		return 0;
 	assert(!mt_store_path_has_store(where));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* orphans.c -- see orphans.h: one sorted array a shard, and a count of what went on each link */
+/* orphans.c -- see orphans.h: one sorted array a shard, and a count a port of what went at each node */
 #include "upkeep/orphans.h"
 
 #include <inttypes.h>
@@ -19,6 +19,7 @@
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "upkeep/upkeep.h"
+#include "upkeep/upkeep_port.h"
 
 #define ORPHANS_GROWTH_MIN 16u
 #define ORPHANS_PASS_NONE UINT32_MAX /* known, and no list was over since */
@@ -57,6 +58,7 @@ orphans_position(const struct mt_orphans *orphans, const struct mt_orphan *key)
 {
 	uint32_t at;
 
+	assert(orphans->count <= orphans->max);
 	SEARCH_FIRST(at, orphans->count, orphan_compare(&orphans->entries[at], key) < 0);
 	return at;
 }
@@ -111,6 +113,7 @@ mt_orphans_init(struct mt_orphans *orphans, struct mt_shard *shard)
 void
 mt_orphans_fini(struct mt_orphans *orphans)
 {
+	assert(orphans->count <= orphans->max);
 	mt_free(orphans->entries);
 	mt_orphans_init(orphans, orphans->shard);
 }
@@ -134,29 +137,35 @@ link_listed_count(const struct mt_link *link)
 	return count;
 }
 
+static struct mt_orphans_gone *
+link_gone(const struct mt_link *link)
+{
+	assert(link->index < MT_NODES_MAX);
+	return &link->port->upkeep->gone[link->index];
+}
+
 /* May another copy go in this grace period? False: enough have gone. */
 static bool
 link_take(struct mt_link *link, uint64_t now_ns, uint64_t grace_ns)
 {
 	uint32_t limit = (uint32_t)num_max(link_listed_count(link) / MT_ORPHANS_SHARE, 1);
+	struct mt_orphans_gone *gone = link_gone(link);
 
-	if (now_ns - link->orphans_period_ns >= grace_ns) {
-		link->orphans_period_ns = now_ns;
-		link->orphans_gone_count = 0;
-		link->is_hold_logged = false;
-	}
-	if (link->orphans_gone_count < limit) {
-		link->orphans_gone_count++;
+	assert(link->node_id != 0);
+	if (now_ns - gone->period_ns >= grace_ns)
+		*gone = (struct mt_orphans_gone){ .period_ns = now_ns };
+	if (gone->count < limit) {
+		gone->count++;
 		return true;
 	}
-	if (!link->is_hold_logged)
+	if (!gone->is_hold_logged)
 		log_warn(
 		    "sweep: node %" PRIu32 ": %" PRIu32
 		    " extents that no manifest names were deleted, more are held back until "
 		    "--orphan-grace has passed again: `cleave sweep` lists them, `cleave sweep "
 		    "--confirm` deletes them now",
-		    link->node_id, link->orphans_gone_count);
-	link->is_hold_logged = true;
+		    link->node_id, gone->count);
+	gone->is_hold_logged = true;
 	return false;
 }
 
@@ -170,7 +179,7 @@ mt_orphans_ripe_ns(const struct mt_orphans *orphans, const struct mt_orphan *orp
 	if (orphan->is_known || orphan->is_confirmed)
 		return orphan->since_ns;
 	if (orphan->is_held && link != NULL)
-		return link->orphans_period_ns + grace_ns;
+		return link_gone(link)->period_ns + grace_ns;
 	return orphan->since_ns + grace_ns;
 }
 
@@ -244,6 +253,7 @@ orphans_forget(struct mt_orphans *orphans, uint32_t node_id, uint32_t pass)
 static void
 orphans_find_ripe(struct mt_orphans *orphans)
 {
+	assert(orphans->count <= MT_ORPHANS_MAX);
 	orphans->ripe_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < orphans->count; i++) {
 		const struct mt_orphan *at = &orphans->entries[i];
@@ -262,6 +272,7 @@ mt_orphans_end_pass(struct mt_orphans *orphans, struct mt_link *link, uint32_t p
 	uint32_t waiting = orphans_forget(orphans, link->node_id, pass);
 
 	assert(link->index < MT_NODES_MAX);
+	assert(link->port == orphans->shard->port);
 	orphans->listed[link->index] = listed;
 	if (waiting > 0 && (orphans->told & bit) == 0)
 		log_info("sweep: shard %" PRIu32 ": node %" PRIu32 " has %" PRIu32
@@ -278,6 +289,7 @@ mt_orphans_due(struct mt_orphans *orphans)
 {
 	uint64_t now_ns = orphans_now_ns(orphans), due = 0;
 
+	assert(orphans->count <= orphans->max);
 	if (now_ns < orphans->ripe_ns)
 		return 0;
 	for (uint32_t i = 0; i < orphans->count; i++) {
@@ -316,6 +328,7 @@ mt_orphans_confirm(struct mt_orphans *orphans)
 {
 	uint32_t count = 0;
 
+	assert(orphans->count <= orphans->max);
 	for (uint32_t i = 0; i < orphans->count; i++) {
 		struct mt_orphan *at = &orphans->entries[i];
 
@@ -338,6 +351,7 @@ mt_orphans_count(const struct mt_orphans *orphans, uint32_t *ret_held_count)
 {
 	uint32_t count = 0, held_count = 0;
 
+	assert(orphans->count <= orphans->max);
 	for (uint32_t i = 0; i < orphans->count; i++) {
 		const struct mt_orphan *at = &orphans->entries[i];
 

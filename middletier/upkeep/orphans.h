@@ -72,7 +72,7 @@ void mt_orphans_know(struct mt_orphans *orphans, const struct extent_id *id, uin
 uint32_t mt_orphans_confirm(struct mt_orphans *orphans);
 /* mt_orphans_due -- bit set of the links at whose nodes something has become ripe. */
 uint64_t mt_orphans_due(struct mt_orphans *orphans);
-/* mt_orphans_count -- those that wait, and of these those that are held back. */
+/* mt_orphans_count -- the orphans that wait; *@ret_held_count: how many of them are held back. */
 uint32_t mt_orphans_count(const struct mt_orphans *orphans, uint32_t *ret_held_count);
 /* mt_orphans_ripe_ns -- the time of the shard's loop from which on a sweep may delete @orphan. */
 uint64_t mt_orphans_ripe_ns(const struct mt_orphans *orphans, const struct mt_orphan *orphan);

@@ -18,6 +18,10 @@
  * to make that one. Where no other node can take a copy, it must go before; then a good copy is verified
  * whole first. What its node keeps of it while away is swept when it is back.
  *
+ * An extent that lacks none *leaves* a node that drains: when no other one is to be repaired, it gets a copy
+ * elsewhere, which takes that one's place, in the same way. Its old copy is good until then, and never deleted before.
+ * When no one leaves either, copies are moved to even out the nodes, if somebody has asked for that (rebalance.c).
+ *
  * The unit is the batch: one that is bad in every copy, each in a place of its own, cannot be copied,
  * though its records can still be read. Such an extent keeps the copies it has.
  *
@@ -46,12 +50,14 @@
 #include "common/shard_state.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
+#include "upkeep/rebalance.h"
 #include "upkeep/repair.h"
 #include "upkeep/repair_view.h"
 #include "upkeep/sweep.h"
@@ -73,26 +79,13 @@ static const struct sm_state repair_table[REPAIR_STATE_NR] = {
 
 /* ---- the extent ---- */
 
-/* In the manifest, with something in it, and not on its way out. */
-static bool
-repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent)
-{
-	const struct mt_state_extent *at;
-
-	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going ||
-	    extent->sealed_bytes == 0)
-		return false;
-	at = mt_manifest_state_find(mt_manifest_state(repair->shard), &extent->id);
-	return at != NULL && at->is_sealed;
-}
-
 /* The extent being repaired; NULL: it is no more. */
 static struct mt_extent *
 repair_extent(const struct mt_repair *repair)
 {
 	struct mt_extent *extent = mt_shard_extent(repair->shard, repair->extent_index);
 
-	if (!repair_is_ours(repair, extent) ||
+	if (!mt_repair_is_ours(repair, extent) ||
 	    extent_id_pack(&extent->id) != extent_id_pack(&repair->id))
 		return NULL;
 	return extent;
@@ -116,6 +109,7 @@ static void
 repair_fill_edit(struct mt_edit *edit, const struct mt_extent *extent)
 {
 	assert(extent->replica_count <= MT_REPLICAS_MAX);
+	assert(extent->sm.state == MT_EXTENT_SEALED);
 	*edit = (struct mt_edit){ .kind = MT_EDIT_EXTENT_REPLICAS,
 		.id = extent->id,
 		.extent_kind = extent->kind,
@@ -154,6 +148,8 @@ repair_on_committed(int rc, void *arg)
 	mt_extent_replace(extent, repair_place(repair, extent), &repair->made);
 	metric_add(&repair->shard->port->metrics[MT_METRIC_copies_made], 1);
 	metric_add(&repair->shard->port->metrics[MT_METRIC_copied_bytes], extent->sealed_bytes);
+	if (repair->cause == REPAIR_BALANCE)
+		mt_rebalance_note(repair, extent);
 	log_info("repair: copied extent=%s node=%" PRIu32, mt_extent_text(extent, text),
 	    repair->made.node_id);
 	if (repair->victim.node_id != 0 && repair->victim.node_id != repair->made.node_id)
@@ -171,6 +167,7 @@ repair_commit(struct mt_repair *repair)
 	int rc = -ENOENT;
 
 	assert(repair->copy == NULL);
+	assert(repair->sm.state == REPAIR_COPYING && repair->made.node_id != 0);
 	sm_move(&repair->sm, REPAIR_COMMITTING);
 	if (extent != NULL) {
 		repair_fill_edit(&edit, extent);
@@ -223,7 +220,10 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		mt_shard_on_stale(repair->shard);
 }
 
-/* The port's budget, shared by those of its shards that serve. */
+/*
+ * The port's budget, shared by those of its shards that serve. A copy that only moves shares it with the copies that are
+ * under way alone (is_shared): what drains may all be of a single shard.
+ */
 static uint64_t
 repair_budget(const struct mt_repair *repair)
 {
@@ -231,6 +231,8 @@ repair_budget(const struct mt_repair *repair)
 	uint64_t budget = port->settings->repair_bytes_per_s;
 	uint64_t count = 0;
 
+	if (repair->cause != REPAIR_LACKING)
+		return budget;
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		count += port->shards[i].sm.state == MT_SHARD_SERVING;
 	return num_max(budget / num_max(count, 1), 1);
@@ -244,10 +246,12 @@ repair_copy(struct mt_repair *repair)
 		.id = repair->id,
 		.target_node_id = repair->made.node_id,
 		.bytes_per_s = repair_budget(repair),
+		.is_shared = repair->cause != REPAIR_LACKING,
 		.fn = repair_on_copied,
 		.arg = repair };
 
 	assert(repair->made.node_id != 0);
+	assert(repair->copy == NULL);
 	sm_move(&repair->sm, REPAIR_COPYING);
 	if (extent == NULL) {
 		repair_idle(repair, 0);
@@ -332,13 +336,16 @@ repair_on_verified(struct mt_call *call, int rc, const struct wire_node_reply *r
 /* ---- what is next ---- */
 
 static void
-repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, struct mt_link *target)
+repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, struct mt_link *target,
+    enum repair_cause cause)
 {
 	struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY };
 
 	assert(repair->sm.state == REPAIR_IDLE);
+	assert(victim < (int)extent->replica_count);
 	repair->id = extent->id;
 	repair->extent_index = extent->index;
+	repair->cause = cause;
 	repair->victim = (struct mt_replica){ 0 };
 	if (victim >= 0)
 		repair->victim = extent->replicas[victim];
@@ -357,12 +364,28 @@ static void
 repair_log_want(struct mt_repair *repair, bool is_wanting)
 {
 	if (is_wanting && !repair->is_want_logged)
-		log_warn("shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32,
+		log_warn("shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
+			 ": add nodes, or start those that are down",
 		    repair->shard->index, repair->lacking_count);
 	else if (!is_wanting && repair->is_want_logged && repair->lacking_count == 0)
 		log_info("shard %" PRIu32 ": every extent has its copies", repair->shard->index);
 	if (is_wanting || repair->lacking_count == 0)
 		repair->is_want_logged = is_wanting;
+}
+
+static void
+repair_log_stuck(struct mt_repair *repair, bool is_stuck)
+{
+	if (is_stuck && !repair->is_stuck_logged)
+		log_warn("shard %" PRIu32
+			 ": a node drains, and no other node of another domain has "
+			 "room for its copies: add nodes, extents_leaving=%" PRIu32,
+		    repair->shard->index, repair->leaving_count);
+	else if (!is_stuck && repair->is_stuck_logged)
+		log_info("shard %" PRIu32 ": copies leave the node that drains, "
+			 "extents_leaving=%" PRIu32,
+		    repair->shard->index, repair->leaving_count);
+	repair->is_stuck_logged = is_stuck;
 }
 
 /* ---- a look at all ---- */
@@ -395,10 +418,41 @@ struct repair_look {
 	struct mt_extent *extent; /* to be repaired */
 	struct mt_link *target;
 	struct repair_view view;
-	uint32_t lacking_count, flags_count;
+	struct mt_extent *mover; /* lacks nothing, and has a copy where it must not stay */
+	struct mt_link *mover_target;
+	int mover_victim;
+	uint32_t lacking_count, leaving_count, flags_count;
 	bool is_wanting; /* some lack a copy that no node can take */
+	bool is_stuck;   /* some cannot leave: no other node can take a copy */
 	uint64_t next_ns;
 };
+
+/* Nothing is wrong with @extent, but where it is. */
+static void
+repair_look_at_leaving(struct mt_repair *repair, struct mt_extent *extent, int leaving,
+    struct repair_look *look)
+{
+	uint64_t now_ns = mt_repair_now_ns(repair);
+	struct mt_link *target;
+
+	assert(leaving >= 0 && leaving < (int)extent->replica_count);
+	look->leaving_count++;
+	if (repair->sm.state != REPAIR_IDLE || look->mover != NULL)
+		return;
+	if (extent->repair_ns > now_ns) {
+		look->next_ns = num_min(look->next_ns, extent->repair_ns);
+		return;
+	}
+	target = mt_repair_find_node(repair, extent, leaving);
+	if (target == NULL) {
+		look->is_stuck = true;
+		return;
+	}
+	assert(target->node_id != extent->replicas[leaving].node_id); /* it takes no copies */
+	look->mover = extent;
+	look->mover_target = target;
+	look->mover_victim = leaving;
+}
 
 static void
 repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair_look *look)
@@ -416,8 +470,11 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 		mt_extent_truncate_replicas(extent);
 		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
 	}
-	if (view.good_count >= MT_REPLICAS_MAX)
+	if (view.good_count >= MT_REPLICAS_MAX) {
+		if (view.leaving >= 0)
+			repair_look_at_leaving(repair, extent, view.leaving, look);
 		return;
+	}
 	look->lacking_count++;
 	if (repair->sm.state != REPAIR_IDLE || view.up_count == 0)
 		return;
@@ -463,20 +520,28 @@ mt_repair_step(struct mt_repair *repair)
 {
 	struct mt_shard *shard = repair->shard;
 	struct repair_look look = { .next_ns = UPKEEP_NEVER };
+	struct mt_rebalance_pick pick;
 	uint64_t now_ns = mt_repair_now_ns(repair);
 
 	assert(!repair->is_stopped);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		if (repair_is_ours(repair, shard->extents[i]))
+		if (mt_repair_is_ours(repair, shard->extents[i]))
 			repair_look_at(repair, shard->extents[i], &look);
 	}
 	repair->lacking_count = look.lacking_count;
+	repair->leaving_count = look.leaving_count;
 	repair_log_want(repair, look.is_wanting && look.extent == NULL);
-	if (look.is_wanting)
+	repair_log_stuck(repair, look.is_stuck && look.mover == NULL);
+	if (look.is_wanting || look.is_stuck)
 		look.next_ns = num_min(look.next_ns, now_ns + REPAIR_NO_NODE_NS);
 	look.next_ns = num_min(look.next_ns, repair_tend_open(repair));
 	if (look.extent != NULL)
-		repair_begin(repair, look.extent, look.view.victim, look.target);
+		repair_begin(repair, look.extent, look.view.victim, look.target, REPAIR_LACKING);
+	else if (look.mover != NULL)
+		repair_begin(repair, look.mover, look.mover_victim, look.mover_target,
+		    REPAIR_LEAVING);
+	else if (repair->sm.state == REPAIR_IDLE && mt_rebalance_pick(repair, &pick, &look.next_ns))
+		repair_begin(repair, pick.extent, pick.victim, pick.target, REPAIR_BALANCE);
 	return look.next_ns;
 }
 
@@ -487,6 +552,7 @@ mt_repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 {
 	const struct mt_shard *shard = repair->shard;
 
+	assert(link->port == shard->port);
 	if (repair->copy != NULL)
 		mt_copy_on_link(repair->copy, link, is_up);
 	for (uint32_t i = 0; i < shard->extent_count && is_up; i++) {

@@ -23,6 +23,13 @@ enum repair_state {
 	REPAIR_STATE_NR
 };
 
+/* Why a copy is made. */
+enum repair_cause {
+	REPAIR_LACKING, /* the extent has too few good ones */
+	REPAIR_LEAVING, /* a good one is at a node that drains */
+	REPAIR_BALANCE, /* a good one is at a node that has more than its share */
+};
+
 struct mt_repair {
 	struct mt_shard *shard;
 	struct sm sm;
@@ -34,8 +41,14 @@ struct mt_repair {
 	struct mt_copy *copy;     /* COPYING */
 	struct mt_call call;      /* VERIFYING, DELETING */
 	bool is_call_out, is_stopped;
+	enum repair_cause cause;
+	uint32_t balance_round; /* rebalance.c: the last in which this shard had no more to move */
+	uint32_t balance_next;  /* likewise: in shard->extents, where the next look begins */
 	bool is_want_logged;    /* no node for a copy */
+	bool is_stuck_logged;   /* no node for one that must leave its node */
 	uint32_t lacking_count; /* as of the last look */
+	uint32_t
+	    leaving_count; /* whole, and with a copy at a node that drains; as of the last look */
 };
 
 /* All on the port's thread; upkeep.c calls them. */

@@ -5,7 +5,9 @@
  *	damaged, by its node's own check                     not good, and gives way first
  *	node away for repair_after, or not seen since then   not good, and gives way next: it may be whole
  *	its disk takes no more writes                        not good: it can be read, and is to be somewhere else
- *	node away for less                                   good, for now
+ *	node away for less, or in maintenance                good, for now
+ *	node has left the cluster                            as one that was away for long enough
+ *	node drains                                          good, and moved when no extent lacks copies
  */
 #include "upkeep/repair_view.h"
 
@@ -17,8 +19,11 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
+#include "manifest/manifest.h"
+#include "manifest/manifest_state.h"
 #include "upkeep/repair.h"
 #include "upkeep/upkeep.h"
 
@@ -43,23 +48,40 @@ repair_is_up(const struct mt_repair *repair, uint32_t node_id)
 	return link != NULL && mt_link_is_up(link);
 }
 
+bool
+mt_repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	const struct mt_state_extent *at;
+
+	assert(extent == NULL || extent->shard == repair->shard);
+	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going ||
+	    extent->sealed_bytes == 0)
+		return false;
+	at = mt_manifest_state_find(mt_manifest_state(repair->shard), &extent->id);
+	return at != NULL && at->is_sealed;
+}
+
 /* ---- good copies ---- */
 
-/* Until when @replica's node may be away; 0: it is not. */
+/* Until when @replica's node may be away; 0: it is not. A time of long ago: it will not come back. */
 static uint64_t
 repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *replica)
 {
 	const struct mt_link *link = mt_repair_link(repair, replica->node_id);
 	uint64_t since_ns = repair->started_ns;
 
+	assert(replica->node_id != 0);
 	if (link != NULL && mt_link_is_up(link))
 		return 0;
-	if (link != NULL)
-		since_ns = link->changed_ns;
-	return since_ns + repair->shard->port->settings->repair_after_ns;
+	if (link == NULL)
+		return since_ns + repair->shard->port->settings->repair_after_ns;
+	if (mt_link_is_gone(link))
+		return 1;
+	return num_max(link->changed_ns + repair->shard->port->settings->repair_after_ns,
+	    link->config.maintenance_until_ns);
 }
 
-/* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
+/* The node's disk takes no more writes: what is there can be read, and is to be somewhere else. */
 static bool
 repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
 {
@@ -71,7 +93,9 @@ repair_is_failing(const struct mt_repair *repair, const struct mt_replica *repli
 struct repair_view
 mt_repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 {
-	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
+	struct repair_view view = { .victim = -1,
+		.leaving = mt_extent_leaving(extent),
+		.next_ns = UPKEEP_NEVER };
 	uint64_t now_ns = mt_repair_now_ns(repair);
 
 	assert(extent->replica_count <= MT_REPLICAS_MAX);
@@ -111,6 +135,7 @@ mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *exte
 	struct mt_link *link;
 
 	assert(victim < (int)extent->replica_count);
+	assert(victim >= -1);
 	for (uint32_t i = 0; i < extent->replica_count; i++)
 		others[count++] = extent->replicas[i].node_id;
 	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
@@ -124,6 +149,21 @@ mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *exte
 	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
 		return link;
 	return NULL;
+}
+
+bool
+mt_repair_has_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+{
+	uint32_t others[MT_REPLICAS_MAX];
+	uint32_t count = 0;
+
+	assert(victim < (int)extent->replica_count);
+	assert(victim >= -1);
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if ((int)i != victim)
+			others[count++] = extent->replicas[i].node_id;
+	}
+	return mt_placement_has_one(repair->shard->port, extent->kind, others, count);
 }
 
 uint32_t

@@ -15,6 +15,7 @@ struct repair_view {
 	uint32_t good_count; /* those whose node is away for a little while included */
 	uint32_t up_count;   /* copies, good or not, whose node can be asked */
 	int victim;          /* whose place a new copy takes; -1: nobody's */
+	int leaving;         /* a good copy whose node drains; -1: there is none */
 	bool is_uncut;       /* a node that is up has not confirmed the sealed length */
 	uint64_t next_ns;    /* when a node has been away for too long */
 };
@@ -23,6 +24,8 @@ struct repair_view {
 uint64_t mt_repair_now_ns(const struct mt_repair *repair);
 struct mt_link *mt_repair_link(const struct mt_repair *repair, uint32_t node_id);
 
+/* mt_repair_is_ours -- is @extent sealed, in the manifest, with something in it, and not on its way out? May be NULL. */
+bool mt_repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent);
 /* mt_repair_view_of -- @extent as its replicas and their links say now. */
 struct repair_view mt_repair_view_of(const struct mt_repair *repair,
     const struct mt_extent *extent);
@@ -33,6 +36,8 @@ struct repair_view mt_repair_view_of(const struct mt_repair *repair,
  */
 struct mt_link *mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
     int victim);
+/* mt_repair_has_node -- would mt_repair_find_node find one? Changes nothing, and asks nobody. */
+bool mt_repair_has_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim);
 /* mt_repair_find_good -- the node of an undamaged copy that can be asked; 0: there is none. */
 uint32_t mt_repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent);
 

@@ -30,6 +30,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/node_link.h"
 #include "manifest/manifest.h"
 #include "upkeep/scrub.h"
@@ -57,6 +58,7 @@ scrub_gap_ns(const struct mt_scrub *scrub)
 	const struct mt_shard *shard = scrub->shard;
 	uint64_t count = 1;
 
+	assert(!scrub->is_stopped);
 	if (scrub->is_asked)
 		return 0;
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
@@ -90,8 +92,8 @@ scrub_bytes_of(const struct mt_extent *extent)
 }
 
 /*
- * What a pass meets at @index: the extents with something in them, then the manifest's: the one that is open,
- * and those before it. NULL: nothing.
+ * The extent that a pass meets at @index: those with something in them, then the manifest's, the open one and the
+ * ones before it. NULL: none.
  */
 static struct mt_extent *
 scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
@@ -118,6 +120,7 @@ scrub_extent(const struct mt_scrub *scrub, uint32_t *ret_replica)
 {
 	uint32_t count = scrub_extent_count(scrub);
 
+	assert(scrub->node_id != 0);
 	for (uint32_t i = 0; i < count; i++) {
 		struct mt_extent *extent = scrub_extent_at(scrub, i);
 		int index;
@@ -242,6 +245,7 @@ scrub_end_pass(struct mt_scrub *scrub)
 	struct mt_shard *shard = scrub->shard;
 
 	assert(scrub->sm.state == SCRUB_IDLE);
+	assert(!scrub->is_call_out);
 	metric_add(&shard->port->metrics[MT_METRIC_scrubs_done], 1);
 	if (scrub->is_asked)
 		log_info("shard %u: every copy that could be asked was verified", shard->index);
@@ -259,6 +263,7 @@ scrub_pass(struct mt_scrub *scrub)
 	uint32_t count = scrub_extent_count(scrub);
 
 	assert(scrub->sm.state == SCRUB_IDLE);
+	assert(!scrub->is_stopped && !scrub->is_call_out);
 	for (; scrub->extent_index < count; scrub->extent_index++) {
 		const struct mt_extent *extent = scrub_extent_at(scrub, scrub->extent_index);
 

@@ -36,8 +36,9 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_state.h"
-#include "extent/copy.h"
+#include "extent/copy_list.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/list_page.h"
 #include "extent/node_link.h"
 #include "manifest/manifest.h"
@@ -118,6 +119,7 @@ sweep_is_orphan(const struct mt_sweep *sweep, const struct extent_id *id)
 {
 	const struct mt_shard *shard = sweep->shard;
 
+	assert(sweep->node_id != 0 && shard->root != NULL);
 	if (id->shard != shard->index || id->epoch > shard->epoch)
 		return false;
 	if (shard->root->has_manifest &&
@@ -133,6 +135,7 @@ sweep_delete(struct mt_sweep *sweep, const struct extent_id *id, uint64_t incarn
 	struct mt_link *link = mt_port_link(sweep->shard->port, sweep->node_id);
 
 	assert(sweep->sm.state == SWEEP_LISTING);
+	assert(sweep->node_id != 0);
 	if (link == NULL || !mt_orphans_see(&sweep->orphans, link, id, incarnation, sweep->number))
 		return;
 	log_limited(LOG_INFO,
@@ -186,6 +189,7 @@ sweep_missing(struct mt_sweep *sweep)
 	const struct mt_shard *shard = sweep->shard;
 
 	assert(sweep->sm.state == SWEEP_LISTING);
+	assert(sweep->node_id != 0);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		struct mt_extent *extent = shard->extents[i];
 		const struct mt_replica *named;
@@ -309,6 +313,7 @@ mt_sweep_node(struct mt_sweep *sweep, uint32_t node_id)
 {
 	const struct mt_link *link = mt_port_link(sweep->shard->port, node_id);
 
+	assert(link == NULL || link->index < MT_NODES_MAX);
 	if (link != NULL)
 		sweep->due |= UINT64_C(1) << link->index;
 }

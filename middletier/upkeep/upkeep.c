@@ -2,7 +2,7 @@
 /*
  * upkeep.c -- when a shard's background work is done
  *
- * One task looks at everything; whoever sees something change defers it. Each part then says when it
+ * A single task looks at everything; whoever sees something change defers it. Each part then says when it
  * wants to be called again, and one timer waits for the earliest: none while nothing is due (I12).
  */
 #include "upkeep/upkeep.h"
@@ -18,6 +18,7 @@
 #include "common/shard.h"
 #include "common/shard_state.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/node_link.h"
 #include "manifest/manifest.h"
 #include "upkeep/orphans.h"
@@ -121,6 +122,7 @@ mt_upkeep_is_quiet(const struct mt_shard *shard)
 {
 	const struct mt_upkeep *upkeep = shard->upkeep;
 
+	CHECK_OBJ(upkeep, UPKEEP_MAGIC);
 	return !upkeep->is_running && !upkeep->repair.is_call_out && !upkeep->sweep.is_call_out &&
 	    !upkeep->scrub.is_call_out;
 }
@@ -170,9 +172,31 @@ upkeep_open_lacks(const struct mt_extent *extent)
 uint32_t
 mt_upkeep_lacking_count(const struct mt_shard *shard)
 {
+	assert(shard->upkeep == NULL || shard->upkeep->shard == shard);
 	return shard->upkeep != NULL && shard->upkeep->is_running
 	    ? shard->upkeep->repair.lacking_count
 	    : 0;
+}
+
+static bool
+upkeep_open_leaves(const struct mt_extent *extent)
+{
+	return extent != NULL && extent->sm.state == MT_EXTENT_OPEN && !upkeep_open_lacks(extent) &&
+	    mt_extent_leaving(extent) >= 0;
+}
+
+uint32_t
+mt_upkeep_leaving_count(const struct mt_shard *shard)
+{
+	uint32_t count;
+
+	assert(shard->upkeep == NULL || shard->upkeep->shard == shard);
+	if (shard->upkeep == NULL || !shard->upkeep->is_running)
+		return 0;
+	count = shard->upkeep->repair.leaving_count;
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		count += upkeep_open_leaves(shard->extents[i]);
+	return count + upkeep_open_leaves(mt_manifest_extent(shard));
 }
 
 uint32_t
@@ -190,6 +214,7 @@ mt_upkeep_open_lacking_count(const struct mt_shard *shard)
 {
 	uint32_t count = 0;
 
+	assert(shard->upkeep == NULL || shard->upkeep->shard == shard);
 	if (shard->upkeep == NULL || !shard->upkeep->is_running)
 		return 0;
 	for (uint32_t i = 0; i < shard->extent_count; i++)

@@ -63,7 +63,7 @@ static const struct candidate candidates[MT_AUTO_CANDIDATES] = {
 };
 
 /*
- * What a stored byte may cost in engine time, ns: it is sent, checked and written three times, and
+ * Engine time, in ns, that is worth a stored byte less: it is sent, checked and written three times, and
  * kept. At 12, a block that compresses to half is worth 25 us; LZ4 takes 7 to 13 for it, zstd 17 to 27.
  */
 static const uint32_t price_ns[SERVICE_CLASS_NR] = {

@@ -10,7 +10,7 @@
  *	 +<----------------------------------------- released, time-out, stop -+
  *
  * With the begin shard->cut becomes the snapshot's number: what is batched from now on is not in it, and
- * answers to writes of its volume are kept back (write_path.c), until they are released or hold_ns (settings.h) have
+ * answers to writes of its volume are kept back (write_answer.c), until they are released or hold_ns (settings.h) have
  * passed. The coordinator (snapshot.c) is answered when all that was batched before has been
  * acknowledged by its replicas, so that a snapshot does not change after it was made, and when the cut
  * is in the manifest, so that a later owner of the shard knows of it. A hold that ends by itself is gone: the
@@ -36,7 +36,6 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_state.h"
-#include "index/index.h"
 #include "index/index_cuts.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"

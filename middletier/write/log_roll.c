@@ -43,6 +43,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
+#include "extent/extent_copies.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "manifest/edit.h"
@@ -259,14 +260,16 @@ roll_make_spare(struct mt_write_state *state)
 		roll_pause(state, -errno);
 }
 
-/* A spare that a node has failed under is of no use; once offered to the manifest it is used up. */
+/* A spare that a node has failed under, or that has one that drains, is of no use; once offered it is used up. */
 static void
 roll_check_spare(struct mt_write_state *state)
 {
 	struct mt_extent *spare = state->roll.spare;
 
 	assert(state->roll.sm.state != LOG_ROLL_COMMITTING);
-	if (spare == NULL || spare->sm.state != MT_EXTENT_BROKEN || state->roll.is_offered)
+	if (spare == NULL || state->roll.is_offered ||
+	    (spare->sm.state != MT_EXTENT_BROKEN &&
+		(spare->sm.state != MT_EXTENT_OPEN || mt_extent_leaving(spare) < 0)))
 		return;
 	state->roll.spare = NULL;
 	mt_extent_delete(spare);
@@ -466,6 +469,21 @@ mt_log_roll_step(struct mt_write_state *state)
 		roll_commit(state, false);
 }
 
+/* An empty log extent that is at a node which drains. */
+static bool
+roll_has_left_empty(const struct mt_shard *shard)
+{
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (extent != NULL && extent->kind == EXTENT_LOG && !extent->is_going &&
+		    extent->sm.state == MT_EXTENT_SEALED && extent->sealed_bytes == 0 &&
+		    mt_extent_leaving(extent) >= 0)
+			return true;
+	}
+	return false;
+}
+
 uint64_t
 mt_log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 {
@@ -473,9 +491,14 @@ mt_log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 	const struct mt_extent *log = state->shard->log;
 	uint64_t now_ns = loop_now_ns(state->shard->port->loop);
 
-	/* With fewer copies than there could be, or a damaged one: sealed, it gets what it lacks. */
+	if (roll->sm.state == LOG_ROLL_STEADY)
+		roll_check_spare(state);
+	if (roll_has_left_empty(state->shard))
+		mt_reclaim_kick(state->shard);
+	/* With fewer copies than there could be, a damaged one, or one that must leave: it is sealed for the repair. */
 	if (roll->sm.state != LOG_ROLL_STEADY || log == NULL || log->sm.state != MT_EXTENT_OPEN ||
-	    mt_extent_is_whole(log, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)))
+	    (mt_extent_is_whole(log, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)) &&
+		mt_extent_leaving(log) < 0))
 		return UINT64_MAX;
 	if (now_ns < log->placed_ns + MT_EXTENT_TEND_NS)
 		return log->placed_ns + MT_EXTENT_TEND_NS;

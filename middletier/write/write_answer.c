@@ -35,7 +35,9 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 	struct wire_header header;
 
 	assert(write->msg != NULL);
+	metric_add(&shard->request_count, 1);
 	if (write_has_payload(write)) {
+		metric_add(&shard->request_bytes, write->io.length_bytes);
 		metric_add(&metrics[MT_METRIC_writes], 1);
 		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
 		metric_add(&metrics[MT_METRIC_stored_bytes], write->stored_bytes);

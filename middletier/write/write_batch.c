@@ -69,7 +69,7 @@ batch_of(struct loop_link *link)
 	return LIST_ENTRY(link, struct write_batch, link);
 }
 
-int
+void
 mt_write_batches_init(struct mt_write_state *state)
 {
 	assert(state->filling == NULL);
@@ -77,27 +77,35 @@ mt_write_batches_init(struct mt_write_state *state)
 	list_init(&state->ready);
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
 		struct write_batch *batch = &state->batches[i];
-		int rc = mt_append_init(&batch->batch, state->shard->port);
 
-		if (rc != 0)
-			return rc; /* mt_write_batches_fini takes what there is */
 		batch->state = state;
-		batch->batch.fn = batch_on_done;
-		batch->batch.arg = batch;
 		list_init(&batch->writes);
 		sm_init(&batch->sm, "write_batch", write_batch_table, WRITE_BATCH_FREE, i);
 		list_push_back(&state->free_batches, &batch->link);
+	}
+}
+
+int
+mt_write_batches_take(struct mt_write_state *state)
+{
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
+		struct write_batch *batch = &state->batches[i];
+		int rc = mt_append_init(&batch->batch, state->shard->port);
+
+		assert(batch->sm.state == WRITE_BATCH_FREE);
+		if (rc != 0)
+			return rc; /* mt_write_batches_give takes what there is */
+		batch->batch.fn = batch_on_done;
+		batch->batch.arg = batch;
 	}
 	return 0;
 }
 
 void
-mt_write_batches_fini(struct mt_write_state *state)
+mt_write_batches_give(struct mt_write_state *state)
 {
-	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
-		if (state->batches[i].state != NULL)
-			mt_append_fini(&state->batches[i].batch, state->shard->port);
-	}
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++)
+		mt_append_fini(&state->batches[i].batch, state->shard->port);
 }
 
 /* ---- filling ---- */

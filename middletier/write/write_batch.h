@@ -44,10 +44,12 @@ struct write_batch {
 	struct mt_write_state *state;
 };
 
-/* mt_write_batches_init -- all FREE. Returns 0; -ENOMEM: mt_write_batches_fini takes what there is. */
-int mt_write_batches_init(struct mt_write_state *state);
-/* mt_write_batches_fini -- whatever their state: no node or engine can reach them any more. */
-void mt_write_batches_fini(struct mt_write_state *state);
+/* mt_write_batches_init -- all FREE, without memory. */
+void mt_write_batches_init(struct mt_write_state *state);
+/* mt_write_batches_take -- host memory for their heads. Returns 0; -ENOMEM: mt_write_batches_give takes what there is. */
+int mt_write_batches_take(struct mt_write_state *state);
+/* mt_write_batches_give -- whatever their state: no node or engine can reach them any more. */
+void mt_write_batches_give(struct mt_write_state *state);
 /*
  * mt_write_batch_room -- the filling batch, with room for a record of @stored_bytes and @crc_count block
  * CRCs; closes a full one and opens the next. NULL: wait for a batch to end, or the ring.

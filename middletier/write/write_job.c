@@ -44,8 +44,15 @@ engine_is_inline(struct mt_write_state *state)
 	return engine_submit(port->engines, job) == 1;
 }
 
-int
+void
 mt_write_jobs_init(struct mt_write_state *state)
+{
+	list_init(&state->jobs.free);
+	state->jobs.is_inline = engine_is_inline(state);
+}
+
+int
+mt_write_jobs_take(struct mt_write_state *state)
 {
 	struct write_jobs *jobs = &state->jobs;
 	struct mt_ring *ring = state->shard->ring;
@@ -54,8 +61,7 @@ mt_write_jobs_init(struct mt_write_state *state)
 	dev_ptr scratch;
 
 	assert(jobs->all == NULL);
-	list_init(&jobs->free);
-	if (engine_is_inline(state))
+	if (jobs->is_inline)
 		return 0;
 	jobs->all = mt_calloc(count, sizeof(*jobs->all));
 	if (jobs->all == NULL)
@@ -74,11 +80,12 @@ mt_write_jobs_init(struct mt_write_state *state)
 }
 
 void
-mt_write_jobs_fini(struct mt_write_state *state)
+mt_write_jobs_give(struct mt_write_state *state)
 {
 	mt_free(state->jobs.all);
 	state->jobs.all = NULL;
 	state->jobs.count = 0;
+	list_init(&state->jobs.free);
 }
 
 bool
@@ -97,7 +104,7 @@ mt_write_jobs_are_free(const struct mt_write_state *state)
 bool
 mt_write_is_inline(const struct mt_write_state *state)
 {
-	return state->jobs.all == NULL;
+	return state->jobs.is_inline;
 }
 
 /* ---- jobs ---- */

@@ -42,20 +42,24 @@ struct write_job {
 
 /* A shard's jobs. */
 struct write_jobs {
-	struct write_job *all; /* NULL: the engine set runs inline */
+	bool is_inline;        /* the engine set runs within the call: there are no jobs */
+	struct write_job *all; /* NULL: none, or the shard is idle */
 	uint32_t count;
 	struct loop_link free;
 	struct engine_job inline_job;
 };
 
+/* mt_write_jobs_init -- learns whether the port's engines run inline. */
+void mt_write_jobs_init(struct mt_write_state *state);
 /*
- * mt_write_jobs_init -- learns whether the port's engines run inline; if not, makes jobs
+ * mt_write_jobs_take -- where they do not, makes jobs
  *
  * Their scratch is the ring's last bytes, so it comes after the ring and before anything is in it.
- * Returns 0; -ENOMEM: mt_write_jobs_fini takes what there is.
+ * Returns 0; -ENOMEM: mt_write_jobs_give takes what there is.
  */
-int mt_write_jobs_init(struct mt_write_state *state);
-void mt_write_jobs_fini(struct mt_write_state *state);
+int mt_write_jobs_take(struct mt_write_state *state);
+/* mt_write_jobs_give -- no engine has a job any more. Without take: does nothing. */
+void mt_write_jobs_give(struct mt_write_state *state);
 /* mt_write_jobs_are_free -- no engine thread has one of the shard's jobs, or will be asked to copy its record. */
 bool mt_write_jobs_are_free(const struct mt_write_state *state);
 /* mt_write_is_inline -- do the shard's engines run within the call? */

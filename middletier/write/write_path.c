@@ -27,7 +27,8 @@
  * scratch buffer, whence a second one copies it in order. A batch is not sent before its copies end.
  *
  * The payload is never looked at here (I1): the engine says how long the record is and what its CRCs
- * are. Nothing is allocated for a request: there is an mt_write for each receive of the port's pool.
+ * are. Nothing is allocated for a request: there is an mt_write for each receive of the port's pool, from
+ * the beginning of a life of the shard to its end.
  */
 #include <errno.h>
 
@@ -44,15 +45,12 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
-#include "common/lease.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/turn.h"
 #include "extent/extent.h"
 #include "index/index.h"
-#include "index/ring.h"
-#include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
@@ -379,13 +377,15 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 /* ---- the shard's life ---- */
 
 static int
-write_table_init(struct mt_write_state *state)
+write_table_take(struct mt_write_state *state)
 {
-	assert(state->shard->port->receive_count > 0);
-	state->write_max = state->shard->port->receive_count;
-	state->writes = mt_calloc(state->write_max, sizeof(*state->writes));
+	uint32_t count = state->shard->port->receive_count;
+
+	assert(count > 0 && list_is_empty(&state->free_writes));
+	state->writes = mt_calloc(count, sizeof(*state->writes));
 	if (state->writes == NULL)
 		return -ENOMEM;
+	state->write_max = count;
 	for (uint32_t i = 0; i < state->write_max; i++) {
 		state->writes[i].magic = WRITE_MAGIC;
 		sm_init(&state->writes[i].sm, "write", write_table, WRITE_FREE, i);
@@ -398,10 +398,8 @@ int
 mt_write_path_init(struct mt_shard *shard)
 {
 	struct mt_write_state *state = mt_calloc(1, sizeof(*state));
-	int rc;
 
 	assert(shard->write == NULL);
-	assert(shard->ring != NULL);
 	if (state == NULL)
 		return -ENOMEM;
 	state->magic = WRITE_STATE_MAGIC;
@@ -417,14 +415,41 @@ mt_write_path_init(struct mt_shard *shard)
 	mt_log_roll_init(state);
 	mt_write_turn_init(state);
 	mt_cut_init(shard);
-	rc = mt_write_batches_init(state);
+	mt_write_batches_init(state);
+	mt_write_jobs_init(state);
+	return 0;
+}
+
+int
+mt_write_path_take(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+	int rc;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(shard->ring != NULL && state->writes == NULL);
+	rc = mt_write_batches_take(state);
 	if (rc == 0)
-		rc = write_table_init(state);
+		rc = write_table_take(state);
 	if (rc == 0)
-		rc = mt_write_jobs_init(state);
+		rc = mt_write_jobs_take(state);
 	if (rc != 0)
-		mt_write_path_fini(shard);
+		mt_write_path_give(shard);
 	return rc;
+}
+
+void
+mt_write_path_give(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	mt_write_batches_give(state);
+	mt_write_jobs_give(state);
+	mt_free(state->writes);
+	state->writes = NULL;
+	state->write_max = 0;
+	list_init(&state->free_writes);
 }
 
 void
@@ -440,9 +465,7 @@ mt_write_path_fini(struct mt_shard *shard)
 	mt_write_turn_fini(state);
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	loop_task_cancel(shard->port->loop, &state->pump_task);
-	mt_write_batches_fini(state);
-	mt_write_jobs_fini(state);
-	mt_free(state->writes);
+	mt_write_path_give(shard);
 	state->magic = 0;
 	mt_free(state);
 	shard->write = NULL;

@@ -40,11 +40,19 @@ struct split_msg;
 void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
 /*
- * mt_write_path_init -- before the port listens (its receives are counted), after its engine set and @shard's ring
+ * mt_write_path_init -- before the port listens (its receives are counted), after its engine set
  *
  * Returns 0; -ENOMEM: shard->write stays NULL.
  */
 int mt_write_path_init(struct mt_shard *shard);
+/*
+ * mt_write_path_take -- the memory of a life: heads of batches, a write for each receive, a piece of @shard's ring
+ *
+ * Before the first mt_write. Returns 0; -ENOMEM: nothing was taken.
+ */
+int mt_write_path_take(struct mt_shard *shard);
+/* mt_write_path_give -- after reset, before the ring goes: that memory back. Without take: does nothing. */
+void mt_write_path_give(struct mt_shard *shard);
 /* mt_write_path_fini -- when no queue pair is left, and no engine job can run any more. */
 void mt_write_path_fini(struct mt_shard *shard);
 /* mt_write_path_is_quiet -- stopped, every write answered, no batch or job out. */
@@ -112,7 +120,7 @@ struct mt_write_state {
 	bool is_started;
 	bool is_stopped;
 	int stop_rc;
-	struct mt_write *writes; /* one for each receive of the port */
+	struct mt_write *writes; /* one for each receive of the port; NULL: the shard is idle */
 	uint32_t write_max;
 	struct loop_link free_writes, storing, held;
 	struct loop_link parked[WRITE_LINE_NR];

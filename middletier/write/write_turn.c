@@ -34,7 +34,7 @@ write_on_turn_end(struct loop_turn_end *hook, void *arg)
 	(void)hook;
 	assert(hook == &state->turn.end);
 	state->turn.taken_bytes = 0;
-	state->shard->port->is_ahead_due = false;
+	state->shard->port->ahead.is_due = false;
 }
 
 void
@@ -57,7 +57,7 @@ mt_write_turn_is_over(const struct mt_write_state *state)
 
 	if (!mt_write_is_inline(state) || !mt_turn_is_short(port))
 		return false;
-	return state->turn.taken_bytes >= (port->is_ahead_due ? 1 : WRITE_TURN_BYTES);
+	return state->turn.taken_bytes >= (port->ahead.is_due ? 1 : WRITE_TURN_BYTES);
 }
 
 void

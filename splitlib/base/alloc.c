@@ -53,6 +53,7 @@ alloc_must_fail(enum alloc_part part)
 static void *
 alloc_counted(enum alloc_part part, void *memory)
 {
+	assert(part < ALLOC_PART_NR);
 	if (memory != NULL)
 		atomic_fetch_add(&live_counts[part], 1);
 	return memory;
@@ -76,6 +77,7 @@ alloc_counted(enum alloc_part part, void *memory)
 void *
 alloc_zeroed(enum alloc_part part, size_t count, size_t bytes)
 {
+	assert(part < ALLOC_PART_NR);
 	return alloc_must_fail(part) ? NULL : alloc_counted(part, calloc(count, bytes));
 }
 
@@ -84,6 +86,7 @@ alloc_resized(enum alloc_part part, void *memory, size_t bytes)
 {
 	void *resized;
 
+	assert(part < ALLOC_PART_NR);
 	assert(bytes > 0); /* realloc would free */
 	if (alloc_must_fail(part))
 		return NULL;
@@ -94,13 +97,15 @@ alloc_resized(enum alloc_part part, void *memory, size_t bytes)
 void *
 alloc_aligned(enum alloc_part part, size_t align, size_t bytes)
 {
-	assert(align > 0 && bytes % align == 0);
+	assert(align > 0);
+	assert(bytes % align == 0);
 	return alloc_must_fail(part) ? NULL : alloc_counted(part, aligned_alloc(align, bytes));
 }
 
 char *
 alloc_text(enum alloc_part part, const char *text)
 {
+	assert(text != NULL);
 	return alloc_must_fail(part) ? NULL : alloc_counted(part, strdup(text));
 }
 

@@ -123,7 +123,8 @@ set_choice(struct parser *p, const struct config_option *option, const char *tex
 {
 	char choices[CONFIG_RANGE_BYTES];
 
-	assert(option->type == CONFIG_CHOICE && option->choices != NULL);
+	assert(option->type == CONFIG_CHOICE);
+	assert(option->choices != NULL);
 	for (unsigned i = 0; option->choices[i] != NULL; i++) {
 		if (strcmp(text, option->choices[i]) == 0) {
 			memcpy(p->values + option->offset, &i, sizeof(i));
@@ -162,7 +163,8 @@ set_list_item(struct parser *p, uint32_t index, const char *text, enum config_ra
 {
 	struct config_list *list = (void *)(p->values + p->options[index].offset);
 
-	assert(p->options[index].type == CONFIG_LIST && rank != RANK_NONE);
+	assert(p->options[index].type == CONFIG_LIST);
+	assert(rank != RANK_NONE);
 	if (p->rank[index] != rank)
 		*list = (struct config_list){ 0 };
 	assert(list->count <= CONFIG_LIST_MAX);
@@ -267,7 +269,8 @@ on_file_line(void *arg, const char *section, const char *name, const char *value
 	struct parser *p = arg;
 	const char *text;
 
-	assert(name != NULL && value != NULL);
+	assert(name != NULL);
+	assert(value != NULL);
 	if (p->message[0] != '\0')
 		return 0;
 	if (section[0] != '\0') {
@@ -392,7 +395,8 @@ refuse_word(struct parser *p, int value, char *const argv[])
 	const char *word;
 	char letter[3] = { '-', (char)optopt, '\0' };
 
-	assert(optind > 0 && (value == ':' || value == '?'));
+	assert(optind > 0);
+	assert(value == ':' || value == '?');
 	word = argv[optind - 1];
 	/* A letter inside "-xyz" leaves optind where it was. */
 	if (optopt > 0 && optopt < VALUE_HELP)
@@ -506,7 +510,8 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 		fprintf(stderr, "%s: out of memory\n", program->name);
 		return -ENOMEM;
 	}
-	assert(program->options != NULL && ret_values != NULL);
+	assert(program->options != NULL);
+	assert(ret_values != NULL);
 	assert(program->operands_max <= NUM_COUNT(ret_result->operands));
 	*ret_result = (struct config_result){ 0 };
 	p->program = program;

@@ -56,7 +56,9 @@ config_format_range(const struct config_option *option, char *ret_text, size_t b
 {
 	char min[32], max[32];
 
-	assert(bytes > 0 && option->type != CONFIG_CHOICE && option->type != CONFIG_LIST);
+	assert(bytes > 0);
+	assert(option->type != CONFIG_CHOICE);
+	assert(option->type != CONFIG_LIST);
 	format_value(option, option->min, min, sizeof(min));
 	format_value(option, option->max, max, sizeof(max));
 	if (option->max != 0)
@@ -72,7 +74,9 @@ config_format_choices(const struct config_option *option, char *ret_text, size_t
 {
 	size_t used = 0;
 
-	assert(bytes > 0 && option->type == CONFIG_CHOICE && option->choices != NULL);
+	assert(bytes > 0);
+	assert(option->type == CONFIG_CHOICE);
+	assert(option->choices != NULL);
 	ret_text[0] = '\0';
 	for (unsigned i = 0; option->choices[i] != NULL && used < bytes; i++)
 		used += (size_t)snprintf(ret_text + used, bytes - used, "%s%s", i > 0 ? ", " : "",
@@ -108,6 +112,7 @@ print_entry(FILE *out, const char *left, const char *text)
 {
 	int width = fprintf(out, "%s", left);
 
+	assert(left[0] != '\0');
 	if (width < 0)
 		return;
 	if ((size_t)width + 2 > HELP_INDENT) {
@@ -127,7 +132,8 @@ print_option(FILE *out, const struct config_option *option)
 	char letter[5] = "    ";
 	size_t used;
 
-	assert(option->name != NULL && option->help != NULL);
+	assert(option->name != NULL);
+	assert(option->help != NULL);
 	if (option->short_name != 0)
 		(void)snprintf(letter, sizeof(letter), "-%c, ", option->short_name);
 	(void)snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name,
@@ -177,7 +183,8 @@ print_usage(FILE *out, const struct config_program *program)
 void
 config_print_help(const struct config_program *program, FILE *out)
 {
-	assert(program->synopsis != NULL && program->purpose != NULL);
+	assert(program->synopsis != NULL);
+	assert(program->purpose != NULL);
 	print_usage(out, program);
 	fputc('\n', out);
 	print_wrapped(out, program->purpose, 0, 0);

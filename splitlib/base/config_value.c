@@ -41,6 +41,7 @@ parse_with_unit(const char *text, const struct unit *units, uint64_t *ret_value)
 	uint64_t value = 0;
 	int rc = parse_number(text, &value, &suffix);
 
+	assert(text != NULL && ret_value != NULL);
 	assert(units->name != NULL);
 	if (rc != 0)
 		return rc;
@@ -60,6 +61,7 @@ config_parse_u64(const char *text, uint64_t *ret_value)
 {
 	static const struct unit units[] = { { "", 1 }, { NULL, 0 } };
 
+	assert(ret_value != NULL);
 	return parse_with_unit(text, units, ret_value);
 }
 
@@ -79,6 +81,7 @@ config_parse_size(const char *text, uint64_t *ret_bytes)
 		{ NULL, 0 },
 	};
 
+	assert(ret_bytes != NULL);
 	return parse_with_unit(text, units, ret_bytes);
 }
 
@@ -95,6 +98,7 @@ config_parse_duration(const char *text, uint64_t *ret_ns)
 		{ NULL, 0 },
 	};
 
+	assert(text != NULL && ret_ns != NULL);
 	/* Zero needs no unit. */
 	if (strcmp(text, "0") == 0) {
 		*ret_ns = 0;

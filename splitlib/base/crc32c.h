@@ -15,7 +15,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
 /*
  * crc32c_combine -- the CRC of A followed by B, of @bytes_b bytes, from theirs
  *
- * Its time grows with the bits that are set in @bytes_b, not with what it is: one multiplication for 4096.
+ * Takes one multiplication for each bit that is set in @bytes_b: a single one for a power of two.
  */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b);
 

@@ -14,6 +14,7 @@ descriptors_raise(uint64_t wanted_count)
 {
 	struct rlimit limit = { 0 }, raised;
 
+	assert(wanted_count > 0);
 	(void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail: nothing of it is the caller's */
 	if (limit.rlim_cur >= wanted_count)
 		return limit.rlim_cur;

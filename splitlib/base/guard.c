@@ -53,6 +53,7 @@ guard_mode_load(void)
 static void
 guard_choose_off(const char *why)
 {
+	assert(guard_mode_load() == GUARD_OFF);
 	(void)snprintf(guard_text, sizeof(guard_text), "off: %s", why);
 }
 
@@ -79,6 +80,7 @@ guard_choose(void)
 {
 	const char *wanted = getenv("CLEAVE_GUARD");
 
+	assert(guard_mode_load() == GUARD_OFF && guard_pkey < 0);
 	if (wanted == NULL) {
 #ifdef CLEAVE_TEST_BUILD
 		wanted = "pkey";
@@ -110,6 +112,7 @@ const char *
 guard_mode_text(void)
 {
 	(void)guard_init();
+	assert(guard_text[0] != '\0');
 	return guard_text;
 }
 
@@ -126,6 +129,7 @@ guard_add_arena(void *memory, size_t bytes)
 	struct guard_arena arena = { .memory = memory, .bytes = bytes };
 	int rc = 0;
 
+	assert(guard_mode_load() == GUARD_MPROTECT);
 	(void)pthread_mutex_lock(&guard_lock);
 	if (guard_arena_count == GUARD_ARENAS_MAX)
 		rc = -ENOBUFS;
@@ -140,15 +144,17 @@ guard_add_arena(void *memory, size_t bytes)
 static void
 guard_remove_arena(void *memory, size_t bytes)
 {
+	uint32_t i = 0;
+
+	assert(guard_mode_load() == GUARD_MPROTECT);
 	(void)pthread_mutex_lock(&guard_lock);
-	for (uint32_t i = 0; i < guard_arena_count; i++) {
-		if (guard_arenas[i].memory != memory || guard_arenas[i].bytes != bytes)
-			continue;
-		/* The range was mapped when it was added: giving access back cannot fail. */
-		(void)guard_protect_arena(&guard_arenas[i], PROT_READ | PROT_WRITE);
-		guard_arenas[i] = guard_arenas[--guard_arena_count];
-		break;
-	}
+	while (i < guard_arena_count &&
+	    (guard_arenas[i].memory != memory || guard_arenas[i].bytes != bytes))
+		i++;
+	assert(i < guard_arena_count); /* removed as it was added, once */
+	/* The range was mapped when it was added: giving access back cannot fail. */
+	(void)guard_protect_arena(&guard_arenas[i], PROT_READ | PROT_WRITE);
+	guard_arenas[i] = guard_arenas[--guard_arena_count];
 	(void)pthread_mutex_unlock(&guard_lock);
 }
 
@@ -195,6 +201,7 @@ guard_cross(bool is_entering)
 	int protection = is_entering ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	(void)pthread_mutex_lock(&guard_lock);
+	assert(guard_arena_count <= GUARD_ARENAS_MAX);
 	assert(is_entering || guard_inside_count > 0);
 	if (!is_entering)
 		guard_inside_count--;
@@ -212,6 +219,7 @@ guard_cross(bool is_entering)
 void
 guard_enter(void)
 {
+	assert(guard_depth < UINT32_MAX);
 	if (guard_depth++ > 0)
 		return;
 	/* Chosen here at the latest, so that the leave acts in the mode of its enter. */

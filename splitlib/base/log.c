@@ -53,6 +53,7 @@ log_level_get(void)
 int
 log_level_parse(const char *text, enum log_level *ret_level)
 {
+	assert(text != NULL && ret_level != NULL);
 	for (unsigned i = 0; i < LOG_OFF; i++) {
 		if (strcasecmp(text, level_names[i]) == 0) {
 			*ret_level = (enum log_level)i;
@@ -68,6 +69,7 @@ log_level_parse(const char *text, enum log_level *ret_level)
 void
 log_set_sink(log_sink_fn fn, void *arg)
 {
+	assert(fn != NULL || arg == NULL);
 	sink = fn != NULL ? fn : sink_stderr;
 	sink_arg = arg;
 }
@@ -96,7 +98,8 @@ sink_stderr(enum log_level level, const char *line, void *arg)
 	bytes = snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ %s %s\n",
 	    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
 	    now.tv_nsec / 1000, level_names[level], line);
-	assert(bytes > 0 && (size_t)bytes < sizeof(text));
+	assert(bytes > 0);
+	assert((size_t)bytes < sizeof(text));
 	/* A log that cannot be written is nothing a daemon can act on. */
 	(void)!write(STDERR_FILENO, text, (size_t)bytes);
 }
@@ -108,6 +111,7 @@ log_line(enum log_level level, const char *format, ...)
 	va_list args;
 	int bytes;
 
+	assert(format != NULL);
 	if (level < log_level_get() || level >= LOG_OFF)
 		return;
 	va_start(args, format);
@@ -152,6 +156,7 @@ log_errno_text(char out[LOG_ERRNO_BYTES], int rc)
 {
 	const char *name = strerrorname_np(-rc); /* "0" for 0 */
 
+	assert(out != NULL);
 	(void)snprintf(out, LOG_ERRNO_BYTES, "%s%s", rc == 0 || name == NULL ? "" : "-",
 	    name == NULL ? "unknown errno" : name);
 	return out;

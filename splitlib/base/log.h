@@ -33,6 +33,7 @@ struct log_limit {
 
 /* log_set_level -- lines below @level are dropped; LOG_OFF: all are. At first it is LOG_INFO. */
 void log_set_level(enum log_level level);
+/* log_level_get -- as last set. */
 enum log_level log_level_get(void);
 /* log_level_parse -- "trace" ... "error", "off", in either case. 0; -EINVAL, and *@ret_level is untouched. */
 int log_level_parse(const char *text, enum log_level *ret_level);

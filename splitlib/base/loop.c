@@ -17,6 +17,7 @@
 void
 loop_base_init(struct loop *loop, const struct loop_ops *ops, uint64_t seed)
 {
+	assert(ops->now_ns != NULL);
 	*loop = (struct loop){ .magic = LOOP_MAGIC, .ops = ops };
 	list_init(&loop->tasks);
 	list_init(&loop->turn_ends);
@@ -117,6 +118,7 @@ loop_task_cancel(struct loop *loop, struct loop_task *task)
 static void
 list_prepend_all(struct loop_link *to, struct loop_link *from)
 {
+	assert(to != from);
 	if (list_is_empty(from))
 		return;
 	from->prev->next = to->next;
@@ -139,6 +141,7 @@ loop_tasks_run(struct loop *loop, void (*on_task)(struct loop *loop))
 			struct loop_link *link = list_pop_front(&round);
 			struct loop_task *task = LIST_ENTRY(link, struct loop_task, link);
 
+			assert(task->is_queued);
 			task->is_queued = false;
 			has_run = true;
 			if (on_task != NULL)
@@ -203,6 +206,7 @@ loop_fd_start(struct loop *loop, struct loop_fd *watcher, unsigned events)
 	CHECK_OBJ(loop, LOOP_MAGIC);
 	assert(watcher->fn != NULL);
 	assert(watcher->impl == NULL);
+	assert((events & ~(unsigned)(LOOP_READABLE | LOOP_WRITABLE)) == 0);
 	watcher->events = events;
 	rc = loop->ops->fd_start(loop, watcher);
 	if (rc != 0)
@@ -214,6 +218,7 @@ void
 loop_fd_modify(struct loop *loop, struct loop_fd *watcher, unsigned events)
 {
 	CHECK_OBJ(loop, LOOP_MAGIC);
+	assert((events & ~(unsigned)(LOOP_READABLE | LOOP_WRITABLE)) == 0);
 	if (watcher->impl != NULL && watcher->events != events)
 		loop->ops->fd_modify(loop, watcher, events);
 }
@@ -230,6 +235,7 @@ void
 loop_post(struct loop *loop, struct loop_post *post)
 {
 	assert(post->fn != NULL);
+	CHECK_OBJ(loop, LOOP_MAGIC);
 	loop->ops->post(loop, post);
 }
 

@@ -118,7 +118,8 @@ timers_run(struct loop_ev *self)
 		if (first->due_ns > self->now_ns || first->sequence >= sequence_end)
 			break;
 		(void)timer_heap_pop(&self->timers, &entry); /* not empty */
-		assert(entry.timer == timer && !timer->is_active);
+		assert(entry.timer == timer);
+		assert(!timer->is_active);
 		self->has_run = true;
 		timer->fn(timer, timer->arg);
 	}
@@ -154,6 +155,7 @@ on_alarm(struct ev_loop *ev, ev_io *io, int revents)
 
 	(void)ev;
 	(void)revents;
+	assert(io->fd == self->alarm_fd);
 	/* Nothing to learn from the result: the heap says what is due. */
 	(void)!read(self->alarm_fd, &expired_count, sizeof(expired_count));
 	self->alarm_due_ns = 0;
@@ -167,6 +169,7 @@ on_wake(struct ev_loop *ev, ev_io *io, int revents)
 
 	(void)ev;
 	(void)revents;
+	assert(io->fd == self->wake_fd);
 	/* Nothing to learn from the result: the stack of posts says what came. */
 	(void)!read(self->wake_fd, &wake_count, sizeof(wake_count));
 }
@@ -197,7 +200,8 @@ on_fd(struct ev_loop *ev, ev_io *io, int revents)
 	/* A descriptor that cannot be watched: let the owner run into the error itself. */
 	if ((revents & EV_ERROR) != 0)
 		events = LOOP_READABLE | LOOP_WRITABLE;
-	assert(watcher->impl == impl && watcher->fd == io->fd);
+	assert(watcher->impl == impl);
+	assert(watcher->fd == io->fd);
 	impl->loop->has_run = true;
 	watcher->fn(watcher, events, watcher->arg);
 }
@@ -208,7 +212,9 @@ fd_set_events(struct loop_ev *self, struct loop_fd *watcher)
 	struct fd_watcher *impl = watcher->impl;
 	int events = 0;
 
-	assert(impl != NULL && impl->owner == watcher && impl->loop == self);
+	assert(impl != NULL);
+	assert(impl->owner == watcher);
+	assert(impl->loop == self);
 	if ((watcher->events & LOOP_READABLE) != 0)
 		events |= EV_READ;
 	if ((watcher->events & LOOP_WRITABLE) != 0)
@@ -225,7 +231,8 @@ loop_ev_fd_start(struct loop *loop, struct loop_fd *watcher)
 	struct loop_ev *self = loop_ev_of(loop);
 	struct fd_watcher *impl;
 
-	assert(watcher->impl == NULL && watcher->fn != NULL);
+	assert(watcher->impl == NULL);
+	assert(watcher->fn != NULL);
 	if (watcher->fd < 0)
 		return -EBADF;
 	impl = calloc(1, sizeof(*impl));
@@ -244,6 +251,7 @@ loop_ev_fd_start(struct loop *loop, struct loop_fd *watcher)
 static void
 loop_ev_fd_modify(struct loop *loop, struct loop_fd *watcher, unsigned events)
 {
+	assert(watcher->impl != NULL);
 	watcher->events = events;
 	fd_set_events(loop_ev_of(loop), watcher);
 }
@@ -254,7 +262,9 @@ loop_ev_fd_stop(struct loop *loop, struct loop_fd *watcher)
 	struct loop_ev *self = loop_ev_of(loop);
 	struct fd_watcher *impl = watcher->impl;
 
-	assert(impl != NULL && impl->owner == watcher && self->watcher_count > 0);
+	assert(impl != NULL);
+	assert(impl->owner == watcher);
+	assert(self->watcher_count > 0);
 	ev_io_stop(self->ev, &impl->io);
 	free(impl);
 	watcher->impl = NULL;
@@ -308,6 +318,7 @@ poll_once(struct loop_ev *self)
 	bool is_due = alarm_set(self);
 	bool may_sleep = !is_due && list_is_empty(&self->base.tasks);
 
+	assert(self->base.is_running);
 	if (may_sleep) {
 		atomic_store(&self->is_asleep, true);
 		if (atomic_load(&self->posts) != NULL)
@@ -378,6 +389,8 @@ static const struct loop_ops loop_ev_ops = {
 static void
 watchers_start(struct loop_ev *self)
 {
+	assert(self->wake_fd >= 0);
+	assert(self->alarm_fd >= 0);
 	ev_check_init(&self->check_watcher, on_poll_return);
 	ev_set_priority(&self->check_watcher, EV_MAXPRI);
 	self->check_watcher.data = self;

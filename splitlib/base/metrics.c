@@ -35,7 +35,9 @@ metric_label(struct metric_object *object, const char *name, const char *value)
 	int head =
 	    snprintf(text, sizeof(text), "%s%s=\"", object->labels[0] == '\0' ? "" : ",", name);
 
-	assert(name[0] != '\0' && head > 0 && (size_t)head < sizeof(text));
+	assert(name[0] != '\0');
+	assert(head > 0);
+	assert((size_t)head < sizeof(text));
 	assert(bytes_max > 0); /* labels end within their room */
 	bytes = (size_t)head;
 	for (; *value != '\0'; value++) {
@@ -65,7 +67,8 @@ void
 metrics_write(FILE *out, const char *prefix, const struct metric_member *members,
     size_t member_count, const struct metric_object *objects, size_t object_count)
 {
-	assert(out != NULL && prefix[0] != '\0');
+	assert(out != NULL);
+	assert(prefix[0] != '\0');
 	assert(members != NULL || member_count == 0);
 	for (size_t i = 0; i < member_count && object_count > 0; i++) {
 		const struct metric_info *info = &members[i].info;

@@ -67,9 +67,10 @@ uint64_t metric_member_read(const void *values, const struct metric_member *memb
 /*
  * metric_label -- add NAME="VALUE" to an object's labels, quoted as the text wants it
  *
- * What does not fit is left out, whole.
+ * A label that does not fit into METRIC_LABELS_BYTES is left out, whole.
  */
 void metric_label(struct metric_object *object, const char *name, const char *value);
+/* metric_label_u64 -- the same with @value in decimal. */
 void metric_label_u64(struct metric_object *object, const char *name, uint64_t value);
 
 /*

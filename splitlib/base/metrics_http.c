@@ -179,6 +179,7 @@ http_on_connection(void *arg, struct MHD_Connection *connection, void **client,
 		client_open(http, connection, client);
 		return;
 	}
+	assert(code == MHD_CONNECTION_NOTIFY_CLOSED);
 	client_close(http, *client);
 	*client = NULL;
 }
@@ -202,6 +203,7 @@ scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
 	scrape->http = http;
 	scrape->connection = connection;
 	scrape->client = client;
+	assert(!client->is_asked); /* while it is the library does not look at it */
 	client->is_asked = true;
 	list_remove(&client->link);
 	list_push_back(&http->clients, &client->link);
@@ -234,6 +236,7 @@ metrics_scrape_finish(struct metrics_scrape *scrape, int rc)
 {
 	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
 	assert(scrape->out != NULL);
+	assert(rc <= 0);
 	list_remove(&scrape->link);
 	scrape->rc = fclose(scrape->out) == 0 ? rc : -ENOMEM;
 	scrape->out = NULL;
@@ -272,6 +275,7 @@ request_answer(struct MHD_Connection *connection, unsigned status, const char *t
 static enum MHD_Result
 request_refuse(struct MHD_Connection *connection, unsigned status, const char *text)
 {
+	assert(status != MHD_HTTP_OK);
 	return request_answer(connection, status, text, strlen(text));
 }
 
@@ -343,6 +347,7 @@ http_listen(struct metrics_http *http, const char *address, char *ret_error, siz
 	socklen_t bytes;
 	int fd, rc, one = 1;
 
+	assert(error_bytes > 0);
 	if (tcp_address_parse(address, &at, &bytes) != 0) {
 		(void)snprintf(ret_error, error_bytes, "'%s': HOST:PORT is wanted, HOST a number",
 		    address);
@@ -383,7 +388,9 @@ metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, v
 	struct metrics_http *http = calloc(1, sizeof(*http));
 	int fd;
 
-	assert(loop != NULL && fn != NULL && error_bytes > 0);
+	assert(loop != NULL);
+	assert(fn != NULL);
+	assert(error_bytes > 0);
 	(void)snprintf(ret_error, error_bytes,
 	    "cannot serve metrics at %s: there is no memory or no descriptor left", address);
 	if (http == NULL)

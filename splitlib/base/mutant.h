@@ -40,13 +40,18 @@
 	X(discard_not_replayed, "the replay leaves discards out")                                  \
 	X(unacked_sealed, "a roll-over seals at what was sent, not at what is acknowledged")       \
 	X(buffer_reused, "a batch is sent again while older sends may still read its buffers")     \
+	X(quiet_unasked, "a stopped shard's memory goes back while some of it is in use")          \
 	X(session_drop_skipped, "a new incarnation does not wait for writes of the older one")     \
 	X(attach_ignored, "a client whose volume another one has attached is let in")              \
+	X(attach_untold, "a roll-back does not wait until every gateway has read of it")           \
 	X(exclusive_ignored, "a second writer takes the volume without having said so")            \
 	X(gone_admitted, "what waits for a shard is written though its session has ended")         \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
 	X(lease_behind_disk, "leases wait for the disk of the metadata store, as other keys do")   \
+	X(expiry_without_compare, "who ends a lease in an etcd looks not whether it was renewed")  \
+	X(watch_gap_ignored, "what an etcd has compacted before it was told counts as known")      \
+	X(generation_ignored, "an etcd that was set back to a backup counts as the same")          \
 	X(death_assumed, "a process that stands still counts as dead, and its lease as over")      \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
@@ -59,6 +64,14 @@
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
 	X(orphan_grace_ignored, "the sweep deletes an orphan when it first sees it")               \
 	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \
+	X(upgrade_unasked, "an upgrade asks neither gateways nor nodes what they speak")           \
+	X(drain_unasked, "a gateway is drained, whoever could take its shards")                    \
+	X(relief_restless,                                                                         \
+	    "shards go to and fro by load: no margin, no pause, none stays a while")               \
+	X(removed_unasked, "a node is removed as empty though other gateways were not asked")      \
+	X(removed_taken_back, "a node that has left the cluster is added again, its disk with it") \
+	X(nodes_imported_twice, "two gateways write the nodes of their options into the store")    \
+	X(draining_taken, "new copies are put on a node that drains")                              \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

@@ -8,8 +8,8 @@
 /*
  * notify_ready -- send READY=1 to $NOTIFY_SOCKET, if there is one
  *
- * One datagram to a unix socket, a path or "@NAME" in the abstract space. Logs a warning, that begins with
- * @noun, when it cannot be sent: the manager goes on waiting then.
+ * A datagram to a unix socket, a path or "@NAME" in the abstract space. Logs a warning that begins with @noun
+ * when it cannot be sent: the manager goes on waiting then.
  * Returns: 1 sent; 0 nobody wants to know; -EINVAL not an address; else what the socket said.
  * Threads: any; does not block.
  * Source:  sd_notify(3), "Standalone Implementations"

@@ -56,7 +56,27 @@ num_is_aligned(uint64_t value, uint64_t unit)
 	return (value & (unit - 1)) == 0;
 }
 
-/* A mixer for hash tables: splitmix64's finaliser. Not for hostile keys. */
+/* An option that is 0 was not given: it is @otherwise, which is not 0. */
+static inline void
+num_default_u32(uint32_t *value, uint32_t otherwise)
+{
+	assert(otherwise > 0);
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static inline void
+num_default_u64(uint64_t *value, uint64_t otherwise)
+{
+	assert(otherwise > 0);
+	if (*value == 0)
+		*value = otherwise;
+}
+
+/*
+ * A mixer: splitmix64's finaliser, for hash tables, and for choices that all processes of a cluster make alike (the
+ * shard of a chunk, the owner of a shard), so it never changes. Not for hostile keys.
+ */
 static inline uint64_t
 num_mix_u64(uint64_t x)
 {

@@ -10,7 +10,8 @@
 static inline uint64_t
 rotate_left(uint64_t x, unsigned bits)
 {
-	assert(bits > 0 && bits < 64);
+	assert(bits > 0);
+	assert(bits < 64);
 	return (x << bits) | (x >> (64 - bits));
 }
 
@@ -21,6 +22,7 @@ random_seed(uint64_t state[4], uint64_t seed)
 		seed += RANDOM_GOLDEN;
 		state[i] = num_mix_u64(seed);
 	}
+	assert((state[0] | state[1] | state[2] | state[3]) != 0);
 }
 
 uint64_t

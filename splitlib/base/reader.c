@@ -18,7 +18,8 @@
 static void
 reader_blame(struct reader *reader, const char *name, enum reader_problem problem)
 {
-	assert(name != NULL && problem < READER_PROBLEM_NR);
+	assert(name != NULL);
+	assert(problem < READER_PROBLEM_NR);
 	if (reader->field != NULL)
 		return;
 	*reader = (struct reader){ .field = name, .problem = problem };
@@ -28,6 +29,8 @@ static void
 reader_blame_range(struct reader *reader, const char *name, enum reader_problem problem,
     uint64_t min, uint64_t max)
 {
+	assert(name != NULL);
+	assert(min <= max);
 	if (reader->field == NULL)
 		*reader = (struct reader){ name, problem, min, max };
 }
@@ -35,12 +38,14 @@ reader_blame_range(struct reader *reader, const char *name, enum reader_problem 
 void
 reader_fail(struct reader *reader, const char *name)
 {
+	assert(reader->field == NULL || reader->problem < READER_PROBLEM_NR);
 	reader_blame(reader, name, READER_IS_WRONG);
 }
 
 int
 reader_rc(const struct reader *reader)
 {
+	assert(reader->field == NULL || reader->problem < READER_PROBLEM_NR);
 	if (reader->field == NULL)
 		return 0;
 	return reader->problem == READER_NO_MEMORY ? -ENOMEM : -EBADMSG;
@@ -66,7 +71,8 @@ reader_say(const struct reader *reader, char ret_text[READER_ERROR_BYTES])
 	};
 	char more[64] = "";
 
-	assert(reader->field != NULL && reader->problem < READER_PROBLEM_NR);
+	assert(reader->field != NULL);
+	assert(reader->problem < READER_PROBLEM_NR);
 	if (reader->problem == READER_WANTS_SHORTER)
 		(void)snprintf(more, sizeof(more), " %" PRIu64 " characters", reader->max);
 	else if (reader->problem == READER_WANTS_RANGE && reader->max == UINT64_MAX)
@@ -86,6 +92,7 @@ reader_load(struct reader *reader, const void *text, size_t bytes)
 	json_error_t error;
 	json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 
+	assert(text != NULL || bytes == 0);
 	if (json_is_object(object))
 		return object;
 	if (object == NULL && json_error_code(&error) == json_error_out_of_memory)
@@ -151,6 +158,7 @@ uint64_t
 reader_range(struct reader *reader, const json_t *object, const char *name, uint64_t min,
     uint64_t max)
 {
+	assert(name != NULL);
 	return reader_number(reader, json_object_get(object, name), name, min, max);
 }
 
@@ -165,6 +173,7 @@ reader_id(struct reader *reader, const json_t *object, const char *name)
 {
 	const char *text = json_string_value(json_object_get(object, name));
 
+	assert(name != NULL);
 	if (text != NULL && strlen(text) == READER_HEX_DIGITS &&
 	    strspn(text, "0123456789abcdef") == READER_HEX_DIGITS)
 		return strtoull(text, NULL, 16);
@@ -177,6 +186,7 @@ reader_bool(struct reader *reader, const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 
+	assert(name != NULL);
 	if (!json_is_boolean(value))
 		reader_blame(reader, name, READER_WANTS_BOOL);
 	return json_is_true(value);
@@ -186,6 +196,7 @@ void
 reader_text(struct reader *reader, const json_t *object, const char *name, char *ret_text,
     size_t bytes)
 {
+	assert(ret_text != NULL);
 	reader_copy(reader, json_object_get(object, name), name, ret_text, bytes);
 }
 
@@ -215,6 +226,7 @@ reader_object(struct reader *reader, const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 
+	assert(name != NULL);
 	if (json_is_object(value))
 		return value;
 	reader_blame(reader, name, READER_WANTS_OBJECT);
@@ -226,6 +238,7 @@ reader_object(struct reader *reader, const json_t *object, const char *name)
 static void
 reader_take_text(struct reader *reader, const json_t *value, const struct reader_member *member)
 {
+	assert(member->kind == READER_TEXT);
 	if (!json_is_string(value))
 		reader_blame(reader, member->name, READER_WANTS_TEXT);
 	else if (member->max != 0 && json_string_length(value) > member->max)
@@ -240,6 +253,8 @@ reader_take_u64(struct reader *reader, const json_t *value, const struct reader_
 	uint64_t max = member->max == 0 ? UINT64_MAX : member->max;
 	uint64_t number = reader_number(reader, value, member->name, member->min, max);
 
+	assert(member->kind == READER_U64);
+	assert(member->min <= max);
 	if (reader->field == NULL)
 		*member->ret.u64 = number;
 }
@@ -247,7 +262,8 @@ reader_take_u64(struct reader *reader, const json_t *value, const struct reader_
 static void
 reader_take(struct reader *reader, json_t *value, const struct reader_member *member)
 {
-	assert(reader->field == NULL && member->kind < READER_KIND_NR);
+	assert(reader->field == NULL);
+	assert(member->kind < READER_KIND_NR);
 	if (member->kind == READER_TEXT)
 		reader_take_text(reader, value, member);
 	else if (member->kind == READER_U64)
@@ -278,6 +294,7 @@ reader_look_for_unknown(struct reader *reader, const json_t *object,
 	const char *key;
 	json_t *value;
 
+	assert(reader->field == NULL);
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
 		uint32_t i = 0;
@@ -298,6 +315,7 @@ reader_strict(const json_t *object, const struct reader_member *members, uint32_
 	struct reader reader = { 0 };
 
 	assert(json_is_object(object));
+	assert(members != NULL || count == 0);
 	reader_look_for_unknown(&reader, object, members, count);
 	for (uint32_t i = 0; i < count && reader.field == NULL; i++) {
 		json_t *value = json_object_get(object, members[i].name);

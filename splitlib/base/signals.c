@@ -29,7 +29,8 @@ signals_init(struct signals *signals, struct loop *loop, signals_fn fn, void *ar
 	sigset_t set;
 	int fd, rc;
 
-	assert(loop != NULL && fn != NULL);
+	assert(loop != NULL);
+	assert(fn != NULL);
 	*signals = (struct signals){ .loop = loop, .fn = fn, .arg = arg };
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);

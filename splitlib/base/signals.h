@@ -2,7 +2,7 @@
 /*
  * signals.h -- a program's SIGTERM and SIGINT, as events of its loop
  *
- * One a process. SIGPIPE is ignored from then on: a send says -EPIPE.
+ * At most one struct signals in a process. SIGPIPE is ignored from signals_init on: a send says -EPIPE.
  */
 #ifndef CLEAVE_BASE_SIGNALS_H
 #define CLEAVE_BASE_SIGNALS_H

@@ -36,14 +36,16 @@ sm_move(struct sm *sm, uint32_t to)
 bool
 sm_is_final(const struct sm *sm)
 {
-	assert(sm->table != NULL && sm->state < SM_STATES_MAX);
+	assert(sm->table != NULL);
+	assert(sm->state < SM_STATES_MAX);
 	return (sm->table[sm->state].flags & SM_FINAL) != 0;
 }
 
 const char *
 sm_state_name(const struct sm *sm)
 {
-	assert(sm->table != NULL && sm->state < SM_STATES_MAX);
+	assert(sm->table != NULL);
+	assert(sm->state < SM_STATES_MAX);
 	return sm->table[sm->state].name;
 }
 

@@ -40,9 +40,9 @@ void sm_init(struct sm *sm, const char *name, const struct sm_state *table, uint
     uint32_t id);
 /* sm_move -- take the edge to @to; asserts that the table has it. */
 void sm_move(struct sm *sm, uint32_t to);
-/* sm_is_final -- may it take no edge any more? As its table says. */
+/* sm_is_final -- is @sm in a state that its table marks SM_FINAL? */
 bool sm_is_final(const struct sm *sm);
-/* sm_state_name -- of the state that it is in: static. */
+/* sm_state_name -- the name of @sm's state: static. */
 const char *sm_state_name(const struct sm *sm);
 /* sm_set_tracer -- per process; NULL switches tracing off. Not thread-safe: set it at start. */
 void sm_set_tracer(sm_trace_fn fn);

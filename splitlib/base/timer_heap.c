@@ -80,6 +80,7 @@ timer_heap_init(struct timer_heap *heap)
 void
 timer_heap_fini(struct timer_heap *heap)
 {
+	assert(heap->count <= TIMER_HEAP_ENTRIES_MAX);
 	if (heap->entries != NULL)
 		(void)munmap(heap->entries, TIMER_HEAP_BYTES); /* ours, so it cannot fail */
 	*heap = (struct timer_heap){ 0 };
@@ -90,7 +91,9 @@ timer_heap_push(struct timer_heap *heap, const struct timer_entry *entry)
 {
 	struct timer_entry copy = *entry;
 
-	assert(heap->entries != NULL && heap->count < TIMER_HEAP_ENTRIES_MAX);
+	assert(copy.timer == NULL || !copy.timer->is_active);
+	assert(heap->entries != NULL);
+	assert(heap->count < TIMER_HEAP_ENTRIES_MAX);
 	if (copy.timer != NULL)
 		copy.timer->is_active = true;
 	sift_up(heap, heap->count++, &copy);
@@ -122,6 +125,7 @@ remove_at(struct timer_heap *heap, uint32_t index)
 bool
 timer_heap_pop(struct timer_heap *heap, struct timer_entry *ret_entry)
 {
+	assert(heap->entries != NULL);
 	if (heap->count == 0)
 		return false;
 	*ret_entry = heap->entries[0];
@@ -143,6 +147,7 @@ timer_heap_drop_loop(struct timer_heap *heap, const struct loop *loop)
 {
 	uint32_t kept_count = 0;
 
+	assert(loop != NULL);
 	/* The timers may lie in memory that went with their process: only forget them. */
 	for (uint32_t i = 0; i < heap->count; i++) {
 		if (heap->entries[i].loop != loop)
@@ -155,6 +160,7 @@ timer_heap_drop_loop(struct timer_heap *heap, const struct loop *loop)
 void
 timer_heap_rebuild(struct timer_heap *heap)
 {
+	assert(heap->count <= TIMER_HEAP_ENTRIES_MAX);
 	for (uint32_t i = heap->count; i-- > 0;) {
 		struct timer_entry entry = heap->entries[i];
 

@@ -31,6 +31,7 @@ struct timer_heap {
 
 /* timer_heap_init -- 0 or a negative errno. */
 int timer_heap_init(struct timer_heap *heap);
+/* timer_heap_fini -- unmap it; timers in it are not touched. Also of a heap that is all zeros. */
 void timer_heap_fini(struct timer_heap *heap);
 /* timer_heap_push -- sets the timer's heap_index and is_active. More than the maximum is a bug. */
 void timer_heap_push(struct timer_heap *heap, const struct timer_entry *entry);

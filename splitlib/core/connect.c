@@ -28,6 +28,7 @@
 #include "base/num.h"
 #include "cleave/status.h"
 #include "connect.h"
+#include "connect_name.h"
 #include "guest.h"
 #include "port.h"
 #include "qp.h"
@@ -43,6 +44,8 @@ hello_fill(struct split_qp *qp, uint8_t opcode, int rc, const void *hello, uint3
 {
 	struct qp_control *control = &qp->hello;
 
+	assert(rc <= 0);
+	assert(hello_bytes <= WIRE_HELLO_BYTES);
 	control->header = (struct wire_header){
 		.opcode = opcode,
 		.status = status_from_errno(rc),
@@ -76,6 +79,8 @@ port_claim(struct split_port *port, const struct transport_ops *ops)
 struct split_qp *
 connect_qp(struct split_port *port, const struct split_connect_options *options)
 {
+	uint64_t timeout_ns = options->timeout_ns != 0 ? options->timeout_ns
+						       : CONNECT_TIMEOUT_NS_DEFAULT;
 	const struct transport_ops *ops;
 	const char *host_port;
 	struct split_qp *qp;
@@ -100,15 +105,16 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 	qp->arg = options->arg;
 	qp->is_pooled = handlers_use_pool(options->ops);
 	hello_fill(qp, WIRE_HELLO, 0, options->hello, options->hello_bytes);
-	rc = ops->connect(qp, host_port);
-	if (rc != 0) {
+	rc = connect_name_begin(qp, host_port, timeout_ns);
+	if (rc == 0)
+		rc = ops->connect(qp, host_port);
+	if (rc < 0) {
 		assert(qp->transport == NULL);
 		qp_free(qp);
 		errno = -rc;
 		return NULL;
 	}
-	loop_timer_start(port->loop, &qp->timer,
-	    options->timeout_ns != 0 ? options->timeout_ns : CONNECT_TIMEOUT_NS_DEFAULT);
+	loop_timer_start(port->loop, &qp->timer, timeout_ns);
 	return qp;
 }
 
@@ -116,6 +122,8 @@ void
 connect_on_open(struct split_qp *qp)
 {
 	assert(qp_is(qp, SPLIT_QP_CONNECTING));
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	connect_name_settle(qp);
 	send_post_control(qp, &qp->hello);
 }
 
@@ -145,7 +153,7 @@ split_listen(struct split_port *port, const char *address, split_accept_fn on_ac
 	listener->ops = ops;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
-	rc = ops->listen(listener, host_port, bound);
+	rc = connect_name_listen(listener, host_port, bound);
 	if (rc != 0) {
 		split_free(listener);
 		return rc;
@@ -170,6 +178,8 @@ connect_unlisten(struct split_listener *listener)
 void
 connect_on_full(struct split_port *port, const char *peer, int rc)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(rc < 0);
 	metric_add(peer != NULL ? &port->counters.qps_refused : &port->counters.accept_pauses, 1);
 	if (port->options.on_full == NULL)
 		return;
@@ -186,6 +196,7 @@ connect_accept(struct split_listener *listener, const char *peer)
 	int err;
 
 	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	assert(peer[0] != '\0');
 	qp = qp_create(port, listener->ops, SPLIT_QP_ACCEPTING);
 	err = qp == NULL ? errno : ENOBUFS;
 	if (qp == NULL || qp->is_surplus)
@@ -226,6 +237,8 @@ connect_on_request(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	char why[WIRE_HELLO_BYTES];
 
+	assert(qp->is_acceptor);
+	assert(!qp->is_offered);
 	if (qp->is_surplus) {
 		(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
 		    split_port_accepted_max(port));
@@ -244,6 +257,7 @@ connect_on_request(struct split_qp *qp)
 static bool
 refusal_is_text(const struct split_qp *qp)
 {
+	assert(qp->hello_in_bytes <= WIRE_HELLO_BYTES);
 	for (uint32_t i = 0; i < qp->hello_in_bytes; i++) {
 		if (qp->hello_in[i] < ' ' || qp->hello_in[i] > '~' || qp->hello_in[i] == '"')
 			return false;
@@ -254,6 +268,9 @@ refusal_is_text(const struct split_qp *qp)
 void
 connect_refused(struct split_qp *qp, uint16_t status)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(status != 0);
+	connect_name_settle(qp);
 	if (refusal_is_text(qp))
 		qp_fail(qp, status_to_errno(status), "the peer refused: %.*s",
 		    (int)qp->hello_in_bytes, (const char *)qp->hello_in);
@@ -266,6 +283,7 @@ connect_on_answer(struct split_qp *qp)
 {
 	uint16_t status = qp->hello_header.status;
 
+	assert(!qp->is_acceptor);
 	if (status != 0) {
 		connect_refused(qp, status);
 		return;
@@ -282,6 +300,7 @@ void
 connect_on_hello(struct split_qp *qp)
 {
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	connect_name_settle(qp);
 	qp->credits = qp->hello_header.credits;
 	if (qp->is_acceptor)
 		connect_on_request(qp);
@@ -315,6 +334,8 @@ split_qp_accept(struct split_qp *qp, const struct split_qp_ops *handlers, void *
 void
 connect_reject(struct split_qp *qp, int rc, const char *why)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(rc < 0);
 	qp->is_abandoned = true;
 	qp->is_rejecting = true;
 	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, why,

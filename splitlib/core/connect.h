@@ -42,6 +42,7 @@ void connect_on_full(struct split_port *port, const char *peer, int rc);
 /* connect_hello_check -- the header of a first message. 0, or -EPROTO and the field. */
 int connect_hello_check(const struct split_qp *qp, const struct wire_header *header,
     const char **ret_field);
+/* connect_unlisten -- close @listener and free it; connections that it has accepted stay. */
 void connect_unlisten(struct split_listener *listener);
 
 #endif /* CLEAVE_SPLIT_CONNECT_H */

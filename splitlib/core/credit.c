@@ -12,8 +12,8 @@
  * replies in), so neither can lock the other out: a gateway full of its clients' writes can still
  * send them on.
  *
- * As the receiver of requests a port grants credits, and recalls them: credit_grant.c. Who is silent for long holds
- * none: credit_idle.c. The sum above is credit_pool.c's.
+ * As the receiver of requests a port grants credits, and recalls them: credit_grant.c. A peer that is silent for
+ * long holds none: credit_idle.c. The sum above is credit_pool.c's.
  *
  * As the sender. A request that finds no credit, or no receive to set aside for its reply, waits in
  * its queue pair. It says WANT when no credit comes within CREDIT_WANT_DELAY_NS: mostly one does, with
@@ -46,6 +46,7 @@ credit_port_init(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_init(&credits->reserve_wait);
 	list_init(&credits->starving);
 	credit_grant_port_init(port);
@@ -55,6 +56,7 @@ credit_port_init(struct split_port *port)
 void
 credit_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	credit_grant_port_fini(port);
 	loop_timer_stop(port->loop, &port->credits.want_timer);
 }
@@ -78,6 +80,7 @@ credit_take_now(struct split_qp *qp)
 bool
 credit_take(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	/* Other requests were here first. */
 	if (qp->is_pooled && !list_is_empty(&qp->port->credits.reserve_wait))
 		return false;
@@ -88,6 +91,7 @@ static void
 reply_unreserve(struct split_qp *qp)
 {
 	assert(qp->replies_expected > 0);
+	assert(!qp->is_pooled || qp->port->credits.reserved_count > 0);
 	qp->replies_expected--;
 	if (qp->is_pooled)
 		qp->port->credits.reserved_count--;
@@ -108,7 +112,9 @@ credit_on_want_timer(struct loop_timer *timer, void *arg)
 	struct split_port *port = arg;
 	struct loop_link *link;
 
+	assert(timer == &port->credits.want_timer);
 	(void)timer;
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while ((link = list_first(&port->credits.starving)) != NULL)
 		credit_ask(LIST_ENTRY(link, struct split_qp, starve_link));
 }
@@ -150,6 +156,7 @@ void
 credit_untake(struct split_qp *qp)
 {
 	assert(qp_is(qp, SPLIT_QP_READY));
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	qp->credits++;
 	reply_unreserve(qp);
 	credit_mark_dirty(qp->port);
@@ -159,6 +166,8 @@ credit_untake(struct split_qp *qp)
 void
 credit_wait_begin(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(!list_is_empty(&qp->credit_wait));
 	credit_queue_waiting(qp);
 }
 
@@ -185,6 +194,7 @@ credit_turn(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (credits->is_dirty) {
 		credits->is_dirty = false;
 		reserve_serve(port);
@@ -200,6 +210,7 @@ credit_turn(struct split_port *port)
 int
 credit_on_header(struct split_qp *qp, const struct wire_header *header)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (header->credits == 0)
 		return 0;
 	qp->credits += header->credits;
@@ -215,6 +226,7 @@ credit_on_header(struct split_qp *qp, const struct wire_header *header)
 static void
 control_on_recall(struct split_qp *qp)
 {
+	assert(qp_is(qp, SPLIT_QP_READY));
 	qp->return_count += qp->credits;
 	qp->credits = 0;
 	qp->is_dormant = true;
@@ -243,6 +255,8 @@ credit_on_control(struct split_qp *qp, const struct wire_header *header, const c
 {
 	int rc = control_check(header, ret_field);
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(header->opcode == WIRE_CREDIT);
 	if (rc != 0)
 		return rc;
 	if (credit_on_header(qp, header) != 0) {
@@ -279,8 +293,10 @@ arrival_of_request(struct split_qp *qp, bool is_to_pool)
 {
 	struct port_credits *credits = &qp->port->credits;
 
+	assert(qp->unannounced <= qp->granted);
 	if (qp->granted == qp->unannounced)
 		return -EPROTO;
+	assert(!qp->is_pooled || credits->granted_count > 0);
 	qp->granted--;
 	guest_on_heard(qp);
 	qp->is_heard = true;
@@ -297,6 +313,7 @@ arrival_of_request(struct split_qp *qp, bool is_to_pool)
 int
 credit_on_arrival(struct split_qp *qp, bool is_reply, bool is_to_pool)
 {
+	assert(!is_to_pool || qp->is_pooled);
 	return is_reply ? arrival_of_reply(qp, is_to_pool) : arrival_of_request(qp, is_to_pool);
 }
 
@@ -306,6 +323,7 @@ credit_on_released(struct split_port *port, bool is_reply)
 	uint32_t *held = is_reply ? &port->credits.held_replies_count
 				  : &port->credits.held_requests_count;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	assert(*held > 0);
 	*held -= 1;
 	credit_mark_dirty(port);
@@ -317,11 +335,14 @@ credit_on_closed(struct split_qp *qp)
 	struct port_credits *credits = &qp->port->credits;
 
 	assert(!qp_is_open(qp));
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	list_remove(&qp->reserve_link);
 	list_remove(&qp->starve_link);
 	list_remove(&qp->announce_link);
 	credit_wait_leave(qp);
 	if (qp->is_pooled) {
+		assert(credits->granted_count >= qp->granted);
+		assert(credits->reserved_count >= qp->replies_expected);
 		credits->granted_count -= qp->granted;
 		credits->reserved_count -= qp->replies_expected;
 	}
@@ -338,6 +359,7 @@ credit_on_closed(struct split_qp *qp)
 void
 credit_stamp_control(struct split_qp *qp, struct wire_header *header)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	*header = (struct wire_header){
 		.opcode = WIRE_CREDIT,
 		.flags = (uint16_t)qp->control_flags,

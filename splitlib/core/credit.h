@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credit.h -- who may send how many requests; credit.c tells the model */
+/* credit.h -- how many requests a queue pair may send; credit.c tells the model */
 #ifndef CLEAVE_SPLIT_CREDIT_H
 #define CLEAVE_SPLIT_CREDIT_H
 
@@ -38,15 +38,16 @@ struct port_credits {
 	bool is_dirty; /* something was given back: look at the queues at the turn's end */
 };
 
+/* credit_port_init, credit_port_fini -- of a port that opens, or closes. */
 void credit_port_init(struct split_port *port);
 void credit_port_fini(struct split_port *port);
-/* credit_take -- one request may go now: its credit and its reply's receive are taken. */
+/* credit_take -- may a request go now? True: its credit, and a receive for its reply, are taken. */
 bool credit_take(struct split_qp *qp);
-/* credit_untake -- it did not go after all. */
+/* credit_untake -- give back what credit_take took, for a request that does not go. @qp is READY. */
 void credit_untake(struct split_qp *qp);
-/* credit_wait_begin -- a request has to wait: see that what it waits for comes. */
+/* credit_wait_begin -- a request has joined @qp->credit_wait: see that what it waits for comes. */
 void credit_wait_begin(struct split_qp *qp);
-/* credit_on_header -- the credits of any message. 0 or -EPROTO. */
+/* credit_on_header -- take the credits that a message brings. 0; -EPROTO more than a peer may grant. */
 int credit_on_header(struct split_qp *qp, const struct wire_header *header);
 /* credit_on_control -- a WIRE_CREDIT message. 0, or -EPROTO and the field. */
 int credit_on_control(struct split_qp *qp, const struct wire_header *header,

@@ -9,7 +9,7 @@
  * come back. A peer that has requests but no credit says WANT: it queues in grant_wanted, goes first,
  * and is worth recalling credits that lie idle with other peers: they return what they do not use.
  *
- * Who is silent for long is not counted, and holds none: see credit_idle.c.
+ * A peer that is silent for long is not counted, and holds none: see credit_idle.c.
  *
  * A queue pair without handlers grants a credit for each receive posted on it, and reserves none.
  */
@@ -39,6 +39,7 @@ credit_grant_port_init(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_init(&credits->grant_wanted);
 	list_init(&credits->grant_wait);
 	list_init(&credits->announce_due);
@@ -49,6 +50,7 @@ credit_grant_port_init(struct split_port *port)
 void
 credit_grant_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->credits.recall_timer);
 	credit_idle_port_fini(port);
 }
@@ -58,6 +60,7 @@ share_among(const struct split_port *port, uint32_t qp_count)
 {
 	uint64_t share = credit_pool_request_cap(port) / num_max(qp_count, 1);
 
+	assert(port->options.qp_credits_max > 0);
 	return (uint32_t)num_min(num_max(share, 1), port->options.qp_credits_max);
 }
 
@@ -86,6 +89,7 @@ grant_is_announce_due(const struct split_qp *qp)
 {
 	uint64_t announced = qp->granted - qp->unannounced;
 
+	assert(qp->unannounced <= qp->granted);
 	if (qp->unannounced == 0 || !qp_is(qp, SPLIT_QP_READY))
 		return false;
 	return qp->is_hungry || announced == 0 || announced * 2 < grant_share(qp);
@@ -118,6 +122,7 @@ grant_wait_join(struct split_qp *qp)
 {
 	struct port_credits *credits = &qp->port->credits;
 
+	assert(qp->is_pooled && qp->is_granting);
 	bool is_wanted = qp->is_hungry && qp->granted == 0;
 
 	if (list_contains(&qp->grant_link))
@@ -130,6 +135,7 @@ grant_wait_join(struct split_qp *qp)
 void
 credit_wait_leave(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!list_contains(&qp->grant_link))
 		return;
 	list_remove(&qp->grant_link);
@@ -151,6 +157,7 @@ grant_wait_first(struct port_credits *credits)
 static bool
 grant_is_low(const struct split_qp *qp)
 {
+	assert(qp->is_pooled);
 	return (uint64_t)qp->granted * 2 < grant_share(qp);
 }
 
@@ -161,6 +168,7 @@ credit_grant_fill(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	uint32_t share = grant_share(qp);
 
+	assert(qp->is_pooled);
 	if (qp->granted < share && port->credits.grant_wait_count == 0)
 		grant_give(qp,
 		    (uint32_t)num_min(share - qp->granted, credit_pool_request_room(port)));
@@ -189,6 +197,8 @@ credit_on_ready(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	uint32_t count;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp_is(qp, SPLIT_QP_READY));
 	/* The side that connects sends requests; the other side asks if it ever wants to. */
 	if (!qp->is_acceptor || !qp->is_pooled)
 		return;
@@ -202,8 +212,10 @@ credit_on_ready(struct split_qp *qp)
 void
 credit_on_batch(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!qp->is_heard)
 		return;
+	assert(qp_is(qp, SPLIT_QP_READY));
 	assert(qp->is_granting);
 	qp->is_heard = false;
 	qp->is_recalled = false;
@@ -215,6 +227,7 @@ credit_on_batch(struct split_qp *qp)
 void
 credit_on_posted(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (qp->is_pooled)
 		return;
 	if (qp->granted < qp->posted_count)
@@ -229,6 +242,7 @@ credit_grant_serve(struct split_port *port)
 	struct port_credits *credits = &port->credits;
 	uint32_t waiting = credits->grant_wait_count;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while (waiting-- > 0) {
 		uint32_t room = credit_pool_request_room(port);
 		struct split_qp *qp;
@@ -250,7 +264,9 @@ credit_grant_serve(struct split_port *port)
 void
 credit_recall(struct split_qp *qp)
 {
-	assert(qp_is(qp, SPLIT_QP_READY) && !qp->is_recalled);
+	assert(qp_is(qp, SPLIT_QP_READY));
+	assert(!qp->is_recalled);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	qp->is_recalled = true;
 	qp->recalled_ns = loop_now_ns(qp->port->loop);
 	send_post_credit(qp, WIRE_CREDIT_RECALL);
@@ -276,6 +292,8 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 	struct loop_link *link, *next;
 	bool must_wait = false;
 
+	assert(timer == &credits->recall_timer);
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	LIST_FOREACH_SAFE(&credits->reserve_wait, link, next) {
 		wanted++;
 	}
@@ -312,6 +330,7 @@ credit_recall_soon(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (credits->recall_timer.is_active && !credits->is_recall_out)
 		return;
 	credits->is_recall_out = false;
@@ -323,8 +342,11 @@ credit_on_return(struct split_qp *qp, uint32_t count)
 {
 	struct split_port *port = qp->port;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->unannounced <= qp->granted);
 	if (count > qp->granted - qp->unannounced)
 		return -EPROTO;
+	assert(!qp->is_pooled || port->credits.granted_count >= count);
 	qp->granted -= count;
 	qp->is_recalled = false;
 	if (qp->is_pooled)
@@ -340,6 +362,8 @@ credit_on_return(struct split_qp *qp, uint32_t count)
 void
 credit_on_want(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp_is(qp, SPLIT_QP_READY));
 	qp->is_hungry = true;
 	credit_grant_begin(qp);
 	credit_wait_leave(qp); /* to join anew, ahead of those that only could use more */
@@ -351,6 +375,8 @@ credit_on_want(struct split_qp *qp)
 void
 credit_on_kept(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(!guest_is(qp));
 	qp->grant_limit = qp->port->options.qp_credits_max;
 }
 
@@ -359,6 +385,7 @@ credit_announce(struct split_port *port)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while ((link = list_pop_front(&port->credits.announce_due)) != NULL) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, announce_link);
 
@@ -373,6 +400,7 @@ credit_stamp(struct split_qp *qp)
 {
 	uint16_t count = (uint16_t)num_min(qp->unannounced, UINT16_MAX);
 
+	assert(qp->unannounced <= qp->granted);
 	if (count > 0) {
 		qp->unannounced -= count;
 		qp->is_hungry = false;

@@ -9,6 +9,7 @@
 struct split_port;
 struct split_qp;
 
+/* credit_grant_port_init, credit_grant_port_fini -- of a port that opens, or closes. */
 void credit_grant_port_init(struct split_port *port);
 void credit_grant_port_fini(struct split_port *port);
 /* credit_on_ready -- @qp has become READY: the first grant. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * credit_idle.c -- who is silent holds no receives
+ * credit_idle.c -- peers that are silent hold no receives
  *
  * A port's receives are shared by the queue pairs that are awake. Others are put to sleep while that
  * helps: while each may have less than one alone could, and batches of requests keep coming that leave
@@ -18,14 +18,15 @@
  *	                      |   | WANT                      |
  *	                      +---ASLEEP <--------------------+
  *
- * All but ASLEEP are in credits.awake. Who sleeps holds nothing, nor is anything granted to it; what was
- * granted and not yet announced is taken back without a word. Its peer knows that it has no credit, is
- * dormant, and says WANT as soon as it needs one. What crosses a RECALL is counted where it belongs: a
- * request takes one of the credits that are then not returned, and a WANT is said again with the RETURN.
+ * All but ASLEEP are in credits.awake. A queue pair that sleeps holds nothing, nor is anything granted to it;
+ * grants that were not announced yet are taken back without a word. Its peer knows that it has no credit, is
+ * dormant, and says WANT as soon as it needs one. Messages that cross a RECALL are counted where they belong:
+ * a request takes one of the credits that are then not returned, and a WANT is said again with the RETURN.
  *
- * Who wakes, or is a guest (guest.c), is granted CREDIT_WAKE_LIMIT, which is room enough for one request after the other, and four
- * times as many each time that it is short: so those that wake find something to be granted, however many
- * they are. The timer runs only while somebody is short: an idle port has none.
+ * A queue pair that wakes, or is a guest (guest.c), is granted CREDIT_WAKE_LIMIT, which is room enough for one
+ * request after the other, and CREDIT_WAKE_GROWTH times as many each time that it is short: so there is something
+ * to grant to those that wake, however many they are. The timer runs only while a peer is short: an idle port
+ * has none.
  */
 #include "credit_idle.h"
 
@@ -51,6 +52,7 @@ static void credit_on_idle_timer(struct loop_timer *timer, void *arg);
 void
 credit_idle_port_init(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_init(&port->credits.awake);
 	loop_timer_init(&port->credits.idle_timer, credit_on_idle_timer, port);
 }
@@ -58,6 +60,7 @@ credit_idle_port_init(struct split_port *port)
 void
 credit_idle_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->credits.idle_timer);
 }
 
@@ -110,6 +113,7 @@ credit_idle_on_batch(struct split_qp *qp, uint32_t share)
 {
 	struct port_credits *credits = &qp->port->credits;
 
+	assert(credit_idle_is_awake(qp));
 	credits->batch_count++;
 	if (!idle_is_short(qp, num_min(share, qp->grant_limit)))
 		return;
@@ -129,6 +133,7 @@ credit_idle_leave(struct split_qp *qp)
 	if (!credit_idle_is_awake(qp))
 		return;
 	list_remove(&qp->awake_link);
+	assert(qp->port->credits.awake_count > 0);
 	qp->port->credits.awake_count--;
 	qp->grant_limit = CREDIT_WAKE_LIMIT;
 }
@@ -150,6 +155,8 @@ idle_is_candidate(const struct split_qp *qp)
 static void
 idle_take_unannounced(struct split_qp *qp)
 {
+	assert(qp->unannounced <= qp->granted);
+	assert(qp->port->credits.granted_count >= qp->unannounced);
 	credit_wait_leave(qp);
 	qp->granted -= qp->unannounced;
 	qp->port->credits.granted_count -= qp->unannounced;
@@ -161,6 +168,7 @@ idle_take_unannounced(struct split_qp *qp)
 static uint32_t
 idle_take(struct split_qp *qp)
 {
+	assert(!qp->is_recalled);
 	idle_take_unannounced(qp);
 	if (qp->granted == 0) {
 		credit_idle_leave(qp);
@@ -179,6 +187,7 @@ credit_on_idle_timer(struct loop_timer *timer, void *arg)
 	uint32_t left_count = credits->awake_count, recall_count = 0;
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (credits->short_count == 0 ||
 	    (uint64_t)credits->short_count * CREDIT_SHORT_BATCHES_PART < credits->batch_count)
 		return;
@@ -216,6 +225,7 @@ credit_idle_on_return(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	bool has_none = qp->granted == qp->unannounced;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!credit_idle_is_awake(qp) || credit_share_is_full(port, port->credits.awake_count))
 		return;
 	if (!has_none || !idle_is_silent(qp, loop_now_ns(port->loop)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credit_idle.h -- who is silent gives its credits back; for credit.c and credit_grant.c */
+/* credit_idle.h -- silent peers give their credits back; for credit.c and credit_grant.c */
 #ifndef CLEAVE_SPLIT_CREDIT_IDLE_H
 #define CLEAVE_SPLIT_CREDIT_IDLE_H
 
@@ -9,6 +9,7 @@
 struct split_port;
 struct split_qp;
 
+/* credit_idle_port_init, credit_idle_port_fini -- of a port that opens, or closes. */
 void credit_idle_port_init(struct split_port *port);
 void credit_idle_port_fini(struct split_port *port);
 /* credit_idle_is_awake -- whether @qp is counted, and may hold grants. */

@@ -39,6 +39,7 @@ pool_unpromised_count(const struct split_port *port)
 uint32_t
 credit_pool_request_cap(const struct split_port *port)
 {
+	assert(port->pool.count > pool_kept_count(port));
 	return port->pool.count - pool_kept_count(port);
 }
 
@@ -69,6 +70,7 @@ credit_mark_dirty(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (credits->is_dirty)
 		return;
 	if (list_is_empty(&credits->reserve_wait) && credits->grant_wait_count == 0)
@@ -82,5 +84,6 @@ credit_is_short(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	return !list_is_empty(&credits->reserve_wait) || !list_is_empty(&credits->grant_wanted);
 }

@@ -49,6 +49,8 @@ event_on_sent(struct split_send *send, int rc, void *arg)
 	struct dev_event *event = arg;
 	uint32_t bytes = 0;
 
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
+	assert(rc <= 0);
 	if (rc == 0)
 		for (uint32_t i = 0; i < send->piece_count; i++)
 			bytes += send->pieces[i].bytes;
@@ -127,6 +129,9 @@ event_on_job_done(struct engine_job *job, void *arg)
 {
 	struct dev_event *event = arg;
 
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
+	assert(event->kind == EVENT_FUNC);
+	assert(event->port->events_running_count > 0);
 	event->port->events_running_count--;
 	event_complete(event, job->rc, job->rc == 0 ? job->dst_bytes : 0);
 }
@@ -179,6 +184,7 @@ event_is_done(void *arg)
 {
 	const struct dev_event *event = arg;
 
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	return event->is_done;
 }
 
@@ -257,6 +263,7 @@ ready_is_known(void *arg)
 {
 	const struct split_port *port = arg;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	return port->awaited_qp == NULL;
 }
 

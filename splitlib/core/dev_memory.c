@@ -32,6 +32,7 @@ memory_has(const struct dev_memory *self, const void *memory, uint64_t bytes)
 {
 	uintptr_t from = (uintptr_t)memory, begin = (uintptr_t)self->base;
 
+	assert(self->bytes > 0);
 	return from >= begin && from - begin <= self->bytes &&
 	    bytes <= self->bytes - (from - begin);
 }
@@ -39,6 +40,7 @@ memory_has(const struct dev_memory *self, const void *memory, uint64_t bytes)
 struct dev_memory *
 dev_memory_find(const struct split_port *port, const void *memory, uint64_t bytes)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	for (const struct loop_link *link = port->memories.next; link != &port->memories;
 	     link = link->next) {
 		struct dev_memory *self = LIST_ENTRY(link, struct dev_memory, link);
@@ -61,6 +63,7 @@ dev_memory_is_reached(const struct split_port *port, dev_ptr memory, uint64_t by
 {
 	const struct dev_memory *self;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (list_is_empty(&port->memories))
 		return true;
 	self = dev_memory_find(port, dev_ptr_raw(memory), bytes);
@@ -85,6 +88,7 @@ memory_copy(struct dev_memory *self, const void *at, void *host, uint64_t bytes,
 	uint64_t offset_bytes = (uint64_t)((const uint8_t *)at - self->base);
 
 	assert(self->kind == DEV_MEMORY_NIC); /* dev_memory_is_mapped */
+	assert(offset_bytes + bytes <= self->bytes);
 	if (self->ops->memory_copy(self, offset_bytes, host, bytes, is_out) != 0 && is_out)
 		memset(host, 0, bytes);
 }
@@ -131,6 +135,8 @@ memory_map(struct dev_memory *self)
 {
 	int rc;
 
+	assert(!self->is_mapped);
+	assert(self->bytes > 0);
 	if (self->kind == DEV_MEMORY_DMABUF) {
 		self->base = mmap(NULL, self->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		    self->dmabuf_fd, (off_t)self->dmabuf_offset_bytes);
@@ -150,6 +156,7 @@ memory_map(struct dev_memory *self)
 static void
 memory_unmap(struct dev_memory *self)
 {
+	assert(self->base != NULL && self->base != MAP_FAILED);
 	if (self->is_mapped)
 		guard_remove(self->base, self->bytes);
 	(void)munmap(self->base, self->bytes); /* it was mapped: cannot fail */
@@ -160,11 +167,13 @@ memory_init(struct dev_memory *self, const struct dev_memory_options *options)
 {
 	int rc;
 
+	assert(self->magic == 0 && self->port->transport != NULL);
 	self->magic = SPLIT_MEMORY_MAGIC;
 	self->kind = options->kind;
 	self->bytes = num_round_up(options->bytes, MEMORY_PAGE_BYTES);
 	self->dmabuf_offset_bytes = options->dmabuf_offset_bytes;
 	self->ops = self->port->transport;
+	assert(self->ops->memory_open != NULL);
 	self->dmabuf_fd = -1;
 	if (self->kind == DEV_MEMORY_DMABUF) {
 		self->dmabuf_fd = fcntl(options->dmabuf_fd, F_DUPFD_CLOEXEC, 0);
@@ -225,6 +234,7 @@ dev_memory_open(struct split_port *port, const struct dev_memory_options *option
 		return NULL;
 	}
 	self->port = port;
+	assert(port->memory_count < SPLIT_MEMORIES_MAX);
 	rc = memory_init(self, options);
 	if (rc != 0) {
 		split_free(self);
@@ -243,6 +253,7 @@ dev_memory_close(struct dev_memory *self)
 	if (self == NULL)
 		return;
 	CHECK_OBJ(self, SPLIT_MEMORY_MAGIC);
+	assert(self->port->memory_count > 0 && list_contains(&self->link));
 	self->ops->memory_close(self);
 	memory_unmap(self);
 	if (self->dmabuf_fd >= 0)
@@ -265,6 +276,7 @@ dev_memories_fini(struct split_port *port)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while ((link = list_first(&port->memories)) != NULL)
 		dev_memory_close(LIST_ENTRY(link, struct dev_memory, link));
 }

@@ -46,6 +46,7 @@ block_create(uint64_t offset_bytes, uint64_t bytes)
 {
 	struct arena_block *block = split_calloc(1, sizeof(*block));
 
+	assert(bytes > 0);
 	if (block != NULL) {
 		block->offset_bytes = offset_bytes;
 		block->bytes = bytes;
@@ -61,6 +62,7 @@ arena_map_huge(struct arena *arena)
 	uint8_t *memory = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
 
+	assert(arena->bytes > 0);
 	if (memory == MAP_FAILED)
 		return NULL;
 	arena->mapped_bytes = mapped_bytes;
@@ -76,6 +78,7 @@ arena_map(struct arena *arena)
 	uint64_t head_bytes;
 	uint8_t *memory;
 
+	assert(num_is_aligned(bytes, ARENA_PAGE_BYTES));
 	memory = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
@@ -94,6 +97,7 @@ arena_map(struct arena *arena)
 void
 arena_populate(struct arena *arena)
 {
+	assert(arena->memory != NULL);
 	guard_enter();
 	(void)madvise(arena->memory, arena->bytes, MADV_POPULATE_WRITE);
 	guard_leave();
@@ -106,6 +110,7 @@ arena_init(struct arena *arena, uint64_t bytes, uint32_t flags)
 	struct arena_block *whole;
 	int rc;
 
+	assert(bytes > 0);
 	*arena = (struct arena){ .bytes = num_round_up(bytes, ARENA_PAGE_BYTES),
 		.is_device = is_device };
 	list_init(&arena->blocks);
@@ -155,6 +160,9 @@ block_cut(struct arena_block *block, uint64_t bytes)
 {
 	struct arena_block *rest;
 
+	assert(!block->is_used);
+	assert(bytes > 0);
+	assert(bytes <= block->bytes);
 	if (block->bytes == bytes)
 		return 0;
 	rest = block_create(block->offset_bytes + bytes, block->bytes - bytes);
@@ -171,6 +179,8 @@ arena_alloc(struct arena *arena, size_t bytes, size_t align)
 	struct loop_link *link, *next;
 	uint64_t wanted_bytes = num_round_up(num_max(bytes, 1), ARENA_ALIGN);
 
+	assert(align > 0 && (align & (align - 1)) == 0);
+	assert(arena->memory != NULL);
 	if (bytes > arena->bytes)
 		return NULL;
 	LIST_FOREACH_SAFE(&arena->blocks, link, next) {
@@ -203,6 +213,7 @@ block_join_next(struct arena *arena, struct arena_block *block)
 	if (block->link.next == &arena->blocks)
 		return;
 	next = LIST_ENTRY(block->link.next, struct arena_block, link);
+	assert(next->offset_bytes == block->offset_bytes + block->bytes);
 	if (block->is_used || next->is_used)
 		return;
 	block->bytes += next->bytes;
@@ -244,6 +255,7 @@ arena_has(const struct arena *arena, const void *memory, uint64_t bytes)
 static uint64_t
 pool_stride_bytes(const struct receive_pool *pool)
 {
+	assert(pool->payload_bytes_max > 0);
 	return num_round_up(pool->payload_bytes_max, ARENA_PAGE_BYTES) + POOL_STAGGER_BYTES;
 }
 
@@ -252,6 +264,7 @@ receive_init(struct split_receive *receive, struct split_port *port, uint32_t in
 {
 	struct receive_pool *pool = &port->pool;
 
+	assert(index < pool->count);
 	receive->magic = SPLIT_RECEIVE_MAGIC;
 	receive->port = port;
 	receive->header = &pool->headers[index];
@@ -266,6 +279,8 @@ receive_pool_init(struct split_port *port)
 	struct receive_pool *pool = &port->pool;
 	uint32_t count = port->options.receive_count;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(pool->receives == NULL);
 	*pool = (struct receive_pool){
 		.count = count,
 		.payload_bytes_max = port->options.receive_payload_bytes,

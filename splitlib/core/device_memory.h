@@ -58,17 +58,25 @@ enum arena_flags {
 	ARENA_DEVICE = 1u << 0, /* behind the guard */
 	ARENA_HUGE = 1u << 1,   /* of reserved huge pages, if there are enough */
 };
-/* arena_init -- map and guard @bytes. Returns 0 or a negative errno. fini: nothing may be in use. */
+/* arena_init -- map @bytes > 0, rounded up to pages, as @flags (enum arena_flags) say. 0 or a negative errno. */
 int arena_init(struct arena *arena, uint64_t bytes, uint32_t flags);
+/* arena_fini -- unmap it, with whatever is allocated there. No-op after an arena_init that failed. */
 void arena_fini(struct arena *arena);
 /* arena_populate -- make its pages now. Where the kernel cannot, they come with the first use. */
 void arena_populate(struct arena *arena);
-/* arena_alloc -- NULL when nothing fits. @align is a power of two. */
+/* arena_alloc -- @bytes aligned to @align, a power of two; NULL: nothing fits. At start-up: it walks a list. */
 void *arena_alloc(struct arena *arena, size_t bytes, size_t align);
+/* arena_free -- @memory, of arena_alloc; NULL is a no-op. */
 void arena_free(struct arena *arena, const void *memory);
 /* arena_has -- whether all of it lies in there. */
 bool arena_has(const struct arena *arena, const void *memory, uint64_t bytes);
+/*
+ * receive_pool_init -- options.receive_count receives from both arenas, all free
+ *
+ * Returns 0; -EINVAL they do not fit into the arenas; -ENOMEM.
+ */
 int receive_pool_init(struct split_port *port);
+/* receive_pool_fini -- give their memory back to the arenas. */
 void receive_pool_fini(struct split_port *port);
 
 static inline struct split_receive *

@@ -31,6 +31,9 @@ event_port_init(struct split_port *port)
 {
 	uint32_t count = port->options.event_count_max;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(count > 0);
+	assert(port->events == NULL);
 	port->events = split_calloc(count, sizeof(*port->events));
 	if (port->events == NULL)
 		return -ENOMEM;
@@ -46,6 +49,7 @@ event_port_init(struct split_port *port)
 void
 event_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	split_free(port->events);
 	port->events = NULL;
 }
@@ -61,7 +65,8 @@ event_take(struct split_port *port, enum event_kind kind)
 		return NULL;
 	}
 	event = LIST_ENTRY(link, struct dev_event, link);
-	assert(event->kind == EVENT_FREE && kind != EVENT_FREE);
+	assert(event->kind == EVENT_FREE);
+	assert(kind != EVENT_FREE);
 	event->kind = kind;
 	event->is_done = false;
 	event->qp = NULL;
@@ -74,6 +79,7 @@ void
 event_release(struct dev_event *event)
 {
 	assert(event->kind != EVENT_FREE);
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	list_remove(&event->link);
 	event->kind = EVENT_FREE;
 	list_push_front(&event->port->events_free, &event->link);
@@ -84,7 +90,8 @@ event_queue_handler(struct dev_event *event)
 {
 	struct split_port *port = event->port;
 
-	assert(event->is_done && event->fn != NULL);
+	assert(event->is_done);
+	assert(event->fn != NULL);
 	list_remove(&event->link);
 	list_push_back(&port->events_called, &event->link);
 	loop_defer(port->loop, &port->event_task);
@@ -131,7 +138,9 @@ void
 event_call(struct dev_event *event, void (*fn)(const struct dev_completion *completion, void *arg),
     void *arg)
 {
-	assert(fn != NULL && event->fn == NULL);
+	assert(fn != NULL);
+	assert(event->fn == NULL);
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	event->fn = fn;
 	event->arg = arg;
 	if (event->is_done)

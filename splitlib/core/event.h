@@ -48,6 +48,7 @@ struct dev_event {
 
 /* event_port_init -- options.event_count_max free ones. Returns 0 or -ENOMEM. */
 int event_port_init(struct split_port *port);
+/* event_port_fini -- free them, in whatever state. */
 void event_port_fini(struct split_port *port);
 /* event_take -- a free one, pending from now on. NULL with errno ENOBUFS. */
 struct dev_event *event_take(struct split_port *port, enum event_kind kind);

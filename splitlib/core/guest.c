@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest.c -- who gives way when a port runs out of places or receives
+ * guest.c -- the connections that give way when a port runs out of places or receives
  *
  * A *guest* is a connection that came in and that its owner has not kept (split_qp_keep): so far it has
  * shown no more than that it can say hello. Anybody can open as many as there are places, and each is lent
@@ -11,12 +11,12 @@
  *	receives are short                   a guest that was asked for what it was lent (RECALL), or sent half
  *	                                     a request, is closed when it owes that for GUEST_DEBT_NS
  *
- * A peer that means well loses nothing by it: it returns what it is asked for, and who was idle connects
- * again when it has something to ask. Who is kept stays, as silent as it may be. Connections that have not
- * said hello yet are guests, too.
+ * A peer that means well loses nothing by it: it returns what it is asked for, and one that was idle connects
+ * again when it has something to ask. A connection that is kept stays, as silent as it may be. Connections that
+ * have not said hello yet are guests, too.
  *
  * A place is free as soon as the transport has let go of the connection. A device may still be at work on
- * its queue pair (quiesce): then who comes is refused this time, and finds a place when it comes again.
+ * its queue pair (quiesce): then the newcomer is refused this time, and finds a place when it comes again.
  */
 #include <inttypes.h>
 
@@ -38,18 +38,22 @@ static void guest_on_timer(struct loop_timer *timer, void *arg);
 void
 guest_port_init(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	loop_timer_init(&port->guest_timer, guest_on_timer, port);
 }
 
 void
 guest_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->guest_timer);
 }
 
 void
 guest_begin(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(!guest_is(qp));
 	if (!qp->port->options.guests_give_way || !qp->is_acceptor || qp->is_surplus)
 		return;
 	qp->heard_of_ns = loop_now_ns(qp->port->loop);
@@ -59,6 +63,7 @@ guest_begin(struct split_qp *qp)
 bool
 guest_is(const struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	return list_contains(&qp->guest_link);
 }
 
@@ -82,10 +87,11 @@ split_qp_keep(struct split_qp *qp)
 	credit_on_kept(qp);
 }
 
-/* Its owner is deciding about it, or works for it, or the peer is yet to take an answer. */
+/* Is the owner deciding about @qp, or at work for it, or has the peer yet to take an answer? */
 static bool
 guest_is_busy(const struct split_qp *qp)
 {
+	assert(guest_is(qp));
 	return qp->is_offered || qp->is_rejecting || qp->batch_count > 0 || qp->replies_owed > 0 ||
 	    !list_is_empty(&qp->messages) || !list_is_empty(&qp->sendable);
 }
@@ -96,6 +102,7 @@ guest_cut(struct split_qp *qp, const char *why)
 	struct split_port *port = qp->port;
 	uint64_t silent_ns = loop_now_ns(port->loop) - qp->heard_of_ns;
 
+	assert(guest_is(qp) && qp->is_acceptor && why != NULL);
 	list_remove(&qp->guest_link);
 	metric_add(&port->counters.qps_cut, 1);
 	qp_fail(qp, 0, "%s", why);
@@ -127,6 +134,8 @@ guest_make_room(struct split_port *port)
 {
 	struct split_qp *qp = guest_to_go(port);
 
+	assert(qp == NULL || qp->port == port);
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (qp == NULL)
 		return false;
 	guest_cut(qp, "its place is needed");
@@ -139,10 +148,11 @@ guest_make_room(struct split_port *port)
 
 /* ---- receives ---- */
 
-/* Since when it owes a receive that it should have given back; 0: it does not. */
+/* When @qp began to owe a receive that it should have given back; 0: it owes none. */
 static uint64_t
 guest_debt_since_ns(const struct split_qp *qp)
 {
+	assert(guest_is(qp));
 	if (qp->fill.kind == RECV_POOL)
 		return qp->heard_of_ns;
 	return qp->is_recalled ? qp->recalled_ns : 0;
@@ -151,6 +161,7 @@ guest_debt_since_ns(const struct split_qp *qp)
 void
 guest_watch(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (!list_is_empty(&port->guests) && !port->guest_timer.is_active)
 		loop_timer_start(port->loop, &port->guest_timer, GUEST_DEBT_NS);
 }
@@ -162,6 +173,8 @@ guest_on_timer(struct loop_timer *timer, void *arg)
 	uint64_t now_ns = loop_now_ns(port->loop), again_ns = 0;
 	struct loop_link *link, *next;
 
+	assert(timer == &port->guest_timer);
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	LIST_FOREACH_SAFE(&port->guests, link, next) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, guest_link);
 		uint64_t since_ns = guest_debt_since_ns(qp);

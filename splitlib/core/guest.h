@@ -8,12 +8,14 @@
 struct split_port;
 struct split_qp;
 
+/* guest_port_init, guest_port_fini -- of a port that opens, or closes. */
 void guest_port_init(struct split_port *port);
 void guest_port_fini(struct split_port *port);
 /* guest_begin -- @qp is new: a guest from here on, where guests give way, and it is one that came in. */
 void guest_begin(struct split_qp *qp);
+/* guest_is -- may @qp be closed when room is needed? */
 bool guest_is(const struct split_qp *qp);
-/* guest_on_heard -- it said hello, or asked for something. No-op of one that is no guest. */
+/* guest_on_heard -- @qp said hello, or asked for something: it goes last. No-op of one that is no guest. */
 void guest_on_heard(struct split_qp *qp);
 /*
  * guest_make_room -- close a guest, so that there is a place and a descriptor for who comes

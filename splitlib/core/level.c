@@ -2,7 +2,7 @@
 /*
  * level.c -- the level that the next hello to a peer offers: the highest, or what an older one understands
  *
- *	highest --(refused with VERSION)--> lowest, for a minute --> highest
+ *	highest --(refused with VERSION)--> lowest, for a minute or until that connection ends --> highest
  *
  * Releases of level 1 compare the number with their own and refuse every other. All later ones answer
  * with the lower of the two, so they are never dialled twice.
@@ -42,6 +42,13 @@ wire_level_refused(struct wire_level *level, int rc, uint64_t now_ns)
 	return true;
 }
 
+void
+wire_level_forget(struct wire_level *level)
+{
+	assert(level->max >= CLEAVE_LEVEL_MIN);
+	level->until_ns = 0;
+}
+
 uint8_t
 wire_level_agreed(const struct wire_level *level, uint8_t answered)
 {
@@ -52,6 +59,7 @@ wire_level_agreed(const struct wire_level *level, uint8_t answered)
 uint8_t
 wire_level_answer(uint8_t offered, uint8_t max)
 {
-	assert(offered >= CLEAVE_LEVEL_MIN && max <= CLEAVE_LEVEL_MAX);
+	assert(offered >= CLEAVE_LEVEL_MIN);
+	assert(max <= CLEAVE_LEVEL_MAX);
 	return (uint8_t)num_min(offered, max == 0 ? CLEAVE_LEVEL_MAX : max);
 }

@@ -71,6 +71,9 @@ event_try_end(struct dev_event *event)
 {
 	int rc = event->one_sided_rc;
 
+	assert(event->pieces_out <= ONE_SIDED_PIECES);
+	assert(event->kind == EVENT_ONE_SIDED);
+	assert(event->moved_bytes <= event->issued_bytes);
 	if (rc != 0)
 		list_remove(&event->link); /* out of waiting */
 	if (event->pieces_out > 0 || (rc == 0 && event->issued_bytes < event->device_bytes))
@@ -84,6 +87,7 @@ event_try_end(struct dev_event *event)
 static void
 event_fail(struct dev_event *event, int rc)
 {
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	assert(rc < 0);
 	if (event->one_sided_rc == 0)
 		event->one_sided_rc = rc;
@@ -96,7 +100,9 @@ one_sided_end(struct split_qp *qp, struct one_sided_piece *piece, int rc)
 	struct split_counters *counters = &qp->port->counters;
 
 	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
-	assert(rc <= 0 && event->kind == EVENT_ONE_SIDED && event->pieces_out > 0);
+	assert(rc <= 0);
+	assert(event->kind == EVENT_ONE_SIDED);
+	assert(event->pieces_out > 0);
 	list_remove(&piece->link);
 	list_push_front(&qp->one_sided->free, &piece->link);
 	piece->event = NULL;
@@ -115,7 +121,9 @@ one_sided_end(struct split_qp *qp, struct one_sided_piece *piece, int rc)
 void
 one_sided_return(struct split_qp *qp, struct one_sided_piece *piece)
 {
-	assert(piece->event != NULL && piece->event->pieces_out > 0);
+	assert(piece->event != NULL);
+	assert(piece->event->pieces_out > 0);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	list_remove(&piece->link);
 	list_push_back(&qp->one_sided->again, &piece->link);
 }
@@ -125,6 +133,7 @@ one_sided_oldest(struct split_qp *qp)
 {
 	struct loop_link *link = list_first(&qp->one_sided->flying);
 
+	assert(qp->one_sided != NULL);
 	return link != NULL ? LIST_ENTRY(link, struct one_sided_piece, link) : NULL;
 }
 
@@ -134,6 +143,7 @@ piece_take_again(struct split_qp *qp)
 {
 	struct loop_link *link;
 
+	assert(qp->one_sided != NULL);
 	while ((link = list_first(&qp->one_sided->again)) != NULL) {
 		struct one_sided_piece *piece = LIST_ENTRY(link, struct one_sided_piece, link);
 
@@ -155,7 +165,8 @@ piece_cut(struct one_sided *self)
 		return NULL;
 	event = LIST_ENTRY(waiting, struct dev_event, link);
 	piece = LIST_ENTRY(free, struct one_sided_piece, link);
-	assert(piece->event == NULL && event->issued_bytes < event->device_bytes);
+	assert(piece->event == NULL);
+	assert(event->issued_bytes < event->device_bytes);
 	piece->event = event;
 	piece->offset_bytes = event->issued_bytes;
 	piece->bytes =
@@ -173,6 +184,7 @@ one_sided_take(struct split_qp *qp)
 {
 	struct one_sided_piece *piece = piece_take_again(qp);
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (piece == NULL)
 		piece = piece_cut(qp->one_sided);
 	if (piece == NULL)
@@ -192,6 +204,7 @@ one_sided_is_wanted(const struct split_qp *qp)
 static uint64_t
 piece_request_id(const struct split_qp *qp, const struct one_sided_piece *piece)
 {
+	assert(piece >= qp->one_sided->pieces && piece < qp->one_sided->pieces + ONE_SIDED_PIECES);
 	return (uint64_t)piece->sequence << 32 | (uint64_t)(piece - qp->one_sided->pieces);
 }
 
@@ -200,7 +213,8 @@ piece_send(struct split_qp *qp, struct one_sided_piece *piece)
 {
 	const struct dev_event *event = piece->event;
 
-	assert(event != NULL && !list_contains(&piece->send.link));
+	assert(event != NULL);
+	assert(!list_contains(&piece->send.link));
 	piece->device =
 	    (struct dev_piece){ dev_ptr_add(event->device, piece->offset_bytes), piece->bytes };
 	piece->header =
@@ -223,6 +237,7 @@ one_sided_kick(struct split_qp *qp)
 {
 	struct one_sided_piece *piece;
 
+	assert(qp->one_sided != NULL);
 	if (!qp_is(qp, SPLIT_QP_READY))
 		return;
 	if (qp->ops->kick_one_sided != NULL) {
@@ -299,6 +314,7 @@ pieces_end_all(struct split_qp *qp, struct loop_link *list, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	while ((link = list_first(list)) != NULL)
 		one_sided_end(qp, LIST_ENTRY(link, struct one_sided_piece, link), rc);
 }
@@ -308,6 +324,7 @@ one_sided_refuse(struct split_qp *qp, int rc)
 {
 	struct loop_link *link;
 
+	assert(qp->one_sided != NULL);
 	assert(rc < 0);
 	pieces_end_all(qp, &qp->one_sided->again, rc);
 	while ((link = list_first(&qp->one_sided->waiting)) != NULL) {
@@ -321,6 +338,7 @@ one_sided_refuse(struct split_qp *qp, int rc)
 void
 one_sided_flush(struct split_qp *qp, int rc)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (qp->one_sided == NULL)
 		return;
 	assert(rc < 0);
@@ -331,6 +349,7 @@ one_sided_flush(struct split_qp *qp, int rc)
 void
 one_sided_fini(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	region_answers_free(qp);
 	split_free(qp->one_sided);
 	qp->one_sided = NULL;
@@ -365,6 +384,7 @@ reply_begin(struct split_qp *qp, const struct wire_header *header, const char **
 	uint32_t index = (uint32_t)header->request_id;
 	struct one_sided_piece *piece;
 
+	assert((header->opcode & WIRE_REPLY) != 0);
 	*ret_field = "request_id";
 	if (qp->one_sided == NULL || index >= ONE_SIDED_PIECES)
 		return -EPROTO;
@@ -391,6 +411,8 @@ one_sided_begin(struct split_qp *qp, const struct wire_header *header, const cha
 {
 	int rc;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(one_sided_is(header->opcode));
 	metric_add(&qp->port->counters.host_bytes_in, WIRE_HEADER_BYTES);
 	*ret_field = qp->ops->kick_one_sided != NULL ? "opcode" : header_check(header);
 	if (*ret_field != NULL)
@@ -407,6 +429,8 @@ one_sided_begin(struct split_qp *qp, const struct wire_header *header, const cha
 void
 one_sided_finish(struct split_qp *qp, const struct recv_fill *fill)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert((fill->answer != NULL) != (fill->piece != NULL));
 	if (fill->answer != NULL) {
 		region_answer(qp, fill->answer);
 		return;

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "connect.h"
+#include "connect_name.h"
 #include "credit.h"
 #include "dev_memory.h"
 #include "device_memory.h"
@@ -78,6 +79,7 @@ port_options_check(struct split_port_options *options)
 static void
 port_on_wake(struct loop_task *task, void *arg)
 {
+	assert(task == &((struct split_port *)arg)->wake_task);
 	/* Nothing to do here: the end of the turn that this makes flushes. */
 	(void)task;
 	(void)arg;
@@ -90,12 +92,15 @@ port_on_orphans(struct loop_task *task, void *arg)
 	struct split_port *port = arg;
 	struct loop_link *link;
 
+	assert(task == &port->orphan_task);
 	(void)task;
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while (!port_is_halted(port) && (link = list_pop_front(&port->orphans)) != NULL) {
 		struct split_receive *receive = LIST_ENTRY(link, struct split_receive, link);
 		void (*fn)(int, void *) = receive->reply_fn;
 		void *arg_of_fn = receive->reply_arg;
 
+		CHECK_OBJ(receive, SPLIT_RECEIVE_MAGIC);
 		receive_pool_push(&port->pool, receive);
 		credit_on_released(port, receive->is_reply);
 		if (fn == NULL)
@@ -129,6 +134,7 @@ port_send_all(struct split_port *port)
 static void
 port_flush(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	/* Completions queue more, and free receives that others wait for: go round a few times. */
 	for (uint32_t round = 0; round < SPLIT_FLUSH_ROUNDS_MAX; round++) {
 		port_send_all(port);
@@ -145,6 +151,7 @@ port_on_turn_end(struct loop_turn_end *hook, void *arg)
 {
 	struct split_port *port = arg;
 
+	assert(hook == &port->turn_end);
 	(void)hook;
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	for (uint32_t i = 0; i < port->transport_count; i++) {
@@ -175,6 +182,8 @@ port_memory_init(struct split_port *port)
 {
 	int rc = arena_init(&port->host, port->options.host_bytes, 0);
 
+	assert(port->options.host_bytes > 0);
+	assert(port->options.device_bytes > 0);
 	if (rc != 0)
 		return rc;
 	rc = arena_init(&port->device, port->options.device_bytes,
@@ -216,7 +225,8 @@ port_transports_init(struct split_port *port, const struct transport_ops *const 
 	/* The simulator's struct begins with what is asked for. */
 	const struct transport_host *host = (const struct transport_host *)port->options.sim_host;
 
-	assert(transport_count < SPLIT_TRANSPORTS_MAX);
+	assert(transport_count < SPLIT_TRANSPORTS_MAX && port->transport_count == 0);
+	assert(host == NULL || host->ops != NULL);
 	for (uint32_t i = 0; i < transport_count; i++)
 		port->transports[port->transport_count++] = transports[i];
 	if (host != NULL)
@@ -226,6 +236,7 @@ port_transports_init(struct split_port *port, const struct transport_ops *const 
 static void
 port_transports_open(struct split_port *port)
 {
+	assert(port->loop != NULL);
 	for (uint32_t i = 0; i < port->transport_count; i++) {
 		if (port->transports[i]->port_open != NULL)
 			port->transports[i]->port_open(port);
@@ -235,6 +246,7 @@ port_transports_open(struct split_port *port)
 static void
 port_transports_fini(struct split_port *port)
 {
+	assert(list_is_empty(&port->qps) && list_is_empty(&port->listeners));
 	for (uint32_t i = 0; i < port->transport_count; i++) {
 		if (port->transports[i]->port_fini != NULL)
 			port->transports[i]->port_fini(port);
@@ -248,6 +260,7 @@ port_create(const struct split_port_options *options, const struct transport_ops
 	struct split_port *port = split_calloc(1, sizeof(*port));
 	int rc;
 
+	assert(transports != NULL || transport_count == 0);
 	if (port == NULL)
 		return NULL;
 	port->magic = SPLIT_PORT_MAGIC;
@@ -282,12 +295,16 @@ port_engines_are_idle(void *arg)
 {
 	const struct split_port *port = arg;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	return port->events_running_count == 0;
 }
 
 static void
 port_free(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(list_is_empty(&port->qps));
+	assert(list_is_empty(&port->listeners));
 	port_memory_fini(port);
 	port->magic = 0;
 	split_free(port);
@@ -311,6 +328,7 @@ split_port_close(struct split_port *port)
 	regions_fini(port);
 	dev_memories_fini(port);
 	port_transports_fini(port);
+	connect_name_port_fini(port);
 	/* An engine writes into our events and our memory: wait for what it has. */
 	if (port->events_running_count > 0)
 		(void)loop_run(port->loop, port_engines_are_idle, port);
@@ -330,6 +348,7 @@ port_abandon(struct split_port *port)
 {
 	struct loop_link *link;
 
+	assert(port->options.sim_host != NULL);
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	while ((link = list_pop_front(&port->listeners)) != NULL)
 		split_free(LIST_ENTRY(link, struct split_listener, link));

@@ -2,10 +2,9 @@
 /*
  * port.h -- struct split_port: what the files of the core, and transports, know of a port
  *
- * Who calls whom: transports move bytes and know nothing of credits, events or handlers. A transport
- * tells recv_split.c about headers and finished messages, and takes from send_assemble.c what is to
- * go next; those two ask credit.c, and end in handlers or event.c. Every object belongs to its
- * port's loop thread.
+ * Transports move bytes and know nothing of credits, events or handlers. A transport tells recv_split.c
+ * about headers and finished messages, and takes from send_assemble.c what is to go next; those two ask
+ * credit.c, and end in handlers or event.c. Every object belongs to its port's loop thread.
  */
 #ifndef CLEAVE_SPLIT_PORT_H
 #define CLEAVE_SPLIT_PORT_H
@@ -18,6 +17,7 @@
 #include "device_memory.h"
 
 struct dev_event;
+struct errand_desk;
 struct transport_ops;
 struct verbs_port;
 
@@ -62,6 +62,7 @@ struct split_port {
 	const struct transport_ops *transports[SPLIT_TRANSPORTS_MAX];
 	uint32_t transport_count;
 	const struct transport_ops *transport;
+	struct errand_desk *desk; /* for names that are looked up; NULL until the first */
 	struct verbs_port *verbs; /* verbs/verbs.h; NULL until the first verbs:// address */
 	char reason[SPLIT_REASON_BYTES_MAX]; /* split_port_reason */
 	struct loop_link sim_link;           /* sim/: in its host's ports */
@@ -96,9 +97,10 @@ port_wake(struct split_port *port)
 }
 
 /*
- * port_create -- open_roce_instance, with addresses that may name one of @transports
+ * port_create -- open_roce_instance (cleave/split.h), with addresses that may name one of @transports
  *
- * Of the ports of a simulated machine, that machine's as well.
+ * @transports: @transport_count < SPLIT_TRANSPORTS_MAX static ones; a simulated machine (options->sim_host) adds its
+ * own. Returns the port; NULL with errno: ENOMEM; EINVAL an option is out of range, or the pool does not fit.
  */
 struct split_port *port_create(const struct split_port_options *options,
     const struct transport_ops *const *transports, uint32_t transport_count);

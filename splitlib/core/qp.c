@@ -17,7 +17,7 @@ const struct sm_state qp_table[SPLIT_QP_STATE_NR] = {
 	[SPLIT_QP_ACCEPTING] = { "accepting", SM_TO(SPLIT_QP_READY) | SM_TO(SPLIT_QP_CLOSING),
 	    SM_INITIAL },
 	[SPLIT_QP_READY] = { "ready", SM_TO(SPLIT_QP_CLOSING), 0 },
-	[SPLIT_QP_CLOSING] = { "closing", SM_TO(SPLIT_QP_CLOSED), 0 },
+	[SPLIT_QP_CLOSING] = { "closing", SM_TO(SPLIT_QP_CLOSED) | SM_TO(SPLIT_QP_CONNECTING), 0 },
 	[SPLIT_QP_CLOSED] = { "closed", 0, SM_FINAL },
 };
 
@@ -40,6 +40,7 @@ qp_uncount(struct split_qp *qp)
 {
 	assert(!qp->is_uncounted);
 	qp->is_uncounted = true;
+	assert(*qp_counter(qp) > 0);
 	*qp_counter(qp) -= 1;
 	qp->port->accepted_count -= qp->is_acceptor && !qp->is_surplus;
 }

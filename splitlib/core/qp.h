@@ -9,6 +9,7 @@
 #include "base/sm.h"
 #include "cleave/split.h"
 
+struct connect_name;
 struct dev_event;
 struct one_sided;
 struct one_sided_answer;
@@ -78,6 +79,7 @@ struct split_qp {
 	struct loop_task close_task; /* flush, then on_closed */
 	struct loop_task ready_task;
 	struct split_listener *listener; /* ACCEPTING */
+	struct connect_name *name;       /* connect_name.c; NULL: the address is a number */
 	/* Connecting. */
 	struct qp_control hello;         /* ours */
 	struct wire_header hello_header; /* the peer's */

@@ -13,15 +13,16 @@
  *	                                     |  split_qp_close, peer gone, broken message
  *	                                     v
  *	                                  CLOSING   still in the caller's stack; nothing moves
+ *	                                     |  (a name's next address: back to CONNECTING, connect_name.c)
  *	                                     |  close task: transport closed, all sends, receives and
  *	                                     v  events completed
  *	                                  CLOSED    on_closed, then freed
  *
- * What arrived before the peer's end is still delivered, before on_closed.
+ * Messages that arrived before the peer's end are still delivered, before on_closed.
  *
  * CLOSED without being freed: a queue pair without handlers, until its owner calls split_qp_close;
- * one offered to on_accept, until the owner has accepted or rejected it. Whoever holds a pointer has
- * one call left that ends it.
+ * one offered to on_accept, until the owner has accepted or rejected it. An owner that holds a
+ * pointer has one call left that ends it.
  */
 #include "qp_life.h"
 
@@ -33,6 +34,7 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "connect_name.h"
 #include "credit.h"
 #include "credit_grant.h"
 #include "event.h"
@@ -71,6 +73,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	bool is_surplus = !port_has_room(port, state);
 	struct split_qp *qp;
 
+	assert(ops != NULL && (!port->is_closing || state == SPLIT_QP_CONNECTING));
 	assert(state == SPLIT_QP_CONNECTING || state == SPLIT_QP_ACCEPTING);
 	/* Not for one of ours: whoever makes it may be a guest's handler. */
 	if (is_surplus && state == SPLIT_QP_ACCEPTING && guest_make_room(port))
@@ -115,6 +118,7 @@ qp_free(struct split_qp *qp)
 	if (!qp->is_uncounted)
 		qp_uncount(qp);
 	one_sided_fini(qp);
+	connect_name_end(qp);
 	qp->magic = 0;
 	split_free(qp);
 }
@@ -124,6 +128,7 @@ qp_tell_awaiter(struct split_qp *qp, int rc)
 {
 	struct split_port *port = qp->port;
 
+	assert(rc <= 0);
 	if (port->awaited_qp != qp)
 		return;
 	port->awaited_qp = NULL;
@@ -133,7 +138,9 @@ qp_tell_awaiter(struct split_qp *qp, int rc)
 void
 qp_become_ready(struct split_qp *qp)
 {
-	assert(!qp->is_surplus && !qp->is_offered);
+	assert(!qp->is_surplus);
+	assert(!qp->is_offered);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	sm_move(&qp->sm, SPLIT_QP_READY);
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	metric_add(&qp->port->counters.qps_opened, 1);
@@ -148,6 +155,7 @@ qp_on_ready_task(struct loop_task *task, void *arg)
 {
 	struct split_qp *qp = arg;
 
+	assert(task == &qp->ready_task);
 	(void)task;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!qp_is(qp, SPLIT_QP_READY) || qp->handlers == NULL || qp->handlers->on_ready == NULL)
@@ -162,10 +170,11 @@ qp_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct split_qp *qp = arg;
 
+	assert(timer == &qp->timer);
 	(void)timer;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (qp_is(qp, SPLIT_QP_CONNECTING))
-		qp_fail(qp, -ETIMEDOUT, "no answer in time");
+		connect_name_on_timeout(qp);
 	else if (qp_is(qp, SPLIT_QP_ACCEPTING))
 		qp_fail(qp, -ETIMEDOUT,
 		    qp->is_offered ? "not accepted in time" : "no hello in time");
@@ -180,6 +189,7 @@ qp_flush(struct split_qp *qp)
 	assert(qp_is(qp, SPLIT_QP_CLOSING));
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	loop_task_cancel(qp->port->loop, &qp->ready_task);
+	connect_name_end(qp);
 	if (qp->transport != NULL)
 		qp->ops->close(qp);
 	list_remove(&qp->send_link);
@@ -217,9 +227,12 @@ qp_on_close_task(struct loop_task *task, void *arg)
 	struct split_qp *qp = arg;
 	struct split_port *port = qp->port;
 
+	assert(task == &qp->close_task);
 	(void)task;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (qp_is(qp, SPLIT_QP_CLOSING) && !qp_is_quiet(qp))
+		return;
+	if (qp_is(qp, SPLIT_QP_CLOSING) && connect_name_goes_on(qp))
 		return;
 	if (qp_is(qp, SPLIT_QP_CLOSING))
 		qp_flush(qp);
@@ -237,6 +250,7 @@ qp_on_close_task(struct loop_task *task, void *arg)
 void
 qp_finish_now(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	qp_fail(qp, 0, "the port was closed");
 	qp->is_offered = false;
 	qp->is_abandoned = true;

@@ -29,6 +29,7 @@ receive_flush_fill(struct split_qp *qp, int rc)
 {
 	struct recv_fill fill = qp->fill;
 
+	assert(rc < 0);
 	qp->fill = (struct recv_fill){ .kind = RECV_NONE };
 	if (fill.kind == RECV_POOL)
 		receive_give_back(fill.receive);
@@ -43,6 +44,7 @@ receive_flush(struct split_qp *qp)
 	struct loop_link *link;
 
 	assert(!qp_is_open(qp));
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	receive_flush_fill(qp, rc);
 	while ((link = list_pop_front(&qp->posted)) != NULL)
 		event_complete(LIST_ENTRY(link, struct dev_event, link), rc, 0);

@@ -38,6 +38,8 @@ recv_receives_wanted(const struct split_qp *qp)
 static enum recv_verdict
 recv_break(struct split_qp *qp, int rc, const char *field)
 {
+	assert(rc < 0);
+	assert(field != NULL);
 	metric_add(&qp->port->counters.protocol_errors, 1);
 	qp_fail(qp, rc, "bad message: field %s", field);
 	return RECV_BROKEN;
@@ -73,6 +75,7 @@ recv_begin_posted(struct split_qp *qp, const struct wire_header *header)
 	    (uint32_t)num_min(payload_bytes, event->host_bytes - WIRE_HEADER_BYTES);
 	uint32_t device_bytes = (uint32_t)num_min(payload_bytes - host_bytes, event->device_bytes);
 
+	assert(qp->posted_count > 0);
 	qp->posted_count--;
 	if (event->host != (const uint8_t *)header)
 		memcpy(event->host, header, WIRE_HEADER_BYTES);
@@ -101,6 +104,7 @@ recv_begin_pool(struct split_qp *qp, const struct wire_header *header,
 	uint32_t payload_bytes = header->payload_bytes;
 	void *placed = NULL;
 
+	assert(payload_bytes <= port->pool.payload_bytes_max);
 	if (is_reply && in_place == NULL && payload_bytes > 0 && qp->handlers->on_place != NULL)
 		placed = qp->handlers->on_place(qp, header, qp->arg);
 	assert(receive != NULL); /* credit.c promised no more than the pool has */
@@ -174,6 +178,8 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 static void
 recv_finish_pool(struct split_qp *qp, struct split_receive *receive)
 {
+	assert(!receive->is_held);
+	assert(qp->batch_count < SPLIT_BATCH_MAX);
 	receive->is_held = true;
 	list_push_back(&qp->messages, &receive->link);
 	qp->batch[qp->batch_count++] = &receive->msg;
@@ -214,6 +220,7 @@ recv_deliver(struct split_qp *qp)
 {
 	uint32_t count = qp->batch_count;
 
+	assert(count <= SPLIT_BATCH_MAX);
 	/* Messages from before the peer's end are delivered; after split_qp_close nothing is. */
 	if (count == 0 || (!qp_is(qp, SPLIT_QP_READY) && qp->close_rc == 0))
 		return;

@@ -133,6 +133,7 @@ dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t 
 static void
 answer_refuse(struct one_sided_answer *answer)
 {
+	assert(answer->is_used);
 	answer->header.status = status_from_errno(-EKEYREVOKED);
 	answer->send.piece_count = 0;
 }
@@ -141,7 +142,8 @@ answer_refuse(struct one_sided_answer *answer)
 static void
 answer_detach(struct one_sided_answer *answer)
 {
-	assert(answer->copy == NULL && answer->device.bytes > 0);
+	assert(answer->copy == NULL);
+	assert(answer->device.bytes > 0);
 	answer->copy = split_calloc(1, answer->device.bytes);
 	if (answer->copy == NULL) {
 		qp_fail(answer->qp, -ENOMEM, "no memory for what a closing region has to answer");
@@ -196,6 +198,7 @@ dev_region_close(struct dev_region *region)
 		if (qp->answers != NULL)
 			region_leave_qp(region, qp);
 	}
+	assert(port->regions[region->index] == region);
 	port->regions[region->index] = NULL;
 	region->magic = 0;
 	split_free(region);
@@ -204,6 +207,7 @@ dev_region_close(struct dev_region *region)
 void
 regions_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	for (uint32_t i = 0; port->regions != NULL && i < SPLIT_REGIONS_MAX; i++)
 		dev_region_close(port->regions[i]);
 	split_free(port->regions);
@@ -277,7 +281,8 @@ answer_take(struct split_qp *qp)
 static void
 answer_fill(struct one_sided_answer *answer, const struct wire_header *request)
 {
-	assert(answer->is_used && answer->copy == NULL);
+	assert(answer->is_used);
+	assert(answer->copy == NULL);
 	answer->header = (struct wire_header){ .opcode = request->opcode | WIRE_REPLY,
 		.request_id = request->request_id,
 		.length_bytes = request->length_bytes };
@@ -302,6 +307,8 @@ region_serve(struct split_qp *qp, const struct wire_header *header, const char *
 	struct recv_fill *fill = &qp->fill;
 	struct one_sided_answer *answer;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(fill->kind == RECV_NONE);
 	if (answers_get(qp) == NULL) {
 		*ret_field = "opcode (no memory to serve it)";
 		return -ENOMEM;
@@ -327,13 +334,16 @@ region_serve(struct split_qp *qp, const struct wire_header *header, const char *
 void
 region_answer(struct split_qp *qp, struct one_sided_answer *answer)
 {
-	assert(answer->is_used && answer->qp == qp);
+	assert(answer->is_used);
+	assert(answer->qp == qp);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	send_post_library(qp, &answer->send);
 }
 
 void
 region_answers_free(struct split_qp *qp)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (qp->answers == NULL)
 		return;
 	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++)

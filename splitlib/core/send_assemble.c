@@ -51,6 +51,7 @@ send_on_reply_sent(struct split_send *send, int rc, void *arg)
 	void *fn_arg = receive->reply_arg;
 
 	(void)send;
+	CHECK_OBJ(receive, SPLIT_RECEIVE_MAGIC);
 	receive_pool_push(&port->pool, receive);
 	credit_on_released(port, receive->is_reply);
 	if (fn != NULL)
@@ -136,6 +137,7 @@ split_send_cancel(struct split_qp *qp, struct split_send *send)
 	    (send->total_bytes & SEND_STAMPED) != 0)
 		return 0;
 	list_remove(&send->link);
+	assert(qp->send_count > 0);
 	qp->send_count--;
 	if (!send_is_request(send))
 		qp->replies_owed++;
@@ -201,6 +203,7 @@ send_stamp(struct split_qp *qp, struct split_send *send)
 {
 	uint32_t payload_bytes = (uint32_t)(send_total_bytes(send) - WIRE_HEADER_BYTES);
 
+	assert(!send_is_final(send));
 	if (send == &qp->control.send)
 		credit_stamp_control(qp, send->header);
 	wire_frame_stamp(send->header, payload_bytes, credit_stamp(qp));
@@ -229,6 +232,7 @@ gather_add(struct gather *gather, void *memory, uint64_t bytes, uint64_t *skip_b
 	*skip_bytes -= skip;
 	if (bytes == skip)
 		return;
+	assert(gather->iov_count < gather->iov_max);
 	gather->iov[gather->iov_count++] =
 	    (struct iovec){ .iov_base = (uint8_t *)memory + skip, .iov_len = bytes - skip };
 	gather->bytes += bytes - skip;
@@ -274,6 +278,7 @@ send_complete(struct split_qp *qp, struct split_send *send, int rc)
 	struct split_counters *counters = &qp->port->counters;
 	uint64_t total_bytes = send_total_bytes(send);
 
+	assert(rc <= 0);
 	list_remove(&send->link);
 	if (rc == 0) {
 		send->sent_bytes = total_bytes;
@@ -310,6 +315,7 @@ send_flush_queue(struct split_qp *qp, struct loop_link *queue, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	while (!port_is_halted(qp->port) && (link = list_pop_front(queue)) != NULL)
 		send_finish(qp, LIST_ENTRY(link, struct split_send, link), rc);
 }
@@ -317,6 +323,7 @@ send_flush_queue(struct split_qp *qp, struct loop_link *queue, int rc)
 void
 send_flush(struct split_qp *qp, int rc)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	send_flush_queue(qp, &qp->sendable, rc);
 	send_flush_queue(qp, &qp->credit_wait, rc);
 }

@@ -21,6 +21,7 @@ send_on_control_sent(struct split_send *send, int rc, void *arg)
 	struct split_qp *qp = arg;
 
 	(void)send;
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	/* The refusal is out; with a failed one the queue pair is closing already. */
 	if (rc == 0 && qp->is_rejecting)
 		qp_fail(qp, 0, "rejected");
@@ -41,7 +42,8 @@ send_kick_later(struct split_qp *qp)
 void
 send_queue(struct split_qp *qp, struct split_send *send)
 {
-	assert(!list_contains(&send->link) && send->header != NULL);
+	assert(!list_contains(&send->link));
+	assert(send->header != NULL);
 	send->sent_bytes = 0;
 	list_push_back(&qp->sendable, &send->link);
 	send_kick_later(qp);
@@ -61,6 +63,8 @@ send_post_control(struct split_qp *qp, struct qp_control *control)
 {
 	struct split_send *send = &control->send;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(control->hello_bytes <= WIRE_HELLO_BYTES);
 	if (list_contains(&send->link))
 		return;
 	send->header = &control->header;
@@ -82,6 +86,8 @@ send_post_credit(struct split_qp *qp, uint32_t flags)
 void
 send_post_library(struct split_qp *qp, struct split_send *send)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(send->header_bytes == WIRE_HEADER_BYTES);
 	send->total_bytes = send->header_bytes | SEND_LIBRARYS;
 	for (uint32_t i = 0; i < send->piece_count; i++)
 		send->total_bytes += send->pieces[i].bytes;

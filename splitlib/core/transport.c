@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "port.h"
 #include "transport.h"
 
@@ -37,6 +38,7 @@ transport_reason(struct split_port *port, const char *format, ...)
 {
 	va_list args;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	va_start(args, format);
 	(void)vsnprintf(port->reason, sizeof(port->reason), format, args); /* cut where too long */
 	va_end(args);

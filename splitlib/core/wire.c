@@ -34,6 +34,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are used as t
 int
 wire_frame_check(const struct wire_header *header, const char **ret_field)
 {
+	assert(ret_field != NULL);
 	if (header->magic != WIRE_MAGIC) {
 		*ret_field = "magic";
 		return -EPROTO;
@@ -51,6 +52,7 @@ wire_frame_check(const struct wire_header *header, const char **ret_field)
 void
 wire_frame_stamp(struct wire_header *header, uint32_t payload_bytes, uint16_t credits)
 {
+	assert(payload_bytes <= WIRE_PAYLOAD_BYTES_MAX);
 	header->magic = WIRE_MAGIC;
 	header->version = WIRE_VERSION;
 	header->payload_bytes = payload_bytes;
@@ -69,6 +71,8 @@ wire_frame_stamp(struct wire_header *header, uint32_t payload_bytes, uint16_t cr
 void
 wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *hello)
 {
+	assert(hello->role >= WIRE_ROLE_CLIENT);
+	assert(hello->role <= WIRE_ROLE_NODE);
 	memset(out, 0, WIRE_HELLO_BYTES);
 	num_put_le32(out, WIRE_MAGIC);
 	out[4] = (uint8_t)num_max(hello->level, CLEAVE_LEVEL_MIN);
@@ -87,6 +91,7 @@ wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hell
 {
 	struct wire_hello hello;
 
+	assert(ret_hello != NULL && ret_field != NULL);
 	WIRE_EXPECT(bytes == WIRE_HELLO_BYTES, "hello_bytes");
 	WIRE_EXPECT(num_get_le32(in) == WIRE_MAGIC, "magic");
 	if (in[4] < CLEAVE_LEVEL_MIN) {
@@ -145,6 +150,7 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 {
 	uint64_t index = offset_bytes / CLEAVE_CHUNK_BYTES;
 
+	assert(offset_bytes < CLEAVE_SEGMENT_BYTES);
 	assert(shard_count > 0);
 	/* Consecutive chunks of a segment walk the shards; each segment starts somewhere else. */
 	return (uint32_t)((num_mix_u64(wire_segment_root(segment)) % shard_count + index) %
@@ -187,6 +193,7 @@ wire_io_decode(const struct wire_header *header, struct wire_io *ret_io, const c
 	bool is_write = header->opcode == WIRE_WRITE;
 	int rc;
 
+	assert(ret_io != NULL && ret_field != NULL);
 	WIRE_EXPECT(wire_io_is_opcode(header->opcode), "opcode");
 	WIRE_EXPECT(header->service_class < SERVICE_CLASS_NR, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");
@@ -215,6 +222,7 @@ wire_io_decode(const struct wire_header *header, struct wire_io *ret_io, const c
 void
 wire_io_encode(struct wire_header *header, const struct wire_io *io)
 {
+	assert((unsigned)io->service_class < SERVICE_CLASS_NR);
 	assert(wire_io_is_opcode((uint8_t)io->opcode));
 	*header = (struct wire_header){
 		.opcode = (uint8_t)io->opcode,
@@ -241,6 +249,8 @@ wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
 {
 	bool has_payload = wire_io_is_answered_with_payload(request->opcode) && rc == 0;
 
+	assert(wire_io_is_opcode((uint8_t)request->opcode));
+	assert(rc <= 0);
 	*header = (struct wire_header){
 		.opcode = (uint8_t)(request->opcode | WIRE_REPLY),
 		.service_class = (uint8_t)request->service_class,
@@ -264,6 +274,7 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 	    header->status == 0;
 	bool has_entries = has_payload && opcode == WIRE_BLOCK_STATUS;
 
+	assert(ret_reply != NULL && ret_field != NULL);
 	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_io_is_opcode(opcode), "opcode");
 	WIRE_EXPECT(header->service_class < SERVICE_CLASS_NR, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");
@@ -306,6 +317,7 @@ wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_coun
 {
 	struct wire_status status = { num_get_le32(in), num_get_le32(in + 4) };
 
+	assert(ret_status != NULL && ret_field != NULL);
 	WIRE_EXPECT(status.block_count > 0 && status.block_count <= left_count, "block_count");
 	WIRE_EXPECT(status.flags <= (WIRE_STATUS_HOLE | WIRE_STATUS_ZERO), "status_flags");
 	*ret_status = status;
@@ -318,6 +330,7 @@ wire_control_decode(const struct wire_header *header, struct wire_control *ret_c
 {
 	bool is_reply = (header->opcode & WIRE_REPLY) != 0;
 
+	assert(ret_control != NULL && ret_field != NULL);
 	WIRE_EXPECT((header->opcode & ~WIRE_REPLY) == WIRE_CONTROL, "opcode");
 	WIRE_EXPECT(header->service_class == 0, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");

@@ -40,6 +40,7 @@ wire_node_has_kind(enum wire_opcode opcode)
 static uint64_t
 wire_node_object(enum wire_opcode opcode, const struct extent_id *id)
 {
+	assert(opcode == WIRE_EXTENT_LIST || id->shard < CLEAVE_SHARDS_MAX);
 	return wire_node_names_shard(opcode) ? id->shard : extent_id_pack(id);
 }
 
@@ -119,6 +120,7 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 	struct extent_id id;
 	int rc;
 
+	assert(ret_node != NULL && ret_field != NULL);
 	WIRE_EXPECT(wire_node_is_opcode(header->opcode), "opcode");
 	WIRE_EXPECT(header->service_class == 0, "service_class");
 	if (wire_node_has_kind(opcode))
@@ -153,7 +155,10 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 void
 wire_node_encode(struct wire_header *header, const struct wire_node *node)
 {
+	assert(!wire_node_has_kind(node->opcode) ||
+	    (node->kind >= EXTENT_LOG && node->kind <= EXTENT_MANIFEST));
 	assert(wire_node_is_opcode((uint8_t)node->opcode));
+	assert(node->epoch <= EXTENT_EPOCH_MAX);
 	*header = (struct wire_header){
 		.opcode = (uint8_t)node->opcode,
 		.engine = wire_node_has_kind(node->opcode) ? (uint8_t)node->kind : 0,
@@ -192,6 +197,7 @@ wire_node_reply_decode(const struct wire_header *header, struct wire_node_reply 
 	struct extent_id id;
 	int rc;
 
+	assert(ret_reply != NULL && ret_field != NULL);
 	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_node_is_opcode((uint8_t)opcode),
 	    "opcode");
 	WIRE_EXPECT(header->service_class == 0, "service_class");
@@ -227,6 +233,8 @@ wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply 
 	bool is_freeze = reply->opcode == WIRE_EXTENT_FREEZE;
 
 	assert(wire_node_is_opcode((uint8_t)reply->opcode));
+	assert(reply->rc <= 0);
+	assert(reply->epoch <= EXTENT_EPOCH_MAX);
 	*header = (struct wire_header){
 		.opcode = (uint8_t)(reply->opcode | WIRE_REPLY),
 		.request_id = reply->request_id,
@@ -246,6 +254,7 @@ wire_listed_decode(const struct wire_extent_entry *entry, uint32_t shard,
 {
 	struct extent_id id = extent_id_unpack(entry->extent);
 
+	assert(ret_listed != NULL && ret_field != NULL);
 	/* A packed id has room for more shards than there are. */
 	WIRE_EXPECT(id.shard < CLEAVE_SHARDS_MAX && id.epoch != 0, "extent");
 	WIRE_EXPECT(shard == UINT32_MAX || id.shard == shard, "shard");
@@ -272,6 +281,7 @@ wire_listed_decode(const struct wire_extent_entry *entry, uint32_t shard,
 int
 wire_list_check_cursor(uint64_t cursor, uint32_t count, uint64_t next, const char **ret_field)
 {
+	assert(ret_field != NULL);
 	WIRE_EXPECT(next == 0 ||
 		(next <= WIRE_LIST_CURSOR_MAX && count > 0 && next > cursor &&
 		    next - cursor >= count),

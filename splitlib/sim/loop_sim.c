@@ -2,7 +2,7 @@
 /*
  * loop_sim.c -- see loop_sim.h
  *
- * One heap holds what is to happen: timers, and "turn" entries for loops that have posts or deferred
+ * A heap holds what is to happen: timers, and "turn" entries for loops that have posts or deferred
  * calls. An entry's key is (due, order, rank, sequence), all of them functions of seed and history.
  * A paused loop's entries are keyed at the end of its pause, ranked by when they were due.
  *
@@ -80,6 +80,8 @@ trace_event(struct sim_world *world, const char *kind, uint64_t sequence)
 {
 	const struct sim_loop *self = world->current;
 
+	assert(world->is_running);
+	assert(self != NULL); /* only what runs in a turn is traced so */
 	trace_mix(world, world->now_ns);
 	trace_mix(world, ((uint64_t)kind[0] << 32) | self->id);
 	trace_mix(world, sequence);
@@ -94,6 +96,7 @@ sim_world_trace(struct sim_world *world, const char *format, ...)
 	char text[SIM_TRACE_TEXT_BYTES] = { 0 };
 	va_list args;
 
+	assert(format != NULL);
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args); /* cut where it is too long */
@@ -135,6 +138,8 @@ local_now_ns(const struct sim_loop *self)
 {
 	unsigned __int128 elapsed_ns = self->world->now_ns - self->base_world_ns;
 
+	assert(self->world->now_ns >= self->base_world_ns);
+	assert(self->drift_ppm > -SIM_PPM);
 	return self->base_local_ns +
 	    (uint64_t)(elapsed_ns * (unsigned)(SIM_PPM + self->drift_ppm) / SIM_PPM);
 }
@@ -146,6 +151,8 @@ world_time_of(const struct sim_loop *self, uint64_t local_ns)
 	unsigned rate = (unsigned)(SIM_PPM + self->drift_ppm);
 	unsigned __int128 elapsed_ns;
 
+	assert(self->drift_ppm > -SIM_PPM);
+	assert(rate > 0);
 	if (local_ns <= self->base_local_ns)
 		return self->base_world_ns;
 	if (local_ns == UINT64_MAX)
@@ -164,6 +171,7 @@ event_set_keys(struct sim_loop *self, struct timer_entry *entry)
 {
 	struct sim_world *world = self->world;
 
+	assert(entry->loop == &self->base);
 	if (entry->timer != NULL)
 		entry->rank_ns = world_time_of(self, entry->timer->due_ns);
 	entry->due_ns = num_max(num_max(entry->rank_ns, self->paused_until_ns), world->now_ns);
@@ -185,6 +193,8 @@ event_push(struct sim_loop *self, struct loop_timer *timer)
 		.timer = timer,
 	};
 
+	assert(timer == NULL || !timer->is_active);
+	assert(!self->is_dead);
 	event_set_keys(self, &entry);
 	timer_heap_push(&world->events, &entry);
 }
@@ -195,6 +205,7 @@ events_rekey(struct sim_loop *self)
 {
 	struct timer_heap *heap = &self->world->events;
 
+	assert(!self->is_dead);
 	for (uint32_t i = 0; i < heap->count; i++) {
 		if (heap->entries[i].loop == &self->base)
 			event_set_keys(self, &heap->entries[i]);
@@ -226,7 +237,9 @@ sim_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns)
 	if (self->is_dead)
 		return;
 	timer->due_ns = saturating_add(local_now_ns(self), delay_ns);
+	assert(timer->due_ns >= delay_ns);
 	timer->sequence = self->world->event_sequence;
+	assert(!timer->is_active);
 	event_push(self, timer);
 }
 
@@ -252,6 +265,7 @@ sim_post(struct loop *loop, struct loop_post *post)
 {
 	struct sim_loop *self = sim_loop_of(loop);
 
+	assert(post->fn != NULL && post != self->posts);
 	if (self->is_dead)
 		return;
 	post->next = self->posts;
@@ -272,12 +286,14 @@ on_task_run(struct loop *loop)
 {
 	struct sim_world *world = sim_loop_of(loop)->world;
 
+	assert(world->current == sim_loop_of(loop));
 	trace_event(world, "task", world->event_sequence++);
 }
 
 static void
 posts_run(struct sim_loop *self)
 {
+	assert(self->world->current == self);
 	if (self->posts_due == NULL) {
 		self->posts_due = loop_post_reverse(self->posts);
 		self->posts = NULL;
@@ -294,6 +310,8 @@ posts_run(struct sim_loop *self)
 static void
 event_run(struct sim_loop *self, const struct timer_entry *entry)
 {
+	assert(entry->loop == &self->base && entry->due_ns == self->world->now_ns);
+	assert(self->world->current == self);
 	if (entry->timer == NULL) {
 		self->is_turn_queued = false;
 		return;
@@ -311,7 +329,7 @@ turn_run(struct sim_world *world)
 	struct sim_loop *self = sim_loop_of(first->loop);
 	struct timer_entry entry;
 
-	assert(first->due_ns >= world->now_ns);
+	assert(world->current == NULL && first->due_ns >= world->now_ns);
 	world->now_ns = first->due_ns;
 	world->current = self;
 	world->turn_count++;
@@ -343,6 +361,8 @@ static int
 world_run(struct sim_world *world, struct sim_loop *stop, bool (*until)(void *arg), void *arg,
     uint64_t deadline_ns)
 {
+	assert(stop == NULL || stop->world == world);
+	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	if (world->is_running)
 		return -EBUSY;
 	for (;;) {
@@ -371,6 +391,7 @@ sim_run(struct loop *loop, bool (*until)(void *arg), void *arg)
 {
 	struct sim_loop *self = sim_loop_of(loop);
 
+	assert(!self->is_dead);
 	return world_run(self->world, self, until, arg, SIM_FOR_EVER);
 }
 
@@ -389,6 +410,7 @@ sim_destroy(struct loop *loop)
 	struct sim_loop *self = sim_loop_of(loop);
 	struct sim_world *world = self->world;
 
+	assert(world->loop_id_next > self->id);
 	if (self->is_dead)
 		return;
 	timer_heap_drop_loop(&world->events, loop);
@@ -420,7 +442,9 @@ sim_loop_create(struct sim_world *world, const char *name)
 {
 	struct sim_loop *self = calloc(1, sizeof(*self));
 
+	assert(world->loop_id_next < UINT32_MAX);
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
+	assert(name[0] != '\0');
 	if (self == NULL)
 		return NULL;
 	loop_base_init(&self->base, &loop_sim_ops, random_u64(world->random_state));
@@ -491,6 +515,7 @@ sim_world_nature(struct sim_world *world)
 uint64_t
 sim_world_now_ns(const struct sim_world *world)
 {
+	assert(world->now_ns >= SIM_WORLD_START_NS);
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	return world->now_ns;
 }
@@ -498,6 +523,7 @@ sim_world_now_ns(const struct sim_world *world)
 uint64_t
 sim_world_random_below(struct sim_world *world, uint64_t limit)
 {
+	assert(limit > 0);
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	return random_below(world->random_state, limit);
 }
@@ -505,6 +531,7 @@ sim_world_random_below(struct sim_world *world, uint64_t limit)
 uint64_t
 sim_world_event_count(const struct sim_world *world)
 {
+	assert(world->turn_count <= world->event_sequence);
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	return world->turn_count;
 }
@@ -528,6 +555,7 @@ sim_loop_set_skew(struct loop *loop, uint64_t offset_ns, int32_t drift_ppm)
 {
 	struct sim_loop *self = sim_loop_of(loop);
 
+	assert(!self->is_dead);
 	assert(drift_ppm > -SIM_PPM);
 	self->base_local_ns = local_now_ns(self) + offset_ns;
 	self->base_world_ns = self->world->now_ns;
@@ -557,11 +585,13 @@ sim_loop_id(const struct loop *loop)
 const char *
 sim_loop_name(const struct loop *loop)
 {
+	assert(sim_loop_of(loop)->name[0] != '\0');
 	return sim_loop_of(loop)->name;
 }
 
 struct sim_world *
 sim_loop_world(const struct loop *loop)
 {
+	assert(sim_loop_of(loop)->world->magic == SIM_WORLD_MAGIC);
 	return sim_loop_of(loop)->world;
 }

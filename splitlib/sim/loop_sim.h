@@ -11,7 +11,7 @@
  * the order in which they were asked for, or, with sim_world_set_shuffle, in a seeded order between
  * loops (within a loop never).
  *
- * One turn of a loop: its timers that are due now, its posts, its deferred calls, its turn-end hooks.
+ * A turn of a loop: its timers that are due now, its posts, its deferred calls, its turn-end hooks.
  * Code that stands for the outside must reach a process through loop_post or loop_defer on that
  * process's loop, never by calling into it: a paused process would else go on running.
  *
@@ -63,6 +63,7 @@ struct loop *sim_world_nature(struct sim_world *world);
 int sim_world_run(struct sim_world *world, bool (*until)(void *arg), void *arg,
     uint64_t deadline_ns);
 
+/* sim_world_now_ns -- the world's clock, from SIM_WORLD_START_NS on. */
 uint64_t sim_world_now_ns(const struct sim_world *world);
 /* sim_world_random_below -- the world's own generator: faults, schedules. @limit > 0. */
 uint64_t sim_world_random_below(struct sim_world *world, uint64_t limit);
@@ -82,6 +83,7 @@ void sim_world_set_shuffle(struct sim_world *world, bool is_on);
  */
 void sim_world_trace(struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* sim_world_trace_hash -- of all lines so far: equal histories have equal hashes. */
 uint64_t sim_world_trace_hash(const struct sim_world *world);
 /* sim_world_set_trace_file -- borrowed; NULL: print nothing. */
 void sim_world_set_trace_file(struct sim_world *world, FILE *file);
@@ -97,14 +99,16 @@ void sim_loop_set_skew(struct loop *loop, uint64_t offset_ns, int32_t drift_ppm)
 /*
  * sim_loop_pause -- hold the process still from now on for @duration_ns
  *
- * What falls due meanwhile runs at the end, in the order of its due times. From one of the loop's own
- * handlers, the rest of the turn waits too. 0 ends a pause; SIM_FOR_EVER has no end.
+ * Timers, tasks and posts that fall due meanwhile run at the end, in the order of their due times. From one of
+ * the loop's own handlers, the rest of the turn waits too. 0 ends a pause; SIM_FOR_EVER has no end.
  */
 void sim_loop_pause(struct loop *loop, uint64_t duration_ns);
 
 /* sim_loop_id -- 0 for nature, then 1, 2, ... in order of creation; never used again. */
 uint32_t sim_loop_id(const struct loop *loop);
+/* sim_loop_name -- as given, cut; valid as long as the loop. */
 const char *sim_loop_name(const struct loop *loop);
+/* sim_loop_world -- the world that @loop belongs to. */
 struct sim_world *sim_loop_world(const struct loop *loop);
 
 #endif /* CLEAVE_SPLIT_LOOP_SIM_H */

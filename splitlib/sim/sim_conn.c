@@ -30,6 +30,7 @@ sim_packet_create(enum sim_packet_kind kind, uint32_t bytes)
 {
 	struct sim_packet *packet = split_calloc(1, sizeof(*packet) + bytes);
 
+	assert(kind <= SIM_PACKET_TIMEOUT);
 	if (packet == NULL)
 		return NULL;
 	packet->kind = kind;
@@ -42,6 +43,7 @@ sim_packets_free(struct loop_link *packets)
 {
 	struct loop_link *link;
 
+	assert(packets != NULL);
 	while ((link = list_pop_front(packets)) != NULL)
 		split_free(LIST_ENTRY(link, struct sim_packet, link));
 }
@@ -54,6 +56,9 @@ sim_pipe_arm(struct sim_end *end)
 	uint64_t now_ns = sim_world_now_ns(net->world);
 	uint64_t due_ns;
 
+	assert(
+	    link == NULL || LIST_ENTRY(link, struct sim_packet, link)->due_ns <= end->last_due_ns);
+	assert(!end->is_held);
 	if (link == NULL || end->pipe_timer.is_active)
 		return;
 	due_ns = LIST_ENTRY(link, struct sim_packet, link)->due_ns;
@@ -63,7 +68,9 @@ sim_pipe_arm(struct sim_end *end)
 void
 sim_packet_send(struct sim_end *end, struct sim_packet *packet)
 {
+	assert(packet->bytes > 0 || packet->kind != SIM_PACKET_DATA);
 	assert(packet != NULL);
+	assert(!list_contains(&packet->link));
 	/* A killed process may still be on the stack: its words reach nobody. */
 	if (!end->host->is_up) {
 		split_free(packet);
@@ -82,6 +89,9 @@ sim_packet_send_kind(struct sim_end *end, enum sim_packet_kind kind)
 {
 	struct sim_packet *packet = sim_packet_create(kind, 0);
 
+	assert(end->path->from == end->host);
+	assert(kind != SIM_PACKET_DATA);
+	assert(kind != SIM_PACKET_OPEN);
 	/* The other end finds out by its timer. */
 	if (packet != NULL)
 		sim_packet_send(end, packet);
@@ -92,6 +102,7 @@ sim_end_post(struct sim_end *end)
 {
 	if (end->is_post_queued || !end->host->is_up)
 		return;
+	assert(end->loop != NULL);
 	end->is_post_queued = true;
 	loop_post(end->loop, &end->post);
 }
@@ -101,6 +112,7 @@ sim_end_consumed(struct sim_end *end, uint32_t bytes)
 {
 	struct sim_end *sender = sim_end_peer(end);
 
+	assert(sender != end && sim_end_peer(sender) == end);
 	sender->pipe_bytes -= num_min(bytes, sender->pipe_bytes);
 	if (!sender->is_blocked || sender->pipe_bytes > SIM_PIPE_BYTES_MAX / 2)
 		return;
@@ -116,6 +128,7 @@ listener_find(struct sim_net *net, const struct sim_host *host, uint32_t port_nu
 {
 	struct loop_link *link, *next;
 
+	assert(host->net == net);
 	LIST_FOREACH_SAFE(&net->listeners, link, next) {
 		struct sim_listener *self = LIST_ENTRY(link, struct sim_listener, link);
 
@@ -132,6 +145,9 @@ deliver_open(struct sim_end *end, const struct sim_packet *packet)
 	struct sim_listener *self =
 	    listener_find(end->conn->net, end->host, num_get_le32(packet->data));
 
+	assert(end->qp == NULL);
+	assert(packet->kind == SIM_PACKET_OPEN);
+	assert(packet->bytes == sizeof(uint32_t));
 	if (self == NULL)
 		return false;
 	end->listener = self;
@@ -146,6 +162,8 @@ deliver(struct sim_end *from, struct sim_packet *packet)
 	struct sim_end *to = sim_end_peer(from);
 	bool has_end;
 
+	assert(to->path->to == from->host);
+	assert(!list_contains(&packet->link));
 	if (!to->host->is_up) {
 		split_free(packet);
 		return;
@@ -171,7 +189,9 @@ sim_end_on_pipe(struct loop_timer *timer, void *arg)
 	uint64_t now_ns = sim_world_now_ns(end->conn->net->world);
 	struct loop_link *link;
 
+	assert(timer == &end->pipe_timer);
 	(void)timer;
+	assert(!end->is_held);
 	if (end->path->is_cut) {
 		end->is_held = true;
 		return;
@@ -191,6 +211,7 @@ sim_end_on_pipe(struct loop_timer *timer, void *arg)
 static void
 end_init(struct sim_end *end, struct sim_conn *conn, struct sim_host *host, struct sim_link *path)
 {
+	assert(path->from == host);
 	end->conn = conn;
 	end->host = host;
 	end->path = path;
@@ -210,6 +231,8 @@ sim_conn_open(struct split_qp *qp, struct sim_host *to)
 	struct sim_link *back = sim_link_get(to, from);
 	struct sim_conn *conn;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(from->net == to->net);
 	if (there == NULL || back == NULL)
 		return NULL;
 	conn = split_calloc(1, sizeof(*conn));
@@ -250,6 +273,7 @@ end_is_needed(const struct sim_end *end)
 void
 sim_conn_try_free(struct sim_conn *conn)
 {
+	assert(conn->ends[0].conn == conn && conn->ends[1].conn == conn);
 	if (!end_is_needed(&conn->ends[0]) && !end_is_needed(&conn->ends[1]))
 		sim_conn_free(conn);
 }
@@ -257,6 +281,7 @@ sim_conn_try_free(struct sim_conn *conn)
 void
 sim_end_detach(struct sim_end *end)
 {
+	assert(end->qp != NULL || end->listener != NULL || end->is_dead);
 	end->qp = NULL;
 	end->listener = NULL;
 	loop_timer_stop(end->conn->net->nature, &end->silence_timer);
@@ -275,6 +300,7 @@ end_is_cut_off(struct sim_end *end)
 {
 	struct sim_end *peer = sim_end_peer(end);
 
+	assert(sim_end_peer(peer) == end);
 	return end->path->is_cut || peer->path->is_cut || !peer->host->is_up || peer->is_dead;
 }
 
@@ -283,6 +309,7 @@ end_watch(struct sim_end *end)
 {
 	struct loop *nature = end->conn->net->nature;
 
+	assert(end->qp == NULL || end->keepalive_ns > 0);
 	if (end->qp == NULL || !end_is_cut_off(end))
 		loop_timer_stop(nature, &end->silence_timer);
 	else if (!end->silence_timer.is_active)
@@ -301,6 +328,7 @@ sim_end_tell(struct sim_end *end, enum sim_packet_kind kind)
 {
 	struct sim_packet *packet = sim_packet_create(kind, 0);
 
+	assert(kind == SIM_PACKET_RESET || kind == SIM_PACKET_TIMEOUT);
 	if (packet == NULL || (end->qp == NULL && end->listener == NULL)) {
 		split_free(packet);
 		return;
@@ -314,6 +342,8 @@ sim_end_on_silence(struct loop_timer *timer, void *arg)
 {
 	struct sim_end *end = arg;
 
+	assert(timer == &end->silence_timer && end->keepalive_ns > 0);
 	(void)timer;
+	assert(end->qp != NULL);
 	sim_end_tell(end, SIM_PACKET_TIMEOUT);
 }

@@ -7,9 +7,11 @@
 
 /* sim_conn_open -- a connection from @qp's host to @to, OPEN under way. NULL: out of memory. */
 struct sim_conn *sim_conn_open(struct split_qp *qp, struct sim_host *to);
-/* sim_packet_send -- @data may be NULL for @bytes 0. Out of memory breaks the connection. */
+/* sim_packet_create -- a packet with @bytes of zeros for data, the caller's. NULL: out of memory. */
 struct sim_packet *sim_packet_create(enum sim_packet_kind kind, uint32_t bytes);
+/* sim_packet_send -- put @packet, which is in no list and the network's from here on, into @end's pipe. */
 void sim_packet_send(struct sim_end *end, struct sim_packet *packet);
+/* sim_packet_send_kind -- send one without data; without memory the other end finds out by its silence timer. */
 void sim_packet_send_kind(struct sim_end *end, enum sim_packet_kind kind);
 /* sim_end_post -- let the process look at its inbox. */
 void sim_end_post(struct sim_end *end);

@@ -15,6 +15,7 @@ sim_link_find(const struct sim_host *from, const struct sim_host *to)
 {
 	struct loop_link *link, *next;
 
+	assert(from->net == to->net);
 	LIST_FOREACH_SAFE(&from->net->links, link, next) {
 		struct sim_link *path = LIST_ENTRY(link, struct sim_link, link);
 
@@ -49,6 +50,8 @@ sim_link_latency_ns(const struct sim_link *path)
 	struct sim_world *world = path->from->net->world;
 	uint64_t latency_ns = options->latency_min_ns;
 
+	assert(options->tail_ppm <= 1000000);
+	assert(options->latency_min_ns <= options->latency_max_ns);
 	latency_ns +=
 	    sim_world_random_below(world, options->latency_max_ns - options->latency_min_ns + 1);
 	if (options->tail_ppm > 0 && sim_world_random_below(world, 1000000) < options->tail_ppm)
@@ -62,6 +65,7 @@ sim_link_carry(struct sim_link *path, uint32_t bytes)
 	uint64_t now_ns = sim_world_now_ns(path->from->net->world);
 	uint64_t start_ns = num_max(now_ns, path->busy_until_ns);
 
+	assert(path->from->net == path->to->net);
 	if (path->options.bytes_per_s > 0)
 		start_ns += (uint64_t)bytes * NUM_S(1) / path->options.bytes_per_s;
 	path->busy_until_ns = start_ns;
@@ -73,6 +77,7 @@ sim_net_host_by_name(struct sim_net *net, const char *name, size_t bytes)
 {
 	struct loop_link *link, *next;
 
+	assert(name != NULL);
 	LIST_FOREACH_SAFE(&net->hosts, link, next) {
 		struct sim_host *host = LIST_ENTRY(link, struct sim_host, link);
 

@@ -41,6 +41,7 @@ sim_net_create(struct sim_world *world)
 {
 	struct sim_net *net = split_calloc(1, sizeof(*net));
 
+	assert(world != NULL);
 	if (net == NULL)
 		return NULL;
 	net->world = world;
@@ -62,6 +63,7 @@ sim_host_create(struct sim_net *net, const char *name)
 {
 	struct sim_host *host;
 
+	assert(name != NULL);
 	if (strlen(name) >= SIM_HOST_NAME_BYTES || strchr(name, ':') != NULL ||
 	    sim_net_host_by_name(net, name, strlen(name)) != NULL) {
 		errno = EINVAL;
@@ -83,6 +85,7 @@ sim_host_create(struct sim_net *net, const char *name)
 const char *
 sim_host_name(const struct sim_host *host)
 {
+	assert(host->net != NULL);
 	return host->name;
 }
 
@@ -109,6 +112,7 @@ sim_net_set_link(struct sim_host *from, struct sim_host *to, const struct sim_li
 {
 	struct sim_link *path = sim_link_get(from, to);
 
+	assert(from != to);
 	assert(options->latency_min_ns <= options->latency_max_ns);
 	assert(path != NULL); /* a test's own set-up ran out of memory */
 	path->options = *options;
@@ -119,6 +123,7 @@ conns_watch(struct sim_net *net)
 {
 	struct loop_link *link, *next;
 
+	assert(net->world != NULL);
 	LIST_FOREACH_SAFE(&net->conns, link, next) {
 		sim_conn_watch(LIST_ENTRY(link, struct sim_conn, link));
 	}
@@ -131,6 +136,7 @@ sim_net_is_cut(const struct sim_host *from, const struct sim_host *to)
 {
 	const struct sim_link *path = sim_link_find(from, to);
 
+	assert(from->net == to->net);
 	return path != NULL && path->is_cut;
 }
 
@@ -139,6 +145,7 @@ sim_net_cut(struct sim_host *from, struct sim_host *to)
 {
 	struct sim_link *path = sim_link_get(from, to);
 
+	assert(from->net == to->net);
 	assert(path != NULL); /* a test's own set-up ran out of memory */
 	if (path->is_cut)
 		return;
@@ -151,6 +158,7 @@ sim_net_cut(struct sim_host *from, struct sim_host *to)
 static void
 pipe_release(struct sim_end *end)
 {
+	assert(!end->is_held || !end->pipe_timer.is_active);
 	if (!end->is_held || end->path->is_cut)
 		return;
 	end->is_held = false;
@@ -164,6 +172,7 @@ sim_net_heal(struct sim_host *from, struct sim_host *to)
 	struct sim_net *net = from->net;
 	struct loop_link *link, *next;
 
+	assert(path == NULL || (path->from == from && path->to == to));
 	if (path == NULL || !path->is_cut)
 		return;
 	path->is_cut = false;
@@ -180,6 +189,7 @@ sim_net_heal(struct sim_host *from, struct sim_host *to)
 void
 sim_net_partition(struct sim_host *a, struct sim_host *b)
 {
+	assert(a != b);
 	sim_net_cut(a, b);
 	sim_net_cut(b, a);
 }
@@ -187,6 +197,7 @@ sim_net_partition(struct sim_host *a, struct sim_host *b)
 void
 sim_net_join(struct sim_host *a, struct sim_host *b)
 {
+	assert(a != b);
 	sim_net_heal(a, b);
 	sim_net_heal(b, a);
 }
@@ -196,6 +207,7 @@ sim_net_heal_all(struct sim_net *net)
 {
 	struct loop_link *link, *next;
 
+	assert(net->world != NULL);
 	LIST_FOREACH_SAFE(&net->links, link, next) {
 		struct sim_link *path = LIST_ENTRY(link, struct sim_link, link);
 
@@ -208,6 +220,7 @@ conn_is_between(const struct sim_conn *conn, const struct sim_host *a, const str
 {
 	const struct sim_host *x = conn->ends[0].host, *y = conn->ends[1].host;
 
+	assert(x->net == a->net && y->net == b->net);
 	return (x == a && y == b) || (x == b && y == a);
 }
 
@@ -218,6 +231,7 @@ sim_net_reset(struct sim_host *a, struct sim_host *b)
 	struct loop_link *link, *next;
 	uint32_t count = 0;
 
+	assert(a->net == b->net);
 	sim_world_trace(net->world, "net reset %s %s", a->name, b->name);
 	LIST_FOREACH_SAFE(&net->conns, link, next) {
 		struct sim_conn *conn = LIST_ENTRY(link, struct sim_conn, link);
@@ -241,6 +255,7 @@ pipe_delay(struct sim_end *end, uint64_t delay_ns)
 	struct loop_link *link, *next;
 	uint32_t count = 0;
 
+	assert(!list_is_empty(&end->pipe) && delay_ns > 0);
 	LIST_FOREACH_SAFE(&end->pipe, link, next) {
 		struct sim_packet *packet = LIST_ENTRY(link, struct sim_packet, link);
 
@@ -261,6 +276,7 @@ sim_net_strand(struct sim_host *from, struct sim_host *to, uint64_t delay_ns)
 	struct loop_link *link, *next;
 	uint32_t count = 0;
 
+	assert(from->net == to->net);
 	LIST_FOREACH_SAFE(&net->conns, link, next) {
 		struct sim_conn *conn = LIST_ENTRY(link, struct sim_conn, link);
 
@@ -287,6 +303,7 @@ pipe_truncate(struct sim_end *end)
 {
 	struct sim_world *world = end->conn->net->world;
 
+	assert(end->is_dead);
 	while (!list_is_empty(&end->pipe) && sim_world_random_below(world, 2) == 0) {
 		struct loop_link *link = end->pipe.prev;
 
@@ -321,6 +338,7 @@ listeners_kill(struct sim_host *host)
 	struct sim_net *net = host->net;
 	struct loop_link *link, *next;
 
+	assert(host->is_up);
 	LIST_FOREACH_SAFE(&net->listeners, link, next) {
 		struct sim_listener *self = LIST_ENTRY(link, struct sim_listener, link);
 
@@ -337,6 +355,7 @@ sim_host_kill(struct sim_host *host, enum sim_death death)
 	struct sim_net *net = host->net;
 	struct loop_link *link, *next;
 
+	assert(death <= SIM_DEATH_SILENT);
 	if (!host->is_up)
 		return;
 	sim_world_trace(net->world, "net kill %s %u", host->name, (unsigned)death);
@@ -381,6 +400,7 @@ sim_bury(struct sim_net *net)
 static void
 sim_on_burial(struct loop_task *task, void *arg)
 {
+	assert(task == &((struct sim_net *)arg)->burial_task);
 	(void)task;
 	sim_bury(arg);
 }

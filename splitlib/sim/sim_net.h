@@ -41,6 +41,7 @@ void sim_net_destroy(struct sim_net *net);
 
 /* sim_host_create -- @name: without ':', unique, fewer than SIM_HOST_NAME_BYTES. NULL with errno. */
 struct sim_host *sim_host_create(struct sim_net *net, const char *name);
+/* sim_host_name -- as given; valid as long as the host. */
 const char *sim_host_name(const struct sim_host *host);
 
 enum sim_death {
@@ -51,13 +52,14 @@ enum sim_death {
 /*
  * sim_host_kill -- the process on @host is gone, with all its ports
  *
- * Its queue pairs vanish; none of its handlers is called any more; the ports' memory is freed in the
- * world's next turn. Of what was under way from it a random part still arrives. Destroy its loop
+ * The host's queue pairs vanish; none of its handlers is called any more; the ports' memory is freed in the
+ * world's next turn. A random part of the packets under way from it still arrives. Destroy its loop
  * right before or after, with no turn in between; both may be done from one of its own handlers.
  */
 void sim_host_kill(struct sim_host *host, enum sim_death death);
 /* sim_host_start -- after a kill: new ports may be opened on it. */
 void sim_host_start(struct sim_host *host);
+/* sim_host_is_up -- is a process there, or may one start? Not after a kill. */
 bool sim_host_is_up(const struct sim_host *host);
 
 /* sim_net_set_links -- of all links, those to come included; sim_net_set_link -- of one direction. */
@@ -68,15 +70,16 @@ void sim_net_set_link(struct sim_host *from, struct sim_host *to,
 /*
  * sim_net_cut, sim_net_heal -- one direction is cut, or works again
  *
- * What is under way on a cut link waits, as it would be sent again, until the link is healed or an end
- * gives up: either one does after its port's keepalive_ns, with -ETIMEDOUT. sim_net_partition and
- * sim_net_join do both directions.
+ * Packets under way on a cut link wait, as a kernel would send them again, until the link is healed or an end
+ * gives up: either end does after its port's keepalive_ns, with -ETIMEDOUT. sim_net_partition and
+ * sim_net_join do both directions, sim_net_heal_all all links. No-op where nothing changes.
  */
 void sim_net_cut(struct sim_host *from, struct sim_host *to);
 void sim_net_heal(struct sim_host *from, struct sim_host *to);
 void sim_net_partition(struct sim_host *a, struct sim_host *b);
 void sim_net_join(struct sim_host *a, struct sim_host *b);
 void sim_net_heal_all(struct sim_net *net);
+/* sim_net_is_cut -- is the direction from @from to @to cut? */
 bool sim_net_is_cut(const struct sim_host *from, const struct sim_host *to);
 
 /* sim_net_reset -- break every connection between @a and @b now. Returns how many. */

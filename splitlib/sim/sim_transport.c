@@ -35,12 +35,14 @@ sim_port_open(struct split_port *port)
 	struct sim_host *host = port->options.sim_host;
 
 	assert(host->is_up); /* sim_host_start */
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_push_back(&host->ports, &port->sim_link);
 }
 
 static void
 sim_port_fini(struct split_port *port)
 {
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_remove(&port->sim_link);
 }
 
@@ -86,6 +88,7 @@ sim_listen(struct split_listener *listener, const char *host_port, char *ret_add
 	uint32_t port_number;
 	int rc;
 
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
 	rc = sim_address_parse(here->net, host_port, &host, &port_number);
 	if (rc != 0)
 		return rc;
@@ -115,6 +118,8 @@ sim_unlisten(struct split_listener *listener)
 	struct sim_net *net = self->host->net;
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	assert(self->listener == listener);
 	LIST_FOREACH_SAFE(&net->conns, link, next) {
 		struct sim_conn *conn = LIST_ENTRY(link, struct sim_conn, link);
 
@@ -138,6 +143,8 @@ sim_connect(struct split_qp *qp, const char *host_port)
 	uint32_t port_number;
 	int rc;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->transport == NULL);
 	rc = sim_address_parse(here->net, host_port, &to, &port_number);
 	if (rc != 0)
 		return rc;
@@ -162,6 +169,7 @@ sim_close(struct split_qp *qp)
 {
 	struct sim_end *end = qp->transport;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	qp->transport = NULL;
 	sim_packet_send_kind(end, SIM_PACKET_FIN);
 	sim_end_detach(end);
@@ -185,6 +193,7 @@ sim_send_one(struct split_qp *qp, struct sim_end *end)
 	}
 	guard_enter();
 	for (uint32_t i = 0; i < count; i++) {
+		assert(at + iov[i].iov_len <= bytes);
 		memcpy(packet->data + at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
@@ -200,6 +209,7 @@ sim_kick_send(struct split_qp *qp)
 {
 	struct sim_end *end = qp->transport;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	while (end != NULL && !port_is_halted(qp->port) && qp_is_open(qp)) {
 		end->is_blocked = !list_is_empty(&qp->sendable) &&
 		    end->pipe_bytes >= SIM_PIPE_BYTES_MAX;
@@ -215,6 +225,7 @@ sim_kick_receive(struct split_qp *qp)
 {
 	struct sim_end *end = qp->transport;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!end->is_paused)
 		return;
 	end->is_paused = false;
@@ -229,6 +240,8 @@ sim_receive_data(struct sim_end *end, const struct sim_packet *packet)
 	const uint8_t *payload = packet->data + WIRE_HEADER_BYTES;
 	struct recv_fill *fill = &qp->fill;
 
+	assert(packet->kind == SIM_PACKET_DATA);
+	assert(packet->bytes >= WIRE_HEADER_BYTES);
 	switch (recv_begin(qp, (const struct wire_header *)packet->data, NULL)) {
 	case RECV_WAIT:
 		end->is_paused = true;
@@ -258,6 +271,7 @@ sim_receive_open(struct sim_end *end)
 	char peer[SPLIT_ADDRESS_BYTES_MAX];
 	struct split_qp *qp;
 
+	assert(end->qp == NULL);
 	(void)snprintf(peer, sizeof(peer), "sim://%s", sim_end_peer(end)->host->name);
 	qp = connect_accept(end->listener->listener, peer);
 	end->listener = NULL;
@@ -325,6 +339,7 @@ sim_end_on_post(struct loop_post *post, void *arg)
 	struct loop_link *link;
 
 	(void)post;
+	assert(end->is_post_queued);
 	/* While this runs the connection may not be freed, though its queue pair may close. */
 	while (!loop->is_halted && !end->is_paused && (link = list_first(&end->inbox)) != NULL) {
 		struct sim_packet *packet = LIST_ENTRY(link, struct sim_packet, link);

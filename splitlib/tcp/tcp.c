@@ -9,8 +9,8 @@
  *
  * The guard is open inside the system calls alone.
  *
- * A listener that runs into a limit (descriptors, memory), and nobody gives way (guest.c), stops watching for
- * a while: the connection stays in the backlog, and the loop does not spin on it.
+ * A listener that runs into a limit (descriptors, memory) where no guest gives way (guest.c) stops watching for
+ * TCP_ACCEPT_PAUSE_NS: the connection stays in the backlog, and the loop does not spin on it.
  */
 #include "tcp.h"
 
@@ -96,6 +96,7 @@ socket_set_options(int fd, uint64_t keepalive_ns)
 static void
 tcp_send_once_failed(struct tcp_qp *tcp, int err)
 {
+	assert(err > 0);
 	if (err == EINTR)
 		send_kick_later(tcp->qp);
 	else if (err == EAGAIN || err == EWOULDBLOCK)
@@ -117,7 +118,8 @@ tcp_send_once(struct tcp_qp *tcp)
 	ssize_t sent_bytes;
 	int err;
 
-	assert(tcp->is_connected && !tcp->is_send_blocked);
+	assert(tcp->is_connected);
+	assert(!tcp->is_send_blocked);
 	message.msg_iovlen =
 	    send_gather(qp, iov, TCP_SEND_IOV_MAX, TCP_SEND_BYTES_MAX, &wanted_bytes);
 	if (message.msg_iovlen == 0)
@@ -131,6 +133,7 @@ tcp_send_once(struct tcp_qp *tcp)
 		tcp_send_once_failed(tcp, err);
 		return false;
 	}
+	assert((uint64_t)sent_bytes <= wanted_bytes);
 	if ((uint64_t)sent_bytes < wanted_bytes)
 		tcp->is_send_blocked = true;
 	send_advance(qp, (uint64_t)sent_bytes);
@@ -167,6 +170,7 @@ tcp_kick_receive(struct split_qp *qp)
 {
 	struct tcp_qp *tcp = tcp_of(qp);
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (!tcp->is_paused)
 		return;
 	tcp->is_paused = false;
@@ -182,6 +186,7 @@ tcp_on_connected(struct tcp_qp *tcp)
 	int err = 0;
 
 	assert(!tcp->is_connected);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (getsockopt(tcp->watcher.fd, SOL_SOCKET, SO_ERROR, &err, &bytes) != 0)
 		err = errno;
 	if (err != 0) {
@@ -224,7 +229,9 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 	struct tcp_qp *tcp = split_calloc(1, sizeof(*tcp));
 	int rc;
 
-	assert(fd >= 0 && qp->transport == NULL);
+	assert(fd >= 0);
+	assert(qp->transport == NULL);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (tcp == NULL)
 		return -ENOMEM;
 	tcp->qp = qp;
@@ -250,6 +257,7 @@ tcp_connect(struct split_qp *qp, const char *host_port)
 	socklen_t bytes;
 	int fd, rc;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	rc = tcp_address_parse(host_port, &address, &bytes);
 	if (rc != 0)
 		return rc;
@@ -274,6 +282,8 @@ tcp_close(struct split_qp *qp)
 	struct tcp_qp *tcp = tcp_of(qp);
 	int fd = tcp->watcher.fd;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(tcp->qp == qp);
 	loop_fd_stop(qp->port->loop, &tcp->watcher);
 	loop_task_cancel(qp->port->loop, &tcp->resume_task);
 	/*
@@ -293,6 +303,8 @@ tcp_accept(struct tcp_listener *self, int fd, const struct sockaddr_storage *pee
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	struct split_qp *qp;
 
+	CHECK_OBJ(self->listener, SPLIT_LISTENER_MAGIC);
+	assert(fd >= 0);
 	tcp_address_format(peer, address);
 	qp = connect_accept(self->listener, address);
 	/* Full, or out of memory: the peer sees a reset and may try again later. */
@@ -318,6 +330,7 @@ is_waited_at(int fd)
 {
 	struct pollfd wanted = { .fd = fd, .events = POLLIN };
 
+	assert(fd >= 0);
 	return poll(&wanted, 1, 0) > 0;
 }
 
@@ -330,6 +343,7 @@ tcp_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 	int err;
 
 	(void)events;
+	CHECK_OBJ(self->listener, SPLIT_LISTENER_MAGIC);
 	for (uint32_t i = 0; i < TCP_ACCEPTS_MAX; i++) {
 		struct sockaddr_storage peer = { 0 };
 		socklen_t bytes = sizeof(peer);
@@ -363,6 +377,7 @@ tcp_on_accept_pause_end(struct loop_timer *timer, void *arg)
 	struct tcp_listener *self = arg;
 
 	(void)timer;
+	CHECK_OBJ(self->listener, SPLIT_LISTENER_MAGIC);
 	loop_fd_modify(self->listener->port->loop, &self->watcher, LOOP_READABLE);
 }
 
@@ -405,6 +420,8 @@ tcp_listen(struct split_listener *listener, const char *host_port, char *ret_add
 	struct tcp_listener *self;
 	int fd, rc;
 
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	assert(listener->transport == NULL);
 	fd = listen_socket(host_port, ret_address);
 	if (fd < 0)
 		return fd;
@@ -436,6 +453,7 @@ tcp_unlisten(struct split_listener *listener)
 	int fd = self->watcher.fd;
 
 	assert(self->listener == listener);
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
 	loop_timer_stop(listener->port->loop, &self->pause_timer);
 	loop_fd_stop(listener->port->loop, &self->watcher);
 	(void)close(fd); /* nothing was written */
@@ -445,6 +463,7 @@ tcp_unlisten(struct split_listener *listener)
 
 const struct transport_ops transport_tcp_ops = {
 	.scheme = "tcp",
+	.has_names = true,
 	.listen = tcp_listen,
 	.unlisten = tcp_unlisten,
 	.connect = tcp_connect,

@@ -97,6 +97,7 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 	struct split_qp *qp = tcp->qp;
 	uint32_t guess_count = layout_guess_count(tcp);
 
+	assert(tcp->header_have_bytes < WIRE_HEADER_BYTES);
 	layout->iov_count = 0;
 	layout->capacity_bytes = 0;
 	layout->receive_count = guess_count;
@@ -125,6 +126,7 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 static void
 layout_give_back(struct layout *layout, struct receive_pool *pool)
 {
+	assert(layout->receive_count <= TCP_GUESS_MAX);
 	for (uint32_t i = layout->receive_count; i > 0; i--)
 		if (layout->receives[i - 1] != NULL)
 			receive_pool_push(pool, layout->receives[i - 1]);
@@ -133,7 +135,8 @@ layout_give_back(struct layout *layout, struct receive_pool *pool)
 static void
 cursor_advance(struct layout *layout, uint64_t bytes)
 {
-	assert(bytes <= layout->left_bytes && layout->at_iov < layout->iov_count);
+	assert(bytes <= layout->left_bytes);
+	assert(layout->at_iov < layout->iov_count);
 	layout->left_bytes -= bytes;
 	layout->at_offset += bytes;
 	if (layout->at_offset == layout->iov[layout->at_iov].iov_len) {
@@ -174,6 +177,8 @@ cursor_take_header(struct layout *layout, struct tcp_qp *tcp, uint32_t *ret_owne
 	uint32_t iov_index = layout->at_iov;
 	uint32_t owner = layout->owner[iov_index];
 
+	assert(iov_index < layout->iov_count);
+	assert(tcp->header_have_bytes < WIRE_HEADER_BYTES);
 	if (tcp->header_have_bytes == 0 && layout->at_offset == 0 && owner != TCP_NO_OWNER &&
 	    layout->left_bytes >= WIRE_HEADER_BYTES) {
 		const struct wire_header *header = layout->iov[iov_index].iov_base;
@@ -213,6 +218,7 @@ walk_fill(struct layout *layout, struct split_qp *qp)
 	struct recv_fill *fill = &qp->fill;
 	uint32_t taken = cursor_take(layout, fill->host, fill->host_left);
 
+	assert(recv_is_filling(qp));
 	fill->host += taken;
 	fill->host_left -= taken;
 	taken = cursor_take(layout, fill->device, fill->device_left);
@@ -258,7 +264,8 @@ walk_begin(struct layout *layout, struct tcp_qp *tcp, const struct wire_header *
 		return true;
 	case RECV_WAIT:
 		/* Exact reading: the header is the last that was read, and stays for later. */
-		assert(header == &tcp->header && layout->left_bytes == 0);
+		assert(header == &tcp->header);
+		assert(layout->left_bytes == 0);
 		tcp->header_have_bytes = WIRE_HEADER_BYTES;
 		tcp->is_paused = true;
 		tcp_update_interest(tcp);
@@ -305,7 +312,8 @@ guess_again(struct tcp_qp *tcp, const struct layout *layout, bool was_full)
 {
 	uint32_t count = tcp->guess_count;
 
-	assert(count > 0 && count <= TCP_GUESS_MAX);
+	assert(count > 0);
+	assert(count <= TCP_GUESS_MAX);
 	if (layout->was_wrong)
 		count = 1;
 	else if (was_full)
@@ -318,6 +326,7 @@ guess_again(struct tcp_qp *tcp, const struct layout *layout, bool was_full)
 static void
 tcp_on_receive_error(struct tcp_qp *tcp, ssize_t bytes, int err)
 {
+	assert(bytes <= 0);
 	if (bytes == 0)
 		qp_fail(tcp->qp, -ECONNRESET, "the peer closed the connection");
 	else if (err == ETIMEDOUT)
@@ -333,12 +342,14 @@ tcp_discard(struct tcp_qp *tcp)
 	struct split_qp *qp = tcp->qp;
 	ssize_t bytes;
 
+	assert(qp->fill.discard_left > 0);
 	metric_add(&qp->port->counters.receive_calls, 1);
 	bytes = recv(tcp->watcher.fd, NULL, qp->fill.discard_left, MSG_TRUNC | MSG_DONTWAIT);
 	if (bytes <= 0) {
 		tcp_on_receive_error(tcp, bytes, errno);
 		return false;
 	}
+	assert((uint64_t)bytes <= qp->fill.discard_left);
 	qp->fill.discard_left -= (uint32_t)bytes;
 	if (!recv_is_filling(qp))
 		recv_finish(qp);
@@ -369,6 +380,7 @@ tcp_receive_once(struct tcp_qp *tcp)
 		tcp_on_receive_error(tcp, bytes, err);
 		return false;
 	}
+	assert((uint64_t)bytes <= layout.capacity_bytes);
 	layout.at_iov = 0;
 	layout.at_offset = 0;
 	layout.left_bytes = (uint64_t)bytes;
@@ -392,6 +404,7 @@ tcp_resume(struct tcp_qp *tcp)
 {
 	struct layout nothing;
 
+	assert(tcp->header_have_bytes == WIRE_HEADER_BYTES);
 	nothing.left_bytes = 0;
 	nothing.receive_count = 0;
 	nothing.message_count = 0;

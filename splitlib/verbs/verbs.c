@@ -86,6 +86,7 @@ verbs_on_keepalive(struct loop_timer *timer, void *arg)
 	uint64_t now_ns = loop_now_ns(verbs->port->loop);
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	LIST_FOREACH_SAFE(&verbs->qps, link, next) {
 		struct verbs_qp *vq = LIST_ENTRY(link, struct verbs_qp, link);
 
@@ -104,6 +105,7 @@ channel_open(struct verbs_port *verbs)
 {
 	int flags, rc;
 
+	assert(verbs->channel == NULL);
 	verbs->channel = rdma_create_event_channel();
 	if (verbs->channel == NULL) {
 		rc = errno != 0 ? -errno : -ENODEV;
@@ -128,6 +130,7 @@ verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs)
 	struct verbs_port *verbs = port->verbs;
 	int rc;
 
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	if (verbs == NULL) {
 		verbs = split_calloc(1, sizeof(*verbs));
 		if (verbs == NULL)
@@ -165,6 +168,8 @@ verbs_fail_all(struct verbs_port *verbs, int rc, const char *reason)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(rc < 0);
 	LIST_FOREACH_SAFE(&verbs->qps, link, next) {
 		struct verbs_qp *vq = LIST_ENTRY(link, struct verbs_qp, link);
 
@@ -180,6 +185,7 @@ vq_destroy(struct verbs_qp *vq)
 {
 	struct verbs_port *verbs = vq->verbs;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	verbs_lanes_destroy(vq);
 	if (vq->qp != NULL)
 		vq->qp->transport = NULL;
@@ -197,12 +203,15 @@ vq_destroy(struct verbs_qp *vq)
 static bool
 vq_is_drained(const struct verbs_qp *vq)
 {
+	assert(vq->posted_seq - vq->done_seq <= vq->depth);
 	return vq->is_overdue || (vq->posted_seq == vq->done_seq && vq->one_sided_count == 0);
 }
 
 void
 verbs_drain_check(struct verbs_qp *vq)
 {
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(verbs_is(vq, VERBS_DRAINING));
 	if (vq->qp != NULL && vq_is_drained(vq))
 		loop_defer(vq->verbs->port->loop, &vq->qp->close_task);
 }
@@ -228,6 +237,8 @@ verbs_qp_create(struct verbs_port *verbs, struct split_qp *qp, enum verbs_state 
 {
 	struct verbs_qp *vq = split_calloc(1, sizeof(*vq));
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(qp->transport == NULL);
 	if (vq == NULL)
 		return NULL;
 	vq->magic = VERBS_QP_MAGIC;
@@ -248,6 +259,7 @@ verbs_quiesce(struct split_qp *qp)
 {
 	struct verbs_qp *vq = verbs_of(qp);
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (vq->data.ibv == NULL)
 		return true;
 	if (!verbs_is(vq, VERBS_DRAINING)) {
@@ -265,6 +277,8 @@ verbs_close(struct split_qp *qp)
 {
 	struct verbs_qp *vq = verbs_of(qp);
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(vq->qp == qp);
 	/* Lanes whose receives may still be in the device's hands stay for a while, without @qp. */
 	if (vq->data.ibv != NULL && vq->is_shared && !vq->is_overdue && !qp->port->is_closing) {
 		qp->transport = NULL;
@@ -285,6 +299,7 @@ verbs_port_fini(struct split_port *port)
 
 	if (verbs == NULL)
 		return;
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	while ((link = list_first(&verbs->qps)) != NULL)
 		vq_destroy(LIST_ENTRY(link, struct verbs_qp, link));
 	loop_timer_stop(port->loop, &verbs->keepalive_timer);
@@ -317,6 +332,7 @@ verbs_kick_receive(struct split_qp *qp)
 {
 	struct verbs_qp *vq = verbs_of(qp);
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	/* Receives of a queue pair with handlers come from the pool, and are copied. */
 	if (!vq->is_shared && (verbs_is(vq, VERBS_OPEN) || verbs_is(vq, VERBS_ANSWERED)))
 		verbs_post_receives(vq);
@@ -329,6 +345,8 @@ verbs_may_cancel(struct split_qp *qp, const struct dev_event *event)
 	struct loop_link *link, *next;
 	uint32_t index = 0;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(event->kind == EVENT_RECV);
 	/* The device has the oldest ones. */
 	LIST_FOREACH_SAFE(&qp->posted, link, next) {
 		if (link == &event->link)
@@ -340,6 +358,7 @@ verbs_may_cancel(struct split_qp *qp, const struct dev_event *event)
 
 const struct transport_ops transport_verbs_ops = {
 	.scheme = "verbs",
+	.has_names = true,
 	.is_exclusive = true,
 	.listen = verbs_listen,
 	.unlisten = verbs_unlisten,

@@ -4,6 +4,7 @@
  *
  * verbs.c tells the order. Nothing here blocks: each step ends in an event of the channel.
  */
+#include "base/check.h"
 #include "verbs.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ fail_here(struct verbs_qp *vq, int rc)
 {
 	const char *reason = vq->verbs->port->reason;
 
+	assert(rc < 0);
 	qp_fail(vq->qp, rc, "%s", reason[0] != '\0' ? reason : strerrordesc_np(-rc));
 }
 
@@ -115,6 +117,7 @@ fail_no_way(struct verbs_qp *vq, int err)
 	const struct verbs_port *verbs = vq->verbs;
 	char from[SPLIT_ADDRESS_BYTES_MAX];
 
+	assert(err > 0);
 	if (!vq->is_from_source) {
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: no RDMA device reaches %s: %s",
 		    vq->qp->peer, strerrordesc_np(err));
@@ -133,6 +136,7 @@ connect_start(struct verbs_qp *vq)
 	struct verbs_port *verbs = vq->verbs;
 	struct sockaddr *source = NULL;
 
+	assert(verbs_is(vq, VERBS_ADDRESS));
 	if (verbs->has_source && verbs->source.ss_family == vq->address.ss_family)
 		source = (struct sockaddr *)&verbs->source;
 	vq->is_from_source = source != NULL;
@@ -156,6 +160,7 @@ verbs_connect(struct split_qp *qp, const char *host_port)
 	socklen_t bytes;
 	int rc;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	rc = tcp_address_parse(host_port, &address, &bytes);
 	if (rc == 0)
 		rc = verbs_hello_pack(qp, 0, hello);
@@ -197,6 +202,7 @@ on_address(struct verbs_qp *vq)
 {
 	int rc;
 
+	assert(verbs_is(vq, VERBS_ADDRESS));
 	vq->verbs->port->reason[0] = '\0';
 	rc = verbs_device_open(vq->verbs, vq->id);
 	if (rc == -EXDEV && !vq->is_from_source && vq->verbs->has_source) {
@@ -223,6 +229,7 @@ on_route(struct verbs_qp *vq)
 	struct rdma_conn_param param;
 	int rc;
 
+	assert(verbs_is(vq, VERBS_ROUTE));
 	vq->verbs->port->reason[0] = '\0';
 	rc = verbs_lanes_create(vq);
 	if (rc != 0) {
@@ -247,6 +254,7 @@ on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
 	struct verbs_reply reply;
 	int rc = verbs_reply_unpack(param, &reply);
 
+	assert(verbs_is(vq, VERBS_ASKED));
 	if (rc != 0 || reply.status != 0 || reply.control_number == 0) {
 		qp_fail(qp, rc != 0 ? rc : -EPROTO, "the peer's answer is not of this protocol");
 		return;
@@ -297,6 +305,7 @@ listener_bind(struct verbs_listener *self)
 	char text[SPLIT_ADDRESS_BYTES_MAX];
 	int rc;
 
+	CHECK_OBJ(self, VERBS_LISTENER_MAGIC);
 	if (rdma_bind_addr(self->id, (struct sockaddr *)&self->address) != 0) {
 		rc = -errno;
 		tcp_address_format_as("verbs", &self->address, text);
@@ -320,6 +329,8 @@ verbs_listener_open(struct verbs_listener *self)
 	struct rdma_cm_id *id;
 	int rc;
 
+	CHECK_OBJ(self, VERBS_LISTENER_MAGIC);
+	assert(self->id == NULL);
 	if (rdma_create_id(verbs->channel, &id, self, RDMA_PS_TCP) != 0)
 		return -errno;
 	self->id = id;
@@ -332,6 +343,7 @@ verbs_listener_open(struct verbs_listener *self)
 void
 verbs_listener_close(struct verbs_listener *self)
 {
+	CHECK_OBJ(self, VERBS_LISTENER_MAGIC);
 	if (self->id != NULL)
 		(void)rdma_destroy_id(self->id); /* whatever it says: nothing can be done */
 	self->id = NULL;
@@ -346,6 +358,7 @@ verbs_listen(struct split_listener *listener, const char *host_port, char *ret_a
 	socklen_t bytes;
 	int rc;
 
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
 	port->reason[0] = '\0';
 	self = split_calloc(1, sizeof(*self));
 	if (self == NULL)
@@ -373,6 +386,8 @@ verbs_unlisten(struct split_listener *listener)
 {
 	struct verbs_listener *self = listener->transport;
 
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	assert(self->listener == listener);
 	verbs_listener_close(self);
 	self->magic = 0;
 	split_free(self);
@@ -396,6 +411,7 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	struct split_qp *qp;
 	struct verbs_qp *vq;
 
+	CHECK_OBJ(self, VERBS_LISTENER_MAGIC);
 	if (param->private_data == NULL || param->private_data_len < WIRE_HELLO_BYTES ||
 	    verbs_device_open(port->verbs, id) != 0) {
 		request_refuse(id);
@@ -432,6 +448,8 @@ verbs_answer(struct verbs_qp *vq)
 	struct rdma_conn_param param;
 	int rc;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(verbs_is(vq, VERBS_OFFERED));
 	if (!list_contains(&send->link))
 		return;
 	send_prepare(qp, send);
@@ -481,6 +499,7 @@ vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
 {
 	struct split_qp *qp = vq->qp;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (qp == NULL || !qp_is_open(qp))
 		return;
 	switch (event->event) {
@@ -539,6 +558,7 @@ verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)watcher;
 	(void)events;
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	for (uint32_t i = 0; i < VERBS_EVENTS_MAX; i++) {
 		uint8_t private_data[UINT8_MAX];
 		struct rdma_cm_event *event, copy;

@@ -39,6 +39,8 @@ verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
 {
 	struct rlimit limit = { 0 };
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(err >= 0);
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* zero then */
 	if (limit.rlim_cur < RLIM_INFINITY && (err == ENOMEM || err == EAGAIN || err == EPERM))
 		transport_reason(verbs->port,
@@ -54,6 +56,7 @@ memory_register(struct verbs_port *verbs, const struct arena *arena, struct ibv_
 {
 	int err;
 
+	assert(arena->memory != NULL);
 	/* The kernel pins the pages through our mapping: the guard counts. */
 	guard_enter();
 	*ret_mr = ibv_reg_mr(verbs->pd, arena->memory, arena->bytes, IBV_ACCESS_LOCAL_WRITE);
@@ -72,6 +75,9 @@ pool_init(struct verbs_port *verbs, enum verbs_stage stage, uint32_t count, uint
 	int rc = arena_init(&pool->arena, (uint64_t)count * slot_bytes,
 	    stage == STAGE_DEVICE ? ARENA_DEVICE : 0);
 
+	assert(stage < STAGE_NR);
+	assert(count > 0);
+	assert(pool->free == NULL);
 	if (rc != 0)
 		return rc;
 	pool->count = count;
@@ -106,6 +112,7 @@ verbs_slot_take(struct verbs_port *verbs, enum verbs_stage stage)
 {
 	struct verbs_pool *pool = &verbs->stages[stage];
 
+	assert(stage < STAGE_NR);
 	if (pool->free_count == 0)
 		return VERBS_NO_SLOT;
 	return (
@@ -119,6 +126,7 @@ verbs_slot_give(struct verbs_port *verbs, struct verbs_slot *slot)
 		struct verbs_pool *pool = &verbs->stages[slot->stage];
 
 		assert(pool->free_count < pool->count);
+		assert(slot->index < pool->count);
 		pool->free[pool->free_count++] = slot->index;
 	}
 	*slot = VERBS_NO_SLOT;
@@ -129,6 +137,8 @@ verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot)
 {
 	const struct verbs_pool *pool = &verbs->stages[slot.stage];
 
+	assert(slot.stage < STAGE_NR);
+	assert(slot.index < pool->count);
 	return pool->arena.memory + (uint64_t)slot.index * pool->slot_bytes;
 }
 
@@ -138,6 +148,7 @@ verbs_entry(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
 {
 	const struct dev_memory *other;
 
+	assert(bytes <= UINT32_MAX);
 	*ret_entry = (struct ibv_sge){ .addr = (uintptr_t)memory, .length = (uint32_t)bytes };
 	if (arena_has(&verbs->port->device, memory, bytes)) {
 		ret_entry->lkey = verbs->device_mr->lkey;
@@ -185,6 +196,8 @@ device_queues_init(struct verbs_port *verbs)
 	uint64_t cqe = (uint64_t)port->pool.count + port->options.event_count_max +
 	    VERBS_SEND_BUDGET + VERBS_ONE_SIDED_MAX;
 
+	assert(verbs->cq == NULL);
+	assert(verbs->srq == NULL);
 	if (cqe > cqe_max || port->pool.count > (uint64_t)verbs->attr.max_srq_wr) {
 		transport_reason(port,
 		    "the device's queues (%d completions, %d receives) are short",
@@ -215,6 +228,7 @@ fd_watch(struct verbs_port *verbs, struct loop_fd *watcher, int fd,
 	int flags = fcntl(fd, F_GETFL);
 	int rc;
 
+	assert(fd >= 0);
 	(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* a valid descriptor */
 	loop_fd_init(watcher, fd, fn, verbs);
 	rc = loop_fd_start(verbs->port->loop, watcher, LOOP_READABLE);
@@ -252,6 +266,7 @@ verbs_device_open(struct verbs_port *verbs, struct rdma_cm_id *id)
 	struct ibv_context *context = id->verbs;
 	int rc;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (context == NULL) {
 		transport_reason(verbs->port, "there is no RDMA device with this address");
 		return -ENODEV;
@@ -299,6 +314,7 @@ verbs_device_close(struct verbs_port *verbs)
 {
 	struct loop *loop = verbs->port->loop;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	/* A failure here can only leak: nothing uses these any more. */
 	loop_task_cancel(loop, &verbs->poll_task);
 	if (verbs->is_completion_watched)
@@ -337,6 +353,7 @@ verbs_device_close(struct verbs_port *verbs)
 static void
 lane_hash(struct verbs_port *verbs, struct verbs_lane *lane)
 {
+	assert(!list_contains(&lane->hash_link));
 	list_push_back(&verbs->hash[lane->ibv->qp_num % VERBS_HASH], &lane->hash_link);
 }
 
@@ -359,6 +376,8 @@ verbs_lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_in
 {
 	struct verbs_port *verbs = vq->verbs;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(lane->ibv == NULL);
 	attr->qp_context = lane;
 	attr->qp_type = IBV_QPT_RC;
 	attr->cap.max_inline_data = VERBS_INLINE_BYTES;
@@ -381,6 +400,8 @@ lanes_memory_init(struct verbs_qp *vq)
 	struct split_port *port = vq->verbs->port;
 	struct wire_header *slots;
 
+	assert(vq->ring == NULL);
+	assert(vq->depth > 0);
 	vq->ring = split_calloc(vq->depth, sizeof(*vq->ring));
 	slots = arena_alloc(&port->host, VERBS_CONTROL_COMPLETIONS * sizeof(*slots), 64);
 	vq->slots = slots;
@@ -396,6 +417,8 @@ verbs_lanes_create(struct verbs_qp *vq)
 		.recv_cq = verbs->control_cq };
 	int rc;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(vq->data.ibv == NULL);
 	if (verbs->qp_count >= verbs->qp_count_max)
 		return -ENOBUFS;
 	verbs->qp_count++;
@@ -443,10 +466,12 @@ verbs_lanes_destroy(struct verbs_qp *vq)
 {
 	bool is_counted = vq->data.ibv != NULL && vq->control.ibv != NULL;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	verbs_lane_destroy(&vq->theirs);
 	verbs_lane_destroy(&vq->mine);
 	verbs_lane_destroy(&vq->data);
 	verbs_lane_destroy(&vq->control);
+	assert(vq->verbs->one_sided_count >= vq->one_sided_count);
 	vq->verbs->one_sided_count -= vq->one_sided_count;
 	vq->one_sided_count = 0;
 	verbs_sends_take_back(vq);
@@ -481,6 +506,8 @@ verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state 
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(state == IBV_QPS_INIT || state == IBV_QPS_RTR || state == IBV_QPS_RTS);
 	if (rdma_init_qp_attr(vq->id, &attr, &mask) != 0) {
 		(void)device_errno(vq->verbs, "queue pair attributes");
 		return -ECONNRESET; /* the connection manager is through with it */
@@ -515,6 +542,7 @@ verbs_lanes_connect(struct verbs_qp *vq)
 	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	int rc;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	for (uint32_t i = 0; i < NUM_COUNT(states); i++) {
 		rc = verbs_lane_move(vq, &vq->data, states[i]);
 		if (rc == 0)
@@ -532,6 +560,7 @@ verbs_lanes_fail(struct verbs_qp *vq)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	/* If the device refuses it is gone, and destroying the queue pair ends its access. */
 	(void)ibv_modify_qp(vq->data.ibv, &attr, IBV_QP_STATE);
 	(void)ibv_modify_qp(vq->control.ibv, &attr, IBV_QP_STATE);

@@ -21,6 +21,7 @@ verbs_hello_pack(const struct split_qp *qp, uint32_t number, uint8_t out[WIRE_HE
 	const struct qp_control *hello = &qp->hello;
 
 	assert(hello->hello_bytes <= WIRE_HELLO_BYTES);
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	memset(out, 0, WIRE_HELLO_BYTES);
 	memcpy(out, hello->hello, hello->hello_bytes);
 	if (memcmp(out + HELLO_AT_LENGTH, zero, 2) != 0 ||
@@ -37,6 +38,7 @@ verbs_hello_unpack(struct split_qp *qp, const uint8_t *in)
 	uint8_t *hello = qp->hello_in;
 	uint32_t number;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	memcpy(hello, in, WIRE_HELLO_BYTES);
 	qp->hello_in_bytes = hello[HELLO_AT_LENGTH];
 	number = num_get_le32(hello + HELLO_AT_NUMBER);

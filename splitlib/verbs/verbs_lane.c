@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/metrics.h"
 #include "cleave/status.h"
 #include "core/dev_ptr_raw.h"
@@ -49,6 +50,8 @@ verbs_region_open(struct dev_region *region)
 	uint64_t address;
 	int err;
 
+	CHECK_OBJ(region, SPLIT_REGION_MAGIC);
+	assert(region->transport == NULL);
 	if (verbs == NULL || verbs->pd == NULL)
 		return -ENOTCONN;
 	if ((region->rights & DEV_REGION_READ) != 0)
@@ -71,6 +74,7 @@ verbs_region_open(struct dev_region *region)
 void
 verbs_region_close(struct dev_region *region)
 {
+	CHECK_OBJ(region, SPLIT_REGION_MAGIC);
 	if (region->transport != NULL)
 		(void)ibv_dereg_mr(
 		    region->transport); /* fails only while a window is bound: we bind none */
@@ -82,6 +86,7 @@ verbs_regions_lose(struct verbs_port *verbs)
 {
 	struct dev_region **regions = verbs->port->regions;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	for (uint32_t i = 0; regions != NULL && i < SPLIT_REGIONS_MAX; i++)
 		if (regions[i] != NULL)
 			verbs_region_close(regions[i]);
@@ -103,6 +108,7 @@ lane_make(struct verbs_qp *vq, struct verbs_lane *lane, uint32_t depth)
 		.cap = { .max_send_wr = depth, .max_send_sge = 1 } };
 	int rc;
 
+	assert(depth > 0);
 	lane->is_one_sided = true;
 	lane->peer_number = 0;
 	rc = verbs_lane_create(vq, lane, &attr);
@@ -118,6 +124,7 @@ lane_connect(struct verbs_qp *vq, struct verbs_lane *lane, uint32_t peer_number)
 {
 	int rc;
 
+	assert(peer_number != 0);
 	lane->peer_number = peer_number;
 	rc = verbs_lane_move(vq, lane, IBV_QPS_RTR);
 	return rc == 0 ? verbs_lane_move(vq, lane, IBV_QPS_RTS) : rc;
@@ -133,6 +140,7 @@ lane_fail_qp(struct verbs_qp *vq)
 static void
 lane_give_up(struct verbs_qp *vq, int rc)
 {
+	assert(rc < 0);
 	verbs_lane_destroy(&vq->mine);
 	vq->lane_state = VERBS_LANE_NONE;
 	if (rc == -ECONNRESET)
@@ -146,6 +154,7 @@ lane_ask(struct verbs_qp *vq)
 {
 	int rc = lane_make(vq, &vq->mine, ONE_SIDED_PIECES);
 
+	assert(vq->lane_state == VERBS_LANE_NONE);
 	if (rc != 0) {
 		lane_give_up(vq, rc);
 		return;
@@ -173,6 +182,7 @@ piece_post(struct verbs_qp *vq, const struct one_sided_piece *piece)
 	bool is_ours = verbs_entry(vq->verbs, memory, piece->bytes, &sge);
 	int rc;
 
+	assert(vq->lane_state == VERBS_LANE_OPEN);
 	if (!is_ours) {
 		/* dev_read has looked: it was when there was another device. */
 		qp_fail(vq->qp, -EINVAL, "one-sided: memory of a device that is gone");
@@ -194,6 +204,7 @@ verbs_one_sided_post(struct verbs_qp *vq)
 {
 	const struct one_sided_piece *piece;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (!one_sided_is_wanted(vq->qp))
 		return;
 	if (vq->lane_state == VERBS_LANE_NONE)
@@ -230,6 +241,8 @@ lane_break(struct verbs_qp *vq, enum ibv_wc_status status)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
+	assert(status != IBV_WC_SUCCESS);
+	assert(vq->lane_state == VERBS_LANE_OPEN);
 	/* Not a piece, but the connection: nothing else will work any more, either. */
 	if (status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_RETRY_EXC_ERR ||
 	    status == IBV_WC_RESP_TIMEOUT_ERR)
@@ -245,6 +258,9 @@ verbs_on_one_sided(struct verbs_qp *vq, const struct ibv_wc *wc)
 	struct split_qp *qp = vq->qp;
 	struct one_sided_piece *piece;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(vq->one_sided_count > 0);
+	assert(vq->verbs->one_sided_count > 0);
 	vq->one_sided_count--;
 	vq->verbs->one_sided_count--;
 	if (qp == NULL)
@@ -271,6 +287,7 @@ verbs_on_one_sided(struct verbs_qp *vq, const struct ibv_wc *wc)
 bool
 verbs_lane_header(struct verbs_qp *vq, struct wire_header *ret_header)
 {
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	*ret_header = (struct wire_header){ .opcode = WIRE_LANE };
 	if (vq->is_answer_due) {
 		vq->is_answer_due = false;
@@ -293,6 +310,7 @@ on_ask(struct verbs_qp *vq, uint32_t number)
 {
 	int rc;
 
+	assert(number != 0);
 	verbs_lane_destroy(&vq->theirs);
 	rc = lane_make(vq, &vq->theirs, 1);
 	if (rc == 0)
@@ -311,6 +329,7 @@ on_answer(struct verbs_qp *vq, const struct wire_header *header)
 {
 	int rc = header->status != 0 ? -ENOBUFS : 0;
 
+	assert(vq->lane_state == VERBS_LANE_ASKED);
 	if (rc == 0)
 		rc = lane_connect(vq, &vq->mine, (uint32_t)header->object_id);
 	if (rc != 0) {
@@ -326,6 +345,7 @@ verbs_on_lane_message(struct verbs_qp *vq, const struct wire_header *header)
 {
 	bool is_answer = header->flags == LANE_ANSWER;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (header->flags != LANE_ASK && !is_answer)
 		return -EPROTO;
 	if (header->object_id > LANE_NUMBER_MAX || header->status >= CLEAVE_STATUS_NR ||

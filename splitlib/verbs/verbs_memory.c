@@ -2,8 +2,8 @@
 /*
  * verbs_memory.c -- memory of the RDMA device, and dmabufs, as messages and regions use it
  *
- * What a device lacks shows in two ways: it says so when it is asked for its limits, or its library
- * has no such call (EOPNOTSUPP). Either way the port's reason names the device and what is missing.
+ * A device that lacks something says so when it is asked for its limits, or its library has no such call
+ * (EOPNOTSUPP). Either way the port's reason names the device and what is missing.
  *
  * The device's own memory counts from zero in its registrations; a dmabuf is registered at the
  * addresses that its dev_ptr has. Copies to and from the device's memory go by whole words of
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/guard.h"
 #include "base/list.h"
 #include "base/num.h"
@@ -41,6 +42,7 @@ nic_open(struct verbs_port *verbs, struct verbs_memory *self, uint64_t bytes)
 	struct ibv_alloc_dm_attr attr = { .length = bytes, .log_align_req = 12 };
 	struct ibv_device_attr_ex limits = { 0 };
 
+	assert(bytes > 0);
 	if (ibv_query_device_ex(verbs->context, NULL, &limits) != 0 || limits.max_dm_size == 0) {
 		transport_reason(verbs->port, "RDMA device %s has no memory of its own",
 		    device_name(verbs));
@@ -67,6 +69,7 @@ static struct ibv_mr *
 memory_register(struct verbs_port *verbs, const struct dev_memory *memory,
     const struct verbs_memory *self, uint64_t offset_bytes, uint64_t bytes, unsigned access)
 {
+	assert(offset_bytes + bytes <= memory->bytes);
 	if (memory->kind == DEV_MEMORY_NIC)
 		return ibv_reg_dm_mr(verbs->pd, self->dm, offset_bytes, bytes,
 		    access | IBV_ACCESS_ZERO_BASED);
@@ -96,6 +99,8 @@ verbs_memory_open(struct dev_memory *memory)
 	struct verbs_memory *self;
 	int rc = 0;
 
+	CHECK_OBJ(memory, SPLIT_MEMORY_MAGIC);
+	assert(memory->transport == NULL);
 	if (verbs == NULL || verbs->pd == NULL) {
 		transport_reason(memory->port, "the port's RDMA device is not known yet");
 		return -ENOTCONN;
@@ -138,6 +143,7 @@ memory_forget(struct verbs_memory *self)
 void
 verbs_memory_close(struct dev_memory *memory)
 {
+	CHECK_OBJ(memory, SPLIT_MEMORY_MAGIC);
 	memory_forget(memory->transport);
 	split_free(memory->transport);
 	memory->transport = NULL;
@@ -148,6 +154,7 @@ verbs_memories_lose(struct verbs_port *verbs)
 {
 	const struct loop_link *memories = &verbs->port->memories;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	for (struct loop_link *link = memories->next; link != memories; link = link->next)
 		memory_forget(LIST_ENTRY(link, struct dev_memory, link)->transport);
 }
@@ -157,6 +164,7 @@ verbs_memories_regain(struct verbs_port *verbs)
 {
 	const struct loop_link *memories = &verbs->port->memories;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	for (struct loop_link *link = memories->next; link != memories; link = link->next) {
 		const struct dev_memory *memory = LIST_ENTRY(link, struct dev_memory, link);
 		struct verbs_memory *self = memory->transport;
@@ -178,6 +186,8 @@ nic_copy(struct ibv_dm *dm, uint64_t offset_bytes, uint8_t *host, uint64_t bytes
 	uint64_t count = num_round_up(skip_bytes + bytes, NIC_WORD_BYTES);
 	int rc = 0;
 
+	assert(bytes > 0);
+	assert(bytes <= NIC_BOUNCE_BYTES);
 	/* The other bytes of the first and the last word stay. */
 	if (is_out || count != bytes)
 		rc = ibv_memcpy_from_dm(words, dm, from, count);
@@ -197,6 +207,8 @@ verbs_memory_copy(struct dev_memory *memory, uint64_t offset_bytes, void *host, 
 {
 	const struct verbs_memory *self = memory->transport;
 
+	CHECK_OBJ(memory, SPLIT_MEMORY_MAGIC);
+	assert(offset_bytes + bytes <= memory->bytes);
 	if (self->dm == NULL)
 		return -ENODEV; /* it went with its device */
 	for (uint64_t at = 0; at < bytes; at += NIC_BOUNCE_BYTES) {
@@ -214,6 +226,7 @@ verbs_memory_entry(const struct dev_memory *memory, struct ibv_sge *entry)
 {
 	const struct verbs_memory *self = memory->transport;
 
+	CHECK_OBJ(memory, SPLIT_MEMORY_MAGIC);
 	if (self->mr == NULL)
 		return false;
 	if (memory->kind == DEV_MEMORY_NIC)
@@ -230,6 +243,8 @@ verbs_memory_register(struct verbs_port *verbs, const void *from, uint64_t bytes
 	struct ibv_mr *mr;
 	int err;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(bytes > 0);
 	*ret_address = (uintptr_t)from;
 	if (memory != NULL && memory->kind == DEV_MEMORY_NIC)
 		*ret_address = 0;

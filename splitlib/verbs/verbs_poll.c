@@ -6,6 +6,7 @@
  * round, without system calls; when nothing has come for VERBS_BUSY_NS, both queues are armed,
  * asked once more, and the port sleeps on its completion channel (I12).
  */
+#include "base/check.h"
 #include "verbs.h"
 
 #include <errno.h>
@@ -60,6 +61,7 @@ verbs_fail_status(struct verbs_qp *vq, enum ibv_wc_status status)
 	const char *reason;
 	int rc = status_to_rc(status, &reason);
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (vq->qp != NULL)
 		qp_fail(vq->qp, rc, "%s", reason);
 }
@@ -67,6 +69,7 @@ verbs_fail_status(struct verbs_qp *vq, enum ibv_wc_status status)
 static int
 send_rc(const struct verbs_qp *vq, enum ibv_wc_status status)
 {
+	assert(vq->qp != NULL);
 	if (status == IBV_WC_SUCCESS)
 		return 0;
 	return !qp_is_open(vq->qp) && vq->qp->close_rc == 0 ? -ECANCELED : -ECONNRESET;
@@ -75,6 +78,7 @@ send_rc(const struct verbs_qp *vq, enum ibv_wc_status status)
 static void
 on_send(struct verbs_qp *vq, const struct ibv_wc *wc)
 {
+	assert(vq->qp != NULL);
 	if (wc->status != IBV_WC_SUCCESS)
 		verbs_fail_status(vq, wc->status);
 	verbs_sends_done(vq, (uint32_t)wc->wr_id, send_rc(vq, wc->status));
@@ -87,6 +91,7 @@ fill_by_copy(struct split_qp *qp, const struct split_receive *from)
 	struct recv_fill *fill = &qp->fill;
 	const uint8_t *payload = dev_ptr_raw(from->payload);
 
+	assert(fill->kind != RECV_NONE);
 	guard_enter();
 	if (fill->host_left > 0)
 		memcpy(fill->host, payload, fill->host_left);
@@ -100,6 +105,7 @@ fill_by_copy(struct split_qp *qp, const struct split_receive *from)
 static void
 fill_finish(struct split_qp *qp)
 {
+	assert(qp->fill.kind != RECV_NONE);
 	qp->fill.host_left = qp->fill.device_left = qp->fill.discard_left = 0;
 	recv_finish(qp);
 }
@@ -108,6 +114,7 @@ fill_finish(struct split_qp *qp)
 static bool
 length_is_right(struct split_qp *qp, const struct wire_header *header, uint32_t bytes)
 {
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	if (bytes >= WIRE_HEADER_BYTES && header->payload_bytes == bytes - WIRE_HEADER_BYTES)
 		return true;
 	metric_add(&qp->port->counters.protocol_errors, 1);
@@ -121,6 +128,7 @@ receive_accept(struct verbs_qp *vq, struct split_receive *receive, const struct 
 {
 	struct split_qp *qp = vq->qp;
 
+	assert(qp_is_open(qp) && !receive->is_in_device);
 	if (!length_is_right(qp, receive->header, wc->byte_len) ||
 	    recv_begin(qp, receive->header, receive) != RECV_FILL)
 		return false;
@@ -140,6 +148,9 @@ on_receive(struct verbs_port *verbs, struct verbs_qp *vq, const struct ibv_wc *w
 	struct split_receive *receive =
 	    &pool->receives[wc->wr_id & ((UINT64_C(1) << VERBS_WORK_SHIFT) - 1)];
 
+	assert((wc->wr_id & ((UINT64_C(1) << VERBS_WORK_SHIFT) - 1)) < pool->count);
+	assert(pool->srq_count > 0);
+	assert(receive->is_in_device);
 	pool->srq_count--;
 	receive->is_in_device = false;
 	if (vq == NULL || vq->qp == NULL || !qp_is_open(vq->qp) || wc->status != IBV_WC_SUCCESS) {
@@ -164,6 +175,7 @@ on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
 	struct dev_event *event;
 	const struct wire_header *header;
 
+	assert(vq->receives_posted > 0);
 	vq->receive_first++;
 	vq->receives_posted--;
 	if (qp == NULL || !qp_is_open(qp) || wc->status != IBV_WC_SUCCESS) {
@@ -200,6 +212,7 @@ control_accept(struct verbs_qp *vq, const struct wire_header *header)
 {
 	const char *field;
 
+	assert(vq->qp != NULL);
 	if (header->opcode == WIRE_CREDIT)
 		return recv_begin(vq->qp, header, NULL) == RECV_DONE;
 	return header->opcode == WIRE_LANE && wire_frame_check(header, &field) == 0 &&
@@ -213,6 +226,7 @@ on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 	struct split_qp *qp = vq->qp;
 	uint32_t returned;
 
+	assert(vq->control_credits <= VERBS_CONTROL_WINDOW);
 	if (qp == NULL || !qp_is_open(qp) || wc->status != IBV_WC_SUCCESS) {
 		verbs_fail_status(vq, wc->status);
 		return;
@@ -240,6 +254,7 @@ on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 static void
 on_control_sent(struct verbs_qp *vq, const struct ibv_wc *wc, bool is_probe)
 {
+	assert(vq->control_outstanding > 0);
 	vq->control_outstanding--;
 	if (is_probe)
 		vq->is_probing = false;
@@ -320,6 +335,7 @@ verbs_poll(struct verbs_port *verbs)
 	struct loop_link *link;
 	uint32_t count;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs->cq == NULL)
 		return 0;
 	count = poll_queue(verbs, verbs->control_cq) + poll_queue(verbs, verbs->cq);
@@ -356,7 +372,9 @@ verbs_on_poll_task(struct loop_task *task, void *arg)
 	struct loop *loop = verbs->port->loop;
 	uint64_t now_ns = loop_now_fresh_ns(loop);
 
+	assert(task == &verbs->poll_task);
 	(void)task;
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs_poll(verbs) > 0)
 		verbs->busy_until_ns = now_ns + VERBS_BUSY_NS;
 	if (now_ns < verbs->busy_until_ns) {
@@ -380,6 +398,7 @@ verbs_on_completion_fd(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)watcher;
 	(void)events;
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	for (uint32_t i = 0; i < VERBS_EVENTS_MAX; i++) {
 		struct ibv_cq *cq;
 		void *context;
@@ -397,6 +416,7 @@ async_event(struct verbs_port *verbs, const struct ibv_async_event *event)
 {
 	struct verbs_lane *lane;
 
+	assert(verbs->context != NULL);
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -433,6 +453,7 @@ verbs_on_async_fd(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)watcher;
 	(void)events;
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	/* Level triggered: one a turn; the descriptor may block. */
 	if (ibv_get_async_event(verbs->context, &event) != 0)
 		return;

@@ -12,6 +12,7 @@
  * each post ask for a completion; one completion ends all before it. When the ring, the port's budget
  * or the copies' memory is used up, the queue pair waits in verbs->blocked for completions.
  */
+#include "base/check.h"
 #include "verbs.h"
 
 #include <errno.h>
@@ -41,6 +42,8 @@ verbs_srq_fill(struct verbs_port *verbs)
 {
 	struct receive_pool *pool = &verbs->port->pool;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(pool->free_count + pool->srq_count <= pool->count);
 	while (verbs->srq != NULL && verbs->device.state == VERBS_DEVICE_OPEN &&
 	    pool->free_count > 0) {
 		struct ibv_recv_wr wrs[VERBS_POST_MAX], *bad = NULL;
@@ -90,6 +93,7 @@ verbs_post_control_receive(struct verbs_qp *vq, uint32_t index)
 		.num_sge = 1 };
 	struct ibv_recv_wr *bad;
 
+	assert(index < VERBS_CONTROL_WINDOW);
 	return -ibv_post_recv(vq->control.ibv, &wr, &bad);
 }
 
@@ -107,6 +111,7 @@ post_receive(struct verbs_qp *vq, const struct dev_event *event)
 	struct ibv_recv_wr *bad;
 	int rc;
 
+	assert(vq->receives_posted < VERBS_RECEIVES_POSTED);
 	*slot = VERBS_NO_SLOT;
 	if (event->device_bytes > 0 &&
 	    !verbs_entry(verbs, dev_ptr_raw(event->device),
@@ -133,6 +138,7 @@ verbs_post_receives(struct verbs_qp *vq)
 	uint32_t index = 0;
 	int rc;
 
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	LIST_FOREACH_SAFE(&qp->posted, link, next) {
 		if (index++ < vq->receives_posted)
 			continue;
@@ -157,6 +163,7 @@ pieces_join(const struct verbs_port *verbs, const struct split_send *send, struc
 {
 	int count = 0;
 
+	assert(send->piece_count <= SPLIT_PIECES_MAX);
 	for (uint32_t i = 0; i < send->piece_count; i++) {
 		const struct dev_piece *piece = &send->pieces[i];
 		struct ibv_sge *last = count > 0 ? &entries[count - 1] : NULL;
@@ -182,6 +189,8 @@ run_find(const struct ibv_sge *entries, int count, int run_count)
 	uint64_t bytes = 0, best_bytes;
 	int best = 0;
 
+	assert(run_count > 0);
+	assert(run_count <= count);
 	for (int i = 0; i < run_count; i++)
 		bytes += entries[i].length;
 	best_bytes = bytes;
@@ -206,6 +215,7 @@ pieces_spill(struct verbs_qp *vq, struct ibv_sge *entries, int count, int entrie
 	uint32_t bytes = 0;
 	uint8_t *to;
 
+	assert(entries_max > 0);
 	if (count <= entries_max)
 		return count;
 	*slot = verbs_slot_take(verbs, STAGE_DEVICE);
@@ -296,6 +306,7 @@ post_flush(struct verbs_qp *vq, struct post *post)
 	uint32_t refused;
 	int rc;
 
+	assert(post->count <= VERBS_POST_MAX);
 	if (post->count == 0)
 		return;
 	for (uint32_t i = 0; i < post->count; i++)
@@ -306,6 +317,7 @@ post_flush(struct verbs_qp *vq, struct post *post)
 	if (rc == 0)
 		return;
 	refused = post->count - (uint32_t)(bad - post->wrs);
+	assert(refused <= vq->posted_seq - vq->done_seq);
 	for (uint32_t i = 0; i < refused; i++) {
 		struct verbs_send *entry = &vq->ring[--vq->posted_seq % vq->depth];
 
@@ -319,6 +331,7 @@ post_flush(struct verbs_qp *vq, struct post *post)
 void
 verbs_post_block(struct verbs_qp *vq)
 {
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
 	if (!list_contains(&vq->blocked_link))
 		list_push_back(&vq->verbs->blocked, &vq->blocked_link);
 }
@@ -331,6 +344,7 @@ post_add(struct verbs_qp *vq, struct post *post, struct split_send *send)
 	struct ibv_send_wr *wr = &post->wrs[post->count];
 	int rc = -EAGAIN;
 
+	assert(post->count < VERBS_POST_MAX);
 	if (vq->posted_seq - vq->done_seq < vq->depth && verbs->send_count < VERBS_SEND_BUDGET)
 		rc = send_build(vq, send, &vq->ring[vq->posted_seq % vq->depth], wr,
 		    post->sges[post->count]);
@@ -357,6 +371,8 @@ control_has_room(const struct verbs_qp *vq)
 {
 	uint32_t kept = vq->control_owed * 2 >= VERBS_CONTROL_WINDOW ? 0 : 1;
 
+	assert(vq->control_credits <= VERBS_CONTROL_WINDOW);
+	assert(vq->control_outstanding <= VERBS_CONTROL_SENDS);
 	return vq->control_credits > kept && vq->control_outstanding < VERBS_CONTROL_SENDS;
 }
 
@@ -379,6 +395,7 @@ control_post(struct verbs_qp *vq, const struct wire_header *header)
 	struct ibv_send_wr *bad;
 	int rc;
 
+	assert(vq->control_credits > 0);
 	*slot = *header;
 	rc = ibv_post_send(vq->control.ibv, &wr, &bad);
 	metric_add(&qp->port->counters.send_calls, 1);
@@ -421,6 +438,7 @@ verbs_post_sends(struct verbs_qp *vq)
 	struct loop_link *link, *next;
 	struct post post;
 
+	assert(verbs_is(vq, VERBS_OPEN));
 	verbs_srq_fill(vq->verbs); /* before anybody is told of a receive */
 	post.count = 0;
 	LIST_FOREACH_SAFE(&qp->sendable, link, next) {
@@ -448,6 +466,8 @@ verbs_post_sends(struct verbs_qp *vq)
 void
 verbs_post_probe(struct verbs_qp *vq)
 {
+	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	assert(verbs_is(vq, VERBS_OPEN));
 	/* Writes nothing, needs no receive and no key, and is acknowledged. */
 	struct ibv_send_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_PROBE, 0),
 		.opcode = IBV_WR_RDMA_WRITE,
@@ -481,6 +501,7 @@ verbs_sends_done(struct verbs_qp *vq, uint32_t seq, int rc)
 
 		send_slots_give(verbs, entry);
 		vq->done_seq++;
+		assert(verbs->send_count > 0);
 		verbs->send_count--;
 		send_complete(vq->qp, send, is_last ? rc : 0);
 		if (is_last)
@@ -495,6 +516,7 @@ verbs_sends_take_back(struct verbs_qp *vq)
 		struct verbs_send *entry = &vq->ring[--vq->posted_seq % vq->depth];
 
 		send_slots_give(vq->verbs, entry);
+		assert(vq->verbs->send_count > 0);
 		vq->verbs->send_count--;
 		if (vq->qp != NULL)
 			list_push_front(&vq->qp->sendable, &entry->send->link);

@@ -29,6 +29,7 @@
  * Lost for good: regions, whose keys were the device's (they reach nothing and are to be opened again),
  * and the device's own memory with what it held. A dmabuf is registered again.
  */
+#include "base/check.h"
 #include "verbs.h"
 
 #include <errno.h>
@@ -72,6 +73,7 @@ notice(struct verbs_port *verbs, bool is_there, const char *format, ...)
 	char text[VERBS_NOTICE_BYTES_MAX];
 	va_list args;
 
+	assert(format != NULL);
 	if (options->on_device == NULL)
 		return;
 	va_start(args, format);
@@ -85,6 +87,7 @@ notice(struct verbs_port *verbs, bool is_there, const char *format, ...)
 static struct verbs_listener *
 listener_of(struct loop_link *link)
 {
+	assert(link != NULL);
 	return LIST_ENTRY(link, struct split_listener, link)->transport;
 }
 
@@ -118,6 +121,8 @@ listeners_close(struct verbs_port *verbs)
 void
 verbs_device_lost(struct verbs_port *verbs, const char *reason)
 {
+	assert(reason != NULL);
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	/* Told by each connection, and by the device itself: once is enough. */
 	if (verbs->device.state != VERBS_DEVICE_OPEN)
 		return;
@@ -143,6 +148,7 @@ static pthread_mutex_t device_users_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t *
 device_users_find(const struct ibv_context *context, bool is_new)
 {
+	assert(context != NULL);
 	for (uint32_t i = 0; i < VERBS_DEVICES_MAX; i++)
 		if (device_users[i].count > 0 && device_users[i].context == context)
 			return &device_users[i].count;
@@ -160,8 +166,11 @@ device_users_add(const struct ibv_context *context, int change)
 {
 	uint32_t *count, total;
 
+	assert(change >= -1);
+	assert(change <= 1);
 	(void)pthread_mutex_lock(&device_users_lock); /* of the default kind: cannot fail */
 	count = device_users_find(context, change > 0);
+	assert(change >= 0 || *count > 0);
 	*count = (uint32_t)((int)*count + change);
 	total = count == &device_users_other ? *count : *count + device_users_other;
 	(void)pthread_mutex_unlock(&device_users_lock);
@@ -177,6 +186,7 @@ device_let_go(const struct ibv_context *context)
 {
 	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+	assert(context->async_fd >= 0 && context->cmd_fd >= 0);
 	if (nothing < 0)
 		return;                                    /* the removal waits for our end, then */
 	(void)dup3(nothing, context->async_fd, O_CLOEXEC); /* both are valid */
@@ -203,6 +213,7 @@ holder_open(struct verbs_port *verbs, struct rdma_cm_id *id)
 	struct sockaddr_storage address = { 0 };
 	const struct sockaddr *local = rdma_get_local_addr(id);
 
+	assert(verbs->context != NULL);
 	holder_close(verbs);
 	memcpy(&address, local, verbs_address_bytes(local));
 	verbs_address_clear_port(&address);
@@ -218,6 +229,7 @@ holder_open(struct verbs_port *verbs, struct rdma_cm_id *id)
 void
 verbs_on_holder_event(struct verbs_port *verbs, enum rdma_cm_event_type type)
 {
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (type == RDMA_CM_EVENT_ADDR_CHANGE)
 		verbs_device_lost(verbs, "the device's address has changed");
 	if (type != RDMA_CM_EVENT_DEVICE_REMOVAL || verbs->holder == NULL)
@@ -232,6 +244,7 @@ verbs_on_holder_event(struct verbs_port *verbs, enum rdma_cm_event_type type)
 static bool
 is_device_used(const struct verbs_port *verbs)
 {
+	assert(verbs->context != NULL);
 	for (struct loop_link *link = verbs->qps.next; link != &verbs->qps; link = link->next)
 		if (LIST_ENTRY(link, struct verbs_qp, link)->id->verbs == verbs->context)
 			return true;
@@ -243,6 +256,7 @@ leave(struct verbs_port *verbs)
 {
 	bool is_awaited = is_anybody_waiting(verbs);
 
+	assert(verbs->device.state == VERBS_DEVICE_LEAVING);
 	if (verbs->lost_text[0] != '\0')
 		notice(verbs, false, "%s", verbs->lost_text);
 	verbs->lost_text[0] = '\0';
@@ -261,6 +275,7 @@ leave(struct verbs_port *verbs)
 void
 verbs_device_forget(struct verbs_port *verbs)
 {
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs->context != NULL) {
 		(void)device_users_add(verbs->context, -1);
 		verbs_device_close(verbs);
@@ -273,6 +288,7 @@ verbs_device_forget(struct verbs_port *verbs)
 void
 verbs_device_left(struct verbs_port *verbs)
 {
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs->device.state == VERBS_DEVICE_LEAVING)
 		loop_timer_start(verbs->port->loop, &verbs->device_timer, 0);
 }
@@ -282,6 +298,8 @@ verbs_device_left(struct verbs_port *verbs)
 void
 verbs_device_found(struct verbs_port *verbs, struct rdma_cm_id *id)
 {
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
+	assert(verbs->context != NULL);
 	sm_move(&verbs->device, VERBS_DEVICE_OPEN);
 	(void)device_users_add(verbs->context, 1);
 	holder_open(verbs, id);
@@ -330,6 +348,8 @@ verbs_on_device_timer(struct loop_timer *timer, void *arg)
 {
 	struct verbs_port *verbs = arg;
 
+	assert(timer == &verbs->device_timer);
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs->device.state == VERBS_DEVICE_LEAVING) {
 		leave(verbs);
 		return;
@@ -356,6 +376,7 @@ verbs_address_check(struct verbs_port *verbs)
 	struct rdma_cm_id *id;
 	bool is_there;
 
+	CHECK_OBJ(verbs, VERBS_PORT_MAGIC);
 	if (verbs->device.state != VERBS_DEVICE_OPEN || !verbs->has_source ||
 	    rdma_create_id(verbs->channel, &id, verbs, RDMA_PS_TCP) != 0)
 		return;
@@ -372,6 +393,7 @@ verbs_address_check(struct verbs_port *verbs)
 void
 verbs_device_init(struct verbs_port *verbs)
 {
+	assert(verbs->context == NULL);
 	sm_init(&verbs->device, "verbs_device", device_table, VERBS_DEVICE_NONE, 0);
 	loop_timer_init(&verbs->device_timer, verbs_on_device_timer, verbs);
 }

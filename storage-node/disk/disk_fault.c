@@ -2,8 +2,8 @@
 /*
  * disk_fault.c -- a disk before a disk, that fails or halts the n-th request
  *
- * What passes goes to the inner disk as it is. What fails completes from a deferred call, with its
- * error in the request's private state: the inner disk never sees that request.
+ * A request that passes goes to the inner disk as it is. One that fails completes from a deferred call,
+ * with its error in the request's private state: the inner disk never sees it.
  */
 #include "disk_fault.h"
 
@@ -58,6 +58,7 @@ faulty_submit(struct disk *disk, struct disk_io *io)
 {
 	struct faulty_disk *f = faulty_of(disk);
 
+	assert(io->fn != NULL);
 	/* Once halted, nothing goes on, whatever its kind. */
 	if (f->fault->is_hit && f->fault->verdict == DISK_FAULT_HALT)
 		return 0;
@@ -87,6 +88,7 @@ faulty_on_task(struct loop_task *task, void *arg)
 	while ((link = list_pop_front(&f->failed)) != NULL) {
 		struct disk_io *io = LIST_ENTRY(link, struct disk_io, link);
 
+		assert(io->private_state[0] > 0); /* of faulty_submit */
 		io->fn(io, -(int)io->private_state[0], io->arg);
 	}
 }
@@ -114,7 +116,8 @@ disk_fault_open(struct loop *loop, struct disk *inner, struct disk_fault *fault,
 {
 	struct faulty_disk *f = calloc(1, sizeof(*f));
 
-	assert(inner != NULL && fault != NULL);
+	assert(inner != NULL);
+	assert(fault != NULL);
 	if (f == NULL)
 		return -ENOMEM;
 	f->disk = *inner;

@@ -52,9 +52,10 @@ probe_file(struct disk_probe *probe)
 {
 	struct stat st;
 
+	assert(probe->fd >= 0);
 	if (flock(probe->fd, LOCK_EX | LOCK_NB) != 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	/* Its size, after the lock: whoever had that may have changed it. */
+	/* The size, after the lock: the process that had it may have changed that. */
 	if (fstat(probe->fd, &st) != 0)
 		return -errno;
 	/* Each write past a cached page has to throw it away first, which the kernel leaves to a worker. */
@@ -70,6 +71,7 @@ probe_device(struct disk_probe *probe, dev_t device)
 {
 	int sector_bytes = 512;
 
+	assert(probe->fd >= 0);
 	if (ioctl(probe->fd, BLKGETSIZE64, &probe->capacity_bytes) != 0)
 		return -errno;
 	if (ioctl(probe->fd, BLKSSZGET, &sector_bytes) != 0)
@@ -80,13 +82,14 @@ probe_device(struct disk_probe *probe, dev_t device)
 	return 0;
 }
 
-/* Lock it and learn what it is. The descriptor is the caller's in either case. */
+/* Lock the open file or device, and learn what it is. The descriptor is the caller's in either case. */
 static int
 probe_fill(struct disk_probe *probe)
 {
 	struct stat st;
 	int rc = -EINVAL;
 
+	assert(probe->capacity_bytes == 0);
 	if (fstat(probe->fd, &st) != 0)
 		return -errno;
 	if (S_ISREG(st.st_mode))
@@ -127,6 +130,7 @@ disk_probe_open(const char *path, struct disk_probe *ret_probe)
 		(void)close(probe.fd); /* nothing was written */
 		return rc;
 	}
+	assert(num_is_aligned(probe.capacity_bytes, DISK_ALIGN));
 	*ret_probe = probe;
 	return 0;
 }

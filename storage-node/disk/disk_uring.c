@@ -2,7 +2,7 @@
 /*
  * disk_uring.c -- a file or block device through io_uring and O_DIRECT
  *
- * One ring a disk. A submit only queues; the loop's turn-end hook moves what is queued into the
+ * Each disk has a ring. A submit only queues; the loop's turn-end hook moves queued requests into the
  * ring, up to queue_depth, and enters the kernel once. Completions raise an eventfd that the loop
  * watches: the ring's own descriptor was seen not to wake libev. A request in the kernel occupies a
  * slot, which holds its iovecs and how far it got; a short transfer goes round again with the rest.
@@ -47,7 +47,7 @@
 #define QUEUE_DEPTH_DEFAULT 128u
 #define QUEUE_DEPTH_MAX 1024u
 #define WAITING_MAX_DEFAULT 4096u
-#define REAP_BATCH 64u
+#define REAP_BATCH 64u /* completions taken from the ring at once */
 
 /* A request in the kernel. */
 struct uring_slot {
@@ -56,7 +56,7 @@ struct uring_slot {
 	uint64_t moved_bytes;
 	uint64_t total_bytes;
 	struct iovec iov[DISK_PIECES_MAX];
-	uint32_t iov_first, iov_count; /* what is left of it */
+	uint32_t iov_first, iov_count; /* the part of iov that is left to move */
 };
 
 struct disk_uring {
@@ -94,12 +94,13 @@ uring_of(struct disk *disk)
 /* ---- submission ---- */
 
 /*
- * The kernel flushes behind a durable write itself, from where the write completes: two wake-ups of
- * this thread, and one of a worker's, less than a write and then a flush.
+ * RWF_DSYNC for a durable write: the kernel flushes behind it itself, from where the write completes. That is two
+ * wake-ups of this thread, and one of a worker's, less than a write and then a flush.
  */
 static int
 write_flags(const struct disk_io *io)
 {
+	assert(io->op == DISK_WRITE);
 	return io->is_durable ? RWF_DSYNC : 0;
 }
 
@@ -109,6 +110,7 @@ slot_prepare(struct disk_uring *u, struct uring_slot *slot, struct io_uring_sqe 
 	struct iovec *iov = &slot->iov[slot->iov_first];
 	uint64_t offset = slot->io->offset_bytes + slot->moved_bytes;
 
+	assert((slot->io->op == DISK_FLUSH) == (slot->iov_count == 0));
 	switch (slot->io->op) {
 	case DISK_READ:
 		io_uring_prep_readv(sqe, u->fd, iov, slot->iov_count, offset);
@@ -128,7 +130,8 @@ slot_prepare(struct disk_uring *u, struct uring_slot *slot, struct io_uring_sqe 
 static void
 slot_load(struct uring_slot *slot, struct disk_io *io)
 {
-	assert(slot->io == NULL && io->piece_count <= DISK_PIECES_MAX);
+	assert(slot->io == NULL);
+	assert(io->piece_count <= DISK_PIECES_MAX);
 	slot->io = io;
 	slot->moved_bytes = 0;
 	slot->total_bytes = disk_pieces_bytes(io->pieces, io->piece_count);
@@ -153,6 +156,7 @@ uring_next_slot(struct disk_uring *u)
 		return NULL;
 	slot = LIST_ENTRY(list_pop_front(&u->free_slots), struct uring_slot, link);
 	link = list_pop_front(&u->waiting);
+	assert(link != NULL);
 	u->waiting_count--;
 	slot_load(slot, LIST_ENTRY(link, struct disk_io, link));
 	return slot;
@@ -170,6 +174,7 @@ uring_take_inline(struct disk_uring *u)
 	if (io->op != DISK_WRITE || io->is_durable ||
 	    !inline_write_try(&u->inline_policy, disk_pieces_bytes(io->pieces, io->piece_count)))
 		return NULL;
+	assert(!list_is_empty(&u->free_slots)); /* nothing is at the disk */
 	return uring_next_slot(u);
 }
 
@@ -179,7 +184,9 @@ uring_write_inline(struct disk_uring *u, struct uring_slot *slot)
 	uint64_t begin_ns = loop_now_fresh_ns(u->loop);
 	ssize_t moved;
 
-	assert(u->inline_slot == NULL && u->in_kernel_count == 0 && slot->moved_bytes == 0);
+	assert(u->inline_slot == NULL);
+	assert(u->in_kernel_count == 0);
+	assert(slot->moved_bytes == 0);
 	guard_enter();
 	moved = pwritev(u->fd, slot->iov, (int)slot->iov_count, (off_t)slot->io->offset_bytes);
 	guard_leave();
@@ -256,7 +263,8 @@ uring_submit(struct disk *disk, struct disk_io *io)
 {
 	struct disk_uring *u = uring_of(disk);
 
-	assert(io->fn != NULL && (!io->is_durable || io->op == DISK_WRITE));
+	assert(io->fn != NULL);
+	assert(!io->is_durable || io->op == DISK_WRITE);
 	assert(io->piece_count <= DISK_PIECES_MAX);
 	assert((io->op == DISK_FLUSH) == (io->piece_count == 0));
 	assert(io_is_aligned(io));
@@ -285,6 +293,7 @@ slot_advance(struct uring_slot *slot, uint64_t bytes)
 		struct iovec *iov = &slot->iov[slot->iov_first];
 		uint64_t step = num_min(bytes, iov->iov_len);
 
+		assert(slot->iov_count > 0);
 		iov->iov_base = (uint8_t *)iov->iov_base + step;
 		iov->iov_len -= step;
 		bytes -= step;
@@ -300,15 +309,16 @@ slot_finish(struct disk_uring *u, struct uring_slot *slot, int rc)
 {
 	struct disk_io *io = slot->io;
 
-	assert(io != NULL && rc <= 0);
+	assert(io != NULL);
+	assert(rc <= 0);
 	slot->io = NULL;
 	list_push_back(&u->free_slots, &slot->link);
-	/* Which of the two it was the kernel does not say, but for want of space. */
+	/* The kernel does not say whether the write or its flush failed, but for want of space. */
 	io->has_flush_failed = io->is_durable && rc < 0 && rc != -ENOSPC;
 	io->fn(io, rc, io->arg);
 }
 
-/* Test builds: the transfer that a kernel worker was denied, by this thread. */
+/* Test builds: make the transfer that a kernel worker was denied (EFAULT) in this thread. */
 static int
 slot_redo(struct disk_uring *u, struct uring_slot *slot)
 {
@@ -331,7 +341,8 @@ slot_redo(struct disk_uring *u, struct uring_slot *slot)
 static void
 slot_on_result(struct disk_uring *u, struct uring_slot *slot, int res)
 {
-	assert(u->in_kernel_count > 0 && slot->io != NULL);
+	assert(u->in_kernel_count > 0);
+	assert(slot->io != NULL);
 	u->in_kernel_count--;
 	if (res == -EFAULT && slot->io->op != DISK_FLUSH && guard_init() != GUARD_OFF)
 		res = slot_redo(u, slot);
@@ -419,6 +430,7 @@ uring_wait_all(struct disk_uring *u)
 		if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY)
 			return; /* the ring is broken: closing it waits for the rest */
 		while (io_uring_peek_cqe(&u->ring, &cqe) == 0) {
+			assert(u->in_kernel_count > 0);
 			io_uring_cqe_seen(&u->ring, cqe);
 			u->in_kernel_count--;
 		}
@@ -448,6 +460,7 @@ uring_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
 {
 	const struct disk_uring *u = uring_of(disk);
 
+	assert(bytes > 0);
 	return u->is_file && file_is_written(u->fd, offset_bytes, bytes);
 }
 
@@ -456,6 +469,7 @@ uring_is_shared(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
 {
 	const struct disk_uring *u = uring_of(disk);
 
+	assert(bytes > 0);
 	return u->is_file && file_is_shared(u->fd, offset_bytes, bytes);
 }
 
@@ -472,6 +486,8 @@ uring_attach(struct disk_uring *u)
 {
 	int rc;
 
+	assert(u->slot_count > 0);
+	assert(u->event_fd >= 0);
 	rc = io_uring_queue_init(u->slot_count, &u->ring, 0);
 	if (rc != 0)
 		return rc;
@@ -494,6 +510,7 @@ err_ring:
 static void
 uring_init_slots(struct disk_uring *u)
 {
+	assert(u->slot_count > 0);
 	list_init(&u->free_slots);
 	list_init(&u->resumed);
 	list_init(&u->waiting);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_map.c -- the blocks of a file by FIEMAP, so many extents at a time; direct writes by statx */
+/* file_map.c -- a file's blocks by FIEMAP, MAP_EXTENTS at a time; whether its writes are direct, by statx */
 #include "file_map.h"
 
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "base/num.h"
 
-#define MAP_EXTENTS 32u
-#define MAP_CALLS_MAX 64u
+#define MAP_EXTENTS 32u   /* asked for in one call */
+#define MAP_CALLS_MAX 64u /* for one range: what needs more is in doubt */
 #define MAP_FLAGS_GOOD ((uint32_t)(FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_MERGED))
 
 static bool
@@ -22,6 +22,7 @@ file_is_overwritten_in_place(int fd)
 {
 	struct statfs fs;
 
+	assert(fd >= 0);
 	return fstatfs(fd, &fs) == 0 &&
 	    (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
 }
@@ -42,7 +43,7 @@ map_ask(int fd, uint64_t from_bytes, uint64_t end_bytes, union map_answer *ret_a
 	return ioctl(fd, FS_IOC_FIEMAP, &ret_answer->map);
 }
 
-/* Up to where it is written from @from_bytes on, of what one call tells; @from_bytes: not at all. */
+/* The end of the written blocks from @from_bytes on, as far as one call tells; @from_bytes: the first is not. */
 static uint64_t
 map_written_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 {
@@ -61,7 +62,7 @@ map_written_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 	return at;
 }
 
-/* Does @step, which tells how far its property holds in one call, get from @offset_bytes over all @bytes? */
+/* Do some MAP_CALLS_MAX calls of @step, each from where the last one ended, get over all @bytes? */
 static bool
 map_holds(int fd, uint64_t offset_bytes, uint64_t bytes,
     uint64_t (*step)(int fd, uint64_t from_bytes, uint64_t end_bytes))
@@ -69,10 +70,12 @@ map_holds(int fd, uint64_t offset_bytes, uint64_t bytes,
 	uint64_t end_bytes = offset_bytes + bytes;
 	uint64_t at = offset_bytes;
 
-	assert(bytes > 0 && end_bytes > offset_bytes);
+	assert(bytes > 0);
+	assert(end_bytes > offset_bytes);
 	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
 		uint64_t to = step(fd, at, end_bytes);
 
+		assert(to >= at);
 		if (to == at)
 			return false;
 		at = to;
@@ -83,17 +86,19 @@ map_holds(int fd, uint64_t offset_bytes, uint64_t bytes,
 bool
 file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
 {
+	assert(bytes > 0);
 	return file_is_overwritten_in_place(fd) &&
 	    map_holds(fd, offset_bytes, bytes, map_written_to);
 }
 
-/* Up to where no block is shared from @from_bytes on, of what one call tells; @from_bytes: one is. */
+/* The end of the blocks that no other file has from @from_bytes on, as far as one call tells; @from_bytes: none. */
 static uint64_t
 map_own_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 {
 	union map_answer answer;
 	uint64_t at = from_bytes;
 
+	assert(from_bytes < end_bytes);
 	if (map_ask(fd, from_bytes, end_bytes, &answer) != 0)
 		return from_bytes;
 	for (uint32_t i = 0; i < answer.map.fm_mapped_extents; i++) {
@@ -123,6 +128,7 @@ file_is_direct(int fd)
 	struct statfs fs;
 	struct statx stx;
 
+	assert(fd >= 0);
 	if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
 		return true;
 	return file_is_overwritten_in_place(fd) &&

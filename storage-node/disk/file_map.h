@@ -9,9 +9,10 @@
 /*
  * file_is_written -- are all blocks of this range of @fd written ones, that a write goes over in place?
  *
- * Only of file systems that are known to do so (ext4, XFS); neither holes nor blocks that are
- * reserved, still in the page cache, shared with another file, or encoded. The file system may know it in memory
- * alone: a flush that is submitted later makes it durable. False where anything is in doubt.
+ * True only of file systems that are known to do so (ext4, XFS), and where no block is a hole, reserved, still in
+ * the page cache, shared with another file, or encoded. The file system may know it in memory alone: a flush that is
+ * submitted later makes it durable. False where anything is in doubt. @bytes > 0. Asks the kernel, up to 64 times:
+ * not on the way of a request. The same holds for file_is_shared.
  */
 bool file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes);
 

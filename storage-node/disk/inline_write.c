@@ -7,7 +7,8 @@
 bool
 inline_write_try(struct inline_write *policy, uint64_t bytes)
 {
-	assert(bytes > 0 && policy->score < INLINE_WRITE_SCORE_MAX);
+	assert(bytes > 0);
+	assert(policy->score < INLINE_WRITE_SCORE_MAX);
 	if (bytes > INLINE_WRITE_BYTES_MAX)
 		return false;
 	if (policy->rest_count == 0)

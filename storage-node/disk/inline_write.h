@@ -4,9 +4,9 @@
  *
  * A thread that waits for its write inside pwritev is woken by the disk itself; one that sleeps in
  * its loop is woken by a worker of the kernel, which is woken by the disk. While it waits, its loop
- * stands: so only where nothing else is at the disk, and only while most such writes are quick. Of a
- * disk that is always slow the thread waits for INLINE_WRITE_SCORE_MAX / 2 writes in INLINE_WRITE_REST
- * at the most.
+ * stands still: so this is done only where nothing else is at the disk, and only while most such writes
+ * are quick. At a disk that is always slow the thread waits for INLINE_WRITE_SCORE_MAX / 2 writes in
+ * INLINE_WRITE_REST at most.
  */
 #ifndef CLEAVE_STORAGE_INLINE_WRITE_H
 #define CLEAVE_STORAGE_INLINE_WRITE_H
@@ -28,9 +28,9 @@ struct inline_write {
 	uint32_t score;      /* one more for a slow write, one less for a quick one, at least 0 */
 };
 
-/* inline_write_try -- a write of @bytes is alone at the disk. True: the thread makes it; false: the ring. */
+/* inline_write_try -- @bytes > 0 of a write are alone at the disk. True: the thread writes them; false: the ring. */
 bool inline_write_try(struct inline_write *policy, uint64_t bytes);
-/* inline_write_took -- the write that was tried last took @ns. */
+/* inline_write_took -- the write for which inline_write_try last said true took @ns. */
 void inline_write_took(struct inline_write *policy, uint64_t ns);
 
 #endif /* CLEAVE_STORAGE_INLINE_WRITE_H */

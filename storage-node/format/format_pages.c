@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "ondisk.h"
 
@@ -22,6 +23,7 @@ format_fences(const struct ondisk_super *super, const struct format_target *to, 
 {
 	int rc = 0;
 
+	assert(super->slot_count > 0);
 	for (uint32_t i = 0; rc == 0 && i < 2 * ONDISK_FENCE_PAGES; i++) {
 		struct ondisk_fence fence = { .page_index = i / 2, .generation = i % 2 };
 
@@ -36,6 +38,7 @@ format_supers(struct ondisk_super *super, const struct format_target *to, void *
 {
 	int rc = 0;
 
+	assert(super->slot_count > 0);
 	/* The first copy last: before it is there the disk is not formatted. */
 	for (uint32_t i = ONDISK_SUPER_COPIES; rc == 0 && i-- > 0;) {
 		super->generation = i;
@@ -71,6 +74,7 @@ format_plan(const struct node_format *format, struct ondisk_super *ret_super, ch
 		    "%llu bytes are too few for one slot of %llu",
 		    (unsigned long long)format->capacity_bytes,
 		    (unsigned long long)ret_super->slot_bytes);
+	assert(rc != 0 || ret_super->slot_count > 0);
 	return rc;
 }
 
@@ -92,6 +96,8 @@ node_format(const struct node_format *format,
 	void *page;
 	int rc = format_plan(format, &super, reason);
 
+	assert(reason != NULL);
+	assert(put != NULL);
 	if (rc != 0)
 		return rc;
 	page = aligned_alloc(ONDISK_PAGE_BYTES, ONDISK_PAGE_BYTES);
@@ -109,15 +115,19 @@ node_format(const struct node_format *format,
 }
 
 int
-node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id)
+node_probe(const void *page, struct node_format *ret_format)
 {
 	struct ondisk_super super;
 	const char *field;
 	int rc = ondisk_super_decode(page, UINT64_MAX, &super, &field);
 
+	assert(page != NULL && ret_format != NULL);
 	if (rc != 0)
 		return rc;
-	*ret_cluster_id = super.cluster_id;
-	*ret_node_id = super.node_id;
+	*ret_format = (struct node_format){ .slot_bytes = super.slot_bytes,
+		.cluster_id = super.cluster_id,
+		.node_id = super.node_id,
+		.created_unix_ns = super.created_unix_ns };
+	memcpy(ret_format->disk_uuid, super.disk_uuid, sizeof(ret_format->disk_uuid));
 	return 0;
 }

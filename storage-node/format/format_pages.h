@@ -9,27 +9,33 @@
 
 /* Options of node_format. */
 struct node_format {
-	uint64_t capacity_bytes;
-	uint64_t slot_bytes; /* [64 MiB] */
+	uint64_t capacity_bytes; /* of the disk */
+	uint64_t slot_bytes; /* of a slot, head included [64 MiB; 64 KiB to 64 MiB, whole pages] */
 	uint64_t cluster_id; /* not 0 */
 	uint32_t node_id;    /* not 0 */
 	uint8_t disk_uuid[16];
-	uint64_t created_unix_ns;
+	uint64_t created_unix_ns; /* for people; nothing is decided by it */
 };
 
 /*
  * node_format -- hand every page of an empty disk to @put, the superblocks last
  *
- * The rest of the disk must read as zeros, or as pages and batches of other disk and extent ids. The
- * caller writes and flushes; the simulator pokes. @put returns 0 or a negative errno, which ends it.
- * Returns: 0; -EINVAL or -ENOSPC with a text in @reason (FORMAT_REASON_BYTES_MAX); what @put returned.
+ * The rest of the disk must read as zeros, or as pages and batches of other disk and extent ids. @put writes
+ * ONDISK_PAGE_BYTES at @offset_bytes of the disk, and returns 0 or a negative errno, which ends it; flushing is the
+ * caller's. Returns 0; or, with a text for people in @reason (FORMAT_REASON_BYTES_MAX), -EINVAL an id that is 0 or a
+ * slot size that cannot be; -ENOSPC not one slot fits; -ENOMEM; what @put returned.
  */
 int node_format(const struct node_format *format,
     int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason);
-/* node_format_slot_count -- how many slots such a disk has; 0: node_format refuses it. */
+/* node_format_slot_count -- slots of the disk that node_format makes of @format; 0: it refuses. */
 uint32_t node_format_slot_count(const struct node_format *format);
 
-/* node_probe -- what the first superblock page at @page says; for "formatted already?". 0 or -errno. */
-int node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id);
+/*
+ * node_probe -- whose disk is it that begins with @page? For "formatted already?"
+ *
+ * @page: the first ONDISK_PAGE_BYTES of a disk. Returns 0 and its ids in *@ret_format, whose capacity_bytes is 0; else
+ * what ondisk_super_decode says.
+ */
+int node_probe(const void *page, struct node_format *ret_format);
 
 #endif /* CLEAVE_STORAGE_FORMAT_PAGES_H */

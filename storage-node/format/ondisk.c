@@ -159,6 +159,7 @@ ondisk_data_offset(const struct ondisk_super *super, uint32_t slot_index)
 uint64_t
 ondisk_capacity(const struct ondisk_super *super)
 {
+	assert(super->slot_bytes > ONDISK_SLOT_HEAD_BYTES);
 	return super->slot_bytes - ONDISK_SLOT_HEAD_BYTES;
 }
 
@@ -180,6 +181,7 @@ ondisk_super_plan(struct ondisk_super *super, uint64_t capacity_bytes)
 		return -ENOSPC;
 	slots = (capacity_bytes - ONDISK_SLOTS_OFFSET) / super->slot_bytes;
 	super->slot_count = (uint32_t)num_min(slots, ONDISK_SLOTS_MAX);
+	assert(super->slot_count > 0);
 	return 0;
 }
 
@@ -201,16 +203,19 @@ page_crc(const void *page, uint32_t covered_bytes)
 	size_t after = offsetof(struct page_prefix, crc) + sizeof(uint32_t);
 	uint32_t crc = crc32c(0, bytes, offsetof(struct page_prefix, crc));
 
+	assert(covered_bytes >= sizeof(struct page_prefix));
+	assert(covered_bytes <= ONDISK_PAGE_BYTES);
 	crc = crc32c(crc, zeros, sizeof(uint32_t));
 	return crc32c(crc, bytes + after, covered_bytes - after);
 }
 
-/* Put the encoded @from on @page, zeros behind it, and its CRC into it. */
+/* Fill @page: the @covered_bytes at @from, zeros behind them, and their CRC in the prefix. */
 static void
 page_finish(void *page, const void *from, uint32_t covered_bytes)
 {
 	uint8_t *bytes = page;
 
+	assert(covered_bytes <= ONDISK_PAGE_BYTES);
 	memcpy(bytes, from, covered_bytes);
 	memset(bytes + covered_bytes, 0, ONDISK_PAGE_BYTES - covered_bytes);
 	num_put_le32(bytes + offsetof(struct page_prefix, crc), page_crc(page, covered_bytes));
@@ -223,7 +228,7 @@ is_zero(const void *data, size_t bytes)
 	return memcmp(data, zeros, bytes) == 0;
 }
 
-/* Is it the page that we look for, whole, and of this disk? */
+/* Is @page of the kind @magic, whole, and of this disk (@super NULL: of any)? As decoders return. */
 static int
 prefix_check(const void *page, uint64_t magic, uint32_t covered_bytes,
     const struct ondisk_super *super, const char **ret_field)
@@ -263,7 +268,10 @@ ondisk_super_encode(void *page, const struct ondisk_super *super)
 	};
 
 	assert(ondisk_slot_bytes_is_valid(super->slot_bytes));
-	assert(super->slot_count > 0 && super->slot_count <= ONDISK_SLOTS_MAX);
+	assert(super->slot_count > 0);
+	assert(super->slot_count <= ONDISK_SLOTS_MAX);
+	assert(super->cluster_id != 0);
+	assert(super->node_id != 0);
 	page_finish(page, &disk, sizeof(disk));
 }
 
@@ -316,6 +324,12 @@ ondisk_crc_is_good(const void *page)
 
 /* ---- fences ---- */
 
+bool
+ondisk_is_fence(const void *page)
+{
+	return num_get_le64(page) == MAGIC_FENCE;
+}
+
 void
 ondisk_fence_encode(void *page, const struct ondisk_super *super, const struct ondisk_fence *fence)
 {
@@ -341,6 +355,7 @@ ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t
 	struct fence_disk disk;
 	int rc = prefix_check(page, MAGIC_FENCE, sizeof(disk), super, ret_field);
 
+	assert(page_index < ONDISK_FENCE_PAGES);
 	if (rc != 0)
 		return rc;
 	memcpy(&disk, page, sizeof(disk));
@@ -410,6 +425,7 @@ ondisk_slot_decode(const void *page, const struct ondisk_super *super, uint32_t 
 	struct ondisk_slot slot;
 	int rc = prefix_check(page, MAGIC_SLOT, sizeof(disk), super, ret_field);
 
+	assert(slot_index < super->slot_count);
 	if (rc != 0)
 		return rc;
 	memcpy(&disk, page, sizeof(disk));
@@ -453,6 +469,9 @@ ondisk_state_encode(void *page, const struct ondisk_super *super, const struct o
 	assert(slot_wrong_field(slot, slot->slot_index) == NULL);
 	assert(state->state != ONDISK_SLOT_OPEN);
 	assert(state->length_bytes <= ondisk_capacity(super));
+	assert(state->generation != 0);
+	assert(num_is_aligned(state->length_bytes, BATCH_ALIGN));
+	assert(state->freeze_epoch <= EXTENT_EPOCH_MAX);
 	page_finish(page, &disk, sizeof(disk));
 }
 
@@ -464,6 +483,7 @@ ondisk_state_decode(const void *page, const struct ondisk_super *super, uint32_t
 	struct ondisk_state state;
 	int rc = prefix_check(page, MAGIC_STATE, sizeof(disk), super, ret_field);
 
+	assert(slot_index < super->slot_count);
 	if (rc != 0)
 		return rc;
 	memcpy(&disk, page, sizeof(disk));

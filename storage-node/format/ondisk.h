@@ -9,11 +9,11 @@
  *
  *	slot:    header page, state page copy 0, copy 1, then batches (batch.h)
  *
- * This is the only file pair that knows the layout. Everything else sees decoded structs. Encoders
- * fill a whole 4 KiB page; decoders check every field once and name the first that is wrong, by a
- * static string. Whatever a page says that must survive a torn write lies in its first 512 bytes, the
- * unit that a disk writes whole; what is updated in place has two copies besides, of which the
- * younger good one counts.
+ * ondisk.h and ondisk.c alone know the layout; all others see decoded structs. Encoders fill a whole
+ * 4 KiB page; decoders check every field once and name the first that is wrong, by a static string.
+ * Fields that must survive a torn write lie in a page's first 512 bytes, the unit that a disk writes
+ * whole; pages that are updated in place have two copies besides, of which the younger good one counts.
+ * Threads: any; nothing here has a state.
  */
 #ifndef CLEAVE_STORAGE_ONDISK_H
 #define CLEAVE_STORAGE_ONDISK_H
@@ -40,7 +40,7 @@
 #define ONDISK_SLOTS_MAX WIRE_NODE_SLOTS_MAX
 _Static_assert((uint64_t)ONDISK_SLOTS_MAX *ONDISK_SLOT_BYTES_MAX < UINT64_C(1) << 62,
     "an offset on the disk cannot wrap, nor become negative as an off_t");
-/* No generation or incarnation is larger: what counts up cannot wrap. */
+/* The most that a generation or incarnation may be: so counting up cannot wrap. */
 #define ONDISK_COUNT_MAX (UINT64_C(1) << 62)
 
 /* The disk's identity. Written by format; is_failed is set, best effort, when a flush has failed (I3). */
@@ -90,33 +90,37 @@ struct ondisk_state {
 	bool is_damaged;
 };
 
-/* Where things lie. */
+/*
+ * Offsets on the disk, in bytes. @copy: 0 or 1; @page_index: below ONDISK_FENCE_PAGES; @slot_index: below
+ * super->slot_count. ondisk_data_offset is where a slot's batches begin.
+ */
 uint64_t ondisk_super_offset(uint32_t copy);
 uint64_t ondisk_fence_offset(uint32_t page_index, uint32_t copy);
 uint64_t ondisk_slot_offset(const struct ondisk_super *super, uint32_t slot_index);
 uint64_t ondisk_state_offset(const struct ondisk_super *super, uint32_t slot_index, uint32_t copy);
 uint64_t ondisk_data_offset(const struct ondisk_super *super, uint32_t slot_index);
-/* ondisk_capacity -- bytes of batches that a slot holds. */
+/* ondisk_capacity -- bytes of batches that a slot holds: slot_bytes less its head. */
 uint64_t ondisk_capacity(const struct ondisk_super *super);
 
 /*
  * ondisk_super_plan -- choose slot_count for a disk of @capacity_bytes
  *
- * @super: slot_bytes is set. Returns 0; -EINVAL slot_bytes out of range or no multiple of 4096;
- * -ENOSPC not even one slot fits.
+ * @super: slot_bytes is set. Returns 0, and slot_count is 1..ONDISK_SLOTS_MAX; -EINVAL slot_bytes is out of range or
+ * no multiple of 4096; -ENOSPC not even one slot fits.
  */
 int ondisk_super_plan(struct ondisk_super *super, uint64_t capacity_bytes);
 
 /*
- * Encoders fill ONDISK_PAGE_BYTES at @page. Decoders return 0; -ENODATA where the page was never
- * written (all zeros in its first sector); -EBADMSG where a field is wrong; -EPROTONOSUPPORT for
- * another version (superblock). @ret_field names what is wrong. Outputs are untouched on failure.
+ * Encoders fill ONDISK_PAGE_BYTES at @page from a struct whose fields are in range. Decoders read as much and return
+ * 0; -ENODATA where the page was never written (all zeros in its first sector), or before this disk was formatted;
+ * -EBADMSG where a field is wrong; -EPROTONOSUPPORT for another version (superblock). *@ret_field: the wrong field, a
+ * static string. Outputs are untouched on failure.
  */
 void ondisk_super_encode(void *page, const struct ondisk_super *super);
 int ondisk_super_decode(const void *page, uint64_t capacity_bytes, struct ondisk_super *ret_super,
     const char **ret_field);
 
-/* ondisk_crc_is_good -- of a superblock, whatever its version. */
+/* ondisk_crc_is_good -- is the CRC of the superblock at @page right, whatever its version? */
 bool ondisk_crc_is_good(const void *page);
 
 void ondisk_fence_encode(void *page, const struct ondisk_super *super,
@@ -135,7 +139,9 @@ void ondisk_state_encode(void *page, const struct ondisk_super *super,
 int ondisk_state_decode(const void *page, const struct ondisk_super *super, uint32_t slot_index,
     struct ondisk_state *ret_state, const char **ret_field);
 
-/* ondisk_uuid_text -- 36 characters and a zero. */
+/* ondisk_is_fence -- does @page begin as a fence page does? It may be damaged, and of any disk. */
+bool ondisk_is_fence(const void *page);
+/* ondisk_uuid_text -- @uuid for people: 36 characters, four of them dashes, and a zero. */
 #define ONDISK_UUID_TEXT_BYTES 37
 void ondisk_uuid_text(const uint8_t uuid[ONDISK_UUID_BYTES], char out[ONDISK_UUID_TEXT_BYTES]);
 

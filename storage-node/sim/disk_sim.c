@@ -5,7 +5,7 @@
  * The disk's life, and its requests: each takes its time, has its own luck (disk_sim_faults.c), and then moves
  * bytes (disk_sim_pages.c). A durable write is a write and a flush behind it, each with a time and luck of its own.
  *
- * This is a test's tool: it asserts that memory suffices.
+ * For tests: it asserts that memory suffices.
  */
 #include "disk_sim.h"
 
@@ -27,7 +27,7 @@
 #define READ_LATENCY_NS NUM_US(80)
 #define WRITE_LATENCY_NS NUM_US(20)
 #define FLUSH_LATENCY_NS NUM_US(200)
-#define TAIL_ONE_IN 100u
+#define TAIL_ONE_IN 100u /* requests takes TAIL_FACTOR times as long */
 #define TAIL_FACTOR 10u
 
 struct sim_handle {
@@ -86,6 +86,7 @@ sim_write_run(struct disk_sim *sim, const struct disk_io *io)
 {
 	struct sim_write *write;
 
+	assert(io->op == DISK_WRITE);
 	if (sim->is_full)
 		return -ENOSPC;
 	if (sim_faults_lose_write(sim, io->offset_bytes))
@@ -105,6 +106,7 @@ sim_read_run(struct disk_sim *sim, const struct disk_io *io)
 	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
 	uint64_t at = sim_faults_read_from(sim, io->offset_bytes, bytes);
 
+	assert(io->op == DISK_READ);
 	if (sim_is_bad(sim, at, bytes))
 		return -EIO;
 	guard_enter();
@@ -156,6 +158,7 @@ sim_io_on_timer(struct loop_timer *timer, void *arg)
 	uint64_t now_ns = loop_now_ns(private->handle->loop);
 	int rc;
 
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
 	if (now_ns < sim->stalled_until_ns) {
 		loop_timer_start(private->handle->loop, timer, sim->stalled_until_ns - now_ns);
 		return;
@@ -178,6 +181,8 @@ sim_latency_ns(struct disk_sim *sim, enum disk_op op)
 	uint64_t base_ns = sim->options.read_latency_ns;
 	uint64_t ns;
 
+	assert(base_ns > 0);
+	assert(sim->slowness > 0);
 	if (op == DISK_WRITE)
 		base_ns = sim->options.write_latency_ns;
 	else if (op == DISK_FLUSH)
@@ -209,7 +214,7 @@ sim_count(struct disk_sim *sim, enum disk_op op)
 	}
 }
 
-/* A request, or the flush of a durable write, each with its own luck. */
+/* Begin @io, or the flush of a durable write: each has its own luck and latency. */
 static void
 sim_io_begin(struct disk_sim *sim, struct disk_io *io)
 {
@@ -218,6 +223,7 @@ sim_io_begin(struct disk_sim *sim, struct disk_io *io)
 	enum disk_op op = sim_op(io);
 	enum disk_fault_verdict verdict;
 
+	assert(private->handle->sim == sim);
 	sim_count(sim, op);
 	if (sim->fault.is_hit && sim->fault.verdict == DISK_FAULT_HALT)
 		return; /* in flight for ever */
@@ -242,7 +248,8 @@ handle_submit(struct disk *disk, struct disk_io *io)
 	assert(io->piece_count <= DISK_PIECES_MAX);
 	assert((io->op == DISK_FLUSH) == (io->piece_count == 0));
 	assert(!io->is_durable || io->op == DISK_WRITE);
-	assert(num_is_aligned(io->offset_bytes, DISK_ALIGN) && num_is_aligned(bytes, DISK_ALIGN));
+	assert(num_is_aligned(io->offset_bytes, DISK_ALIGN));
+	assert(num_is_aligned(bytes, DISK_ALIGN));
 	assert(io->op == DISK_FLUSH || io->offset_bytes + bytes <= disk->capacity_bytes);
 	*private = (struct sim_io){ .handle = handle, .covers_sequence = sim->write_sequence };
 	io->link = (struct loop_link){ NULL, NULL };
@@ -259,6 +266,7 @@ handle_close(struct disk *disk)
 	struct disk_sim *sim = handle->sim;
 	struct loop_link *link;
 
+	assert(sim->handle == handle);
 	while ((link = list_pop_front(&handle->in_flight)) != NULL) {
 		struct disk_io *io = LIST_ENTRY(link, struct disk_io, link);
 
@@ -349,6 +357,7 @@ disk_sim_open(struct disk_sim *sim, struct loop *loop, struct disk **ret_disk)
 	struct sim_handle *handle;
 
 	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(loop != NULL);
 	if (sim->handle != NULL)
 		return -EBUSY;
 	handle = calloc(1, sizeof(*handle));

@@ -33,6 +33,7 @@ dice_below(struct disk_sim *sim, uint64_t limit)
 static bool
 dice_say(struct disk_sim *sim, uint32_t per_mille)
 {
+	assert(per_mille <= PER_MILLE);
 	return per_mille != 0 && dice_below(sim, PER_MILLE) < per_mille;
 }
 
@@ -56,6 +57,7 @@ dice_offset(struct disk_sim *sim, uint64_t bytes)
 	uint64_t end = faults_end(sim);
 	uint64_t room = end - first > bytes ? end - first - bytes : 0;
 
+	assert(end > first);
 	return first + dice_below(sim, room / DISK_ALIGN + 1) * DISK_ALIGN;
 }
 
@@ -72,6 +74,7 @@ rules_judge(struct disk_sim *sim, const struct disk_io *io, enum disk_op op)
 {
 	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
 
+	assert(op <= DISK_FLUSH);
 	for (uint32_t i = 0; i < sim->rule_count; i++) {
 		struct disk_sim_rule *rule = &sim->rules[i];
 		int rc = rule->rc;
@@ -147,6 +150,7 @@ disk_sim_clear_rules(struct disk_sim *sim)
 bool
 sim_is_bad(const struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 {
+	assert(sim->bad_count <= DISK_SIM_BAD_RANGES_MAX);
 	for (uint32_t i = 0; i < sim->bad_count; i++)
 		if (ranges_overlap(sim->bad[i].offset_bytes, sim->bad[i].bytes, offset, bytes))
 			return true;
@@ -156,6 +160,7 @@ sim_is_bad(const struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 void
 sim_heal(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 {
+	assert(sim->bad_count <= DISK_SIM_BAD_RANGES_MAX);
 	for (uint32_t i = 0; i < sim->bad_count;) {
 		const struct sim_range *bad = &sim->bad[i];
 
@@ -174,6 +179,7 @@ sim_faults_lose_write(struct disk_sim *sim, uint64_t offset)
 	bool is_lost = sim->is_next_write_lost ||
 	    (is_in_reach(sim, offset) && dice_say(sim, sim->faults.write_lost));
 
+	assert(offset < sim->options.capacity_bytes);
 	sim->is_next_write_lost = false;
 	sim->counts.lost_writes += is_lost;
 	return is_lost;
@@ -184,6 +190,8 @@ sim_faults_write_to(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 {
 	uint64_t to = offset;
 
+	assert(
+	    bytes <= sim->options.capacity_bytes && offset <= sim->options.capacity_bytes - bytes);
 	if (sim->is_next_write_misdirected) {
 		sim->is_next_write_misdirected = false;
 		to = num_min(sim->misdirect_write_to_bytes, sim->options.capacity_bytes - bytes);
@@ -199,6 +207,8 @@ sim_faults_read_from(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 {
 	uint64_t from = offset;
 
+	assert(
+	    bytes <= sim->options.capacity_bytes && offset <= sim->options.capacity_bytes - bytes);
 	if (sim->is_next_read_misdirected) {
 		sim->is_next_read_misdirected = false;
 		from = num_min(sim->misdirect_read_from_bytes, sim->options.capacity_bytes - bytes);
@@ -242,6 +252,7 @@ dice_written_page(struct disk_sim *sim)
 	uint64_t count = faults_end(sim) / DISK_ALIGN - first;
 	uint64_t at = dice_below(sim, count);
 
+	assert(count > 0);
 	for (uint64_t i = 0; i < count; i++, at++)
 		if (sim->pages[first + at % count] != NULL)
 			return first + at % count;
@@ -372,6 +383,7 @@ int
 disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes)
 {
 	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(bytes > 0);
 	if (sim->bad_count == DISK_SIM_BAD_RANGES_MAX)
 		return -ENOBUFS;
 	sim->bad[sim->bad_count++] =

@@ -71,6 +71,7 @@ static void
 bytes_put(struct disk_sim *sim, uint64_t offset, const uint8_t *data, uint64_t bytes,
     enum page_target target)
 {
+	assert(offset + bytes <= sim->options.capacity_bytes);
 	while (bytes > 0) {
 		struct sim_page *page = sim_page_get(sim, offset / DISK_ALIGN);
 		uint64_t in_page = offset % DISK_ALIGN;
@@ -154,6 +155,7 @@ write_forget(struct disk_sim *sim, struct sim_write *write)
 		page_rejoin(page);
 	}
 	list_remove(&write->link);
+	assert(sim->unflushed_count > 0);
 	sim->unflushed_count--;
 	free(write);
 }
@@ -162,7 +164,8 @@ void
 sim_write_apply(struct disk_sim *sim, struct sim_write *write)
 {
 	assert(num_is_aligned(write->offset_bytes | write->bytes, DISK_ALIGN));
-	assert(write->sequence == 0 && !list_contains(&write->link));
+	assert(write->sequence == 0);
+	assert(!list_contains(&write->link));
 	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++) {
 		struct sim_page *page = sim_page_get(sim, i);
 
@@ -185,6 +188,7 @@ sim_write_apply(struct disk_sim *sim, struct sim_write *write)
 static void
 write_make_durable(struct disk_sim *sim, struct sim_write *write)
 {
+	assert(write->sequence > 0);
 	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++)
 		sim->pages[i]->is_lost = false; /* these bytes at least are whole again */
 	bytes_put(sim, write->offset_bytes, write->data, write->bytes, TO_DURABLE);
@@ -195,6 +199,7 @@ write_make_durable(struct disk_sim *sim, struct sim_write *write)
 static void
 write_give_up(struct disk_sim *sim, struct sim_write *write)
 {
+	assert(write->sequence > 0);
 	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++)
 		sim->pages[i]->is_lost = true;
 	write_forget(sim, write);
@@ -235,6 +240,8 @@ loss_apply(struct disk_sim *sim, const struct sim_write *write, enum loss_mode m
 	uint32_t kept_count = 0;
 	uint64_t sectors = write->bytes / DISK_SIM_SECTOR_BYTES;
 
+	assert(mode < LOSS_MODE_NR);
+	assert(num_is_aligned(write->bytes, DISK_SIM_SECTOR_BYTES));
 	if (mode == LOSS_BY_WRITE && sim_below(sim, 4) == 0)
 		mode = LOSS_BY_SECTOR;
 	for (uint64_t i = 0; i < sectors; i++) {
@@ -290,6 +297,7 @@ sim_pages_init(struct disk_sim *sim)
 	list_init(&sim->unflushed);
 	sim->page_count = sim->options.capacity_bytes / DISK_ALIGN;
 	sim->pages = calloc(sim->page_count, sizeof(struct sim_page *));
+	assert(sim->page_count > 0);
 	return sim->pages == NULL ? -ENOMEM : 0;
 }
 

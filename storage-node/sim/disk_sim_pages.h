@@ -27,12 +27,13 @@ struct sim_write {
 	uint8_t data[];
 };
 
-/* sim_pages_init -- zeros, as many as sim->options say. Returns 0 or -ENOMEM. */
+/* sim_pages_init -- options.capacity_bytes of zeros. Returns 0 or -ENOMEM. */
 int sim_pages_init(struct disk_sim *sim);
+/* sim_pages_fini -- free all bytes and unflushed writes. */
 void sim_pages_fini(struct disk_sim *sim);
-/* sim_page_get -- made when it is not there; @index: below page_count. */
+/* sim_page_get -- page @index, below page_count; made, of zeros, when it is not there. */
 struct sim_page *sim_page_get(struct disk_sim *sim, uint64_t index);
-/* sim_write_apply -- @write's bytes are present from now on, durable after a flush; it is the disk's. */
+/* sim_write_apply -- @write's bytes are present from now on, durable after a flush; @write is the disk's. */
 void sim_write_apply(struct disk_sim *sim, struct sim_write *write);
 /* sim_flush -- make the writes up to @covers_sequence durable; @is_failed: give up about half of them instead. */
 void sim_flush(struct disk_sim *sim, uint64_t covers_sequence, bool is_failed);

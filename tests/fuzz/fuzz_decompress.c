@@ -21,7 +21,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* One state a codec, reused from input to input as in an engine set. */
+/* A state for each codec, reused from input to input as in an engine set. */
 static void *
 state_of(const struct engine_ops *ops)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "middletier/meta/etcd_json.h"
-#include "middletier/meta/etcd_lease.h"
+#include "middletier/meta/etcd_lease_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

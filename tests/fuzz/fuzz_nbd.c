@@ -15,7 +15,7 @@ check_name(const uint8_t *data, size_t size, const char *name, uint32_t bytes)
 	assert(begin + bytes <= data + size);
 }
 
-/* What was decoded is encoded as it came. */
+/* A header that was decoded is encoded as it came. */
 static void
 check_request(const struct nbd_request_head *request, enum nbd_reply_style style)
 {

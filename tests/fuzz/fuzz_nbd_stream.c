@@ -311,7 +311,7 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 	return 0;
 }
 
-/* Of every block by itself: a block is zeros when its first byte is. */
+/* The status of every block by itself: a block is zeros when its first byte is. */
 static void
 tell_status(struct cleave_io *io)
 {

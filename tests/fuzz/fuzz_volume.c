@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cleave/level.h"
 #include "cleave/meta.h"
 #include "middletier/catalog/cluster_key.h"
 #include "middletier/catalog/numbers.h"
@@ -65,6 +66,7 @@ check_cluster(const uint8_t *data, uint32_t bytes)
 	assert(again.cluster_id == cluster.cluster_id);
 	assert(again.next_segment == cluster.next_segment);
 	assert(strcmp(again.place, cluster.place) == 0);
+	assert(again.level == cluster.level && cluster.level >= CLEAVE_LEVEL_MIN);
 	free(text);
 }
 

@@ -10,6 +10,8 @@
 Waiting is always for a condition (a line in a log, the end of a process), with a bound that only
 turns a hang into a failure. Every daemon's log is printed when a test fails.
 """
+import fcntl
+import glob
 import os
 import re
 import shutil
@@ -25,6 +27,8 @@ BUILD = os.environ.get("CLEAVE_BUILD_DIR") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "dev"
 )
 CLUSTER_ID = "c1ea7e0000000001"
+# What a client remembers of one cluster has nothing to do with the next one at the same port.
+os.environ["XDG_STATE_HOME"] = "/dev/null"
 WAIT_S = float(os.environ.get("CLEAVE_TEST_WAIT_S", "120"))
 
 
@@ -50,6 +54,26 @@ class Failure(Exception):
 def check(condition, text):
     if not condition:
         raise Failure(text)
+
+
+def new_folder(prefix):
+    """A folder for as long as this process lives, which holds a lock in it. What a killed test left is removed first:
+    its disks are gigabytes, and the next tests would find no room."""
+    pattern = os.path.join(tempfile.gettempdir(), f"{prefix}*", "owner")
+    for path in glob.glob(pattern):
+        try:
+            with open(path) as owner:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+        except OSError:
+            pass  # its test runs, or has just removed it
+    folder = tempfile.mkdtemp(prefix=prefix)
+    path = os.path.join(folder, "owner")
+    # The file gets its name when it is locked. It stays open.
+    owner = os.open(f"{path}.new", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    os.rename(f"{path}.new", path)
+    return folder
 
 
 class Daemon:
@@ -172,16 +196,17 @@ class Daemon:
 
 
 class Cluster:
-    """`gateways` share one metadata directory, or what `meta` says. With `net` every daemon is a host of that network,
+    """`gateways` share one metadata directory, or what `meta` and `meta_args` say. With `net` every daemon is a host of that network,
     named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load.
-    With `is_proxied` the first gateway reaches its nodes through `proxies`."""
+    With `is_proxied` gateways reach the nodes through `proxies`, which can hold the first gateway's links alone."""
 
     def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
                  gateway_args=(), node_args=(), ports=1, gateways=1, net=None,
-                 is_proxied=False, meta=None):
-        self.folder = tempfile.mkdtemp(prefix="cleave-test-")
+                 is_proxied=False, meta=None, meta_args=()):
+        self.folder = new_folder("cleave-test-")
         self.meta = meta or os.path.join(self.folder, "meta")
-        self.node_args, self.gateway_args = list(node_args), list(gateway_args)
+        self.meta_args = list(meta_args)
+        self.node_args, self.gateway_args = list(node_args), [*meta_args, *gateway_args]
         self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
         self.device_memory, self.port_count = device_memory, ports
         self.net = net
@@ -224,8 +249,7 @@ class Cluster:
             argv += ["--gateway-id", str(index + 1)]
         for port in ports or [self.listen_address(self.gateways[index])] * self.port_count:
             argv += ["--port", port]
-        addresses = [p.address for p in self.proxies] if index == 0 and self.proxies else \
-            self.addresses
+        addresses = [p.address for p in self.proxies] or self.addresses
         for i, address in enumerate(addresses):
             argv += ["--node", f"{address},domain=rack{i + 1}"]
         return argv + self.gateway_args
@@ -233,7 +257,8 @@ class Cluster:
     def create_argv(self, meta=None):
         """Of a cluster over these nodes: what an operator runs once."""
         argv = [binary("cleave-gateway"), "--create", "--meta",
-                meta or self.meta, "--cluster-id", CLUSTER_ID, "--shards", str(self.shards)]
+                meta or self.meta, *self.meta_args, "--cluster-id", CLUSTER_ID, "--shards",
+                str(self.shards)]
         for address in self.addresses:
             argv += ["--node", address]
         return argv if self.net is None else self.net.exec_argv("gateway", argv)
@@ -251,6 +276,8 @@ class Cluster:
                 self.proxies.append(Proxy(host, int(port)))
         for i in range(len(self.gateways)):
             self.start_gateway(i)
+            for proxy in self.proxies if i == 0 else []:
+                proxy.mark()
         self.address = self.gateway_addresses[0]
         return self
 
@@ -368,6 +395,22 @@ def wait_for(fn, what):
 def lacking(c):
     """Extents with fewer than three good copies, as their owners know."""
     return sum(s["extents_lacking"] for s in c.status()["shards"])
+
+
+def owner(c, shard=0):
+    """The gateway that said last that it serves the shard, and runs."""
+    best, best_epoch = None, 0
+    for gateway in c.gateways:
+        for line in gateway.lines:
+            found = re.search(rf"shard {shard}: serving epoch=(\d+)", line)
+            if found and int(found.group(1)) > best_epoch:
+                best, best_epoch = gateway, int(found.group(1))
+    check(best is not None, f"nobody serves shard {shard}")
+    return best
+
+
+def other(c, gateway):
+    return next(g for g in c.gateways if g is not gateway)
 
 
 def free_port():

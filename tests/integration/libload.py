@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cleave-load beside what a test breaks: started, watched making progress, ended, verified."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -9,23 +10,25 @@ from libcluster import WAIT_S, Failure, check
 
 
 class Load:
-    """A load with a journal on volume v, which the constructor makes.
+    """A load with a journal on volume v, or `volume`, which the constructor makes; no size: it is there.
 
         with Load(c) as load:
             load.wait_writes(500)
             c.nodes[0].kill()
             load.wait_writes(500)       # goes on, or a Failure
-        # here it was stopped, ended with 0, and its journal verified
+        # here it was stopped, ended with 0, and its journal verified; it may begin again
     """
 
-    def __init__(self, c, *words, size="256M", in_flight=32, read_percent=20):
-        self.c = c
-        c.volume_create("v", size)
-        self.journal = os.path.join(c.folder, "journal")
-        self.argv = c.load_argv("--volume", "v", "--pattern", "random", "--read-percent",
+    def __init__(self, c, *words, size="256M", in_flight=32, read_percent=20, seconds=600,
+                 volume="v"):
+        self.c, self.volume, self.size = c, volume, size
+        if size is not None:
+            c.volume_create(volume, size)
+        self.journal = os.path.join(c.folder, f"journal-{volume}")
+        self.argv = c.load_argv("--volume", volume, "--pattern", "random", "--read-percent",
                                 str(read_percent), "--in-flight", str(in_flight), "--seconds",
-                                "600", "--journal", self.journal, *words)
-        self.process = None
+                                str(seconds), "--journal", self.journal, *words)
+        self.process, self.report = None, None
 
     def __enter__(self):
         self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL,
@@ -45,11 +48,16 @@ class Load:
         wanted = self.journal_bytes() + count * 64  # two records: issued, acknowledged
         while self.journal_bytes() < wanted:
             if self.process.poll() is not None:
-                raise Failure(f"cleave-load ended\n{self.process.communicate()[0]}")
+                self.report = self.process.communicate()[0]
+                raise Failure(f"cleave-load ended\n{self.report}")
             check(time.monotonic() - started < timeout_s,
                   f"the load stands still: {count} operations in {timeout_s:.0f} s")
-            os.sched_yield()
+            time.sleep(0.001)  # between looks: the machine is the load's
         return time.monotonic() - started
+
+    def longest_s(self):
+        """The longest write or read, once the load has ended: what a pause was for its clients."""
+        return max(float(us) for us in re.findall(r"\bmax ([0-9.]+)$", self.report, re.M)) / 1e6
 
     def __exit__(self, kind, value, trace):
         if self.process.poll() is None:
@@ -59,10 +67,11 @@ class Load:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise Failure(f"cleave-load did not stop\n{self.process.communicate()[0]}")
+        self.report = out or self.report
         if kind is not None:
-            print(out)
+            print(self.report)
             return False
         check(self.process.returncode == 0, f"cleave-load: exit {self.process.returncode}\n{out}")
         check(self.journal_bytes() > 0, "the journal is empty")
-        self.c.load("--verify-journal", self.journal, "--volume", "v")
+        self.c.load("--verify-journal", self.journal, "--volume", self.volume)
         return False

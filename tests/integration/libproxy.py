@@ -4,6 +4,8 @@
     proxy = Proxy("127.0.0.1", 7201)        # listens at proxy.address, in a thread of its own
     proxy.delay_s = 0.2                     # each way, from now on
     proxy.hold()                            # nothing gets through; connections stay
+    proxy.mark()                            # those that there are now ...
+    proxy.hold(marked=True)                 # ... are held, and no others
     proxy.release()                         # what was held arrives now, in order
     proxy.close()
 """
@@ -21,14 +23,14 @@ class Flow:
         self.source, self.sink = source, sink
         self.queue = collections.deque()  # (due, bytes); b"" is the end
         self.queued_bytes = 0
-        self.is_ended = False
+        self.is_ended = self.is_marked = False
 
 
 class Proxy:
     def __init__(self, host, port):
         self.target = (host, port)
         self.delay_s = 0.0
-        self.is_held = False
+        self.is_held = self.holds_marked = False
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.setblocking(False)
         self.address = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
@@ -45,9 +47,16 @@ class Proxy:
     def _wake(self):
         self.wake_out.send(b"x")
 
-    def hold(self):
-        self.is_held = True
+    def mark(self):
+        for flow in list(self.flows.values()):
+            flow.is_marked = True
+
+    def hold(self, marked=False):
+        self.is_held, self.holds_marked = True, marked
         self._wake()
+
+    def _is_held(self, flow):
+        return self.is_held and (flow.is_marked or not self.holds_marked)
 
     def release(self):
         self.is_held = False
@@ -93,7 +102,7 @@ class Proxy:
             flow.is_ended = True
 
     def _write(self, flow, now):
-        while flow.queue and not self.is_held and flow.queue[0][0] <= now:
+        while flow.queue and not self._is_held(flow) and flow.queue[0][0] <= now:
             due, data = flow.queue[0]
             if not data:
                 self._drop(flow)
@@ -112,8 +121,9 @@ class Proxy:
             flow.queue.popleft()
 
     def _timeout(self, now):
-        dues = [flow.queue[0][0] for flow in self.flows.values() if flow.queue]
-        if self.is_held or not dues:
+        dues = [flow.queue[0][0] for flow in self.flows.values()
+                if flow.queue and not self._is_held(flow)]
+        if not dues:
             return None
         return max(min(dues) - now, 0.001)  # a full sink is tried again that soon
 

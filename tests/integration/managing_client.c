@@ -167,6 +167,7 @@ keep_and_roll_back(void)
 	EXPECT_RC(cleave_snapshot_rollback_wait(cleave, "v@monday", CLEAVE_MANAGE_FORCE, &volume,
 		      error),
 	    0);
+	EXPECT(write_block(disk, 0, 'c') < 0);
 	cleave_disk_close(disk);
 	EXPECT(holds("v", 0, 'a') && holds("v", 4096, 0));
 	EXPECT_RC(cleave_volume_delete_wait(cleave, "c", 0, error), 0);
@@ -194,6 +195,18 @@ rename_and_resize(void)
 	/* To the size that it had. */
 	EXPECT_RC(cleave_snapshot_rollback_wait(cleave, "w@monday", 0, &volume, error), 0);
 	EXPECT(volume.info.size_bytes == 64 * MIB);
+}
+
+/* All processes are of this release: there is nothing above the level that the cluster was made with. */
+static void
+ask_for_the_level(void)
+{
+	struct cleave_cluster_level level;
+
+	EXPECT_RC(cleave_cluster_level_wait(cleave, NULL, 0, &level, error), 0);
+	EXPECT(level.level >= 2 && level.next == 0 && level.missing_count == 0);
+	EXPECT_RC(cleave_cluster_upgrade_wait(cleave, NULL, 0, &level, error), 0);
+	EXPECT(level.from == level.level);
 }
 
 static void
@@ -235,6 +248,7 @@ main(int argc, char *argv[])
 	make_a_volume();
 	keep_and_roll_back();
 	rename_and_resize();
+	ask_for_the_level();
 	list_many_and_delete();
 	cleave_stop(cleave);
 	printf("managed\n");

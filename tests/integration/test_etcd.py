@@ -6,7 +6,8 @@ import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from libcluster import Cluster, Daemon, check, expect_error, free_port, main, run_argv
+from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main,
+                        run_argv, wait_for)
 from libetcd import Etcd
 from libload import Load
 
@@ -79,6 +80,35 @@ def etcd_is_gone_for_longer_than_a_lease():
         load.wait_writes(4000)
 
 
+def recover(c):
+    words = [binary("cleave"), "recover", "--meta", c.meta, "--cluster-id", CLUSTER_ID]
+    return run_argv(words + [word for address in c.addresses for word in ("--node", address)],
+                    check_rc=False)
+
+
+def backup_from_before_a_take_over_is_recovered_from():
+    """Nodes know better than the store: nobody serves what it says, and nothing is lost."""
+    with Etcd(1) as etcd, two_gateways(etcd) as c:
+        with Load(c) as load:
+            load.wait_writes(2000)
+            file = etcd.snapshot("backup")
+            c.gateways[0].kill()
+            load.wait_writes(2000)
+        etcd.restore(file)
+        c.gateways[1].wait_line("the metadata store is stale.*cleave recover")
+        # A backup has the dead as they were; their leases end while somebody sees it.
+        wait_for(lambda: "/k/gateways/1\n" not in etcd.ctl("get", "--prefix", "--keys-only", "/"),
+                 "the first gateway's lease does not end")
+        c.gateways[1].stop()
+        done = recover(c)
+        check(done.returncode == 0, done.stderr)
+        for gateway in c.gateways:
+            gateway.start(wait=False)
+        for gateway in c.gateways:
+            gateway.wait_ready()
+        c.load("--verify-journal", load.journal, "--volume", "v")
+
+
 def what_cannot_work_is_told():
     with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
                                   gateway_args=("--gateway-id", "1", *FAST)) as c:
@@ -129,4 +159,5 @@ def what_cannot_work_is_told():
 
 main(gateways_are_killed_in_turn, gateway_that_was_killed_has_its_id_back_at_once,
      gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
-     etcd_is_gone_for_longer_than_a_lease, what_cannot_work_is_told)
+     etcd_is_gone_for_longer_than_a_lease, backup_from_before_a_take_over_is_recovered_from,
+     what_cannot_work_is_told)

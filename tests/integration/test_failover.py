@@ -1,31 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two gateways and one cluster: when one goes, the other serves its shards (faults 1, 15, 17, 19)."""
-import re
 import signal
 import time
 
-from libcluster import Cluster, check, main
+from libcluster import Cluster, main, other, owner
 from libload import Load
 from libnet import Network
 
 LEASE_S = 3
-
-
-def owner(c, shard=0):
-    """The gateway that said last that it serves the shard, and runs."""
-    best, best_epoch = None, 0
-    for gateway in c.gateways:
-        for line in gateway.lines:
-            found = re.search(rf"shard {shard}: serving epoch=(\d+)", line)
-            if found and int(found.group(1)) > best_epoch:
-                best, best_epoch = gateway, int(found.group(1))
-    check(best is not None, f"nobody serves shard {shard}")
-    return best
-
-
-def other(c, gateway):
-    return next(g for g in c.gateways if g is not gateway)
 
 
 def two_gateways(**options):

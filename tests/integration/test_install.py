@@ -257,6 +257,12 @@ def each_function_says_what_it_promises(root):
             check(before.strip() == "" and name in title, f"{path}: {name} has no comment of its name")
             for word in words:
                 check(f"\n * {word}:" in comment, f"{path}: {name}: nothing about {word}")
+        for match in re.finditer(r"^static inline [\w \*]+\n(\w+)\(", text, re.M):
+            comment = text[text.rfind("\n/*\n", 0, match.start()):match.start()]
+            check(f"\n * {match.group(1)} -- " in comment and comment.endswith("\n */\n"),
+                  f"{path}: {match.group(1)} has no comment of its name")
+            for word in ("Ownership", "Returns", "Errors", "Threads"):
+                check(f"\n * {word}:" in comment, f"{path}: {match.group(1)}: nothing about {word}")
         bare = set(re.findall(r"^(?!static|typedef)[a-z][^\n;={(]*[ *](\w+)\(", text, re.M))
         check(count == len(bare), f"{path}: {count} of {sorted(bare)} looked at")
 

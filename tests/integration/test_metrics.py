@@ -6,10 +6,12 @@ import os
 import socket
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
-from libcluster import (CLUSTER_ID, WAIT_S, Cluster, check, expect_error, free_port, main, run,
-                        run_argv, skip)
+from libcluster import (CLUSTER_ID, WAIT_S, Cluster, Daemon, Failure, binary, check, expect_error,
+                        free_port, main, run, run_argv, skip, wait_for)
+from libetcd import Etcd
 
 # Debian's module is for Debian's interpreter.
 PARSER = """
@@ -41,8 +43,13 @@ def total(found, name, **labels):
     return sum(value for has, value in found[name] if labels.items() <= has.items())
 
 
+def has_parser():
+    return run_argv(["/usr/bin/python3", "-c", "import prometheus_client"],
+                    check_rc=False).returncode == 0
+
+
 def monitors_are_told_what_status_tells():
-    if run_argv(["/usr/bin/python3", "-c", "import prometheus_client"], check_rc=False).returncode:
+    if not has_parser():
         skip("no python3-prometheus-client")
     words = ["--metrics", "127.0.0.1:0"]
     with Cluster(nodes=3, shards=4, ports=2, gateway_args=words, node_args=words) as c:
@@ -73,6 +80,28 @@ def monitors_are_told_what_status_tells():
         check(total(found, "cleave_gateway_node_up") == 4, "the others are there")
 
 
+def etcd_is_measured():
+    """How long it takes and how full it is; for how long it does not answer."""
+    if not has_parser():
+        skip("no python3-prometheus-client")
+    words = ["--gateway-id", "1", "--metrics", "127.0.0.1:0"]
+    with Etcd(1, ["--quota-backend-bytes", "50000000"]) as etcd, \
+            Cluster(nodes=3, meta=etcd.place, gateway_args=words) as c:
+        gateway = metrics_address(c.gateway)
+
+        def told(name):
+            return total(scrape(gateway), f"cleave_gateway_meta_{name}")
+
+        wait_for(lambda: told("database_bytes") > 0, "the database is never measured")
+        wait_for(lambda: told("quota_bytes") == 50000000, "the quota is never known")
+        check(0 < told("request_last_ns") <= told("request_p99_ns"), "how long requests take")
+        check(told("unreachable_seconds") == 0, "it answers")
+        etcd.kill(0)
+        wait_for(lambda: told("unreachable_seconds") > 0, "nobody says that it is gone")
+        etcd.run(0)
+        wait_for(lambda: told("unreachable_seconds") == 0, "nobody says that it is back")
+
+
 def who_asks_and_stays_does_not_hold_up_the_end():
     words = ["--metrics", "127.0.0.1:0"]
     with Cluster(nodes=3, gateway_args=words, node_args=words) as c:
@@ -85,6 +114,27 @@ def who_asks_and_stays_does_not_hold_up_the_end():
             check(daemon.stop() == 0, f"{daemon.name} ends well")
         for each in held:
             each.close()
+
+
+def who_asks_before_the_store_answers_is_refused():
+    """A gateway that waits for its etcd has nothing to tell yet, and goes on waiting."""
+    gateway = Daemon("gateway", [
+        binary("cleave-gateway"), "--meta", f"etcd://127.0.0.1:{free_port()}", "--gateway-id", "1",
+        "--cluster-id", CLUSTER_ID, "--port", "tcp://127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+    gateway.start(wait=False)
+    try:
+        address = metrics_address(gateway)
+        for _ in range(2):
+            try:
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                    f"http://{address}/metrics", timeout=60)
+                raise Failure("it tells something without a store")
+            except urllib.error.HTTPError as error:
+                check(error.code == 503, f"refused: {error.code}")
+        check(gateway.stop() == 1, "it waits still, and ends when it is told to")
+    finally:
+        if gateway.process is not None:
+            gateway.kill()
 
 
 def address_that_is_taken_is_named_and_nothing_starts():
@@ -106,5 +156,6 @@ def address_that_is_taken_is_named_and_nothing_starts():
             expect_error(result, "--metrics: 'localhost': HOST:PORT is wanted", codes=(1,))
 
 
-main(monitors_are_told_what_status_tells, who_asks_and_stays_does_not_hold_up_the_end,
+main(monitors_are_told_what_status_tells, etcd_is_measured, who_asks_and_stays_does_not_hold_up_the_end,
+     who_asks_before_the_store_answers_is_refused,
      address_that_is_taken_is_named_and_nothing_starts)

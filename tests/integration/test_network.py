@@ -159,7 +159,7 @@ def appends_arrive_after_the_take_over():
         with Load(c) as load:
             load.wait_writes(2000)
             for proxy in c.proxies:
-                proxy.hold()
+                proxy.hold(marked=True)
             heir = c.gateways[1]
             from_line = len(heir.lines)
             c.gateways[0].signal(signal.SIGSTOP)

@@ -32,12 +32,12 @@ def serve_words(c, nodes, *extra, meta="meta"):
     return gateway_words(c, nodes, "--port", "tcp://127.0.0.1:0", *extra, meta=meta)
 
 
-def names_are_refused_at_once():
+def addresses_that_make_no_sense_are_refused_at_once():
     """Of every option that takes an address, by every program, with what is accepted."""
-    what = "names are not looked up"
+    what = "with HOST a name, an IPv4 address, or an IPv6 address in brackets"
     with Cluster(nodes=1, gateway_args=("--min-replicas", "1")) as c:
         good = c.addresses[0]
-        for name in ("tcp://nosuch:7201", "tcp://nosuch", "verbs://nosuch:1", "tcp://1.2.3:4"):
+        for name in ("tcp://no..such:7201", "tcp://nosuch", "verbs://no/such:1", "tcp://1.2.3:4"):
             for argv in (serve_words(c, [good, name]), gateway_words(c, [good, name], "--create"),
                          gateway_words(c, [name], "--recover")):
                 expect_error(run_argv(argv, check_rc=False), "--node", name, what, codes=(2,))
@@ -53,8 +53,11 @@ def names_are_refused_at_once():
         expect_error(run_argv(serve_words(c, ["tcp://127.0.0.1:0"]), check_rc=False), "--node",
                      "port 0", codes=(2,))
         expect_error(run_argv([binary("cleave"), "status"], check_rc=False,
-                              env={**os.environ, "CLEAVE_GATEWAY": "tcp://nosuch:1"}),
+                              env={**os.environ, "CLEAVE_GATEWAY": "tcp://nosuch"}),
                      "CLEAVE_GATEWAY", "nosuch", what, codes=(2,))
+        expect_error(run_argv(gateway_words(c, [good], "--port",
+                                            "tcp://0.0.0.0:0,advertise=0.0.0.0:0"),
+                              check_rc=False), "--port", "advertise", "every machine", codes=(2,))
         expect_error(run("cleave-agent", "--all", "--listen", "tcp://nosuch:1", check_rc=False),
                      "--listen tcp://nosuch:1", "no such host", codes=(1,))
 
@@ -218,6 +221,6 @@ def a_start_that_waits_tells_what_for():
         check(gateway.count_lines("ended before") == 0, "it has served")
 
 
-main(names_are_refused_at_once, too_few_domains_are_refused_at_once,
+main(addresses_that_make_no_sense_are_refused_at_once, too_few_domains_are_refused_at_once,
      node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
      disks_that_are_too_small_are_named, a_start_that_waits_tells_what_for)

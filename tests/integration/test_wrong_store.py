@@ -110,13 +110,24 @@ def node_of_another_cluster_is_refused():
     with Cluster(nodes=3) as c, Cluster(nodes=3) as alien:
         c.volume_create("v", "64M")
         journal = write(c, "journal")
+        # Where the third one was, another cluster's listens now: a mistake in a node's unit.
         c.gateway.stop()
-        argv = [alien.addresses[2] + ",domain=rack3" if c.addresses[2] in word else word
-                for word in c.gateway.argv]
-        wrong = Daemon("gateway", argv)
-        wrong.start(wait=False)
-        wrong.wait_line(f"obeys another metadata store address={alien.addresses[2]}")
-        wrong.stop()
+        alien.gateway.stop()
+        for cluster in (c, alien):
+            cluster.nodes[2].stop()
+        own = c.nodes[2].argv
+        theirs = list(alien.nodes[2].argv)
+        theirs[theirs.index("--listen") + 1] = c.addresses[2]
+        wrong = Daemon("node3", theirs).start()
+        try:
+            wrong.wait_ready()
+            c.gateway.start(wait=False)
+            c.gateway.wait_line(f"obeys another metadata store address={c.addresses[2]}")
+            c.gateway.stop()
+        finally:
+            wrong.kill()
+        c.nodes[2].argv = own
+        c.nodes[2].start()
         c.gateway.start()
         verify(c, journal)
 

@@ -190,7 +190,7 @@ sim_check_copies(struct sim_cluster *cluster)
 	free(copies.items);
 }
 
-/* Who is busy, of all; the text is empty when nobody is. */
+/* The names of all who are busy; the text is empty when nobody is. */
 struct idle {
 	struct sim_cluster *cluster;
 	char text[128];

@@ -62,13 +62,13 @@ uint64_t sim_memory_bytes(const struct sim_cluster *cluster);
 void sim_check_memory(struct sim_cluster *cluster, uint64_t bytes, uint64_t than_bytes,
     uint64_t slack_bytes, const char *what);
 
-struct meta_snapshot;
+struct sim_store_copy;
 /*
  * sim_check_restored -- with @old as its metadata store nobody serves; then the cluster does as before
  *
  * Runs the world. Every shard must have been taken over since @old was copied.
  */
-void sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old);
+void sim_check_restored(struct sim_cluster *cluster, const struct sim_store_copy *old);
 /*
  * sim_check_unmanifested -- a new cluster starts, and its store is set back to before the first manifest
  *

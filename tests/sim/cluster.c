@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "balancer.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -18,15 +19,16 @@
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
 #include "middletier/gateway/gateway.h"
-#include "middletier/meta/meta_memory.h"
-#include "middletier/meta/meta_store.h"
+#include "middletier/meta/meta_etcd.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/format/format_pages.h"
+#include "store.h"
 
 #define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)
 #define RESTART_AFTER_NS NUM_S(1)
 #define BEAT_NS NUM_S(1)
+#define OPEN_LOOK_NS NUM_MS(100)
 #define CLOCK_OFFSET_NS_MAX NUM_S(100000)
 
 static void (*fail_fn)(const char *text, void *arg);
@@ -114,11 +116,34 @@ node_init(struct sim_cluster *cluster, uint32_t index)
 
 	(void)snprintf(name, sizeof(name), "node%u", index + 1);
 	node->cluster = cluster;
+	node->is_listed = true;
 	node->host = sim_host_create(cluster->net, name);
 	if (node->host == NULL)
 		sim_cluster_fail(cluster, "out of memory");
 	node_format_disk(cluster, index);
 	(void)snprintf(node->address, sizeof(node->address), "sim://%s:1", name);
+}
+
+uint32_t
+sim_cluster_node_add(struct sim_cluster *cluster)
+{
+	uint32_t index = cluster->options.node_count;
+
+	assert(index < SIM_NODES_MAX);
+	node_init(cluster, index);
+	cluster->nodes[index].is_listed = false;
+	cluster->options.node_count++;
+	return index;
+}
+
+uint32_t
+sim_cluster_here_count(const struct sim_cluster *cluster)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		count += !cluster->nodes[i].is_away;
+	return count;
 }
 
 static void
@@ -223,7 +248,11 @@ struct sim_cluster *
 sim_cluster_create(const struct sim_cluster_options *options)
 {
 	struct sim_cluster *cluster = calloc(1, sizeof(*cluster));
-	struct meta_store_options store = { 0 };
+	struct sim_store_options store = { .knows_deaths = options->knows_deaths,
+		.is_etcd = options->is_on_etcd,
+		.member_count = options->etcd_members,
+		.has_user = options->has_etcd_user,
+		.try_ns = options->etcd_try_ns };
 
 	assert(cluster != NULL);
 	cluster->options = *options;
@@ -235,10 +264,8 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	if (options->link.latency_max_ns > 0)
 		sim_net_set_links(cluster->net, &options->link);
 	store.loop = sim_world_nature(cluster->world);
-	store.knows_deaths = options->knows_deaths;
-	cluster->store = meta_store_create(&store);
+	cluster->store = sim_store_create(&store);
 	assert(cluster->net != NULL);
-	assert(cluster->store != NULL);
 	cluster->spared_node = SIM_NODES_MAX;
 	cluster->deletes = sim_deletes_create(cluster);
 	loop_timer_init(&cluster->restart_timer, on_restart, cluster);
@@ -267,12 +294,12 @@ sim_cluster_destroy(struct sim_cluster *cluster)
 		sim_cluster_gateway_kill(cluster, i);
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		sim_cluster_node_kill(cluster, i, false);
-	/* What a kill leaves behind is freed in the world's next turn. */
+	/* Memory that a kill leaves behind is freed in the world's next turn. */
 	(void)sim_world_run(cluster->world, NULL, NULL,
 	    sim_world_now_ns(cluster->world) + NUM_S(1));
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		disk_sim_destroy(cluster->nodes[i].disk);
-	meta_store_destroy(cluster->store);
+	sim_store_destroy(cluster->store);
 	sim_net_destroy(cluster->net);
 	sim_world_destroy(cluster->world);
 	sim_deletes_destroy(cluster->deletes);
@@ -306,10 +333,11 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 		.listen = own->address,
 		.cluster_id = CLUSTER_ID,
 		.device_bytes = NUM_MIB(16),
+		.level_max = own->level_max,
 		.on_ready = node_on_ready,
 		.arg = own };
 
-	if (own->node != NULL)
+	if (own->node != NULL || own->is_away)
 		return;
 	sim_world_trace(cluster->world, "start node %u", index + 1);
 	if (!sim_host_is_up(own->host))
@@ -317,6 +345,7 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	own->loop = sim_cluster_loop_create(cluster, own->host);
 	own->is_ready = own->has_failed = false;
 	own->taken_count = 0;
+	own->start_count++;
 	options.loop = own->loop;
 	if (disk_sim_open(own->disk, own->loop, &options.disk) != 0)
 		sim_cluster_fail(cluster, "the disk of %s cannot be opened", own->address);
@@ -394,7 +423,6 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.store_id = { CLUSTER_ID, ++cluster->store_count },
 		.shard_count = from->shard_count,
 		.min_replicas = from->min_replicas,
-		.node_count = from->node_count,
 		.port_count = from->port_count,
 		.engine_threads = from->engine_threads,
 		.merge_threads = from->merge_threads,
@@ -406,6 +434,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
 		.hold_ns = from->hold_ns,
+		.level_max = own->level_max,
 		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,
@@ -416,43 +445,146 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.scrub_interval_ns = from->scrub_interval_ns,
 		.on_ready = gateway_on_ready,
 		.on_failed = gateway_on_failed };
+	if (from->has_balance) {
+		options->balance = MT_BALANCE_LOAD;
+		options->balance_interval_ns = SIM_BALANCE_INTERVAL_NS;
+		options->balance_floor = SIM_BALANCE_FLOOR;
+	}
 	for (uint32_t i = 0; i < from->port_count; i++) {
 		(void)snprintf(options->ports[i].address, sizeof(options->ports[i].address),
 		    "sim://%s:%u", sim_host_name(own->host), i + 1);
 		options->ports[i].cpu = -1;
 	}
 	for (uint32_t i = 0; i < from->node_count; i++) {
-		(void)snprintf(options->nodes[i].address, sizeof(options->nodes[i].address), "%s",
+		struct mt_node_config *node = &options->nodes[options->node_count];
+
+		if (!cluster->nodes[i].is_listed)
+			continue;
+		(void)snprintf(node->address, sizeof(node->address), "%s",
 		    cluster->nodes[i].address);
-		(void)snprintf(options->nodes[i].domain, sizeof(options->nodes[i].domain), "rack%u",
-		    i + 1);
+		(void)snprintf(node->domain, sizeof(node->domain), "rack%u", i + 1);
+		options->node_count++;
 	}
+}
+
+static void
+gateway_begin(struct sim_cluster_gateway *own)
+{
+	struct sim_cluster *cluster = own->cluster;
+	struct mt_gateway_options options;
+	char error[256] = "";
+
+	sim_cluster_gateway_options(own, &options);
+	options.loop = own->loop;
+	options.meta = own->meta;
+	options.boot_id = own->boot_id;
+	options.arg = own;
+	own->gateway = mt_gateway_create(&options, error, sizeof(error));
+	if (own->gateway == NULL || mt_gateway_start(own->gateway, error, sizeof(error)) != 0)
+		sim_cluster_fail(cluster, "gateway %u did not start: %s", own->index + 1, error);
+}
+
+/* ---- on an etcd: the claim of a gateway's id comes first ---- */
+
+/* Gateways of one cluster: there is one a process at a time. */
+static const struct sim_cluster *claim_cluster;
+
+/* "gateway 2 boot 17": as who runs on the same host sees it. */
+static bool
+claim_is_of_dead(const char *process)
+{
+	uint64_t boot_id;
+	uint32_t id;
+
+	if (sscanf(process, "gateway %" SCNu32 " boot %" SCNu64, &id, &boot_id) != 2)
+		return false;
+	assert(id > 0 && id <= claim_cluster->options.gateway_count);
+	return claim_cluster->gateways[id - 1].loop == NULL ||
+	    claim_cluster->gateways[id - 1].boot_id != boot_id;
+}
+
+static void
+gateway_on_claim(int rc, const char *other, void *arg)
+{
+	struct sim_cluster_gateway *own = arg;
+
+	if (rc == 0)
+		gateway_begin(own);
+	else
+		gateway_on_failed(rc, other, own);
+}
+
+/* Until it has answered; a process that is refused gives up, and is started again. */
+static void
+gateway_on_open_timer(struct loop_timer *timer, void *arg)
+{
+	struct sim_cluster_gateway *own = arg;
+	const char *trouble;
+	bool is_refused;
+	int rc;
+
+	if (own->gateway != NULL)
+		return;
+	trouble = meta_etcd_trouble(own->meta, &is_refused);
+	if (is_refused) {
+		gateway_on_failed(-EACCES, trouble, own);
+		return;
+	}
+	loop_timer_start(own->loop, timer, OPEN_LOOK_NS);
+	if (own->is_claiming || !meta_etcd_is_ready(own->meta))
+		return;
+	own->is_claiming = true;
+	rc = meta_etcd_claim(own->meta, own->index + 1, own->cluster->options.lease_ns,
+	    gateway_on_claim, own);
+	assert(rc == 0);
+	(void)rc;
+}
+
+static void
+gateway_claim(struct sim_cluster_gateway *own)
+{
+	own->is_claiming = false;
+	loop_timer_init(&own->open_timer, gateway_on_open_timer, own);
+	loop_timer_start(own->loop, &own->open_timer, 0);
+}
+
+static struct meta *
+gateway_open(struct sim_cluster_gateway *own)
+{
+	struct sim_cluster *cluster = own->cluster;
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "gateway %" PRIu32 " boot %" PRIu64, own->index + 1,
+	    own->boot_id);
+	claim_cluster = cluster;
+	return sim_store_open(cluster->store, own->loop,
+	    &(struct sim_store_process){ .name = name, .is_dead = claim_is_of_dead });
+}
+
+struct meta *
+sim_cluster_tool_open(struct sim_cluster *cluster, struct loop *loop)
+{
+	return sim_store_open(cluster->store, loop, &(struct sim_store_process){ 0 });
 }
 
 void
 sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index)
 {
 	struct sim_cluster_gateway *own = &cluster->gateways[index];
-	struct mt_gateway_options options;
-	char error[256] = "";
 
-	if (own->gateway != NULL)
+	if (own->loop != NULL)
 		return;
 	sim_world_trace(cluster->world, "start gateway %u", index + 1);
 	if (!sim_host_is_up(own->host))
 		sim_host_start(own->host);
 	own->is_ready = own->has_failed = false;
 	own->loop = sim_cluster_loop_create(cluster, own->host);
-	own->meta = meta_memory_open(cluster->store, own->loop);
-	assert(own->meta != NULL);
-	sim_cluster_gateway_options(own, &options);
-	options.loop = own->loop;
-	options.meta = own->meta;
-	options.boot_id = ++cluster->boot_count;
-	options.arg = own;
-	own->gateway = mt_gateway_create(&options, error, sizeof(error));
-	if (own->gateway == NULL || mt_gateway_start(own->gateway, error, sizeof(error)) != 0)
-		sim_cluster_fail(cluster, "gateway %u did not start: %s", index + 1, error);
+	own->boot_id = ++cluster->boot_count;
+	own->meta = gateway_open(own);
+	if (sim_store_is_etcd(cluster->store))
+		gateway_claim(own);
+	else
+		gateway_begin(own);
 }
 
 void
@@ -460,16 +592,18 @@ sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index)
 {
 	struct sim_cluster_gateway *own = &cluster->gateways[index];
 
-	if (own->gateway == NULL)
+	if (own->loop == NULL)
 		return;
 	sim_world_trace(cluster->world, "kill gateway %u", index + 1);
-	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
+	for (uint32_t i = 0; i < MT_METRIC_NR && own->gateway != NULL; i++)
 		cluster->metrics[i] += mt_gateway_metric(own->gateway, (enum mt_metric)i);
-	meta_memory_ring(own->meta, true);
+	sim_store_ring(cluster->store, own->meta, true);
 	/* The host first: nobody is told anything. */
 	sim_host_kill(own->host, random_death(cluster));
-	mt_gateway_destroy(own->gateway);
-	own->meta->ops->close(own->meta);
+	if (own->gateway != NULL)
+		mt_gateway_destroy(own->gateway);
+	loop_timer_stop(own->loop, &own->open_timer);
+	sim_store_close(cluster->store, own->meta);
 	loop_destroy(own->loop);
 	own->gateway = NULL;
 	own->meta = NULL;

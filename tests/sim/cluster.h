@@ -25,13 +25,13 @@
 #include "cleave/split.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
-#include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
 #include "splitlib/sim/sim_net.h"
 #include "storage-node/node.h"
 #include "storage-node/sim/disk_sim.h"
+#include "store.h"
 
-#define SIM_NODES_MAX 5u
+#define SIM_NODES_MAX 9u /* four of them join later: members.h */
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
 /* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
@@ -46,8 +46,12 @@ struct sim_cluster_options {
 	uint32_t shard_count;   /* [2] */
 	uint32_t min_replicas;  /* [2] */
 	bool knows_deaths;      /* the metadata store hears of a gateway's end: one host */
-	uint64_t disk_bytes;    /* [256 MiB] */
-	uint64_t slot_bytes;    /* [512 KiB] */
+	bool is_on_etcd;        /* the metadata store is one */
+	uint32_t etcd_members;  /* [3] */
+	bool has_etcd_user;
+	uint64_t etcd_try_ns; /* [meta_etcd's] */
+	uint64_t disk_bytes;  /* [256 MiB] */
+	uint64_t slot_bytes;  /* [512 KiB] */
 	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */
 	uint64_t orphan_grace_ns;
 	uint64_t device_bytes; /* of a gateway's port [16 MiB] */
@@ -60,6 +64,7 @@ struct sim_cluster_options {
 	uint32_t client_receives;                     /* of a port [64] */
 	struct sim_link_options link;                 /* of all [sim_net's] */
 	uint64_t node_timeout_ns;                     /* [5 s] */
+	bool has_balance;                             /* gateways share out by load: balancer.h */
 	bool is_shuffled;                             /* seeded order of what is due at one time */
 	bool has_drift; /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;
@@ -73,7 +78,12 @@ struct sim_cluster_node {
 	struct node *node; /* NULL: not running */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	bool is_ready, has_failed;
+	bool is_away;          /* it does not start: it has left, or has not come yet */
+	bool has_left;         /* it is no member any more, and what its disk holds is nobody's */
+	bool is_listed;        /* gateways have it from their options */
 	uint32_t format_count; /* disks it has had */
+	uint32_t start_count;  /* processes it has had */
+	uint8_t level_max;     /* of the release that starts next: levels.h */
 	uint32_t taken_count;  /* free slots that a fault has taken from this process */
 };
 
@@ -83,23 +93,28 @@ struct sim_cluster_gateway {
 	struct sim_host *host;
 	struct loop *loop;
 	struct meta *meta;
-	struct mt_gateway *gateway; /* NULL: not running */
+	struct mt_gateway
+	    *gateway; /* NULL: not running, or still waiting for the claim of its id */
+	uint64_t boot_id;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_ready, has_failed;
+	bool is_ready, has_failed, is_claiming;
+	uint8_t level_max; /* of the release that starts next: levels.h */
 	struct loop_post stop_post;
+	struct loop_timer open_timer; /* on an etcd: until that is reached, or refuses */
 };
 
 struct sim_cluster {
 	struct sim_cluster_options options;
 	struct sim_world *world;
 	struct sim_net *net;
-	struct meta_store *store;
+	struct sim_store *store;
 	struct sim_deletes *deletes; /* deletes.h: judges what nodes delete */
 	uint32_t spared_node;        /* its disk may destroy data; SIM_NODES_MAX: none's may */
 	struct sim_cluster_node nodes[SIM_NODES_MAX];
 	struct sim_cluster_gateway gateways[SIM_GATEWAYS_MAX];
-	uint64_t store_count; /* identities that were thrown */
-	uint64_t boot_count;  /* of all gateways: boot ids never repeat */
+	uint64_t store_count;  /* identities that were thrown */
+	uint64_t boot_count;   /* of all gateways: boot ids never repeat */
+	uint64_t installed_ns; /* when a process was last replaced by another release's; 0: never */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;
@@ -123,6 +138,10 @@ void sim_cluster_start_all(struct sim_cluster *cluster);
 void sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index);
 /* @is_power_loss: what was not flushed is lost or torn by the seed. */
 void sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power_loss);
+/* sim_cluster_node_add -- one more, with an empty disk: its index. Nobody knows of it, and it does not run. */
+uint32_t sim_cluster_node_add(struct sim_cluster *cluster);
+/* sim_cluster_here_count -- nodes that are not away. */
+uint32_t sim_cluster_here_count(const struct sim_cluster *cluster);
 /* sim_cluster_node_replace -- kill it and give it an empty, formatted disk. */
 void sim_cluster_node_replace(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_replace_broken -- from now on whoever looks after the cluster replaces broken disks. */
@@ -134,6 +153,8 @@ void sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_gateway_options -- all but its loop, its store, its boot. */
 void sim_cluster_gateway_options(struct sim_cluster_gateway *own,
     struct mt_gateway_options *options);
+/* sim_cluster_tool_open -- the store, for a process that is no gateway */
+struct meta *sim_cluster_tool_open(struct sim_cluster *cluster, struct loop *loop);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */
 struct loop *sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host);
 /* sim_cluster_metric -- sum over all gateways that there were. */

@@ -14,7 +14,7 @@
 
 #include "history.h"
 
-/* Of the volume's writer. */
+/* The volume's writer. */
 struct companion_writer {
 	uint32_t session;     /* in the history; 0: there is none, or it has lost the volume */
 	uint64_t answered_ns; /* last; UINT64_MAX: not yet */

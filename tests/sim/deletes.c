@@ -30,7 +30,6 @@
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/edit_decode.h"
 #include "middletier/manifest/manifest_state.h"
-#include "middletier/meta/meta_store.h"
 #include "middletier/upkeep/orphans.h"
 #include "middletier/upkeep/upkeep.h"
 
@@ -114,7 +113,7 @@ shadow_look_root(struct sim_deletes *deletes, uint32_t shard)
 	const char *field;
 
 	mt_root_key(key, shard);
-	if (meta_store_list(deletes->cluster->store, key, &items, &count) == 0 && count == 1 &&
+	if (sim_store_list(deletes->cluster->store, key, &items, &count) == 0 && count == 1 &&
 	    mt_root_decode(items[0].value, items[0].value_bytes, shard, &root, &field) == 0 &&
 	    !(shadow->has_root && root_is_older(&root, &shadow->root))) {
 		if (!shadow->has_root || !root.has_manifest || !shadow->root.has_manifest ||
@@ -310,6 +309,36 @@ shadow_read(struct sim_deletes *deletes, uint32_t shard)
 		&shadow->chain_crc))
 		return NULL;
 	return shadow->state.is_complete ? shadow : NULL;
+}
+
+static bool
+is_named(const struct mt_state_extent *extents, uint32_t count, uint32_t node_id,
+    struct extent_id *ret_id)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < extents[i].replica_count; k++)
+			if (extents[i].replicas[k].node_id == node_id) {
+				*ret_id = extents[i].id;
+				return true;
+			}
+	return false;
+}
+
+bool
+sim_deletes_named(struct sim_deletes *deletes, uint32_t shard, uint32_t node_id,
+    struct extent_id *ret_id)
+{
+	const struct shadow *shadow = shadow_read(deletes, shard);
+	const struct mt_root *root = &deletes->shadows[shard].root;
+
+	for (uint32_t i = 0; shadow != NULL && i < root->manifest_replica_count; i++)
+		if (root->manifest_replicas[i].node_id == node_id) {
+			*ret_id = root->manifest;
+			return true;
+		}
+	return shadow != NULL &&
+	    (is_named(shadow->state.parts, shadow->state.part_count, node_id, ret_id) ||
+		is_named(shadow->state.extents, shadow->state.extent_count, node_id, ret_id));
 }
 
 /* ---- judging ---- */

@@ -34,7 +34,7 @@ struct sim_node_change {
 	uint64_t incarnation, durable_bytes;
 	uint32_t maker_epoch;
 	bool is_damaged; /* as its node itself says */
-	/* What its owner's request says. */
+	/* The epoch and length that its owner's request says. */
 	uint32_t owner_epoch;
 	uint64_t owner_incarnation;
 };
@@ -50,6 +50,13 @@ uint32_t sim_deletes_epoch(struct sim_deletes *deletes, uint32_t shard);
 void sim_deletes_judge(struct sim_deletes *deletes, const struct sim_node_change *change);
 /* sim_deletes_count -- those judged so far; @ret_blind_count: of these those without a manifest. */
 uint64_t sim_deletes_count(const struct sim_deletes *deletes, uint64_t *ret_blind_count);
+/*
+ * sim_deletes_named -- does the newest durable manifest of @shard name a copy at node @node_id?
+ *
+ * Of all that it names, @ret_id is one. False also where it cannot be seen now.
+ */
+bool sim_deletes_named(struct sim_deletes *deletes, uint32_t shard, uint32_t node_id,
+    struct extent_id *ret_id);
 /* sim_deletes_held_bytes -- memory that the manifests take which it has read: no process's. */
 uint64_t sim_deletes_held_bytes(const struct sim_deletes *deletes);
 

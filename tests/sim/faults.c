@@ -8,12 +8,12 @@
 #include "cleave/batch.h"
 #include "cleave/disk.h"
 #include "cleave/loop.h"
+#include "etcd_faults.h"
 #include "faults.h"
-#include "middletier/meta/meta_memory.h"
-#include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/extent.h"
 #include "storage-node/node_state.h"
+#include "store.h"
 #include "zombies.h"
 
 #define USED_PAGE_TRIES 256u
@@ -26,7 +26,7 @@ sim_faults_duration_ns(struct sim_cluster *cluster)
 	    UINT64_C(1000) << sim_cluster_below(cluster, 24));
 }
 
-/* What may cost a gateway its lease, or make shards change hands, whatever the metadata store does. */
+/* Faults that may cost a gateway its lease, or move shards, whatever the metadata store does. */
 static bool
 is_disturbing(enum sim_fault fault)
 {
@@ -120,7 +120,7 @@ used_page(struct sim_faults *faults, const struct disk_sim *disk, uint64_t *ret_
 	uint8_t page[DISK_ALIGN];
 
 	for (uint32_t i = 0; i < USED_PAGE_TRIES; i++) {
-		/* What is used lies in front. */
+		/* The used part lies in front. */
 		uint64_t range = pages >> sim_cluster_below(faults->cluster, 6);
 		uint64_t index = 32 + sim_world_random_below(faults->cluster->world, range);
 
@@ -216,7 +216,7 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 		self->index = random_gateway(faults);
 		if (cluster->gateways[self->index].loop != NULL) {
 			sim_loop_pause(cluster->gateways[self->index].loop, pause_ns);
-			meta_memory_ring(cluster->gateways[self->index].meta, false);
+			sim_store_ring(cluster->store, cluster->gateways[self->index].meta, false);
 		}
 		return true;
 	default:
@@ -270,7 +270,7 @@ inject_drift(struct sim_faults *faults)
 			(int32_t)DRIFT_PPM_MAX);
 }
 
-/* What a lease is for: an owner that does not know that it is none, and somebody who still asks it. */
+/* The case that leases are for: an owner that does not know that it is none, and is still asked. */
 static void
 inject_deposed(struct sim_faults *faults, struct sim_fault_active *self,
     const struct sim_cluster_gateway *gateway)
@@ -286,7 +286,7 @@ inject_deposed(struct sim_faults *faults, struct sim_fault_active *self,
 	    sim_world_random_below(cluster->world, NUM_S(4));
 	if (gateway->meta == NULL)
 		return;
-	meta_memory_cut_off(gateway->meta, true);
+	sim_store_cut_off(cluster->store, gateway->meta, true);
 	/* Mostly before the lease ends: who writes on tells the old owner by its nodes. */
 	takeover.until_ns = now_ns +
 	    sim_world_random_below(cluster->world, cluster->options.lease_ns * 3 / 2);
@@ -341,32 +341,32 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 		inject_slow_link(faults, self);
 		return true;
 	case SIM_FAULT_meta_timeout:
-		meta_store_set_timeouts(cluster->store, 200, 200);
+		sim_store_set_timeouts(cluster->store, 200, 200);
 		return true;
 	case SIM_FAULT_meta_cut:
 		self->index = gateway->index;
 		self->process = gateway->meta;
-		if (gateway->meta != NULL)
-			meta_memory_cut_off(gateway->meta, true);
+		sim_store_cut_off(cluster->store, gateway->meta, true);
 		return true;
 	case SIM_FAULT_deposed:
 		inject_deposed(faults, self, gateway);
 		return true;
 	case SIM_FAULT_meta_slow:
-		meta_store_set_delay(cluster->store, NUM_MS(1),
+		sim_store_set_delay(cluster->store, NUM_MS(1),
 		    NUM_MS(2 + sim_cluster_below(cluster, 600)));
 		return true;
 	case SIM_FAULT_meta_down:
-		meta_store_set_down(cluster->store, true);
+		sim_store_set_down(cluster->store, true);
 		return true;
 	case SIM_FAULT_meta_stall:
 		if (faults->stall.is_on)
 			return false;
 		self->until_ns = sim_world_now_ns(cluster->world) +
 		    sim_world_random_below(cluster->world, NUM_S(40));
-		meta_store_set_stalled(cluster->store, true);
+		sim_store_set_stalled(cluster->store, true);
+		/* With an etcd, what is about leases waits for disks, too. */
 		sim_stall_begin(&faults->stall, cluster,
-		    has_disturbing(faults) ||
+		    sim_store_is_etcd(cluster->store) || has_disturbing(faults) ||
 			sim_world_now_ns(cluster->world) < faults->disturbed_until_ns);
 		return true;
 	case SIM_FAULT_drift:
@@ -474,7 +474,7 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	default:
 		break;
 	}
-	/* What destroys data, or a disk for ever. */
+	/* Faults that destroy data, or a disk for ever. */
 	self->index = faults->victim;
 	disk = cluster->nodes[self->index].disk;
 	faults->has_destroyed = faults->has_destroyed || self->fault >= SIM_FAULT_disk_rot;
@@ -577,17 +577,17 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		sim_net_set_link(self->a, self->b, &cluster->options.link);
 		break;
 	case SIM_FAULT_meta_timeout:
-		meta_store_set_timeouts(cluster->store, 0, 0);
+		sim_store_set_timeouts(cluster->store, 0, 0);
 		break;
 	case SIM_FAULT_meta_slow:
-		meta_store_set_delay(cluster->store, NUM_US(50), NUM_US(500));
+		sim_store_set_delay(cluster->store, NUM_US(50), NUM_US(500));
 		break;
 	case SIM_FAULT_meta_down:
-		meta_store_set_down(cluster->store, false);
+		sim_store_set_down(cluster->store, false);
 		break;
 	case SIM_FAULT_meta_stall:
 		sim_stall_end(&faults->stall);
-		meta_store_set_stalled(cluster->store, false);
+		sim_store_set_stalled(cluster->store, false);
 		break;
 	case SIM_FAULT_deposed:
 		if (self->workload != NULL)
@@ -595,10 +595,14 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		/* fall through */
 	case SIM_FAULT_meta_cut:
 		if (self->process != NULL && self->process == cluster->gateways[self->index].meta)
-			meta_memory_cut_off(cluster->gateways[self->index].meta, false);
+			sim_store_cut_off(cluster->store, cluster->gateways[self->index].meta,
+			    false);
 		break;
 	default:
-		undo_disk(faults, self);
+		if (self->fault >= SIM_FAULT_COMMON_NR)
+			sim_etcd_undo(faults, self);
+		else
+			undo_disk(faults, self);
 		break;
 	}
 }
@@ -692,6 +696,25 @@ sim_faults_heal(struct sim_faults *faults)
 	}
 }
 
+/* A third of the faults is of the etcd, where there is one. */
+static enum sim_fault
+choose_fault(struct sim_faults *faults)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	uint64_t allowed = faults->allowed;
+	uint32_t limit = SIM_FAULT_COMMON_NR, fault;
+
+	if (sim_store_is_etcd(cluster->store)) {
+		limit = SIM_FAULT_NR;
+		if ((allowed & SIM_FAULTS_OF_ETCD) != 0 && sim_cluster_below(cluster, 3) == 0)
+			allowed &= SIM_FAULTS_OF_ETCD;
+	}
+	do
+		fault = sim_cluster_below(cluster, limit);
+	while ((allowed >> fault & 1) == 0);
+	return (enum sim_fault)fault;
+}
+
 void
 sim_faults_inject(struct sim_faults *faults)
 {
@@ -701,9 +724,7 @@ sim_faults_inject(struct sim_faults *faults)
 
 	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX)
 		return;
-	do
-		self.fault = (enum sim_fault)sim_cluster_below(cluster, SIM_FAULT_NR);
-	while ((faults->allowed >> self.fault & 1) == 0);
+	self.fault = choose_fault(faults);
 	/* An owner that does not know that it is none shows when the volume is attached elsewhere. */
 	if (faults->is_owner_stale && (faults->allowed & SIM_FAULT(client_takeover)) != 0 &&
 	    sim_cluster_below(cluster, 2) == 0)
@@ -715,7 +736,8 @@ sim_faults_inject(struct sim_faults *faults)
 	    (double)duration_ns / 1e9);
 	faults->counts[self.fault]++;
 	note_disturbance(faults, self.fault);
-	if (inject_process(faults, &self, duration_ns) || inject_network(faults, &self) ||
-	    inject_disk(faults, &self))
+	if (self.fault >= SIM_FAULT_COMMON_NR ? sim_etcd_inject(faults, &self)
+					      : inject_process(faults, &self, duration_ns) ||
+		    inject_network(faults, &self) || inject_disk(faults, &self))
 		faults->active[faults->active_count++] = self;
 }

@@ -18,10 +18,11 @@
 struct sim_fault_active {
 	enum sim_fault fault;
 	uint64_t until_ns;
-	uint32_t index;            /* of the node, gateway or workload */
-	struct sim_host *a, *b;    /* of network faults */
-	struct workload *workload; /* deposed: whose client is to lose its volume */
-	const void *process;       /* meta_cut: the handle that was cut off */
+	uint32_t index;              /* of the node, gateway or workload */
+	struct sim_host *a, *b;      /* of network faults */
+	struct workload *workload;   /* deposed: whose client is to lose its volume */
+	const void *process;         /* meta_cut: the handle that was cut off */
+	struct sim_store_copy *copy; /* etcd_set_back: what it is set back to */
 };
 
 struct sim_faults {

@@ -12,7 +12,7 @@
 
 #define STAMP_MAGIC 0x4b434f4c42444c4fu
 
-/* What stands at the beginning of each block that is written. */
+/* The beginning of each block that is written. */
 struct stamp {
 	uint64_t magic;
 	uint64_t block;
@@ -29,7 +29,7 @@ struct block {
 	uint32_t dead_low, dead_high;
 };
 
-/* Of an operation's blocks: a bit each, beside it where one word is too few. */
+/* Blocks of an operation: a bit each, beside it where one word is too few. */
 struct block_set {
 	uint64_t word;
 	uint64_t *words;

@@ -75,8 +75,8 @@ void history_read(struct history *history, uint32_t number, const uint8_t *data,
     const uint32_t *floors);
 
 /*
- * Of a snapshot: the newest operation of each block that is known to have happened now, and the newest that
- * has been submitted.
+ * A snapshot takes both: the newest operation of each block that is known to have happened now, and the
+ * newest that has been submitted.
  */
 void history_happened(const struct history *history, uint32_t *ret_numbers);
 void history_issued(const struct history *history, uint32_t *ret_numbers);

@@ -13,8 +13,6 @@
 #include "middletier/common/shard.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
-#include "middletier/meta/meta_memory.h"
-#include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/node_state.h"
 #include "support/made_cluster.h"
@@ -54,7 +52,10 @@ static void
 intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool is_made,
     bool is_older)
 {
-	struct meta_store_options store = { .loop = sim_world_nature(cluster->world) };
+	/* Another cluster is kept in a directory of its own. */
+	struct sim_store_options store = { .loop = sim_world_nature(cluster->world),
+		.is_etcd = is_older && sim_store_is_etcd(cluster->store),
+		.has_user = cluster->store->options.has_user };
 	struct mt_gateway_options options;
 	char error[256] = "";
 
@@ -67,16 +68,16 @@ intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool 
 	intruder->is_made = is_made;
 	intruder->is_older = is_older;
 	intruder->has_failed = false;
-	intruder->store = meta_store_create(&store);
-	assert(intruder->store != NULL);
-	if (is_older && meta_store_restore(intruder->store, intruder->older) != 0)
-		sim_cluster_fail(cluster, "out of memory");
+	intruder->store = sim_store_create(&store);
+	if (is_older)
+		sim_store_restore(intruder->store, intruder->older);
 	intruder->loop = sim_cluster_loop_create(cluster, intruder->host);
-	intruder->meta = meta_memory_open(intruder->store, intruder->loop);
+	intruder->meta = sim_store_open(intruder->store, intruder->loop,
+	    &(struct sim_store_process){ .name = "intruder" });
 	intruder_options(intruder, &options);
 	intruder->store_id = options.store_id;
 	if (is_made)
-		made_cluster(intruder->store, &options);
+		made_cluster(intruder->store->memory, &options);
 	intruder->gateway = mt_gateway_create(&options, error, sizeof(error));
 	if (intruder->gateway == NULL ||
 	    mt_gateway_start(intruder->gateway, error, sizeof(error)) != 0)
@@ -97,8 +98,7 @@ older_take(struct sim_cluster *cluster, struct sim_intruder *intruder)
 {
 	for (uint32_t i = 0; i < cluster->options.shard_count; i++)
 		intruder->older_epochs[i] = sim_deletes_epoch(cluster->deletes, i);
-	intruder->older = meta_store_snapshot(cluster->store);
-	assert(intruder->older != NULL);
+	intruder->older = sim_store_copy(cluster->store);
 }
 
 /* Is @shard served under a later epoch than the copy knows of? Then enough nodes know of it, too. */
@@ -218,9 +218,9 @@ sim_intruder_kill(struct sim_intruder *intruder)
 	sim_world_trace(intruder->cluster->world, "kill intruder");
 	sim_host_kill(intruder->host, SIM_DEATH_RESET);
 	mt_gateway_destroy(intruder->gateway);
-	intruder->meta->ops->close(intruder->meta);
+	sim_store_close(intruder->store, intruder->meta);
 	loop_destroy(intruder->loop);
-	meta_store_destroy(intruder->store);
+	sim_store_destroy(intruder->store);
 	intruder->gateway = NULL;
 	for (uint32_t i = 0; i < intruder->cluster->options.node_count && !intruder->is_older; i++)
 		intruder_give_back(intruder, i);
@@ -230,6 +230,6 @@ void
 sim_intruder_fini(struct sim_intruder *intruder)
 {
 	assert(intruder->gateway == NULL);
-	meta_snapshot_destroy(intruder->older);
+	sim_store_copy_destroy(intruder->older);
 	intruder->older = NULL;
 }

@@ -16,20 +16,19 @@
 #include "cleave/wire.h"
 #include "invariant.h"
 #include "middletier/cluster/gateway_state.h"
-#include "middletier/meta/meta_store.h"
 
 struct sim_intruder {
 	struct sim_cluster *cluster;
 	struct sim_host *host;
 	struct loop *loop;
-	struct meta_store *store;
+	struct sim_store *store;
 	struct store_id store_id;
 	struct meta *meta;
 	struct mt_gateway *gateway; /* NULL: not running */
 	bool is_made;               /* its store has a cluster */
 	bool is_older;              /* its store is a copy of the cluster's */
 	bool has_failed;
-	struct meta_snapshot *older; /* NULL: none was taken yet */
+	struct sim_store_copy *older; /* NULL: none was taken yet */
 	uint32_t older_epochs[SIM_INVARIANT_SHARDS_MAX];
 };
 

@@ -17,7 +17,6 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_edits.h"
 #include "middletier/manifest/manifest_state.h"
-#include "middletier/meta/meta_store.h"
 #include "middletier/session/session.h"
 
 #define MANIFEST_SLACK_BYTES 1024u /* a few merges of several runs, a few volumes */
@@ -63,7 +62,7 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 		    " bytes are acknowledged, node %" PRIu32 " holds %" PRIu64,
 		    id->shard, id->epoch, id->counter, extent->acked_bytes, replica->node_id,
 		    copy.durable_bytes);
-	/* It was open under this epoch, sealed at what all had acknowledged, and not made anew since. */
+	/* The extent was open under this epoch, sealed at what all had acknowledged, not made anew since. */
 	if (extent->sm.state == MT_EXTENT_SEALED && id->epoch == look->shard->epoch &&
 	    copy.is_held && copy.incarnation == replica->incarnation &&
 	    copy.durable_bytes < extent->sealed_bytes)
@@ -81,7 +80,7 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 		    copy.durable_bytes, copy.is_sealed ? "" : ", not sealed");
 }
 
-/* What makes a manifest longer is pressed back: a merge that had begun may yet end, no more. */
+/* Edits that make a manifest longer are pressed back: a merge that had begun may yet end, no more. */
 static void
 check_manifest(const struct look *look)
 {
@@ -120,9 +119,14 @@ check_lease(const struct look *look, const struct sim_cluster_gateway *own)
 	const struct mt_gateway *gateway = own->gateway;
 	uint64_t until_ns = mt_lease_until_ns(&gateway->shared),
 		 now_ns = loop_now_fresh_ns(own->loop);
+	const struct sim_store *store = look->cluster->store;
 	uint64_t believed_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-	uint64_t left_ns = meta_store_lease_left_ns(look->cluster->store, gateway->member.lease);
+	uint64_t left_ns = sim_store_lease_left_ns(look->cluster->store, gateway->member.lease);
 
+	/* A backup knows of no later lease: its owner finds out by its next renewal. */
+	if (sim_store_is_etcd(store) && store->set_back_ns != 0 &&
+	    sim_world_now_ns(look->cluster->world) < store->set_back_ns + gateway->options.lease_ns)
+		return;
 	if (believed_ns > left_ns + gateway->options.lease_ns / 32)
 		sim_cluster_fail(look->cluster,
 		    "gateway %" PRIu32 " believes in its lease for %" PRIu64
@@ -227,7 +231,8 @@ sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster *clus
 	struct look look = { .cluster = cluster, .spared = spared };
 
 	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
-		if (i == spared || cluster->nodes[i].node == NULL || !cluster->nodes[i].is_ready)
+		if (i == spared || cluster->nodes[i].node == NULL || !cluster->nodes[i].is_ready ||
+		    cluster->nodes[i].has_left)
 			continue;
 		check_fences(invariants, cluster, i);
 		check_flushes(cluster, i);

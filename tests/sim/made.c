@@ -6,7 +6,6 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cluster.h"
-#include "middletier/meta/meta_memory.h"
 #include "middletier/start/creation.h"
 
 #define MAKE_LIMIT_NS NUM_S(60)
@@ -46,14 +45,13 @@ make_once(struct sim_cluster *cluster, struct making *making)
 		sim_host_start(own->host);
 	sim_cluster_gateway_options(own, &options.gateway);
 	options.gateway.loop = sim_cluster_loop_create(cluster, own->host);
-	options.gateway.meta = meta_memory_open(cluster->store, options.gateway.loop);
-	assert(options.gateway.meta != NULL);
+	options.gateway.meta = sim_cluster_tool_open(cluster, options.gateway.loop);
 	creation = mt_creation_start(&options, making->text, sizeof(making->text));
 	if (creation == NULL)
 		sim_cluster_fail(cluster, "no cluster: %s", making->text);
 	sim_cluster_run_until(cluster, is_made, making, MAKE_LIMIT_NS, "the cluster is made");
 	mt_creation_destroy(creation);
-	options.gateway.meta->ops->close(options.gateway.meta);
+	sim_store_close(cluster->store, options.gateway.meta);
 	sim_host_kill(own->host, SIM_DEATH_RESET);
 	loop_destroy(options.gateway.loop);
 }

@@ -11,7 +11,8 @@
  *	                                                     passes without
  *	sim_mutants list
  *
- * A table line has: mutant, its first finding seed ("-": none), and who found it.
+ * A table line has: mutant, its first finding seed ("-": none), and who found it. What ends in "@etcd" is found
+ * in seeds on an etcd alone (run.h), as are the mutants of its code.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -36,6 +37,8 @@
 #define REPLAY_SLACK 30u
 #define TEXT_BYTES (SIM_RUN_TEXT_BYTES + 600u)
 
+#define ON_ETCD "@etcd"
+
 uint64_t mutants_on;
 
 static const struct {
@@ -46,22 +49,36 @@ static const struct {
 #undef MUTANT_INFO
 };
 
-/* One safety layer off, and a bug in, or the loss of, the other. */
+/* A safety layer off, and a bug in, or the loss of, the other. */
 static const char *const pairs[] = {
 	"epoch_ignored+lease_ignored",
 	"epoch_ignored+lease_from_answer",
 	"lease_ignored+fence_forgotten",
 	"gone_admitted+session_drop_skipped",
+	/* No pair: by another way than in memory. */
+	"lease_from_answer@etcd",
 };
 
-/* One that must not be found: the other layer alone keeps the promise. */
+/* In code that runs with an etcd alone. */
+static const char *const of_etcd[] = { "expiry_without_compare", "watch_gap_ignored",
+	"generation_ignored" };
+
+/* In code that runs while storage nodes come and go. */
+static const char *const of_members[] = { "removed_unasked", "removed_taken_back",
+	"nodes_imported_twice", "draining_taken" };
+
+/* In code that runs while shards are shared out by load. */
+static const char *const of_balance[] = { "relief_restless" };
+
+/* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored",
 	"run_order_ignored" };
 
 struct search {
 	uint64_t mutants;
 	uint64_t seed_max;
-	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
+	bool is_on_etcd, is_of_members, is_of_balance; /* the other seeds are passed over */
+	atomic_uint_fast64_t next_seed, found_seed;    /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
 		char text[TEXT_BYTES];
@@ -106,7 +123,7 @@ mutants_parse(const char *name, uint64_t *ret_mutants)
 	uint64_t set = 0;
 
 	while (*name != 0) {
-		size_t bytes = strcspn(name, "+");
+		size_t bytes = strcspn(name, "+@");
 		uint32_t i = 0;
 
 		while (i < MUTANT_NR &&
@@ -116,6 +133,8 @@ mutants_parse(const char *name, uint64_t *ret_mutants)
 			return -EINVAL;
 		set |= UINT64_C(1) << i;
 		name += bytes + (name[bytes] == '+');
+		if (strcmp(name, ON_ETCD) == 0)
+			break;
 	}
 	*ret_mutants = set;
 	return set != 0 ? 0 : -EINVAL;
@@ -126,6 +145,33 @@ is_harmless(const char *name)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(harmless); i++)
 		if (strcmp(harmless[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_of_etcd(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_etcd); i++)
+		if (strcmp(of_etcd[i], name) == 0)
+			return true;
+	return strstr(name, ON_ETCD) != NULL;
+}
+
+static bool
+is_of_balance(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_balance); i++)
+		if (strcmp(of_balance[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_of_members(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_members); i++)
+		if (strcmp(of_members[i], name) == 0)
 			return true;
 	return false;
 }
@@ -148,16 +194,26 @@ checker_of(const char *text)
 		{ "garbage (", "linearizability: garbage" },
 		{ "were possible", "linearizability: another block" },
 		{ "fenced before", "I11: a fenced session's write" },
+		{ "was rolled back", "I11: a fenced session's write" },
 		{ "which was given up", "I11: a write that was given up" },
 		{ ", but it was ", "a snapshot or clone is not what it was" },
+		{ "garbage in a snapshot", "a snapshot or clone is not what it was" },
 		{ "was acknowledged before", "I5: a snapshot is no point in time" },
 		{ "was served after", "I11: a fenced session is served" },
 		{ "is sealed at", "replicas: lengths differ" },
 		{ "differs at", "replicas: bytes differ" },
 		{ "of another metadata store", "a node obeys another store" },
 		{ "by an old metadata store", "a shard begins by an old store" },
+		{ "a lease granted", "a lease is never ended" },
+		{ "nobody renews is ended", "a lease is never ended" },
 		{ "disk stalled", "a lease is lost to a disk that stalls" },
 		{ "a second writer was let in", "a second writer" },
+		{ "upgraded though", "an upgrade without asking all" },
+		{ "is drained, and no other", "a drain that nobody takes" },
+		{ "balancer: shard", "a shard moves too soon" },
+		{ "as if added", "a node is imported twice" },
+		{ "has left, and", "a node that has left is back" },
+		{ "and a manifest names", "a removed node has copies" },
 		{ "a reader beside the writer", "an error to a reader" },
 		{ "which may have", "a manifest beyond its room" },
 		{ "orphan", "orphans" },
@@ -227,6 +283,10 @@ search_job(void *arg, uint64_t job)
 
 		if (seed > search->seed_max || seed > found)
 			return;
+		if ((search->is_on_etcd && !sim_run_is_on_etcd(seed)) ||
+		    (search->is_of_members && !sim_run_has_members(seed)) ||
+		    (search->is_of_balance && !sim_run_has_balance(seed)))
+			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
 		search->finds[job].seed = seed;
@@ -246,7 +306,10 @@ search_row(const struct options *options, const char *name)
 	const char *text = "";
 	uint64_t seed;
 
-	*search = (struct search){ .seed_max = options->seed_max };
+	*search = (struct search){ .seed_max = options->seed_max,
+		.is_on_etcd = is_of_etcd(name),
+		.is_of_members = is_of_members(name),
+		.is_of_balance = is_of_balance(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);
@@ -355,7 +418,7 @@ replay_read(struct replay *replay, const char *path)
 
 		/* Without a seed it is one that was not found: nothing to replay. */
 		if (line[0] != '#' &&
-		    sscanf(line, "%63[a-z_+]\t%" SCNu64, row->name, &row->seed) == 2)
+		    sscanf(line, "%63[a-z_+@]\t%" SCNu64, row->name, &row->seed) == 2)
 			replay->row_count++;
 	}
 	(void)fclose(file);

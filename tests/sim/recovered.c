@@ -14,6 +14,7 @@
 #include "base/sm.h"
 #include "check.h"
 #include "cleave/loop.h"
+#include "extent/extent_copies.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
@@ -123,7 +124,7 @@ shards_are_whole(struct recovery *recovery)
 			if (shard->extents[i] != NULL &&
 			    !extent_is_whole(recovery, shard->extents[i]))
 				return false;
-		/* What its root names: one that serves has it. */
+		/* The extent that the root names: a shard that serves has it. */
 		if (!extent_is_whole(recovery, mt_manifest_extent(shard)))
 			return false;
 	}
@@ -142,7 +143,7 @@ slot_is_named(const struct mt_shard *shard, const struct sim_slot *slot)
 	return mt_extent_is_live(shard, &slot->id, slot->node + 1);
 }
 
-/* What a create or a delete that failed has left on the disk is nobody's until the node starts anew. */
+/* Room that a failed create or delete has left on the disk is nobody's until the node starts anew. */
 bool
 sim_check_slot_is_known(const struct sim_cluster *cluster, const struct sim_slot *slot)
 {
@@ -209,7 +210,7 @@ sim_check_scrub(struct sim_cluster *cluster)
 		if (cluster->gateways[i].gateway != NULL)
 			loop_post(cluster->gateways[i].loop, &posts[i]);
 	}
-	/* One of each shard may have been under way. */
+	/* A scrub of each shard may have been under way. */
 	return sim_cluster_metric(cluster, MT_METRIC_scrubs_done) +
 	    2 * cluster->options.shard_count;
 }
@@ -231,7 +232,8 @@ static void
 recovery_init(struct recovery *recovery, struct sim_cluster *cluster)
 {
 	*recovery = (struct recovery){ .cluster = cluster,
-		.wanted_count = (uint32_t)num_min(MT_REPLICAS_MAX, cluster->options.node_count) };
+		.wanted_count =
+		    (uint32_t)num_min(MT_REPLICAS_MAX, sim_cluster_here_count(cluster)) };
 }
 
 void

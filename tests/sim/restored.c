@@ -20,8 +20,6 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
-#include "middletier/meta/meta_memory.h"
-#include "middletier/meta/meta_store.h"
 #include "middletier/rebuild/rebuild.h"
 
 #define STALE_NS NUM_S(30)
@@ -36,11 +34,10 @@ gateways_kill(struct sim_cluster *cluster)
 }
 
 static void
-store_restore(struct sim_cluster *cluster, const struct meta_snapshot *copy)
+store_restore(struct sim_cluster *cluster, const struct sim_store_copy *copy)
 {
 	sim_deletes_note(cluster->deletes);
-	if (meta_store_restore(cluster->store, copy) != 0)
-		sim_cluster_fail(cluster, "out of memory");
+	sim_store_restore(cluster->store, copy);
 }
 
 static void
@@ -96,15 +93,14 @@ rebuild_once(struct sim_cluster *cluster, struct anew *anew)
 	sim_host_start(own->host);
 	sim_cluster_gateway_options(own, &options.gateway);
 	options.gateway.loop = sim_cluster_loop_create(cluster, own->host);
-	options.gateway.meta = meta_memory_open(cluster->store, options.gateway.loop);
-	assert(options.gateway.meta != NULL);
+	options.gateway.meta = sim_cluster_tool_open(cluster, options.gateway.loop);
 	rebuild = mt_rebuild_start(&options, anew->text, sizeof(anew->text));
 	if (rebuild == NULL)
 		sim_cluster_fail(cluster, "no recovery: %s", anew->text);
 	sim_cluster_run_until(cluster, is_rebuilt, anew, REBUILD_LIMIT_NS,
 	    "the store is recovered");
 	mt_rebuild_destroy(rebuild);
-	options.gateway.meta->ops->close(options.gateway.meta);
+	sim_store_close(cluster->store, options.gateway.meta);
 	sim_host_kill(own->host, SIM_DEATH_RESET);
 	loop_destroy(options.gateway.loop);
 }
@@ -129,19 +125,18 @@ store_rebuild(struct sim_cluster *cluster)
  * A copy from just before a node went away: what that one holds is what the copy names. The others have
  * had newer owners since. NULL: so few nodes are enough for none.
  */
-static struct meta_snapshot *
+static struct sim_store_copy *
 store_age(struct sim_cluster *cluster)
 {
 	uint32_t away = sim_cluster_below(cluster, cluster->options.node_count);
-	struct meta_snapshot *old;
+	struct sim_store_copy *old;
 
-	if (cluster->options.node_count - 1 < cluster->options.min_replicas ||
+	if (sim_cluster_here_count(cluster) - 1 < cluster->options.min_replicas ||
 	    sim_cluster_below(cluster, 2) == 0)
 		return NULL;
-	/* What was made while another node was away is on two: without one of these nobody may serve it. */
+	/* Extents made while another node was away are on two: without one of these nobody may serve them. */
 	sim_check_copied(cluster);
-	old = meta_store_snapshot(cluster->store);
-	assert(old != NULL);
+	old = sim_store_copy(cluster->store);
 	sim_cluster_node_kill(cluster, away, false);
 	gateways_kill(cluster);
 	sim_cluster_start_gateways(cluster);
@@ -151,15 +146,14 @@ store_age(struct sim_cluster *cluster)
 }
 
 void
-sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old)
+sim_check_restored(struct sim_cluster *cluster, const struct sim_store_copy *old)
 {
-	struct meta_snapshot *newest, *younger = store_age(cluster);
+	struct sim_store_copy *newest, *younger = store_age(cluster);
 
 	gateways_kill(cluster);
-	newest = meta_store_snapshot(cluster->store);
-	assert(newest != NULL);
+	newest = sim_store_copy(cluster->store);
 	store_restore(cluster, younger != NULL ? younger : old);
-	meta_snapshot_destroy(younger);
+	sim_store_copy_destroy(younger);
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		sim_cluster_gateway_start(cluster, i);
 	for (uint64_t ns = 0; ns < STALE_NS; ns += NUM_MS(100)) {
@@ -171,7 +165,7 @@ sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old)
 		store_restore(cluster, newest);
 	else
 		store_rebuild(cluster);
-	meta_snapshot_destroy(newest);
+	sim_store_copy_destroy(newest);
 	sim_cluster_start(cluster);
 }
 
@@ -183,16 +177,16 @@ store_has_root(void *arg)
 	struct sim_cluster *cluster = arg;
 	struct meta_item *items = NULL;
 	uint32_t count = 0;
-	int rc = meta_store_list(cluster->store, "shards/", &items, &count);
+	int rc = sim_store_list(cluster->store, "shards/", &items, &count);
 
 	mt_free(items);
 	return rc == 0 && count > 0;
 }
 
-static struct meta_snapshot *
+static struct sim_store_copy *
 start_and_copy(struct sim_cluster *cluster)
 {
-	struct meta_snapshot *early;
+	struct sim_store_copy *early;
 
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		sim_cluster_node_start(cluster, i);
@@ -200,8 +194,7 @@ start_and_copy(struct sim_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		sim_cluster_gateway_start(cluster, i);
 	sim_cluster_run_until(cluster, store_has_root, cluster, STALE_NS, "a shard is claimed");
-	early = meta_store_snapshot(cluster->store);
-	assert(early != NULL);
+	early = sim_store_copy(cluster->store);
 	sim_cluster_start_gateways(cluster);
 	return early;
 }
@@ -209,14 +202,13 @@ start_and_copy(struct sim_cluster *cluster)
 void
 sim_check_unmanifested(struct sim_cluster *cluster)
 {
-	struct meta_snapshot *newest, *early = start_and_copy(cluster);
+	struct sim_store_copy *newest, *early = start_and_copy(cluster);
 
 	sim_cluster_run(cluster, NUM_S(1)); /* each shard has begun a log */
 	gateways_kill(cluster);
-	newest = meta_store_snapshot(cluster->store);
-	assert(newest != NULL);
+	newest = sim_store_copy(cluster->store);
 	store_restore(cluster, early);
-	meta_snapshot_destroy(early);
+	sim_store_copy_destroy(early);
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		sim_cluster_gateway_start(cluster, i);
 	for (uint64_t ns = 0; ns < STALE_NS; ns += NUM_MS(100)) {
@@ -225,6 +217,6 @@ sim_check_unmanifested(struct sim_cluster *cluster)
 	}
 	gateways_kill(cluster);
 	store_restore(cluster, newest);
-	meta_snapshot_destroy(newest);
+	sim_store_copy_destroy(newest);
 	sim_cluster_start(cluster);
 }

@@ -14,6 +14,7 @@
 #include "cleave/batch.h"
 #include "cleave/disk.h"
 #include "cleave/wire.h"
+#include "extent/extent_copies.h"
 #include "invariant.h"
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
@@ -116,7 +117,7 @@ rotten_take(struct rotten *rotten, const struct mt_extent *extent)
 	return chain_look(rotten);
 }
 
-/* Of the log rather than of a manifest, which is never empty. */
+/* Extents of the log rather than of a manifest, which is never empty. */
 static bool
 rotten_find(struct rotten *rotten, struct sim_cluster *cluster)
 {
@@ -157,7 +158,7 @@ rot_copy(const struct rotten *rotten, uint32_t copy, uint64_t limit_bytes)
 	uint64_t where = sim_world_random_below(cluster->world, limit_bytes), at = 0;
 	struct batch_header_disk header;
 
-	/* Its own heads: another copy's may have rotted a moment ago, and tell of no next one. */
+	/* The copy's own heads: another's may have rotted a moment ago, and tell of no next one. */
 	batch_look(rotten, copy, at, &header);
 	while (header.batch_bytes != 0 && at + header.batch_bytes <= where) {
 		at += header.batch_bytes;

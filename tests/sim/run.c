@@ -2,32 +2,30 @@
 /* run.c -- see run.h */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "balancer.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "check.h"
 #include "cleave/engine.h"
 #include "deletes.h"
+#include "drainer.h"
+#include "etcd_faults.h"
 #include "faults.h"
 #include "invariant.h"
-#include "middletier/meta/meta_store.h"
+#include "levels.h"
+#include "members.h"
 #include "run.h"
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
+#include "store.h"
 #include "workload.h"
 
 #define RUN_CLIENTS_MAX ((SIM_CLIENTS_MAX - 1) / WORKLOAD_HOSTS)
-#define RUN_CPU_S 60u                /* of real time, then it is a loop without end */
 #define RUN_FAULTS_NS NUM_S(600)     /* of virtual time with faults, at most */
 #define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
 #define RUN_SETTLE_NS NUM_S(15)
@@ -40,6 +38,17 @@
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
 #define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
+#define RUN_LEVEL_SEEDS 8u
+#define RUN_LEVEL_SEED 6u /* of so many */
+#define RUN_MEMBERS_SALT UINT64_C(26314)
+#define RUN_MEMBERS_SEEDS 8u
+#define RUN_BALANCE_SALT UINT64_C(178)
+#define RUN_BALANCE_SEEDS 8u
+#define RUN_BALANCE_SHARDS 8u
+#define RUN_BALANCE_CHUNKS                                                                         \
+	4u /* of a volume, at most: some shards have much to do, and others nothing */
+#define RUN_UPGRADE_LIMIT_NS NUM_S(300)
+#define RUN_MEMBERS_LIMIT_NS NUM_S(300)
 #define RUN_HOLD_NS NUM_S(5)
 #define RUN_HOLD_MIN_NS NUM_MS(16)
 #define RUN_HOLD_SHIFTS 5u /* up to 256 ms */
@@ -53,6 +62,8 @@
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
+#define RUN_FAULTS_COMMON (RUN_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
+#define RUN_ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 #define RUN_GATEWAYS_MAX 3u
 
 struct run {
@@ -60,19 +71,23 @@ struct run {
 	uint64_t dice[4]; /* of the set-up; the world has its own */
 	struct sim_cluster *cluster;
 	struct workload *workloads[RUN_CLIENTS_MAX];
-	struct snapper *snapper; /* NULL: this seed does without */
+	struct snapper *snapper;       /* NULL: this seed does without */
+	struct sim_levels *levels;     /* NULL: likewise, its processes are of one release */
+	struct sim_drainer *drainer;   /* NULL: likewise */
+	struct sim_members *members;   /* NULL: likewise, its nodes stay as they are */
+	struct sim_balancer *balancer; /* NULL: likewise, shards are shared out by count */
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
 	struct sim_invariants invariants;
-	uint64_t progress_count;         /* what stops a pause: so many operations */
-	struct meta_snapshot *old_store; /* NULL: this seed does without */
+	uint64_t progress_count;          /* what stops a pause: so many operations */
+	struct sim_store_copy *old_store; /* NULL: this seed does without */
 };
 
 static const struct {
 	const char *name, *text;
 } fault_infos[] = {
 #define SIM_FAULT_INFO(name, text) { #name, text },
-	SIM_FAULT_LIST(SIM_FAULT_INFO)
+	SIM_FAULT_LIST(SIM_FAULT_INFO) SIM_ETCD_FAULT_LIST(SIM_FAULT_INFO)
 #undef SIM_FAULT_INFO
 };
 
@@ -135,6 +150,15 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 	if (options->snapshots != SIM_SNAPSHOTS_BY_SEED && used < text_bytes)
 		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --snapshots %s",
 		    options->snapshots == SIM_SNAPSHOTS_YES ? "yes" : "no");
+	if (options->meta != SIM_META_BY_SEED && used < text_bytes)
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --meta %s",
+		    options->meta == SIM_META_ETCD ? "etcd" : "memory");
+	if (options->members != SIM_MEMBERS_BY_SEED && used < text_bytes)
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --members %s",
+		    options->members == SIM_MEMBERS_YES ? "yes" : "no");
+	if (options->balance != SIM_BALANCE_BY_SEED && used < text_bytes)
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --balance %s",
+		    options->balance == SIM_BALANCE_YES ? "yes" : "no");
 	for (uint32_t i = 0; i < SIM_FAULT_NR && used < text_bytes; i++) {
 		if ((options->faults >> i & 1) == 0)
 			continue;
@@ -144,7 +168,7 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 	}
 }
 
-/* What a seed decides. */
+/* Everything that a seed decides. */
 
 static uint32_t
 dice(struct run *run, uint32_t limit)
@@ -152,19 +176,31 @@ dice(struct run *run, uint32_t limit)
 	return (uint32_t)random_below(run->dice, limit);
 }
 
+static bool
+run_is_on_etcd(const struct run *run)
+{
+	if (run->options.meta != SIM_META_BY_SEED)
+		return run->options.meta == SIM_META_ETCD;
+	return sim_run_is_on_etcd(run->options.seed);
+}
+
 /* Half of the classes, a quarter or an eighth: where few kinds meet, each is met more often. */
 static uint64_t
 choose_faults(struct run *run)
 {
-	uint64_t faults = RUN_FAULTS_ALL;
+	uint64_t faults = RUN_FAULTS_COMMON;
 
 	for (uint32_t i = 0, halvings = 1 + dice(run, 3); i < halvings; i++)
 		faults &= random_u64(run->dice);
 	if (run->options.faults == SIM_FAULTS_NONE)
 		return 0;
 	if (run->options.faults != 0)
-		return run->options.faults;
-	return faults != 0 ? faults : RUN_FAULTS_ALL;
+		return run->options.faults &
+		    (run_is_on_etcd(run) ? RUN_FAULTS_ALL : RUN_FAULTS_COMMON);
+	if (faults == 0)
+		faults = RUN_FAULTS_COMMON;
+	/* Half of its own. */
+	return run_is_on_etcd(run) ? faults | (random_u64(run->dice) & SIM_FAULTS_OF_ETCD) : faults;
 }
 
 /* A rack, a building, or a network that loses packets and sends them again. */
@@ -209,6 +245,72 @@ run_has_stages(const struct run *run)
 	return run->options.seed % RUN_STAGE_SEEDS == 1;
 }
 
+/* The finalizer of SplitMix64. */
+uint64_t
+sim_run_hash(uint64_t seed, uint64_t salt)
+{
+	uint64_t mix = seed + salt * UINT64_C(0x9e3779b97f4a7c15);
+
+	mix = (mix ^ mix >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mix = (mix ^ mix >> 27) * UINT64_C(0x94d049bb133111eb);
+	return mix ^ mix >> 31;
+}
+
+/* Which seeds change their nodes: when it was chosen, none of those that mutants.tsv and regressions.tsv name. */
+bool
+sim_run_has_members(uint64_t seed)
+{
+	return sim_run_hash(seed, RUN_MEMBERS_SALT) % RUN_MEMBERS_SEEDS == 0 &&
+	    seed % RUN_LEVEL_SEEDS != RUN_LEVEL_SEED;
+}
+
+static bool
+run_has_members(const struct run *run)
+{
+	if (run->options.members != SIM_MEMBERS_BY_SEED)
+		return run->options.members == SIM_MEMBERS_YES;
+	return sim_run_has_members(run->options.seed);
+}
+
+/* Which seeds share out by load: when it was chosen, none of those that mutants.tsv and regressions.tsv name. */
+bool
+sim_run_has_balance(uint64_t seed)
+{
+	return sim_run_hash(seed, RUN_BALANCE_SALT) % RUN_BALANCE_SEEDS == 0 &&
+	    seed % RUN_LEVEL_SEEDS != RUN_LEVEL_SEED;
+}
+
+static bool
+run_has_balance(const struct run *run)
+{
+	if (run->options.balance != SIM_BALANCE_BY_SEED)
+		return run->options.balance == SIM_BALANCE_YES;
+	return sim_run_has_balance(run->options.seed);
+}
+
+/* Processes of two releases, and an upgrade. */
+static bool
+run_has_levels(const struct run *run)
+{
+	return run->options.seed % RUN_LEVEL_SEEDS == RUN_LEVEL_SEED && !run_has_members(run) &&
+	    run->options.balance != SIM_BALANCE_YES;
+}
+
+/* By the seed alone: one member, mostly three, or five; and whether it has users. */
+static void
+choose_etcd(const struct run *run, struct sim_cluster_options *options)
+{
+	static const uint32_t counts[] = { 3, 1, 3, 5 };
+
+	options->is_on_etcd = true;
+	options->etcd_members = counts[run->options.seed / 2 % NUM_COUNT(counts)];
+	options->has_etcd_user = run->options.seed % 3 == 0;
+	options->lease_ns *= RUN_ETCD_LEASE_FACTOR;
+	/* Ten in the time of a lease, as by default; or as long ones for a lease that is short. */
+	if (run->options.seed % 2 == 0)
+		options->etcd_try_ns = options->lease_ns / 10;
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -230,7 +332,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.orphan_grace_ns = NUM_S(given->seed % 4),
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
-	/* Of two seeds in three the gateways share a host with the metadata store. */
+	/* Two seeds in three have gateways that share a host with the metadata store. */
 	options->knows_deaths = given->seed % 3 != 0;
 	options->port_count = 1 + dice(run, 3) / 2;
 	options->device_bytes = NUM_MIB(8) << dice(run, 3);
@@ -239,7 +341,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	if (run_has_stages(run))
 		options->slot_bytes = RUN_STAGE_SLOT_BYTES;
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
-	/* Of these seeds the log is as short as may be: what is written goes through merges. */
+	/* These seeds have a log as short as may be: all that is written goes through merges. */
 	if (given->seed % 2 == 1)
 		options->log_bytes = options->slot_bytes;
 	/* Manifests of many extents, in a third of the seeds; so short that they press back. */
@@ -258,11 +360,18 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->shard_count = (uint32_t)num_max(options->shard_count, 2);
 		gateways = (uint32_t)num_max(gateways, 2);
 	}
+	if (run_is_on_etcd(run))
+		choose_etcd(run, options);
+	if (run_has_balance(run)) {
+		options->shard_count = RUN_BALANCE_SHARDS;
+		options->has_balance = true;
+		gateways = (uint32_t)num_max(gateways, 2);
+	}
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }
 
-/* Of the first volume. It has a generator of its own: seeds without it decide what they always did. */
+/* The first volume's snapper. It has a generator of its own: seeds without it decide what they always did. */
 static void
 run_create_snapper(struct run *run, uint64_t volume_bytes)
 {
@@ -301,7 +410,9 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 		workload.chunk_count = (uint32_t)num_min(workload.chunk_count, RUN_STAGE_CHUNKS);
 		workload.volume_bytes = num_max(workload.volume_bytes, RUN_STAGE_VOLUME_BYTES);
 	}
-	/* Of a snapper's volume nobody else makes any. */
+	if (run_has_balance(run) && !run_has_long_manifests(run))
+		workload.chunk_count = (uint32_t)num_min(workload.chunk_count, RUN_BALANCE_CHUNKS);
+	/* A snapper's volume: nobody else makes snapshots of it. */
 	workload.is_observed = !run_has_snapshots(run);
 	for (uint32_t i = 0; i < count; i++) {
 		workload.index = i;
@@ -388,10 +499,21 @@ run_begin(struct run *run)
 		.allowed = choose_faults(run),
 		.victim = dice(run, options.node_count) };
 	run->ops_per_fault = 15u << dice(run, 5);
+	if (run_has_levels(run))
+		run->levels = sim_levels_create(run->cluster, run->options.seed);
+	else if (!run_has_members(run))
+		run->drainer = sim_drainer_create(run->cluster, run->options.seed);
+	if (run_has_members(run))
+		run->members =
+		    sim_members_create(run->cluster, run->options.seed, run->faults.victim);
+	if (run_has_balance(run))
+		run->balancer = sim_balancer_create(run->cluster);
 	if (run->options.seed % RUN_EARLY_SEEDS == 3)
 		sim_check_unmanifested(run->cluster);
-	else
+	else if (run->members == NULL)
 		sim_cluster_start(run->cluster);
+	if (run->members != NULL)
+		sim_members_start(run->members);
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 }
 
@@ -426,7 +548,7 @@ run_has_progressed(void *arg)
 	return run_completed_count(run) >= run->progress_count || run_is_done(arg);
 }
 
-/* What one fault began, such as a take-over, is met by another, soon or a while after. */
+/* A take-over, or whatever else a fault began, meets another fault, soon or a while after. */
 static void
 run_second_fault(struct run *run)
 {
@@ -437,7 +559,7 @@ run_second_fault(struct run *run)
 	sim_faults_inject(&run->faults);
 }
 
-/* Of a node whose disk has destroyed data nothing is asked. */
+/* A node whose disk has destroyed data is asked for nothing. */
 static uint32_t
 run_spared(const struct run *run)
 {
@@ -482,8 +604,10 @@ run_faults(struct run *run)
 	sim_faults_heal(&run->faults);
 	if (run_has_short_holds(run))
 		run_join_gateways(run);
+	if (run->members != NULL)
+		sim_members_finish(run->members, RUN_MEMBERS_LIMIT_NS);
 	if (sim_cluster_below(run->cluster, 4) == 0)
-		run->old_store = meta_store_snapshot(run->cluster->store);
+		run->old_store = sim_store_copy(run->cluster->store);
 }
 
 static void
@@ -495,7 +619,17 @@ run_verify(struct run *run, const char *what)
 		snapper_verify(run->snapper, RUN_HEAL_LIMIT_NS);
 }
 
-/* They are gone before what follows looks at memory and slots. */
+static void
+run_check_etcd(struct run *run)
+{
+	if (!run_is_on_etcd(run))
+		return;
+	sim_etcd_check_leases(run->cluster);
+	sim_etcd_check_gap(run->cluster);
+	run_verify(run, "everything is read after a gap in the etcd's changes");
+}
+
+/* The clients are gone before what follows looks at memory and slots. */
 static void
 run_clear_snapshots(struct run *run)
 {
@@ -531,10 +665,10 @@ run_verify_without(struct run *run)
 	uint32_t count = cluster->options.node_count;
 	uint32_t only = sim_cluster_below(cluster, 4 * count); /* a quarter of the seeds: all */
 
-	if (count - 1 < cluster->options.min_replicas)
+	if (sim_cluster_here_count(cluster) - 1 < cluster->options.min_replicas)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
-		if (only >= count && only % count != i)
+		if (cluster->nodes[i].is_away || (only >= count && only % count != i))
 			continue;
 		sim_cluster_node_kill(cluster, i, false);
 		run_restart_gateways(run);
@@ -557,7 +691,8 @@ run_memory_bytes(const struct run *run)
 		return 0;
 	for (uint32_t i = 0; i < run->faults.workload_count; i++)
 		bytes -= history_held_bytes(workload_history(run->workloads[i]));
-	return bytes - sim_deletes_held_bytes(run->cluster->deletes);
+	return bytes - sim_deletes_held_bytes(run->cluster->deletes) -
+	    sim_store_held_bytes(run->cluster->store);
 }
 
 /* Whatever one period has filled, a second one finds full. */
@@ -585,7 +720,7 @@ run_restore(struct run *run)
 		return;
 	sim_check_restored(run->cluster, run->old_store);
 	run_verify(run, "everything is read after the metadata store was set back");
-	meta_snapshot_destroy(run->old_store);
+	sim_store_copy_destroy(run->old_store);
 	run->old_store = NULL;
 }
 
@@ -601,6 +736,9 @@ run_result(struct run *run, struct sim_run_result *result)
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages) };
+	result->is_on_etcd = run_is_on_etcd(run);
+	result->relief_count = sim_balancer_count(run->balancer);
+	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	if (run->snapper != NULL)
 		result->snapshot_count = snapper_taken_count(run->snapper);
@@ -615,12 +753,17 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 
 	run_begin(&run);
 	run_faults(&run);
+	if (run.levels != NULL)
+		sim_levels_finish(run.levels, RUN_UPGRADE_LIMIT_NS);
+	sim_drainer_finish(run.drainer, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
 	if (run.snapper != NULL)
 		snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
 	run_verify(&run, "everything is read");
+	sim_balancer_finish(run.balancer);
+	run_check_etcd(&run);
 	sim_check_idle(run.cluster);
 	bytes = run_memory_bytes(&run);
 	run_begin_anew(&run);
@@ -639,88 +782,12 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	run_check_memory(&run);
 	run_result(&run, ret_result);
 	snapper_destroy(run.snapper);
+	sim_levels_destroy(run.levels);
+	sim_drainer_destroy(run.drainer);
+	sim_members_destroy(run.members);
+	sim_balancer_destroy(run.balancer);
 	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
 	sim_cluster_destroy(run.cluster);
-}
-
-/* A process of its own. */
-
-struct report {
-	bool is_violation;
-	struct sim_run_result result;
-	char text[SIM_RUN_TEXT_BYTES];
-};
-
-static void
-report_violation(const char *text, void *arg)
-{
-	struct report *report = arg;
-
-	report->is_violation = true;
-	(void)snprintf(report->text, sizeof(report->text), "%s", text); /* cut where too long */
-}
-
-static void
-run_child(const struct sim_run_options *options, struct report *report, int errors)
-{
-	const struct rlimit cpu = { RUN_CPU_S, RUN_CPU_S };
-
-	if (getenv("CLEAVE_SIM_LOG") == NULL && getenv("CLEAVE_SIM_TRACE") == NULL)
-		(void)dup2(errors, STDERR_FILENO); /* else they stay on the screen */
-	(void)setrlimit(RLIMIT_CPU, &cpu);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail */
-	sim_cluster_set_fail_hook(report_violation, report);
-	sim_run_here(options, &report->result);
-	exit(0);
-}
-
-/* The end of what a process that crashed has said. */
-static void
-report_crash(struct report *report, int errors, int status)
-{
-	size_t used = (size_t)snprintf(report->text, sizeof(report->text),
-	    "%s: ", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended early");
-	off_t bytes = lseek(errors, 0, SEEK_END);
-	off_t room = (off_t)(sizeof(report->text) - used - 1) / 2;
-	ssize_t got;
-
-	got = pread(errors, report->text + used, (size_t)room, bytes > room ? bytes - room : 0);
-	report->text[used + (got > 0 ? (size_t)got : 0)] = 0;
-	report->is_violation = true;
-}
-
-int
-sim_run_seed(const struct sim_run_options *options, struct sim_run_result *ret_result,
-    char *ret_text, size_t text_bytes)
-{
-	struct report *report =
-	    mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int errors = memfd_create("errors", 0), status = 0, rc;
-	char command[512];
-	pid_t pid;
-
-	if (report == MAP_FAILED || errors < 0) {
-		perror("sim: mmap, memfd_create");
-		exit(1);
-	}
-	(void)fflush(NULL);
-	pid = fork();
-	if (pid == 0)
-		run_child(options, report, errors);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid) {
-		perror("sim: fork, waitpid");
-		exit(1);
-	}
-	if (!report->is_violation && status != 0)
-		report_crash(report, errors, status);
-	sim_run_command(options, command, sizeof(command));
-	(void)snprintf(ret_text, text_bytes, "%s\n\t%s", report->text, command); /* cut */
-	rc = report->is_violation ? -EBADMSG : 0;
-	if (ret_result != NULL)
-		*ret_result = report->result;
-	(void)close(errors);
-	(void)munmap(report, sizeof(*report));
-	return rc;
 }

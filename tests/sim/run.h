@@ -64,17 +64,38 @@
 	X(zombie, "a gateway stands still in the middle of a repair until others own its shards")  \
 	X(stranded, "a request to delete or create is heard long after its connection broke")
 
+/* The same of an etcd: in the seeds whose metadata store is one. Behind the others, whose draws they leave alone. */
+#define SIM_ETCD_FAULT_LIST(X)                                                                     \
+	X(etcd_requests, "requests to an etcd are lost, late, refused, answered by errors")        \
+	X(etcd_streams, "an etcd's streams of changes end, fall silent, leave changes out")        \
+	X(etcd_compacted, "an etcd's history is compacted, also what streams still want")          \
+	X(etcd_member, "a member of an etcd is down, answers nothing, or is behind")               \
+	X(etcd_foreign, "at the address of a member is one of another etcd")                       \
+	X(etcd_tokens, "an etcd takes no token any more that it has given out")                    \
+	X(etcd_set_back, "an etcd is set back to a backup of a moment before")
+
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
-	SIM_FAULT_LIST(SIM_FAULT_ENUM)
+	SIM_FAULT_LIST(SIM_FAULT_ENUM) SIM_ETCD_FAULT_LIST(SIM_FAULT_ENUM)
 #undef SIM_FAULT_ENUM
 	    SIM_FAULT_NR
 };
+#define SIM_FAULT_COMMON_NR SIM_FAULT_etcd_requests
 #define SIM_FAULT(name) (UINT64_C(1) << SIM_FAULT_##name)
+#define SIM_FAULTS_OF_ETCD ((UINT64_C(1) << SIM_FAULT_NR) - (UINT64_C(1) << SIM_FAULT_COMMON_NR))
 #define SIM_FAULTS_NONE (UINT64_C(1) << 63) /* the set that is empty, as 0 means "by the seed" */
 
 /* Whether snapshots are taken, read, cloned, rolled back and deleted: of every seventh seed. */
 enum sim_run_snapshots { SIM_SNAPSHOTS_BY_SEED, SIM_SNAPSHOTS_YES, SIM_SNAPSHOTS_NO };
+
+/* Where the metadata store is: in a quarter of the seeds an etcd. */
+enum sim_run_meta { SIM_META_BY_SEED, SIM_META_MEMORY, SIM_META_ETCD };
+
+/* Whether storage nodes come and go (members.h): in an eighth of the seeds. */
+enum sim_run_members { SIM_MEMBERS_BY_SEED, SIM_MEMBERS_YES, SIM_MEMBERS_NO };
+
+/* Whether gateways share out by load (balancer.h): in an eighth of the seeds. */
+enum sim_run_balance { SIM_BALANCE_BY_SEED, SIM_BALANCE_YES, SIM_BALANCE_NO };
 
 /* Zero means: by the seed. */
 struct sim_run_options {
@@ -84,10 +105,13 @@ struct sim_run_options {
 	uint32_t client_count;  /* 1 to 3, each with a volume of its own */
 	uint32_t op_count;      /* of all clients together [SIM_RUN_OPS_DEFAULT] */
 	uint32_t snapshots;     /* enum sim_run_snapshots */
+	uint32_t meta;          /* enum sim_run_meta */
+	uint32_t members;       /* enum sim_run_members */
+	uint32_t balance;       /* enum sim_run_balance */
 	uint64_t faults;        /* set of SIM_FAULT(x), or SIM_FAULTS_NONE */
 };
 
-/* What a run was. */
+/* The outcome of a run. */
 struct sim_run_result {
 	uint64_t trace_hash;
 	uint64_t virtual_ns;
@@ -101,6 +125,9 @@ struct sim_run_result {
 	uint64_t merge_count;    /* flushes and compactions */
 	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
 	uint64_t snapshot_count; /* taken */
+	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
+	uint64_t relief_count;   /* shards given away by load */
+	bool is_on_etcd;
 };
 
 /*
@@ -115,6 +142,14 @@ int sim_run_seed(const struct sim_run_options *options, struct sim_run_result *r
 /* sim_run_here -- the same in this process, for debuggers: a violation ends it with exit(1). */
 void sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_result);
 
+/* sim_run_is_on_etcd -- does @seed by itself choose an etcd? */
+bool sim_run_is_on_etcd(uint64_t seed);
+/* sim_run_has_members -- does @seed by itself change its nodes? */
+bool sim_run_has_members(uint64_t seed);
+/* sim_run_has_balance -- does @seed by itself share out by load? */
+bool sim_run_has_balance(uint64_t seed);
+/* sim_run_hash -- of @seed: no other property of it goes with this, nor with that of another @salt. */
+uint64_t sim_run_hash(uint64_t seed, uint64_t salt);
 /* sim_run_command -- the shell command that runs @options again. */
 void sim_run_command(const struct sim_run_options *options, char *ret_text, size_t text_bytes);
 

@@ -46,11 +46,11 @@ struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count;
-	uint64_t snapshot_count;
+	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
-/* What the processes share. */
+/* Memory that the processes share. */
 struct table {
 	struct tally tallies[JOBS_MAX];
 	volatile sig_atomic_t is_interrupted;
@@ -92,7 +92,8 @@ static void __attribute__((noreturn)) usage(int rc)
 	(void)fputs(
 	    "usage: sim_run_seeds [--seed S | --first S] [--seeds N] [--minutes M]\n"
 	    "  [--jobs N] [--gateways 1..3] [--nodes 3..5] [--clients 1..3] [--operations N]\n"
-	    "  [--snapshots yes|no] [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
+	    "  [--snapshots yes|no] [--meta etcd|memory|by-seed] [--members yes|no] [--balance yes|no]\n"
+	    "  [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
 	    "  [--replay FILE]\n"
 	    "CLEAVE_SIM_LOG=info|debug|trace prints the daemons' logs in virtual time;\n"
 	    "CLEAVE_SIM_TRACE=1 every event. Faults:\n",
@@ -136,6 +137,9 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->stage_count += result->stage_count;
 	tally->staged_seed_count += result->stage_count > 0;
 	tally->snapshot_count += result->snapshot_count;
+	tally->change_count += result->change_count;
+	tally->relief_count += result->relief_count;
+	tally->etcd_seed_count += result->is_on_etcd;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
 }
@@ -194,12 +198,14 @@ print_totals(const struct tally *sum, double seconds)
 		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
 		     " orphans swept, %" PRIu64 " deletions judged, %" PRIu64
 		     " of them blindly, %" PRIu64 " merges (%" PRIu64 " early stages, in %" PRIu64
-		     " seeds), %" PRIu64 " snapshots, %.0f s; %" PRIu64 " seeds failed%s\n",
+		     " seeds), %" PRIu64 " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
+		     " shards given away by load, %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
+		     " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
-	    sum->snapshot_count, seconds, sum->failed_count,
-	    table->is_interrupted ? " (interrupted)" : "");
+	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->etcd_seed_count,
+	    seconds, sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int
@@ -251,7 +257,20 @@ static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first
 	{ "gateways", 1, NULL, 'g' }, { "nodes", 1, NULL, 'k' }, { "clients", 1, NULL, 'c' },
 	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
 	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "replay", 1, NULL, 'r' },
-	{ "snapshots", 1, NULL, 'S' }, { "help", 0, NULL, 'H' }, { 0 } };
+	{ "snapshots", 1, NULL, 'S' }, { "meta", 1, NULL, 'M' }, { "members", 1, NULL, 'e' },
+	{ "balance", 1, NULL, 'b' }, { "help", 0, NULL, 'H' }, { 0 } };
+
+static uint32_t
+meta_kind(const char *text)
+{
+	if (strcmp(text, "etcd") == 0)
+		return SIM_META_ETCD;
+	if (strcmp(text, "memory") == 0)
+		return SIM_META_MEMORY;
+	if (strcmp(text, "by-seed") != 0)
+		usage(2);
+	return SIM_META_BY_SEED;
+}
 
 static void
 option_set(struct search *search, int letter)
@@ -300,6 +319,17 @@ option_set(struct search *search, int letter)
 	case 'S':
 		search->options.snapshots = strcmp(optarg, "no") == 0 ? SIM_SNAPSHOTS_NO
 								      : SIM_SNAPSHOTS_YES;
+		break;
+	case 'e':
+		search->options.members = strcmp(optarg, "no") == 0 ? SIM_MEMBERS_NO
+								    : SIM_MEMBERS_YES;
+		break;
+	case 'b':
+		search->options.balance = strcmp(optarg, "no") == 0 ? SIM_BALANCE_NO
+								    : SIM_BALANCE_YES;
+		break;
+	case 'M':
+		search->options.meta = meta_kind(optarg);
 		break;
 	case 'x':
 		if (sim_faults_parse(optarg, &search->options.faults) != 0)

@@ -13,72 +13,29 @@
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
-#include "middletier/meta/meta_store.h"
 #include "snapper.h"
+#include "snapper_clone.h"
+#include "snapper_inside.h"
 #include "splitlib/sim/loop_sim.h"
 
-#define SHOTS_MAX 16u
-#define READ_BLOCKS 16u
 #define CONTROL_TIMEOUT_NS NUM_S(20)
 #define FOR_EVER_NS NUM_S(100000)
 #define RETRY_NS NUM_MS(500)
 #define RETRY_MAX_NS NUM_S(16)
 #define PAUSE_NS NUM_MS(400)
 #define DOUBT_NS NUM_S(45) /* a request whose answer was lost has ended by then */
-#define SCRIBBLES 8u
-
-enum shot_state { SHOT_NONE, SHOT_DOUBTFUL, SHOT_LIVE };
-
-struct shot {
-	char name[64]; /* volume@snapshot */
-	enum shot_state state;
-	bool is_known;    /* numbers are what it holds */
-	bool is_deleting; /* a request to delete it may have been carried out */
-	uint64_t asked_ns;
-	uint32_t *floors, *ceilings, *numbers;
-};
-
-struct snapper {
-	struct snapper_options options;
-	uint64_t dice[4];
-	struct loop *loop;
-	struct cleave_client *client;
-	struct loop_timer timer;
-	bool is_busy, is_finishing, is_killed;
-	void (*then)(struct snapper *snapper, int rc); /* what waits for an answer */
-	void (*retry)(struct snapper *snapper); /* what the timer is for; NULL: the next thing */
-	struct cleave_call call;
-	struct cleave_volume *volume;
-	struct cleave_io io;
-	uint8_t data[READ_BLOCKS * CLEAVE_BLOCK_BYTES];
-	uint32_t at, count;
-	uint32_t *seen; /* by block, as read */
-	uint64_t retry_ns;
-	struct shot shots[SHOTS_MAX];
-	struct shot *shot;                 /* this is about */
-	struct shot *origin;               /* of the clone; NULL: there is none */
-	char clone_name[64], mark[64 + 8]; /* clone@mark: before anything was written to it */
-	bool is_clone_deleting;
-	enum cleave_op
-	    zero_op; /* hot blocks of the clone are zeroed by it, on both sides of a roll-back */
-	uint32_t hot_first, hot_count;
-	bool is_clone_read; /* all of the clone is being read, not a snapshot */
-	bool is_wiped;      /* they are zeros, and that was acknowledged */
-	uint32_t serial, taken_count, verify_at;
-	bool is_verifying;
-};
 
 static void snapper_next(struct snapper *snapper);
 static void snapper_read(struct snapper *snapper);
 
-static uint32_t
-below(struct snapper *snapper, uint32_t limit)
+uint32_t
+snapper_below(struct snapper *snapper, uint32_t limit)
 {
 	return (uint32_t)random_below(snapper->dice, limit);
 }
 
-static struct sim_cluster *
-cluster_of(const struct snapper *snapper)
+struct sim_cluster *
+snapper_cluster(const struct snapper *snapper)
 {
 	return snapper->options.cluster;
 }
@@ -93,7 +50,7 @@ snapper_pause(struct snapper *snapper, uint64_t ns, void (*retry)(struct snapper
 }
 
 /* A shard may not be served for long, and a try of a snapshot may leave a number behind. */
-static void
+void
 snapper_again(struct snapper *snapper, void (*retry)(struct snapper *snapper))
 {
 	snapper_pause(snapper, snapper->retry_ns, retry);
@@ -112,12 +69,12 @@ on_timer(struct loop_timer *timer, void *arg)
 		snapper_next(snapper);
 }
 
-static void
+void
 snapper_done(struct snapper *snapper)
 {
 	snapper->is_busy = false;
 	snapper->retry_ns = RETRY_NS;
-	snapper_pause(snapper, below(snapper, (uint32_t)PAUSE_NS) + 1, NULL);
+	snapper_pause(snapper, snapper_below(snapper, (uint32_t)PAUSE_NS) + 1, NULL);
 }
 
 static void
@@ -125,7 +82,7 @@ answer(struct snapper *snapper, const char *what, int rc)
 {
 	void (*then)(struct snapper *, int) = snapper->then;
 
-	sim_world_trace(cluster_of(snapper)->world, "snapper %s rc=%d", what, rc);
+	sim_world_trace(snapper_cluster(snapper)->world, "snapper %s rc=%d", what, rc);
 	snapper->then = NULL;
 	then(snapper, rc);
 }
@@ -138,22 +95,24 @@ on_call(struct cleave_call *call, int rc, const char *reply, const char *error, 
 	answer(arg, error == NULL ? "call" : error, rc);
 }
 
-static void
-ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op, const char *name,
-    const char *other)
+void
+snapper_ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op,
+    const char *name, const char *other)
 {
 	char request[256];
 
 	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
 	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
 	    other == NULL ? "" : "\"",
-	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true" : "");
-	sim_world_trace(cluster_of(snapper)->world, "snapper asks %s", request);
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true"
+		: snapper->is_forced         ? ",\"force\":true"
+					     : "");
+	sim_world_trace(snapper_cluster(snapper)->world, "snapper asks %s", request);
 	snapper->then = then;
 	snapper->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_call, .arg = snapper };
 	if (cleave_control(snapper->client, &snapper->call, request) != 0)
-		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_control");
+		sim_cluster_fail(snapper_cluster(snapper), "snapper: cleave_control");
 }
 
 static void
@@ -166,12 +125,12 @@ on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 	answer(snapper, "open", rc);
 }
 
-static void
-open_volume(struct snapper *snapper, const char *name, void (*then)(struct snapper *, int))
+void
+snapper_open(struct snapper *snapper, const char *name, void (*then)(struct snapper *, int))
 {
 	snapper->then = then;
 	if (cleave_volume_open(snapper->client, name, 0, on_open, snapper) != 0)
-		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_volume_open");
+		sim_cluster_fail(snapper_cluster(snapper), "snapper: cleave_volume_open");
 }
 
 static void
@@ -183,8 +142,8 @@ on_closed(void *arg)
 	answer(snapper, "close", 0);
 }
 
-static void
-close_volume(struct snapper *snapper, void (*then)(struct snapper *, int))
+void
+snapper_close(struct snapper *snapper, void (*then)(struct snapper *, int))
 {
 	snapper->then = then;
 	cleave_volume_close(snapper->volume, on_closed, snapper);
@@ -192,7 +151,7 @@ close_volume(struct snapper *snapper, void (*then)(struct snapper *, int))
 
 /* ---- reading all of a snapshot, or of the clone ---- */
 
-/* What block @i of what is read must be: the clone is its origin, but for what was zeroed there. */
+/* The value that block @i must have: the clone is its origin, but for what was zeroed there. */
 static uint32_t
 expected(const struct snapper *snapper, uint32_t i)
 {
@@ -211,7 +170,7 @@ check_seen(struct snapper *snapper)
 
 	for (uint32_t i = 0; shot->is_known && i < block_count; i++)
 		if (snapper->seen[i] != expected(snapper, i))
-			sim_cluster_fail(cluster_of(snapper),
+			sim_cluster_fail(snapper_cluster(snapper),
 			    "%s block %u: operation %u, but it was %u",
 			    snapper->is_clone_read ? snapper->clone_name : shot->name, i,
 			    snapper->seen[i], expected(snapper, i));
@@ -237,7 +196,7 @@ read_on_io(struct cleave_io *io, int rc, void *arg)
 
 	(void)io;
 	if (rc != 0)
-		sim_cluster_fail(cluster_of(snapper), "%s: read of block %u: %s",
+		sim_cluster_fail(snapper_cluster(snapper), "%s: read of block %u: %s",
 		    snapper->shot->name, snapper->at, strerror(-rc));
 	for (uint32_t i = 0; i < snapper->count; i++)
 		snapper->seen[snapper->at + i] = history_look(snapper->options.history,
@@ -246,7 +205,7 @@ read_on_io(struct cleave_io *io, int rc, void *arg)
 	if (snapper->at < snapper->options.block_count)
 		snapper_read(snapper);
 	else
-		close_volume(snapper, read_closed);
+		snapper_close(snapper, read_closed);
 }
 
 static void
@@ -260,14 +219,14 @@ snapper_read(struct snapper *snapper)
 		.fn = read_on_io,
 		.arg = snapper };
 	if (cleave_submit(snapper->volume, &snapper->io) != 0)
-		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_submit");
+		sim_cluster_fail(snapper_cluster(snapper), "snapper: cleave_submit");
 }
 
 static void
 read_opened(struct snapper *snapper, int rc)
 {
 	if (rc == -ENOENT)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->shot->name);
+		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", snapper->shot->name);
 	if (rc != 0) {
 		snapper->verify_at -= snapper->is_verifying;
 		snapper_done(snapper);
@@ -282,15 +241,15 @@ act_read(struct snapper *snapper, struct shot *shot)
 {
 	snapper->shot = shot;
 	snapper->is_clone_read = false;
-	open_volume(snapper, shot->name, read_opened);
+	snapper_open(snapper, shot->name, read_opened);
 }
 
-static void
-act_read_clone(struct snapper *snapper)
+void
+snapper_read_clone(struct snapper *snapper)
 {
 	snapper->shot = snapper->origin;
 	snapper->is_clone_read = true;
-	open_volume(snapper, snapper->clone_name, read_opened);
+	snapper_open(snapper, snapper->clone_name, read_opened);
 }
 
 /* ---- taking ---- */
@@ -318,7 +277,7 @@ act_take(struct snapper *snapper, struct shot *shot)
 	shot->asked_ns = loop_now_ns(snapper->loop);
 	history_happened(snapper->options.history, shot->floors);
 	snapper->shot = shot;
-	ask(snapper, take_done, "snapshot.create", shot->name, NULL);
+	snapper_ask(snapper, take_done, "snapshot.create", shot->name, NULL);
 }
 
 /* ---- deleting ---- */
@@ -330,7 +289,7 @@ delete_done(struct snapper *snapper, int rc)
 	bool is_over = loop_now_ns(snapper->loop) > shot->asked_ns + DOUBT_NS;
 
 	if (rc == -ENOENT && shot->state == SHOT_LIVE && !shot->is_deleting)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", shot->name);
+		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", shot->name);
 	shot->is_deleting = true;
 	if (rc == 0 || (rc == -ENOENT && (shot->state == SHOT_LIVE || is_over)))
 		shot->state = SHOT_NONE;
@@ -341,14 +300,14 @@ static void
 act_delete(struct snapper *snapper, struct shot *shot)
 {
 	snapper->shot = shot;
-	ask(snapper, delete_done, "snapshot.delete", shot->name, NULL);
+	snapper_ask(snapper, delete_done, "snapshot.delete", shot->name, NULL);
 }
 
 static void
 clone_delete_done(struct snapper *snapper, int rc)
 {
 	if (rc == -ENOENT && !snapper->is_clone_deleting)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
+		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", snapper->clone_name);
 	snapper->is_clone_deleting = true;
 	if (rc == 0 || rc == -ENOENT)
 		snapper->origin = NULL;
@@ -358,193 +317,7 @@ clone_delete_done(struct snapper *snapper, int rc)
 static void
 act_delete_clone(struct snapper *snapper)
 {
-	ask(snapper, clone_delete_done, "volume.delete", snapper->clone_name, NULL);
-}
-
-/* ---- cloning: the clone, and a snapshot of it before anything is written there ---- */
-
-static void clone_ask(struct snapper *snapper);
-static void mark_ask(struct snapper *snapper);
-
-static void
-mark_done(struct snapper *snapper, int rc)
-{
-	if (rc == 0)
-		act_read_clone(snapper);
-	else
-		snapper_again(snapper, mark_ask);
-}
-
-/* Another name each time: one that failed may be there for a while, and then be void. */
-static void
-mark_ask(struct snapper *snapper)
-{
-	(void)snprintf(snapper->mark, sizeof(snapper->mark), "%s@m%u", snapper->clone_name,
-	    ++snapper->serial);
-	ask(snapper, mark_done, "snapshot.create", snapper->mark, NULL);
-}
-
-static void
-clone_done(struct snapper *snapper, int rc)
-{
-	if (rc == 0 || rc == -EEXIST)
-		mark_ask(snapper);
-	else
-		snapper_again(snapper, clone_ask);
-}
-
-static void
-clone_ask(struct snapper *snapper)
-{
-	ask(snapper, clone_done, "clone", snapper->origin->name, snapper->clone_name);
-}
-
-static void
-act_clone(struct snapper *snapper, struct shot *shot)
-{
-	(void)snprintf(snapper->clone_name, sizeof(snapper->clone_name), "%s-c%u",
-	    snapper->options.volume, ++snapper->serial);
-	snapper->origin = shot;
-	snapper->is_clone_deleting = snapper->is_wiped = false;
-	clone_ask(snapper);
-}
-
-/* ---- writing to the clone, back, and perhaps zeroing again what was zeroed before ---- */
-
-static void roll_ask(struct snapper *snapper);
-static void scribble(struct snapper *snapper);
-
-static void
-scribble_closed(struct snapper *snapper, int rc)
-{
-	(void)rc;
-	roll_ask(snapper);
-}
-
-static void
-zero_hot(struct snapper *snapper, void (*fn)(struct cleave_io *io, int rc, void *arg))
-{
-	snapper->io = (struct cleave_io){ .op = snapper->zero_op,
-		.offset_bytes = history_offset(snapper->options.history, snapper->hot_first),
-		.length_bytes = (uint64_t)snapper->hot_count * CLEAVE_BLOCK_BYTES,
-		.fn = fn,
-		.arg = snapper };
-	if (cleave_submit(snapper->volume, &snapper->io) != 0)
-		close_volume(snapper, scribble_closed);
-}
-
-static void
-wipe_closed(struct snapper *snapper, int rc)
-{
-	(void)rc;
-	act_read_clone(snapper);
-}
-
-/* Not acknowledged, it may be there or not: that a roll-back ends. */
-static void
-wipe_on_io(struct cleave_io *io, int rc, void *arg)
-{
-	struct snapper *snapper = arg;
-
-	(void)io;
-	snapper->is_wiped = rc == 0;
-	close_volume(snapper, rc == 0 ? wipe_closed : scribble_closed);
-}
-
-static void
-wipe_opened(struct snapper *snapper, int rc)
-{
-	if (rc == -ENOENT)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
-	if (rc == 0)
-		zero_hot(snapper, wipe_on_io);
-	else
-		snapper_done(snapper);
-}
-
-static void
-roll_done(struct snapper *snapper, int rc)
-{
-	if (rc == -ENOENT)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->mark);
-	if (rc != 0) {
-		snapper_again(snapper, roll_ask);
-		return;
-	}
-	snapper->is_wiped = false;
-	if (below(snapper, 3) == 0)
-		act_read_clone(snapper);
-	else
-		open_volume(snapper, snapper->clone_name, wipe_opened);
-}
-
-static void
-roll_ask(struct snapper *snapper)
-{
-	ask(snapper, roll_done, "snapshot.rollback", snapper->mark, NULL);
-}
-
-/* Whether it was written or not: it is rolled back. */
-static void
-scribble_on_io(struct cleave_io *io, int rc, void *arg)
-{
-	struct snapper *snapper = arg;
-
-	(void)io;
-	if (rc == 0 && snapper->at++ < SCRIBBLES)
-		scribble(snapper);
-	else
-		close_volume(snapper, scribble_closed);
-}
-
-static void
-scribble(struct snapper *snapper)
-{
-	uint32_t count = 1 + below(snapper, READ_BLOCKS);
-	uint32_t first = below(snapper, snapper->options.block_count - count);
-
-	if (below(snapper, 4) == 0) {
-		zero_hot(snapper, scribble_on_io);
-		return;
-	}
-	count = history_limit(snapper->options.history, first, count);
-	memset(snapper->data, 0x5a, sizeof(snapper->data));
-	snapper->io =
-	    (struct cleave_io){ .op = below(snapper, 4) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE,
-		    .offset_bytes = history_offset(snapper->options.history, first),
-		    .length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
-		    .fn = scribble_on_io,
-		    .arg = snapper };
-	if (snapper->io.op == CLEAVE_WRITE)
-		snapper->io.data = snapper->data;
-	if (cleave_submit(snapper->volume, &snapper->io) != 0)
-		close_volume(snapper, scribble_closed);
-}
-
-static void
-scribble_opened(struct snapper *snapper, int rc)
-{
-	if (rc == -ENOENT)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
-	snapper->at = 0;
-	if (rc == 0)
-		zero_hot(snapper, scribble_on_io);
-	else
-		snapper_done(snapper);
-}
-
-/* What was zeroed stays so until the roll-back: it is what is zeroed on both sides of that. */
-static void
-act_roll(struct snapper *snapper)
-{
-	if (!snapper->is_wiped) {
-		snapper->zero_op = below(snapper, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
-		snapper->hot_first = below(snapper, snapper->options.block_count);
-		snapper->hot_count = history_limit(snapper->options.history, snapper->hot_first,
-		    (uint32_t)num_min(READ_BLOCKS,
-			snapper->options.block_count - snapper->hot_first));
-	}
-	open_volume(snapper, snapper->clone_name, scribble_opened);
+	snapper_ask(snapper, clone_delete_done, "volume.delete", snapper->clone_name, NULL);
 }
 
 /* ---- what comes next ---- */
@@ -552,7 +325,7 @@ act_roll(struct snapper *snapper)
 static struct shot *
 any_shot(struct snapper *snapper, enum shot_state state, bool must_be_known)
 {
-	uint32_t first = below(snapper, SHOTS_MAX);
+	uint32_t first = snapper_below(snapper, SHOTS_MAX);
 
 	for (uint32_t i = 0; i < SHOTS_MAX; i++) {
 		struct shot *shot = &snapper->shots[(first + i) % SHOTS_MAX];
@@ -564,7 +337,7 @@ any_shot(struct snapper *snapper, enum shot_state state, bool must_be_known)
 	return NULL;
 }
 
-/* One whose deletion was begun goes first. */
+/* A snapshot whose deletion was begun goes first. */
 static struct shot *
 shot_to_delete(struct snapper *snapper)
 {
@@ -577,7 +350,7 @@ shot_to_delete(struct snapper *snapper)
 			continue;
 		if (shot->is_deleting)
 			return shot;
-		found = found == NULL || below(snapper, 2) == 0 ? shot : found;
+		found = found == NULL || snapper_below(snapper, 2) == 0 ? shot : found;
 	}
 	return found;
 }
@@ -595,7 +368,7 @@ snapper_verify_next(struct snapper *snapper)
 	}
 	if (snapper->verify_at++ == SHOTS_MAX && snapper->origin != NULL &&
 	    !snapper->is_clone_deleting) {
-		act_read_clone(snapper);
+		snapper_read_clone(snapper);
 		return;
 	}
 	snapper->is_verifying = snapper->is_busy = false;
@@ -609,11 +382,11 @@ act_on_clone(struct snapper *snapper)
 	if (snapper->origin == NULL && known == NULL)
 		return false;
 	if (snapper->origin == NULL)
-		act_clone(snapper, known);
-	else if (snapper->is_clone_deleting || below(snapper, 4) == 0)
+		snapper_clone(snapper, known);
+	else if (snapper->is_clone_deleting || snapper_below(snapper, 4) == 0)
 		act_delete_clone(snapper);
 	else
-		act_roll(snapper);
+		snapper_roll(snapper);
 	return true;
 }
 
@@ -622,7 +395,7 @@ snapper_next(struct snapper *snapper)
 {
 	struct shot *none = any_shot(snapper, SHOT_NONE, false);
 	struct shot *live = any_shot(snapper, SHOT_LIVE, false), *old;
-	uint32_t dice = below(snapper, 10);
+	uint32_t dice = snapper_below(snapper, 10);
 
 	if (snapper->is_verifying) {
 		snapper->is_busy = true;
@@ -714,7 +487,7 @@ void
 snapper_finish(struct snapper *snapper, uint64_t limit_ns)
 {
 	snapper->is_finishing = true;
-	sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+	sim_cluster_run_until(snapper_cluster(snapper), is_idle, snapper, limit_ns,
 	    "what is done with snapshots ends");
 	loop_timer_stop(snapper->loop, &snapper->timer);
 }
@@ -725,7 +498,7 @@ snapper_verify(struct snapper *snapper, uint64_t limit_ns)
 	snapper->is_verifying = true;
 	snapper->verify_at = 0;
 	snapper_pause(snapper, 1, NULL);
-	sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+	sim_cluster_run_until(snapper_cluster(snapper), is_idle, snapper, limit_ns,
 	    "every snapshot is read");
 }
 
@@ -740,8 +513,8 @@ is_reclaimed(void *arg)
 		struct meta_item *items = NULL;
 		uint32_t count = 0;
 
-		if (meta_store_list(cluster_of(arg)->store, prefixes[i], &items, &count) != 0)
-			sim_cluster_fail(cluster_of(arg), "out of memory");
+		if (sim_store_list(snapper_cluster(arg)->store, prefixes[i], &items, &count) != 0)
+			sim_cluster_fail(snapper_cluster(arg), "out of memory");
 		free(items);
 		left_count += count;
 	}
@@ -751,13 +524,13 @@ is_reclaimed(void *arg)
 void
 snapper_clear(struct snapper *snapper, uint64_t limit_ns)
 {
-	uint64_t end_ns = sim_world_now_ns(cluster_of(snapper)->world) + limit_ns;
+	uint64_t end_ns = sim_world_now_ns(snapper_cluster(snapper)->world) + limit_ns;
 
 	for (;;) {
 		struct shot *shot = shot_to_delete(snapper);
 
-		if (sim_world_now_ns(cluster_of(snapper)->world) > end_ns)
-			sim_cluster_fail(cluster_of(snapper), "a snapshot cannot be deleted");
+		if (sim_world_now_ns(snapper_cluster(snapper)->world) > end_ns)
+			sim_cluster_fail(snapper_cluster(snapper), "a snapshot cannot be deleted");
 		snapper->is_busy = true;
 		if (snapper->origin != NULL)
 			act_delete_clone(snapper);
@@ -765,12 +538,12 @@ snapper_clear(struct snapper *snapper, uint64_t limit_ns)
 			act_delete(snapper, shot);
 		else
 			break;
-		sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+		sim_cluster_run_until(snapper_cluster(snapper), is_idle, snapper, limit_ns,
 		    "a snapshot is deleted");
-		sim_cluster_run(cluster_of(snapper), RETRY_NS);
+		sim_cluster_run(snapper_cluster(snapper), RETRY_NS);
 	}
 	snapper->is_busy = false;
-	sim_cluster_run_until(cluster_of(snapper), is_reclaimed, snapper, limit_ns,
+	sim_cluster_run_until(snapper_cluster(snapper), is_reclaimed, snapper, limit_ns,
 	    "deleted snapshots and clones are reclaimed");
 }
 

@@ -42,7 +42,11 @@ sim_stall_begin(struct sim_stall *stall, struct sim_cluster *cluster, bool is_di
 	assert(cluster->options.gateway_count <= SIM_STALL_GATEWAYS_MAX);
 	*stall = (struct sim_stall){ .is_on = true,
 		.is_disturbed = is_disturbed || !is_settled(cluster),
-		.cluster = cluster };
+		.cluster = cluster,
+		.begun_ns = sim_world_now_ns(cluster->world) };
+	/* Shards go back to a gateway that was replaced a moment before. */
+	stall->is_disturbed |= cluster->installed_ns != 0 &&
+	    stall->begun_ns < cluster->installed_ns + 4 * cluster->options.lease_ns;
 	for (uint32_t i = 0; i < cluster->options.gateway_count && !stall->is_disturbed; i++) {
 		struct sim_stall_gateway *own = &stall->gateways[i];
 
@@ -80,7 +84,7 @@ void
 sim_stall_end(struct sim_stall *stall)
 {
 	stall->is_on = false;
-	if (stall->is_disturbed)
+	if (stall->is_disturbed || stall->cluster->installed_ns >= stall->begun_ns)
 		return;
 	for (uint32_t i = 0; i < stall->cluster->options.gateway_count; i++)
 		check_gateway(stall, i);

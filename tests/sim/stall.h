@@ -23,6 +23,7 @@ struct sim_stall_gateway {
 struct sim_stall {
 	bool is_on, is_disturbed;
 	struct sim_cluster *cluster;
+	uint64_t begun_ns;
 	struct sim_stall_gateway gateways[SIM_STALL_GATEWAYS_MAX];
 };
 

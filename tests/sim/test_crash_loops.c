@@ -64,7 +64,7 @@ static struct {
 	uint32_t name_serial;
 } rig;
 
-/* What a volume, a snapshot or a clone holds: of each block a version; 0 zeros. */
+/* Contents of a volume, a snapshot or a clone: of each block a version; 0 zeros. */
 struct content {
 	char name[40];
 	uint32_t versions[BLOCKS];
@@ -76,7 +76,7 @@ static uint64_t
 gateway_io_count(void)
 {
 	const struct mt_gateway *gateway = rig.cluster->gateways[0].gateway;
-	uint64_t count = meta_store_applied_count(rig.cluster->store);
+	uint64_t count = meta_store_applied_count(rig.cluster->store->memory);
 
 	for (uint32_t i = 0; gateway != NULL && i < gateway->port_count; i++) {
 		const struct split_counters *counters = split_port_counters(
@@ -450,7 +450,7 @@ take(struct contents *contents, const struct content *of)
 	cr_assert(false, "no snapshot: %d", rig.rc);
 }
 
-/* What only a deleted snapshot saw is garbage. */
+/* Blocks that only a deleted snapshot saw are garbage. */
 static void
 compact_scenario(struct contents *contents, uint64_t at_count)
 {
@@ -509,7 +509,9 @@ is_reclaimed(void)
 		struct meta_item *items = NULL;
 		uint32_t count = 0;
 
-		cr_assert_eq(meta_store_list(rig.cluster->store, prefixes[i], &items, &count), 0);
+		cr_assert_eq(meta_store_list(rig.cluster->store->memory, prefixes[i], &items,
+				 &count),
+		    0);
 		free(items);
 		left_count += count;
 	}

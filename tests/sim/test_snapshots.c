@@ -112,7 +112,7 @@ is_done(void *arg)
 	return ((const struct client *)arg)->is_done;
 }
 
-/* One of the processes, the store or a disk fails for a while, now and then. */
+/* A process, the store or a disk fails for a while, now and then. */
 static void
 run_with_faults(const struct client *client)
 {
@@ -402,7 +402,7 @@ take(bool is_killed, uint64_t faults)
 	cr_assert(is_killed || faults != 0 || rig.reader.rc == -EAGAIN ||
 		rig.reader.rc == -ETIMEDOUT || rig.reader.rc == -ECONNRESET,
 	    "%d", rig.reader.rc);
-	/* It may have come to be all the same: then it must be right. */
+	/* The snapshot may have come to be all the same: then it must be right. */
 	sim_cluster_run(rig.cluster, NUM_S(20));
 	snapshot->ceiling = rig.issued;
 	if (ask("snapshot.delete", name, NULL) == -ENOENT)
@@ -492,7 +492,7 @@ is_reclaimed(void *arg)
 	struct meta_item *items = NULL;
 	uint32_t count = 0;
 
-	cr_assert_eq(meta_store_list(rig.cluster->store, arg, &items, &count), 0);
+	cr_assert_eq(meta_store_list(rig.cluster->store->memory, arg, &items, &count), 0);
 	free(items);
 	return count == 0;
 }
@@ -507,7 +507,7 @@ is_open(const struct sim_slot *slot, void *arg)
 }
 
 /*
- * Of volumes that are no more nothing is left but what is open: of a shard its manifest, its log, its
+ * Volumes that are no more leave nothing behind but what is open: of a shard its manifest, its log, its
  * runs, and what comes next of each.
  */
 static bool
@@ -537,7 +537,7 @@ clones_and_roll_backs(void)
 	cr_assert_eq(memcmp(cells, snapshot->cells, sizeof(cells)), 0, "the clone of %s", name);
 	cr_assert_eq(ask("snapshot.delete", name, NULL), -ENOTEMPTY);
 	cr_assert_eq(ask("volume.delete", "v", NULL), -ENOTEMPTY);
-	/* What is written to the clone is in the clone alone. */
+	/* Writes to the clone are in the clone alone. */
 	rig.is_stopping = rig.is_stopped = false;
 	cr_assert_eq(open_volume(&rig.writer, "c"), 0);
 	writer_next();

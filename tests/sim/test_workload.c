@@ -117,7 +117,7 @@ Test(workload, verifies_what_was_in_flight_when_its_session_was_lost)
 	end();
 }
 
-/* Who holds the volume lives on, and need not let go of it for one that waits. */
+/* The volume's holder lives on, and need not let go of it for one that waits. */
 Test(workload, takes_the_volume_though_its_process_died_at_it)
 {
 	start();

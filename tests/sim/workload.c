@@ -34,7 +34,7 @@ struct slot {
 	bool must_repeat; /* a read of verification has not been answered */
 };
 
-/* What verification has seen of a block. */
+/* A block as verification has seen it. */
 enum look { LOOK_NONE, LOOK_ZEROS, LOOK_DATA };
 
 /* A client process with the volume attached, or trying. */
@@ -109,7 +109,7 @@ session_lost(struct session *session)
 		loop_timer_start(session->loop, &session->open_timer, REOPEN_AFTER_NS);
 }
 
-/* What was not answered is read again, by the next session if this one is lost. */
+/* Reads that were not answered are sent again, by the next session if this one is lost. */
 static void
 slot_note_repeat(struct slot *slot)
 {
@@ -639,7 +639,7 @@ is_status_done(void *arg)
 	return ((const struct workload *)arg)->is_status_done;
 }
 
-/* What is said to read as zeros was read so, and all of the volume is told of. */
+/* Blocks that are said to read as zeros were read so, and all of the volume is told of. */
 static void
 workload_check_status(struct workload *workload, uint64_t limit_ns, const char *what)
 {
@@ -733,7 +733,7 @@ workload_takeover(struct workload *workload)
 	session_destroy(workload->old);
 	workload->old = workload->present;
 	workload->old->is_old = true;
-	/* One that is still attaching could come to be the newest yet. */
+	/* A session that is still attaching could come to be the newest yet. */
 	if (workload->old->volume == NULL) {
 		session_destroy(workload->old);
 		workload->old = NULL;

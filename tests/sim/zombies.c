@@ -9,7 +9,6 @@
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/meta/meta_memory.h"
 #include "middletier/upkeep/repair.h"
 #include "middletier/upkeep/upkeep.h"
 #include "splitlib/sim/loop_sim.h"
@@ -129,5 +128,5 @@ sim_zombies_inject(struct sim_faults *faults, struct sim_fault_active *self, uin
 		return;
 	sim_loop_pause(trap.gateway->loop,
 	    cluster->options.lease_ns + sim_world_random_below(cluster->world, ZOMBIE_SLEEP_NS));
-	meta_memory_ring(trap.gateway->meta, false);
+	sim_store_ring(cluster->store, trap.gateway->meta, false);
 }

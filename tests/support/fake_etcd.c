@@ -8,6 +8,7 @@
 #include "fake_etcd.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,36 +85,115 @@ fake_etcd_in_range(const json_t *request, const char *key)
 
 /* ---- history ---- */
 
-static const struct fake_change *
-key_at(const struct fake_etcd *etcd, const char *key, uint64_t revision)
+/* The place of a key among all that there were, or where it would be. */
+static uint32_t
+key_place(const struct fake_etcd *etcd, const void *raw, size_t bytes, bool *ret_is_there)
 {
-	for (uint32_t i = etcd->change_count; i-- > 0;) {
-		const struct fake_change *change = &etcd->changes[i];
+	uint32_t low = 0, high = etcd->key_count;
 
-		if (change->revision <= revision && strcmp(change->key, key) == 0)
-			return change->value == NULL ? NULL : change;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct fake_key *at = &etcd->keys[middle];
+		int order = memcmp(at->raw, raw, at->bytes < bytes ? at->bytes : bytes);
+
+		if (order == 0 && at->bytes == bytes) {
+			*ret_is_there = true;
+			return middle;
+		}
+		if (order < 0 || (order == 0 && at->bytes < bytes))
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return NULL;
+	*ret_is_there = false;
+	return low;
+}
+
+/* The key's newest change, which may be a deletion. NULL: there is none. */
+static struct fake_change *
+key_last(const struct fake_etcd *etcd, const char *key)
+{
+	uint8_t raw[KEY_MAX];
+	bool is_there;
+	uint32_t place = key_place(etcd, raw, (size_t)key_decode(key, raw), &is_there);
+
+	return is_there ? &etcd->changes[etcd->keys[place].last] : NULL;
+}
+
+static const struct fake_change *
+key_now(const struct fake_etcd *etcd, const char *key)
+{
+	const struct fake_change *last = key_last(etcd, key);
+
+	return last == NULL || last->value == NULL ? NULL : last;
+}
+
+/* @last: the index of its newest change. */
+static void
+key_note(struct fake_etcd *etcd, const char *key, uint32_t last)
+{
+	uint8_t raw[KEY_MAX];
+	size_t bytes = (size_t)key_decode(key, raw);
+	bool is_there;
+	uint32_t place = key_place(etcd, raw, bytes, &is_there);
+	struct fake_key *at;
+
+	if (is_there) {
+		etcd->keys[place].last = last;
+		return;
+	}
+	if (etcd->key_count == etcd->key_capacity) {
+		etcd->key_capacity = etcd->key_capacity == 0 ? 64 : 2 * etcd->key_capacity;
+		etcd->keys = realloc(etcd->keys, etcd->key_capacity * sizeof(*etcd->keys));
+		assert(etcd->keys != NULL);
+	}
+	at = &etcd->keys[place];
+	memmove(at + 1, at, (etcd->key_count - place) * sizeof(*at));
+	etcd->key_count++;
+	*at = (struct fake_key){ .raw = malloc(bytes + 1), .bytes = bytes, .last = last };
+	assert(at->raw != NULL);
+	memcpy(at->raw, raw, bytes);
+}
+
+void
+fake_etcd_keys_forget(struct fake_etcd *etcd)
+{
+	for (uint32_t i = 0; i < etcd->key_count; i++)
+		free(etcd->keys[i].raw);
+	etcd->key_count = 0;
+}
+
+/* All of them anew: the changes were moved. */
+static void
+keys_note(struct fake_etcd *etcd)
+{
+	fake_etcd_keys_forget(etcd);
+	for (uint32_t i = 0; i < etcd->change_count; i++)
+		key_note(etcd, etcd->changes[i].key, i);
 }
 
 static void
 change_add(struct fake_etcd *etcd, const char *key, const char *value)
 {
-	const struct fake_change *old = key_at(etcd, key, UINT64_MAX);
+	struct fake_change *old = key_last(etcd, key), *change;
 	uint64_t version = value == NULL ? 0 : old == NULL ? 1 : old->version + 1;
-	struct fake_change *change;
 
+	if (old != NULL)
+		old->next_revision = etcd->revision + 1;
 	if (etcd->change_count == etcd->change_capacity) {
 		etcd->change_capacity = etcd->change_capacity == 0 ? 64 : 2 * etcd->change_capacity;
 		etcd->changes =
 		    realloc(etcd->changes, etcd->change_capacity * sizeof(*etcd->changes));
 		assert(etcd->changes != NULL);
 	}
-	change = &etcd->changes[etcd->change_count++];
+	change = &etcd->changes[etcd->change_count];
 	*change = (struct fake_change){ .revision = etcd->revision + 1,
 		.version = version,
+		.at_ns = loop_now_ns(etcd->loop),
 		.key = strdup(key),
 		.value = value == NULL ? NULL : strdup(value) };
+	assert(change->key != NULL);
+	key_note(etcd, key, etcd->change_count++);
 }
 
 static void
@@ -140,6 +220,28 @@ changes_copy(const struct fake_change *changes, uint32_t count)
 	return copy;
 }
 
+/* Changes that no revision behind the compacted one shows are gone for good. */
+static void
+changes_compact(struct fake_etcd *etcd)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < etcd->change_count; i++) {
+		struct fake_change *change = &etcd->changes[i];
+		bool is_over = change->next_revision != 0 &&
+		    change->next_revision <= etcd->compacted;
+
+		if (is_over || (change->value == NULL && change->revision < etcd->compacted)) {
+			free(change->key);
+			free(change->value);
+		} else {
+			etcd->changes[count++] = *change;
+		}
+	}
+	etcd->change_count = count;
+	keys_note(etcd);
+}
+
 static int
 change_order(const void *one, const void *other)
 {
@@ -156,12 +258,22 @@ range_at(const struct fake_etcd *etcd, const json_t *request, uint64_t revision,
 	uint32_t count = 0;
 
 	assert(found != NULL);
+	if (revision >= etcd->revision) {
+		for (uint32_t i = 0; i < etcd->key_count; i++) {
+			const struct fake_change *last = &etcd->changes[etcd->keys[i].last];
+
+			if (last->value != NULL && fake_etcd_in_range(request, last->key))
+				found[count++] = last;
+		}
+		*ret_count = count;
+		return found;
+	}
 	for (uint32_t i = 0; i < etcd->change_count; i++) {
 		const struct fake_change *change = &etcd->changes[i];
 
 		if (change->revision <= revision && change->value != NULL &&
-		    fake_etcd_in_range(request, change->key) &&
-		    key_at(etcd, change->key, revision) == change)
+		    (change->next_revision == 0 || change->next_revision > revision) &&
+		    fake_etcd_in_range(request, change->key))
 			found[count++] = change;
 	}
 	qsort(found, count, sizeof(found[0]), change_order);
@@ -262,7 +374,7 @@ compare_holds(const struct fake_etcd *etcd, const json_t *compare)
 	const char *key = json_string_value(json_object_get(compare, "key"));
 	const char *target = json_string_value(json_object_get(compare, "target"));
 	const char *result = json_string_value(json_object_get(compare, "result"));
-	const struct fake_change *now = key_at(etcd, key, UINT64_MAX);
+	const struct fake_change *now = key_now(etcd, key);
 	bool is_mod = strcmp(target, "MOD") == 0;
 	uint64_t wanted = member_u64(compare, is_mod ? "mod_revision" : "version");
 	uint64_t is = now == NULL ? 0 : is_mod ? now->revision : now->version;
@@ -274,43 +386,61 @@ compare_holds(const struct fake_etcd *etcd, const json_t *compare)
 	return is == wanted;
 }
 
-/* False: etcd would refuse it. */
-static bool
-txn_op(struct fake_etcd *etcd, const json_t *op, json_t *responses)
+/* The key that an operation changes; NULL: it changes none. */
+static const char *
+op_key(const json_t *op)
 {
 	const json_t *put = json_object_get(op, "request_put");
 	const json_t *deletion = json_object_get(op, "request_delete_range");
+
+	return json_string_value(json_object_get(put != NULL ? put : deletion, "key"));
+}
+
+/* Etcd refuses a key that is changed twice, and to put the value of a key that is not there. */
+static bool
+txn_is_good(const struct fake_etcd *etcd, const json_t *ops)
+{
+	for (size_t i = 0; i < json_array_size(ops); i++) {
+		const json_t *op = json_array_get(ops, i);
+		const json_t *put = json_object_get(op, "request_put");
+		const char *key = op_key(op);
+
+		if (json_is_true(json_object_get(put, "ignore_value")) &&
+		    key_now(etcd, key) == NULL)
+			return false;
+		for (size_t n = 0; n < i && key != NULL; n++) {
+			const char *other = op_key(json_array_get(ops, n));
+
+			if (other != NULL && strcmp(other, key) == 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void
+txn_op(struct fake_etcd *etcd, const json_t *op, json_t *responses)
+{
+	const json_t *put = json_object_get(op, "request_put");
 	const json_t *range = json_object_get(op, "request_range");
-	const char *key, *value;
-	json_t *answer;
+	const char *key = op_key(op), *value;
 
 	if (range != NULL) {
-		answer = json_object();
+		json_t *answer = json_object();
+
 		range_fill(etcd, range, answer);
 		json_array_append_new(responses, json_pack("{s:o}", "response_range", answer));
-		return true;
+		return;
 	}
-	key = json_string_value(json_object_get(put != NULL ? put : deletion, "key"));
-	/* A key that this transaction has changed already. */
-	for (uint32_t i = etcd->change_count;
-	     i-- > 0 && etcd->changes[i].revision > etcd->revision;)
-		if (strcmp(etcd->changes[i].key, key) == 0)
-			return false;
 	if (put == NULL) {
-		if (key_at(etcd, key, UINT64_MAX) != NULL)
+		if (key_now(etcd, key) != NULL)
 			change_add(etcd, key, NULL);
-		return true;
+		return;
 	}
 	value = json_string_value(json_object_get(put, "value"));
-	if (json_is_true(json_object_get(put, "ignore_value"))) {
-		const struct fake_change *now = key_at(etcd, key, UINT64_MAX);
-
-		if (now == NULL)
-			return false;
-		value = now->value;
-	}
+	if (json_is_true(json_object_get(put, "ignore_value")))
+		value = key_now(etcd, key)->value;
 	change_add(etcd, key, value == NULL ? "" : value);
-	return true;
 }
 
 static bool
@@ -328,7 +458,7 @@ answer_txn(struct fake_etcd *etcd, uint32_t member, const json_t *request, char 
 	const json_t *compares = json_object_get(request, "compare"), *ops;
 	uint32_t old_count = etcd->change_count;
 	json_t *responses = json_array(), *answer;
-	bool has_succeeded = true, is_good = true;
+	bool has_succeeded = true;
 
 	for (size_t i = 0; i < json_array_size(compares); i++)
 		has_succeeded &= compare_holds(etcd, json_array_get(compares, i));
@@ -338,17 +468,13 @@ answer_txn(struct fake_etcd *etcd, uint32_t member, const json_t *request, char 
 		return fake_etcd_error(429, 8, "etcdserver: mvcc: database space exceeded",
 		    ret_text);
 	}
-	for (size_t i = 0; i < json_array_size(ops); i++)
-		is_good &= txn_op(etcd, json_array_get(ops, i), responses);
-	if (!is_good) {
-		while (etcd->change_count > old_count) {
-			free(etcd->changes[--etcd->change_count].key);
-			free(etcd->changes[etcd->change_count].value);
-		}
+	if (!txn_is_good(etcd, ops)) {
 		json_decref(responses);
 		return fake_etcd_error(400, 3, "etcdserver: duplicate key given in txn request",
 		    ret_text);
 	}
+	for (size_t i = 0; i < json_array_size(ops); i++)
+		txn_op(etcd, json_array_get(ops, i), responses);
 	if (etcd->change_count > old_count) {
 		etcd->revision++;
 		fake_etcd_notify(etcd);
@@ -372,6 +498,7 @@ answer_compaction(struct fake_etcd *etcd, uint32_t member, const json_t *request
 		return fake_etcd_error(400, 11,
 		    "etcdserver: mvcc: required revision has been compacted", ret_text);
 	etcd->compacted = revision;
+	changes_compact(etcd);
 	fake_etcd_notify(etcd);
 	*ret_text = answer_text(json_pack("{s:o}", "header", fake_etcd_header(etcd, member)));
 	return 200;
@@ -397,6 +524,35 @@ answer_authenticate(struct fake_etcd *etcd, uint32_t member, const json_t *reque
 	return 200;
 }
 
+static uint32_t
+answer_status(struct fake_etcd *etcd, uint32_t member, char **ret_text)
+{
+	char size[32], quota[32];
+	json_t *answer = json_pack("{s:o}", "header", fake_etcd_header(etcd, member));
+
+	(void)snprintf(size, sizeof(size), "%" PRIu64, etcd->database_bytes);
+	(void)snprintf(quota, sizeof(quota), "%" PRIu64, etcd->quota_bytes);
+	json_object_set_new(answer, "dbSize", json_string(size));
+	if (etcd->tells_quota)
+		json_object_set_new(answer, "dbSizeQuota", json_string(quota));
+	*ret_text = answer_text(answer);
+	return 200;
+}
+
+/* For Prometheus, and no JSON. */
+static uint32_t
+answer_metrics(struct fake_etcd *etcd, char **ret_text)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text),
+	    "# TYPE etcd_server_quota_backend_bytes gauge\netcd_server_quota_backend_bytes %.17g\n"
+	    "etcd_server_version{server_version=\"3.4.23\"} 1\n",
+	    (double)etcd->quota_bytes);
+	*ret_text = strdup(text);
+	return 200;
+}
+
 uint32_t
 fake_etcd_check_token(struct fake_etcd *etcd, const char *token, char **ret_text)
 {
@@ -410,6 +566,18 @@ fake_etcd_check_token(struct fake_etcd *etcd, const char *token, char **ret_text
 	return fake_etcd_error(401, 16, "etcdserver: invalid auth token", ret_text);
 }
 
+/* As empty as ours was. */
+static struct fake_etcd *
+foreign_of(struct fake_etcd *etcd, uint32_t member)
+{
+	if (etcd->foreign == NULL) {
+		etcd->foreign = fake_etcd_create(etcd->loop, etcd->member_count);
+		assert(etcd->foreign != NULL);
+	}
+	etcd->foreign->members[member].is_foreign = true;
+	return etcd->foreign;
+}
+
 uint32_t
 fake_etcd_answer(struct fake_etcd *etcd, uint32_t member, const char *path, const char *token,
     const char *body, char **ret_text)
@@ -420,11 +588,17 @@ fake_etcd_answer(struct fake_etcd *etcd, uint32_t member, const char *path, cons
 
 	assert(request != NULL);
 	etcd->members[member].request_count++;
+	if (etcd->members[member].is_foreign)
+		etcd = foreign_of(etcd, member);
 	if (etcd->members[member].is_no_etcd) {
 		*ret_text = strdup("<html><body>It works!</body></html>");
 		status = 404;
 	} else if (strcmp(path, "/v3/auth/authenticate") == 0) {
 		status = answer_authenticate(etcd, member, request, ret_text);
+	} else if (strcmp(path, "/v3/maintenance/status") == 0) {
+		status = answer_status(etcd, member, ret_text);
+	} else if (strcmp(path, "/metrics") == 0) {
+		status = answer_metrics(etcd, ret_text);
 	} else {
 		status = fake_etcd_check_token(etcd, token, ret_text);
 		if (status == 0 && strcmp(path, "/v3/kv/range") == 0)
@@ -467,6 +641,15 @@ fake_etcd_set_user(struct fake_etcd *etcd, const char *user, const char *passwor
 }
 
 void
+fake_etcd_set_size(struct fake_etcd *etcd, uint64_t database_bytes, uint64_t quota_bytes,
+    bool tells_quota)
+{
+	etcd->database_bytes = database_bytes;
+	etcd->quota_bytes = quota_bytes;
+	etcd->tells_quota = tells_quota;
+}
+
+void
 fake_etcd_expire_tokens(struct fake_etcd *etcd)
 {
 	etcd->token++;
@@ -476,6 +659,7 @@ void
 fake_etcd_compact(struct fake_etcd *etcd)
 {
 	etcd->compacted = etcd->revision;
+	changes_compact(etcd);
 	fake_etcd_notify(etcd);
 }
 
@@ -503,6 +687,7 @@ fake_etcd_restore(struct fake_etcd *etcd, const struct fake_etcd_copy *copy)
 	etcd->change_capacity = copy->change_count + 1;
 	etcd->revision = copy->revision;
 	etcd->compacted = copy->compacted;
+	keys_note(etcd);
 }
 
 void
@@ -529,4 +714,69 @@ fake_etcd_request_count(const struct fake_etcd *etcd, uint32_t member)
 {
 	assert(member < etcd->member_count);
 	return etcd->members[member].request_count;
+}
+
+const struct fake_change *
+fake_etcd_find(const struct fake_etcd *etcd, const char *key)
+{
+	bool is_there;
+	uint32_t place = key_place(etcd, key, strlen(key), &is_there);
+	const struct fake_change *last = is_there ? &etcd->changes[etcd->keys[place].last] : NULL;
+
+	return last == NULL || last->value == NULL ? NULL : last;
+}
+
+void
+fake_etcd_each(const struct fake_etcd *etcd, const char *prefix,
+    void (*fn)(const char *key, const struct fake_change *change, void *arg), void *arg)
+{
+	char key[KEY_MAX + 1];
+
+	for (uint32_t i = 0; i < etcd->key_count; i++) {
+		const struct fake_key *at = &etcd->keys[i];
+		const struct fake_change *last = &etcd->changes[at->last];
+
+		memcpy(key, at->raw, at->bytes);
+		key[at->bytes] = '\0';
+		if (last->value != NULL && strncmp(key, prefix, strlen(prefix)) == 0)
+			fn(key, last, arg);
+	}
+}
+
+void
+fake_etcd_copy_each(const struct fake_etcd_copy *copy, const char *prefix,
+    void (*fn)(const char *key, const struct fake_change *change, void *arg), void *arg)
+{
+	uint8_t key[KEY_MAX + 1];
+
+	for (uint32_t i = 0; i < copy->change_count; i++) {
+		const struct fake_change *change = &copy->changes[i];
+
+		if (change->next_revision != 0 || change->value == NULL)
+			continue;
+		key[key_decode(change->key, key)] = '\0';
+		if (strncmp((const char *)key, prefix, strlen(prefix)) == 0)
+			fn((const char *)key, change, arg);
+	}
+}
+
+uint64_t
+fake_etcd_copy_revision(const struct fake_etcd_copy *copy)
+{
+	return copy->revision;
+}
+
+uint64_t
+fake_etcd_held_bytes(const struct fake_etcd *etcd)
+{
+	uint64_t bytes = malloc_usable_size(etcd->changes) + malloc_usable_size(etcd->keys);
+
+	for (uint32_t i = 0; i < etcd->change_count; i++)
+		bytes += malloc_usable_size(etcd->changes[i].key) +
+		    malloc_usable_size(etcd->changes[i].value);
+	for (uint32_t i = 0; i < etcd->key_count; i++)
+		bytes += malloc_usable_size(etcd->keys[i].raw);
+	if (etcd->foreign != NULL)
+		bytes += malloc_usable_size(etcd->foreign) + fake_etcd_held_bytes(etcd->foreign);
+	return bytes + fake_etcd_calls_bytes(etcd);
 }

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "base/num.h"
 #include "fake_etcd.h"
 
-#define LATE_NS NUM_S(4)
+#define LATE_NS NUM_S(8) /* at most; nobody waits for longer than 5 s */
 
 struct fake_way {
 	struct etcd_http base;
@@ -234,19 +235,21 @@ stream_tell(struct etcd_http_call *call)
 {
 	struct fake_etcd *etcd = call->etcd;
 	json_t *events = json_array();
+	uint32_t first = etcd->change_count;
 
 	if (call->next_revision < etcd->compacted) {
 		json_decref(events);
 		stream_cancel_compacted(call);
 		return;
 	}
-	for (uint32_t i = 0; i < etcd->change_count; i++) {
+	while (first > 0 && etcd->changes[first - 1].revision >= call->next_revision)
+		first--;
+	for (uint32_t i = first; i < etcd->change_count; i++) {
 		const struct fake_change *change = &etcd->changes[i];
 		char revision[32], version[32];
 		json_t *kv;
 
-		if (change->revision < call->next_revision ||
-		    !fake_etcd_in_range(call->request, change->key) ||
+		if (!fake_etcd_in_range(call->request, change->key) ||
 		    has_bad_luck(etcd, etcd->faults.withheld))
 			continue;
 		(void)snprintf(revision, sizeof(revision), "%" PRIu64, change->revision);
@@ -274,7 +277,9 @@ stream_begin(struct etcd_http_call *call)
 	json_t *body = json_loads(call->body, 0, &error);
 	const json_t *create = json_object_get(body, "create_request");
 	const char *start = json_string_value(json_object_get(create, "start_revision"));
-	uint32_t status = fake_etcd_check_token(call->etcd, call->token, &call->text);
+	bool is_foreign = call->etcd->members[call->member].is_foreign;
+	uint32_t status = is_foreign ? 0
+				     : fake_etcd_check_token(call->etcd, call->token, &call->text);
 
 	assert(create != NULL);
 	if (status != 0) {
@@ -291,6 +296,8 @@ stream_begin(struct etcd_http_call *call)
 	json_decref(body);
 	call->phase = FAKE_STREAMING;
 	stream_add(call, stream_line(call, "created", json_true()));
+	/* In the other etcd nothing changes that we would hear of. */
+	call->is_silent = is_foreign;
 	if (call->next_revision <= call->etcd->compacted)
 		stream_cancel_compacted(call);
 	else
@@ -338,8 +345,20 @@ call_delay(struct etcd_http_call *call)
 	ghost->token = call->token == NULL ? NULL : strdup(call->token);
 	loop_timer_init(&ghost->timer, call_on_timer, ghost);
 	list_push_back(&call->etcd->calls, &ghost->link);
-	loop_timer_start(call->etcd->loop, &ghost->timer, LATE_NS);
+	loop_timer_start(call->etcd->loop, &ghost->timer,
+	    loop_random_below(call->etcd->loop, LATE_NS));
 	call_time_out(call, true);
+}
+
+/* Changes that the old leader has told the others before it was none any more take effect. */
+static void
+call_doubt(struct etcd_http_call *call)
+{
+	if (loop_random_below(call->etcd->loop, 2) == 0)
+		call_apply(call);
+	free(call->text);
+	call->status = fake_etcd_error(503, 14, "etcdserver: leader changed", &call->text);
+	call_answer(call, 0, true);
 }
 
 /* A request is at its member. */
@@ -357,7 +376,8 @@ call_arrive(struct etcd_http_call *call)
 		call_answer(call, -ECONNREFUSED, false);
 	} else if (member->is_hung || has_bad_luck(etcd, faults->lost)) {
 		call_time_out(call, true);
-	} else if (has_bad_luck(etcd, faults->unavailable)) {
+	} else if (has_bad_luck(etcd, faults->unavailable) ||
+	    (call->bytes_fn != NULL && etcd->are_streams_held)) {
 		call->status = fake_etcd_error(503, 14, "etcdserver: no leader", &call->text);
 		call_answer(call, 0, true);
 	} else if (call->bytes_fn != NULL) {
@@ -368,6 +388,8 @@ call_arrive(struct etcd_http_call *call)
 		call_answer(call, 0, true);
 	} else if (has_bad_luck(etcd, faults->late)) {
 		call_delay(call);
+	} else if (has_bad_luck(etcd, faults->doubtful)) {
+		call_doubt(call);
 	} else {
 		call_apply(call);
 		if (has_bad_luck(etcd, faults->unanswered))
@@ -390,7 +412,8 @@ call_on_timer(struct loop_timer *timer, void *arg)
 		call_arrive(call);
 	} else if (call->phase == FAKE_STREAMING) {
 		stream_on_timer(call);
-	} else if (call->rc == 0 && loop_now_ns(call->etcd->loop) > call->due_ns) {
+	} else if (call->rc != -ETIMEDOUT &&
+	    (loop_now_ns(call->etcd->loop) > call->due_ns || call->way->is_cut_off)) {
 		call_time_out(call, true);
 	} else {
 		if (call->bytes_fn != NULL)
@@ -411,6 +434,23 @@ fake_etcd_notify(struct fake_etcd *etcd)
 			loop_timer_start(etcd->loop, &call->timer,
 			    etcd_delay(etcd) + etcd->members[call->member].stream_lag_ns);
 	}
+}
+
+uint64_t
+fake_etcd_calls_bytes(const struct fake_etcd *etcd)
+{
+	const struct loop_link *link;
+	uint64_t bytes = 0;
+
+	for (link = etcd->calls.next; link != &etcd->calls; link = link->next) {
+		struct etcd_http_call *call =
+		    LIST_ENTRY((struct loop_link *)link, struct etcd_http_call, link);
+
+		bytes += malloc_usable_size(call) + malloc_usable_size(call->body) +
+		    malloc_usable_size(call->token) + malloc_usable_size(call->text) +
+		    malloc_usable_size(call->pending);
+	}
+	return bytes;
 }
 
 /* ---- the seam ---- */
@@ -538,6 +578,14 @@ fake_etcd_end_streams(struct fake_etcd *etcd)
 }
 
 void
+fake_etcd_hold_streams(struct fake_etcd *etcd, bool is_on)
+{
+	etcd->are_streams_held = is_on;
+	if (is_on)
+		fake_etcd_end_streams(etcd);
+}
+
+void
 fake_etcd_silence_streams(struct fake_etcd *etcd)
 {
 	struct loop_link *link;
@@ -618,6 +666,9 @@ fake_etcd_destroy(struct fake_etcd *etcd)
 		free(etcd->changes[i].value);
 	}
 	free(etcd->changes);
+	fake_etcd_keys_forget(etcd);
+	fake_etcd_destroy(etcd->foreign);
+	free(etcd->keys);
 	free(etcd->user);
 	free(etcd->password);
 	free(etcd);

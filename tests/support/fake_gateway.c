@@ -160,7 +160,7 @@ answer(struct fake_gateway *fake, struct split_msg *msg, const struct wire_io *i
 	split_msg_reply(msg, &header, &piece, has_payload ? 1 : 0, NULL, NULL);
 }
 
-/* Its effect, and the answer unless the connection is gone. */
+/* The request's effect, and the answer unless the connection is gone. */
 static void
 held_finish(struct fake_gateway *fake, struct fake_held *held, bool is_effective)
 {
@@ -199,7 +199,7 @@ fake_gateway_release(struct fake_gateway *fake, bool is_reversed)
 	}
 }
 
-/* What a session that ends, or is replaced, had in flight: done or dropped, before anything new. */
+/* Requests of a session that ends, or is replaced: done or dropped, before anything new. */
 static void
 held_finish_session(struct fake_session *session)
 {
@@ -660,7 +660,9 @@ on_accept(struct split_qp *qp, const void *bytes, uint32_t count, void *arg)
 {
 	const struct fake_listener *listener = arg;
 	struct fake_gateway *fake = listener->fake;
-	struct wire_hello hello, ours = { .role = WIRE_ROLE_GATEWAY, .cluster_id = 1 };
+	struct wire_hello hello,
+	    ours = { .role = WIRE_ROLE_GATEWAY,
+		    .cluster_id = fake->cluster_id != 0 ? fake->cluster_id : 1 };
 	struct fake_session *session;
 	uint8_t out[WIRE_HELLO_BYTES];
 	const char *field;

@@ -54,7 +54,7 @@ struct fake_gateway {
 	uint32_t held_count;
 	struct loop_timer timer;
 
-	/* What it does wrong. Counts go down as it is done. */
+	/* Mistakes to be made. Counts go down as each is made. */
 	uint32_t status_count;  /* I/O requests answered with ... */
 	int status_rc;          /* ... this, without being done */
 	uint32_t drop_after;    /* the nth I/O request from now closes its connection; 0: none */
@@ -72,6 +72,7 @@ struct fake_gateway {
 	int refuse_rc;
 	bool is_old;         /* of level 1: refuses every other hello, and knows no HOLES */
 	bool is_old_port[8]; /* of level 1: refuses every other, and knows no HOLES */
+	uint64_t cluster_id; /* that its hellos say; 0: 1 */
 	bool refuses_all;    /* every hello, until it is false */
 	uint32_t control_status_count; /* control requests answered with ... */
 	int control_status_rc;
@@ -80,7 +81,7 @@ struct fake_gateway {
 	bool control_is_holding;     /* not answered at all */
 	const char *control_answer;  /* instead of what it should be; NULL: none */
 
-	/* What it saw. */
+	/* Requests and connections that it saw. */
 	struct fake_record *log;
 	uint32_t log_count;
 	char control_last[512];      /* the control request that came last, as text */

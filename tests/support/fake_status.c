@@ -26,7 +26,7 @@ is_all_zeros(const struct fake_volume *volume, uint64_t at)
 	return true;
 }
 
-/* What is zeros is a hole here. Returns the bytes of entries. */
+/* Zeros are holes here. Returns the bytes of entries. */
 uint32_t
 fake_status(const struct fake_asked *asked, uint32_t *ret_crc)
 {

@@ -30,7 +30,7 @@ struct fake_verbs {
 	bool is_stuck;                  /* what is in error is not given back */
 	enum ibv_wc_status next_status; /* of the next send, once; its queue pair fails */
 	bool is_for_one_sided;          /* but only of a read or write of the peer's memory */
-	/* What happened. */
+	/* Counts of what happened. */
 	uint32_t not_ready_count; /* sends that met no receive */
 	uint32_t refused_count;   /* reads and writes of memory that the peer's keys do not allow */
 	uint32_t post_count;      /* calls of ibv_post_send */

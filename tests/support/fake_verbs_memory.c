@@ -85,7 +85,7 @@ ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 	return &mr_make(pd, (uintptr_t)addr, addr, length, (unsigned)access)->ibv;
 }
 
-/* What verbs.h makes of it where the access is not a constant. */
+/* The function that verbs.h calls where the access is not a constant. */
 struct ibv_mr *
 ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {

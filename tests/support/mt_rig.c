@@ -92,6 +92,7 @@ mt_rig_node_start(struct mt_rig *rig, uint32_t index)
 		.listen = own->address,
 		.cluster_id = MT_RIG_CLUSTER_ID,
 		.device_bytes = NUM_MIB(16),
+		.level_max = rig->node_level_max,
 		.on_ready = node_on_ready };
 
 	if (own->node != NULL)
@@ -166,7 +167,7 @@ mt_rig_gateway_start(struct mt_rig *rig)
 	rig->gateway_loop = sim_loop_create(rig->world, "gateway");
 	rig->meta = meta_memory_open(rig->store, rig->gateway_loop);
 	if (!rig->is_unmade)
-		made_cluster(rig->store, &rig->gateway_options);
+		made_cluster_at(rig->store, &rig->gateway_options, rig->options.level);
 	rig->gateway_options.loop = rig->gateway_loop;
 	rig->gateway_options.meta = rig->meta;
 	rig->gateway_options.boot_id++;
@@ -253,7 +254,7 @@ mt_rig_create(const struct mt_rig_options *options)
 		.is_single_loop = true,
 		.sim_host = rig->gateway_host,
 		.engine_workers = &offload_sim_ops,
-		.device_bytes = NUM_MIB(16),
+		.device_bytes = options->device_bytes != 0 ? options->device_bytes : NUM_MIB(16),
 		.client_receives = 32,
 		.node_timeout_ns = NUM_S(2),
 		.on_ready = gateway_on_ready,

@@ -45,6 +45,8 @@ struct mt_rig_options {
 	uint64_t slot_bytes;   /* [256 KiB] */
 	uint32_t slot_count;   /* [32] */
 	uint64_t lease_ns;     /* [3 s] */
+	uint64_t device_bytes; /* of the gateway's port [16 MiB] */
+	uint32_t level;        /* of the cluster [the first] */
 };
 
 struct mt_rig_node {
@@ -69,7 +71,8 @@ struct mt_rig {
 	struct meta *meta;
 	struct mt_gateway *gateway; /* NULL: not running */
 	bool is_ready, has_failed, has_stopped;
-	bool is_unmade; /* a start does not make the cluster where there is none */
+	bool is_unmade;         /* a start does not make the cluster where there is none */
+	uint8_t node_level_max; /* nodes that start speak no more; 0: as this release does */
 	/* The log, kept by mt_rig_log_start. */
 	char *log;
 	bool

@@ -429,7 +429,7 @@ rig_call_is_answered(void *arg)
 {
 	const struct rig_call *call = arg;
 
-	/* Its memory is ours again only once it has left, or never will. */
+	/* The send's memory is ours again only once it has left, or never will. */
 	return call->is_answered && (call->is_sent || call->rig->qp == NULL);
 }
 

@@ -53,7 +53,7 @@ struct rig_call {
 	uint32_t payload_bytes;
 };
 
-/* What we know of an extent that we wrote. */
+/* An extent that we wrote, as we know it. */
 struct rig_extent {
 	struct extent_id id;
 	enum extent_kind kind;

@@ -322,7 +322,7 @@ sg_close(struct sg_qp *qp)
 	(void)sg_wait_closed(qp);
 }
 
-/* One send in flight, freed when it is done. */
+/* A send in flight, freed when it is done. */
 struct sg_send {
 	struct split_send send;
 	struct wire_header header;

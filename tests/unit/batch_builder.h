@@ -101,7 +101,7 @@ builder_reseal(uint8_t *bytes, uint32_t capacity)
 	num_put_le32(bytes + 124, crc32c(crc, bytes + BATCH_HEADER_BYTES, desc_bytes));
 }
 
-/* What a checker would expect of the builder's batch. */
+/* The builder's batch as a checker would expect it. */
 static inline struct batch_check
 builder_check(const struct batch_info *info)
 {
@@ -112,7 +112,7 @@ builder_check(const struct batch_info *info)
 		.must_check_payload = true };
 }
 
-/* One of each: writes of every codec, raw and packed, and both tombstones. */
+/* A record of each kind: writes of every codec, raw and packed, and both tombstones. */
 static inline struct batch_builder *
 builder_sample(enum extent_kind kind)
 {

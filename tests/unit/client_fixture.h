@@ -137,6 +137,7 @@ fixture_create(enum net_kind kind, uint32_t port_count, uint32_t shard_count)
 	f->options.loop = f->client_loop;
 	f->options.gateways = f->gateways;
 	f->options.gateway_count = 1;
+	f->options.forgets_gateways = true; /* the next test's port may be the same */
 	f->options.backoff_min_ns = NUM_MS(1);
 	f->options.backoff_max_ns = NUM_MS(20);
 	return f;
@@ -297,7 +298,7 @@ fixture_wait(struct fixture *f, uint32_t count)
 	fixture_run(f, fixture_is_all_done);
 }
 
-/* One request, start to end. */
+/* A request, start to end. */
 static inline int
 fixture_io(struct fixture *f, enum cleave_op op, uint64_t offset_bytes, uint64_t length_bytes,
     void *data)

@@ -595,7 +595,7 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 {
 	if (!fake.nodes[link->index].is_up)
 		return -ENOTCONN;
-	/* What a real link can send. */
+	/* A request must be one that a real link can send. */
 	cr_assert_leq(WIRE_HEADER_BYTES + call->head_bytes, SPLIT_HEADER_BYTES_MAX);
 	cr_assert_leq(call->piece_count, NUM_COUNT(call->pieces));
 	call->node = link;

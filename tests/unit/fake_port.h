@@ -83,7 +83,7 @@ mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t
 	return 0;
 }
 
-/* What cut.c looks at: the edits above do not go into it. */
+/* The state that cut.c looks at: the edits above do not go into it. */
 static struct mt_manifest_state fake_state;
 static bool fake_is_settled = true;
 
@@ -162,7 +162,7 @@ mt_flush_pressure(const struct mt_shard *shard)
 
 static uint8_t fake_payloads[FAKE_MSGS][ENGINE_RECORD_BYTES_MAX];
 
-/* Of the next fake_init. */
+/* For the next fake_init. */
 static uint64_t fake_ring_bytes = FAKE_RING_BYTES;
 static const struct mt_cluster fake_cluster = { .shard_count = 1 };
 
@@ -233,6 +233,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_run_cache_init(&fake.port), 0);
 	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
+	cr_assert_eq(mt_write_path_take(&fake.shard), 0);
 }
 
 static inline void
@@ -296,7 +297,7 @@ fake_run_quiet(void)
 
 /* ---- requests ---- */
 
-/* What version @version of @block looks like: every fourth version does not compress. */
+/* The bytes of version @version of @block: every fourth version does not compress. */
 static inline void
 fake_pattern(uint8_t out[CLEAVE_BLOCK_BYTES], uint32_t block, uint64_t version)
 {

@@ -123,7 +123,7 @@ fake_runs_batch_end(void)
 	fake_runs.chain_crc = info->batch_crc;
 }
 
-/* What was written since the last run of the extent is one. */
+/* A run is made of what was written since the extent's last run. */
 static inline struct mt_run *
 fake_runs_end(void)
 {

@@ -20,6 +20,8 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
+#include "middletier/catalog/drained_key.h"
+#include "middletier/cluster/assign.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/cluster/member_view.h"
 #include "middletier/common/alloc.h"
@@ -47,6 +49,7 @@ struct peer {
 	uint64_t boot_id;
 };
 
+static uint32_t drained_mask; /* bit set: that gateway is drained */
 static struct mt_rig *rig;
 static struct peer peers[PEERS_MAX];
 
@@ -189,13 +192,16 @@ winner(uint32_t members, uint32_t shard)
 {
 	uint64_t ids[PEERS_MAX];
 	uint8_t picks[SHARDS];
+	struct mt_drained drained = { .count = 0 };
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < PEERS_MAX; i++) {
 		if ((members & 1u << i) != 0)
 			ids[count++] = i + 1;
+		if ((drained_mask & 1u << i) != 0)
+			drained.ids[drained.count++] = i + 1;
 	}
-	mt_view_assign(ids, count, SHARDS, picks);
+	(void)mt_assign_undrained(ids, count, &drained, SHARDS, picks);
 	return (uint32_t)ids[picks[shard]] - 1;
 }
 

@@ -60,7 +60,7 @@ fixture_any_address(enum net_kind kind, const char *sim_address)
 	return kind == NET_TCP ? "tcp://127.0.0.1:0" : getenv("CLEAVE_TEST_VERBS");
 }
 
-/* One side of a queue pair, and all that was called on it. */
+/* A side of a queue pair, and all that was called on it. */
 struct side {
 	struct split_qp *qp;
 	uint32_t ready_count, closed_count;
@@ -242,7 +242,7 @@ fixture_close(struct fixture *f)
 	sim_world_destroy(f->world);
 }
 
-/* What arrives finds a receive, and who is not counted holds none. */
+/* A message that arrives finds a receive, and whoever is not counted holds none. */
 static inline void
 promises_check(const struct split_port *port)
 {

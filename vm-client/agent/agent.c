@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/config.h"
 #include "base/config_value.h"
 #include "base/descriptors.h"
@@ -66,9 +67,9 @@ static const char *const log_levels[] = { "trace", "debug", "info", "warn", "err
 
 #define O(member) offsetof(struct agent_options, member)
 static const struct config_option option_table[] = {
-	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR",
-	    "A gateway; again for others to turn to [$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY
-	    "].",
+	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR[,ADDR...]",
+	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
+	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
 	    NULL, false, 0, 0, NULL },
 	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
 	    "Where NBD clients connect. Sockets in $LISTEN_FDS are used, too.", NULL, false, 0, 0,
@@ -188,6 +189,7 @@ agent_on_empty(void *arg)
 {
 	struct agent *agent = arg;
 
+	assert(agent->loop != NULL && agent->server != NULL);
 	loop_stop(agent->loop);
 }
 
@@ -197,7 +199,8 @@ agent_on_stop_timer(struct loop_timer *timer, void *arg)
 	struct agent *agent = arg;
 
 	(void)timer;
-	log_warn("agent: stopping with requests in flight");
+	assert(timer == &agent->stop_timer && agent->is_stopping);
+	log_warn("agent: stopping with requests in flight: their clients get no answer");
 	loop_stop(agent->loop);
 }
 
@@ -206,6 +209,7 @@ agent_on_signal(int number, void *arg)
 {
 	struct agent *agent = arg;
 
+	assert(agent->server != NULL);
 	log_info("agent: stopping signal=%d", number);
 	if (agent->is_stopping) {
 		loop_stop(agent->loop);
@@ -223,6 +227,7 @@ agent_add_exports(struct agent *agent)
 {
 	const struct config_list *volumes = &agent->options->volumes;
 
+	assert(agent->server != NULL);
 	for (uint32_t i = 0; i < volumes->count; i++) {
 		if (nbd_export_add(agent->server, volumes->items[i],
 			agent->options->is_read_only) == NULL) {
@@ -239,6 +244,7 @@ agent_serve_stdio(struct agent *agent)
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 
+	assert(agent->options->is_stdio && agent->server->listener_count == 0);
 	if (in < 0 || out < 0 || fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK) < 0 ||
 	    fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK) < 0) {
 		log_error("agent: standard input or output: %s", strerror(errno));
@@ -255,6 +261,7 @@ agent_listen(struct agent *agent)
 	char bound[160], error[256];
 	int count = listen_fd_count();
 
+	assert(!agent->options->is_stdio);
 	for (int i = 0; i < count; i++) {
 		int rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i, "");
 
@@ -291,6 +298,7 @@ agent_load_tls(struct agent *agent)
 		.verifies_peer = o->tls_verifies_peer };
 	char error[512];
 
+	assert(o->tls_certificates == NULL || o->tls_psk == NULL);
 	if (o->tls_certificates == NULL && o->tls_psk == NULL)
 		return 0;
 	agent->tls = nbd_tls_create(&options, error, sizeof(error));
@@ -306,6 +314,7 @@ agent_on_given(void *arg)
 {
 	struct agent *agent = arg;
 
+	assert(agent->control != NULL && agent->client != NULL);
 	/* The volumes are the successor's; clients under TLS are relayed to it until they go. */
 	nbd_control_destroy(agent->control);
 	agent->control = NULL;
@@ -323,6 +332,7 @@ agent_start_control(struct agent *agent)
 	const struct agent_options *o = agent->options;
 	char error[256];
 
+	assert(agent->server != NULL && agent->control == NULL);
 	if (o->control == NULL)
 		return 0;
 	if (o->replaces &&
@@ -350,6 +360,7 @@ static void
 agent_on_stall(const struct cleave_stall *stall, void *arg)
 {
 	(void)arg;
+	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
 	if (stall->is_over)
 		log_warn("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
 		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
@@ -382,6 +393,7 @@ agent_run(struct agent *agent)
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 
+	assert(agent->loop == NULL && o->gateways.count > 0);
 	agent->loop = loop_ev_create(0);
 	rc = agent->loop == NULL
 	    ? -errno

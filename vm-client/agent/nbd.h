@@ -22,6 +22,11 @@
 #include "library/alloc.h"
 #include "nbd_wire.h"
 
+#define SERVER_MAGIC 0x5653424eu     /* "NBSV" */
+#define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
+#define REQUEST_MAGIC 0x5152424eu    /* "NBRQ" */
+#define EXPORT_MAGIC 0x5058424eu     /* "NBXP" */
+
 #define NBD_CONNECTIONS_MAX 1024u
 #define NBD_LISTENERS_MAX 8u
 #define NBD_EXPORTS_MAX 4096u
@@ -72,17 +77,16 @@ void nbd_memory_fini(struct nbd_server *server);
  * False: it waits now, reads nothing, and is resumed when it is its turn; then this is asked again.
  */
 bool nbd_memory_take(struct nbd_connection *connection, uint64_t bytes);
-/* nbd_memory_force -- it holds them already, whatever there is. */
+/* nbd_memory_force -- @connection holds @bytes more already, whatever room there is. */
 void nbd_memory_force(struct nbd_connection *connection, uint64_t bytes);
 void nbd_memory_give(struct nbd_connection *connection, uint64_t bytes);
-/* nbd_memory_leave -- it waits no more. */
+/* nbd_memory_leave -- @connection waits for memory no more. */
 void nbd_memory_leave(struct nbd_connection *connection);
 bool nbd_memory_is_waiting(const struct nbd_connection *connection);
-/* nbd_memory_moved -- its socket took or gave @bytes; 0: something is due from now on. */
+/* nbd_memory_moved -- the connection's socket took or gave @bytes; 0: something is due from now on. */
 void nbd_memory_moved(struct nbd_connection *connection, uint64_t bytes);
 
 /* ---- nbd_export.c: a volume, open while somebody uses it ---- */
-#define EXPORT_MAGIC 0x5058424eu /* "NBXP" */
 enum nbd_export_state {
 	NBD_EXPORT_CLOSED,
 	NBD_EXPORT_OPENING,
@@ -143,15 +147,15 @@ void nbd_export_on_error(struct nbd_export *export, int rc);
 void nbd_export_free(struct nbd_export *export);
 
 /* ---- nbd_attach.c: its writing session ---- */
-/* nbd_attach_is_due -- a change must wait for it, in export->unattached. */
+/* nbd_attach_is_due -- a change must wait for the writing session, in export->unattached. */
 bool nbd_attach_is_due(const struct nbd_export *export);
-/* nbd_attach_start -- get it: what waits goes on, or fails. */
+/* nbd_attach_start -- get the writing session: requests that wait for it go on, or fail. */
 void nbd_attach_start(struct nbd_export *export);
-/* nbd_attach_on_lost -- a request was told so: get it back, if that is wanted. */
+/* nbd_attach_on_lost -- a request was told that the session is lost: get it back, if that is wanted. */
 void nbd_attach_on_lost(struct nbd_export *export, int rc);
-/* nbd_attach_is_reclaiming -- it is lost, and will be got back when the taker leaves. */
+/* nbd_attach_is_reclaiming -- the volume is lost, and will be got back when the taker leaves. */
 bool nbd_attach_is_reclaiming(const struct nbd_export *export);
-/* nbd_attach_on_writer -- export->volume is one. */
+/* nbd_attach_on_writer -- export->volume is a writing session now. */
 void nbd_attach_on_writer(struct nbd_export *export);
 void nbd_attach_init(struct nbd_export *export);
 void nbd_attach_fini(struct nbd_export *export);
@@ -206,7 +210,7 @@ struct nbd_request {
 	uint64_t parts_bytes; /* in them */
 };
 
-/* nbd_request_bytes -- what the request with that head will hold, until its reply has left. */
+/* nbd_request_bytes -- the memory that a request with @head will hold, until its reply has left. */
 uint64_t nbd_request_bytes(const struct nbd_connection *connection,
     const struct nbd_request_head *head);
 /*
@@ -221,9 +225,9 @@ struct nbd_request *nbd_request_start(struct nbd_connection *connection,
 void nbd_request_received(struct nbd_request *request);
 /* nbd_request_sent -- the whole reply is. */
 void nbd_request_sent(struct nbd_request *request);
-/* nbd_request_retry -- what waits at @export may go on now. */
+/* nbd_request_retry -- requests that wait at @export may go on now. */
 void nbd_request_retry(struct nbd_export *export);
-/* nbd_request_end -- it has been done, or not: reply. The caller's last act. */
+/* nbd_request_end -- reply to a request that has been done (0), or not (@rc). The caller's last act. */
 void nbd_request_end(struct nbd_request *request, int rc);
 /* nbd_request_drop -- its connection is gone, and libcleave has nothing of it: free it. */
 void nbd_request_drop(struct nbd_request *request);
@@ -234,7 +238,7 @@ enum nbd_resize { NBD_RESIZE_NONE, NBD_RESIZE_GROW, NBD_RESIZE_ANY };
 bool nbd_resize_is_offered(const struct nbd_export *export);
 /* nbd_resize_check -- 0, or what the reply says. */
 int nbd_resize_check(const struct nbd_export *export, const struct nbd_request_head *head);
-/* nbd_resize_start -- it was checked; it is answered later. */
+/* nbd_resize_start -- begin a request that nbd_resize_check let pass; it is answered later. */
 void nbd_resize_start(struct nbd_request *request);
 /* nbd_resize_fail -- the volume cannot be written: those that have not begun end with @rc. */
 void nbd_resize_fail(struct nbd_export *export, int rc);
@@ -242,7 +246,7 @@ void nbd_resize_fail(struct nbd_export *export, int rc);
 void nbd_resize_run(struct nbd_export *export);
 
 /* ---- nbd_option.c: the handshake ---- */
-/* nbd_greet -- queue the server's first bytes. 0, or -ENOMEM: nothing is queued. */
+/* nbd_greet -- queue the server's first bytes. Returns 0; -ENOMEM: nothing is queued. */
 int nbd_greet(struct nbd_connection *connection);
 /* nbd_client_flags -- 0, or -EPROTO. */
 int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
@@ -254,7 +258,7 @@ int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
  */
 int nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *head,
     const uint8_t *data);
-/* nbd_option_list_bytes -- of memory, for the answer to LIST. */
+/* nbd_option_list_bytes -- the memory that an answer to LIST takes. */
 uint64_t nbd_option_list_bytes(const struct nbd_connection *connection);
 /* nbd_option_on_export -- the answer to the option that waited. The same returns. */
 int nbd_option_on_export(struct nbd_connection *connection, int rc, const char *error);
@@ -337,9 +341,9 @@ struct nbd_connection {
  */
 struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd,
     const char *peer, bool is_new);
-/* nbd_connection_is_open -- it may be heard, and answered: it is neither ending nor closed. */
+/* nbd_connection_is_open -- the client may be heard, and answered: the connection is neither ending nor closed. */
 bool nbd_connection_is_open(const struct nbd_connection *connection);
-/* nbd_connection_resume -- whether it may read has changed: parse what is there, watch for more. */
+/* nbd_connection_resume -- parse what is there and watch for more, as whether it may read has changed. */
 void nbd_connection_resume(struct nbd_connection *connection);
 /* nbd_connection_freeze -- nothing is sent, until it is again. */
 void nbd_connection_freeze(struct nbd_connection *connection, bool is_frozen);
@@ -350,11 +354,11 @@ void nbd_connection_break(struct nbd_connection *connection, const char *why);
 /* nbd_connection_destroy -- with all its requests, which nobody else will end: the client is gone. */
 void nbd_connection_destroy(struct nbd_connection *connection);
 void nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error);
-/* nbd_connection_request_gone -- one has ended: read on, or go. The caller's last act. */
+/* nbd_connection_request_gone -- a request has ended: read on, or go. The caller's last act. */
 void nbd_connection_request_gone(struct nbd_connection *connection);
 
 /*
- * nbd_connection_make_plain -- of one under TLS, with nothing to send: it goes on over @fd
+ * nbd_connection_make_plain -- let a connection under TLS, with nothing to send, go on over @fd
  *
  * The session and the client's sockets are the caller's, whatever is returned. -errno: break it.
  */
@@ -367,7 +371,7 @@ struct nbd_carry {
 	int fd; /* the receiver's of both; -1: nothing goes along */
 	uint64_t output_bytes, input_bytes;
 };
-/* nbd_carry_save -- of one in which nothing runs. 0 or -errno. */
+/* nbd_carry_save -- the bytes that are half here of a connection in which nothing runs. 0 or -errno. */
 int nbd_carry_save(const struct nbd_connection *connection, struct nbd_carry *ret_carry);
 /* nbd_carry_load -- into a connection that has said and heard nothing yet. 0, -EBADMSG, -ENOMEM. */
 int nbd_carry_load(struct nbd_connection *connection, const struct nbd_carry *carry);
@@ -393,10 +397,10 @@ void nbd_connection_reply(struct nbd_connection *connection, struct nbd_request 
  */
 void nbd_connection_part(struct nbd_connection *connection, struct nbd_request *request,
     uint64_t offset_bytes, uint64_t bytes);
-/* nbd_connection_end_parts -- it has all: the last part becomes the reply's end. False: it is out. */
+/* nbd_connection_end_parts -- all data is there: the last part becomes the reply's end. False: it is out. */
 bool nbd_connection_end_parts(struct nbd_request *request);
 bool nbd_send_has_output(const struct nbd_connection *connection);
-/* nbd_send_gather -- what is to be sent next; returns how many of @iovecs (NBD_SEND_IOVECS_MAX). */
+/* nbd_send_gather -- the bytes to be sent next, in @iovecs (NBD_SEND_IOVECS_MAX); returns how many are used. */
 int nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs);
 /* nbd_send_done -- @bytes of it have left. Requests whose replies have left are gone. */
 void nbd_send_done(struct nbd_connection *connection, uint64_t bytes);
@@ -475,7 +479,7 @@ void nbd_server_connection_gone(struct nbd_server *server);
 void nbd_server_relay_gone(struct nbd_server *server);
 
 /* ---- nbd_handover.c ---- */
-/* nbd_handover_soon -- a connection came nearer to being parked. */
+/* nbd_handover_soon -- look again, as a connection came nearer to being parked. */
 void nbd_handover_soon(struct nbd_handover *handover);
 
 #endif /* CLEAVE_VM_CLIENT_NBD_H */

@@ -27,6 +27,7 @@
 bool
 nbd_attach_is_due(const struct nbd_export *export)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	return !export->is_writer && !export->is_read_only && !export->is_lost &&
 	    export->sm.state == NBD_EXPORT_OPEN;
 }
@@ -58,6 +59,7 @@ attach_fail(struct nbd_export *export, int rc)
 static void
 attach_on_refused(struct nbd_export *export, int rc, const char *error)
 {
+	assert(rc < 0 && error != NULL);
 	if (export->is_lost) {
 		log_debug("export: not got back yet name=%s text=\"%s\"", export->name, error);
 		if (rc == -EBUSY || rc == -ETIMEDOUT || rc == -ECONNREFUSED)
@@ -87,6 +89,8 @@ attach_on_lost(struct cleave_volume *volume, int rc, const char *text, void *arg
 void
 nbd_attach_on_lost(struct nbd_export *export, int rc)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(rc < 0 && export->is_lost);
 	if (export->server->options.reclaims && export->is_writer && rc == -ESHUTDOWN)
 		loop_timer_start(export->server->options.loop, &export->reclaim_timer,
 		    ATTACH_RECLAIM_NS);
@@ -95,6 +99,7 @@ nbd_attach_on_lost(struct nbd_export *export, int rc)
 bool
 nbd_attach_is_reclaiming(const struct nbd_export *export)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	return export->is_lost && (export->reclaim_timer.is_active || export->is_attaching);
 }
 
@@ -141,7 +146,7 @@ attach_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	if (rc == 0 &&
 	    (export->sm.state != NBD_EXPORT_OPEN ||
 		cleave_volume_info(volume)->id != cleave_volume_info(export->volume)->id)) {
-		/* Its clients have gone meanwhile, or it is another one of the same name. */
+		/* The export's clients have gone meanwhile, or this is another volume of the same name. */
 		rc = export->sm.state == NBD_EXPORT_OPEN ? -ENOENT : -ESHUTDOWN;
 		error = cleave_error_text(rc);
 		cleave_volume_close(volume, NULL, NULL);
@@ -184,6 +189,7 @@ attach_on_reclaim_timer(struct loop_timer *timer, void *arg)
 void
 nbd_attach_init(struct nbd_export *export)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	list_init(&export->unattached);
 	loop_task_init(&export->attach_task, attach_on_task, export);
 	loop_timer_init(&export->reclaim_timer, attach_on_reclaim_timer, export);
@@ -192,6 +198,8 @@ nbd_attach_init(struct nbd_export *export)
 void
 nbd_attach_fini(struct nbd_export *export)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(list_is_empty(&export->unattached));
 	loop_task_cancel(export->server->options.loop, &export->attach_task);
 	loop_timer_stop(export->server->options.loop, &export->reclaim_timer);
 }

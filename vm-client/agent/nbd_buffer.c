@@ -26,6 +26,7 @@ nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes)
 	uint32_t class = class_of(bytes);
 	void *buffer = buffers->free[class];
 
+	assert(buffers->spare_bytes <= buffers->free_bytes);
 	if (buffer == NULL)
 		return client_aligned_alloc(BUFFER_ALIGN, (size_t)BUFFER_ALIGN << class);
 	/* The next free one is named in the first bytes of this one. */
@@ -41,6 +42,7 @@ nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes)
 	uint64_t class_bytes;
 	uint32_t class;
 
+	assert(buffers->free_bytes <= BUFFER_KEPT_BYTES_MAX);
 	if (buffer == NULL)
 		return;
 	class = class_of(bytes);

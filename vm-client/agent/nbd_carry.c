@@ -23,6 +23,7 @@ write_all(int fd, const void *bytes, uint64_t count)
 {
 	const uint8_t *at = bytes;
 
+	assert(fd >= 0 && (bytes != NULL || count == 0));
 	while (count > 0) {
 		ssize_t n = write(fd, at, count);
 
@@ -78,6 +79,7 @@ save_output(const struct nbd_connection *connection, int fd)
 	struct loop_link *link, *next;
 	int rc = write_left(fd, connection->text, connection->text_bytes, &sent);
 
+	assert(connection->text_sent_bytes <= connection->text_bytes);
 	LIST_FOREACH_SAFE(&connection->replies, link, next) {
 		const struct nbd_output *output = LIST_ENTRY(link, struct nbd_output, link);
 
@@ -97,6 +99,7 @@ save_head(const struct nbd_connection *connection, const struct nbd_request *req
 {
 	uint8_t head[NBD_EXTENDED_REQUEST_BYTES];
 
+	assert(connection->style == NBD_EXTENDED || request->head.length_bytes <= UINT32_MAX);
 	return write_all(fd, head, nbd_put_request(head, connection->style, &request->head));
 }
 
@@ -107,6 +110,8 @@ save_input(const struct nbd_connection *connection, int fd)
 	struct loop_link *link, *next;
 	int rc = 0;
 
+	assert(receiving == NULL || receiving->sm.state == NBD_REQUEST_RECEIVING);
+	assert(connection->input_at <= connection->input_end);
 	LIST_FOREACH_SAFE(&connection->requests, link, next) {
 		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, link);
 
@@ -130,6 +135,8 @@ nbd_carry_save(const struct nbd_connection *connection, struct nbd_carry *ret_ca
 	off_t middle = 0, end = 0;
 	int rc;
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->is_parking && connection->is_frozen);
 	if (!nbd_send_has_output(connection) && connection->receiving == NULL) {
 		*ret_carry = carry;
 		return 0;
@@ -160,6 +167,7 @@ read_all(int fd, uint64_t offset, uint64_t bytes)
 {
 	uint8_t *memory = client_malloc(bytes);
 
+	assert(fd >= 0 && bytes > 0 && bytes <= NBD_CARRY_BYTES_MAX);
 	if (memory != NULL && pread(fd, memory, bytes, (off_t)offset) != (ssize_t)bytes) {
 		free(memory);
 		errno = EBADMSG;

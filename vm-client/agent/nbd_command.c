@@ -21,12 +21,14 @@ nbd_command_is_change(uint16_t type)
 uint64_t
 nbd_command_end(const struct nbd_request_head *head)
 {
+	assert(head->length_bytes <= UINT64_MAX - head->offset_bytes);
 	return head->offset_bytes + head->length_bytes;
 }
 
 static uint16_t
 flags_allowed(uint16_t type, enum nbd_reply_style style)
 {
+	assert(style <= NBD_EXTENDED);
 	switch (type) {
 	case NBD_CMD_READ:
 		return style == NBD_SIMPLE ? 0 : NBD_CMD_FLAG_DF;
@@ -86,6 +88,7 @@ nbd_command_check(const struct nbd_connection *connection, const struct nbd_requ
 static void
 shape_blocks(struct nbd_command_shape *shape, const struct nbd_request_head *head)
 {
+	assert(head->type < NBD_CMD_NR);
 	shape->first_bytes = num_round_down(head->offset_bytes, BLOCK);
 	shape->end_bytes = num_round_up(nbd_command_end(head), BLOCK);
 	if (head->type == NBD_CMD_TRIM) {
@@ -107,7 +110,10 @@ nbd_command_shape_of(const struct nbd_connection *connection, const struct nbd_r
 	bool has_tail_edge = !num_is_aligned(nbd_command_end(head), BLOCK);
 	struct nbd_command_shape shape = { 0 };
 
+	assert(head->type < NBD_CMD_NR);
+	assert(head->length_bytes <= UINT64_MAX - head->offset_bytes);
 	shape_blocks(&shape, head);
+	assert(shape.first_bytes <= shape.end_bytes);
 	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE)
 		shape.data_bytes = shape.end_bytes - shape.first_bytes;
 	else if (head->type == NBD_CMD_BLOCK_STATUS)
@@ -119,7 +125,7 @@ nbd_command_shape_of(const struct nbd_connection *connection, const struct nbd_r
 		    2; /* one for a chunk's border */
 	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
 		return shape;
-	/* Both edges of a single block are one. */
+	/* A single block has one edge, not two. */
 	shape.has_edge[1] = has_tail_edge &&
 	    (!has_head_edge || shape.end_bytes - shape.first_bytes > BLOCK);
 	shape.has_edge[0] = has_head_edge;

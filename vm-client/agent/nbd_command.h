@@ -24,7 +24,7 @@ struct nbd_command_shape {
 	bool has_edge[2];
 	uint32_t part_max;
 };
-/* nbd_command_shape_of -- of a command that nbd_command_check lets pass. */
+/* nbd_command_shape_of -- the needs of a command that nbd_command_check lets pass. */
 struct nbd_command_shape nbd_command_shape_of(const struct nbd_connection *connection,
     const struct nbd_request_head *head);
 

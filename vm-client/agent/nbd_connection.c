@@ -26,8 +26,6 @@
 #include "nbd_input.h"
 #include "nbd_tls.h"
 
-#define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
-
 static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
 	[NBD_CONNECTION_FLAGS] = { "flags",
 	    SM_TO(NBD_CONNECTION_OPTIONS) | SM_TO(NBD_CONNECTION_ENDING) |
@@ -60,6 +58,7 @@ static void connection_secure(struct nbd_connection *connection);
 bool
 nbd_connection_is_open(const struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	return connection->sm.state < NBD_CONNECTION_ENDING;
 }
 
@@ -69,6 +68,7 @@ connection_watch(struct nbd_connection *connection)
 	struct loop *loop = connection->server->options.loop;
 	bool wants_input = nbd_input_is_wanted(connection);
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state == NBD_CONNECTION_CLOSED)
 		return;
 	if (wants_input &&
@@ -99,6 +99,7 @@ connection_try_free(struct nbd_connection *connection)
 {
 	struct nbd_server *server = connection->server;
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != NBD_CONNECTION_CLOSED || connection->request_count > 0 ||
 	    connection->is_busy)
 		return;
@@ -124,6 +125,7 @@ connection_close(struct nbd_connection *connection)
 	bool was_busy = connection->is_busy;
 	struct loop_link *link;
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	sm_move(&connection->sm, NBD_CONNECTION_CLOSED);
 	loop_fd_stop(loop, &connection->in_watcher);
 	loop_fd_stop(loop, &connection->out_watcher);
@@ -181,6 +183,7 @@ nbd_connection_destroy(struct nbd_connection *connection)
 static void
 connection_try_close(struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state == NBD_CONNECTION_ENDING && connection->request_count == 0 &&
 	    !nbd_send_has_output(connection))
 		connection_close(connection);
@@ -345,6 +348,7 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 static void
 connection_obey(struct nbd_connection *connection, int rc, const char *why)
 {
+	assert(rc <= 0);
 	if (rc == -ESHUTDOWN)
 		nbd_connection_end(connection);
 	else if (rc != 0)
@@ -372,6 +376,7 @@ connection_take_input(struct nbd_connection *connection)
 {
 	ssize_t n;
 
+	assert(connection->sm.state != NBD_CONNECTION_CLOSED);
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS) {
 		if (!nbd_send_has_output(connection))
 			connection_secure(connection);
@@ -415,6 +420,7 @@ connection_on_read_task(struct loop_task *task, void *arg)
 void
 nbd_connection_request_gone(struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	/* Within a handler of ours: that goes on where it was. */
 	if (connection->is_busy)
 		return;
@@ -493,7 +499,7 @@ connection_on_handshake_timer(struct loop_timer *timer, void *arg)
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(timer == &connection->handshake_timer);
-	/* This side is the slow one while a client waits for its export. */
+	/* The agent is the slow side while a client waits for its export. */
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
 		loop_timer_start(connection->server->options.loop, timer,
 		    connection->server->options.handshake_ns);
@@ -523,6 +529,8 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	struct nbd_connection *connection = connection_alloc();
 	struct loop *loop = server->options.loop;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(in_fd >= 0 && out_fd >= 0);
 	if (connection == NULL)
 		goto err;
 	connection->magic = CONNECTION_MAGIC;

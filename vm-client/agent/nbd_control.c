@@ -49,6 +49,8 @@ nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t byt
 {
 	bool is_secure = server->options.requires_tls;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(bytes > 0);
 	out[0] = '\0';
 	for (uint32_t i = 0; i < server->listener_count && out[0] == '\0'; i++) {
 		if (server->listeners[i].path[0] != '\0')
@@ -72,6 +74,7 @@ control_list(struct nbd_server *server)
 	struct loop_link *link, *next;
 	char uri[256];
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
 		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
 
@@ -112,6 +115,7 @@ control_attach(struct nbd_server *server, const json_t *in)
 	int is_read_only = 0;
 	char uri[256];
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "read_only",
 		&is_read_only) != 0)
 		return fail("attach: needs a name");
@@ -139,6 +143,7 @@ control_detach(struct nbd_server *server, const json_t *in)
 	const char *name;
 	int is_forced = 0;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "force",
 		&is_forced) != 0)
 		return fail("detach: needs a name");
@@ -165,6 +170,7 @@ control_detach(struct nbd_server *server, const json_t *in)
 static void
 client_close(struct control_client *client)
 {
+	assert(client->is_used && client->fd >= 0);
 	loop_fd_stop(client->control->server->options.loop, &client->watcher);
 	(void)close(client->fd);
 	*client = (struct control_client){ 0 };
@@ -194,6 +200,7 @@ control_give(struct nbd_control *control, struct control_client *client, bool is
 {
 	struct nbd_server *server = control->server;
 
+	assert(client->is_used && client->control == control);
 	if (server->handover != NULL || server->is_stopping)
 		return fail("the agent is going already");
 	log_info("agent: handing over to a successor");
@@ -216,6 +223,7 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	json_t *in = json_loadb(text, bytes, JSON_DISABLE_EOF_CHECK, NULL), *out;
 	const char *op = json_string_value(json_object_get(in, "op"));
 
+	CHECK_OBJ(control, CONTROL_MAGIC);
 	if (op == NULL)
 		out = fail("not a JSON object with an op");
 	else if (strcmp(op, "list") == 0)
@@ -242,6 +250,7 @@ client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	char *answer;
 
 	(void)events;
+	assert(watcher == &client->watcher && client->is_used);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -265,6 +274,8 @@ control_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 	int fd = accept4(watcher->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)events;
+	CHECK_OBJ(control, CONTROL_MAGIC);
+	assert(watcher == &control->watcher);
 	if (fd < 0)
 		return; /* it went again, or comes again */
 	for (uint32_t i = 0; i < NBD_CONTROL_CLIENTS_MAX; i++) {
@@ -291,6 +302,7 @@ control_listen(struct nbd_control *control, const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int rc;
 
+	assert(control->fd < 0);
 	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path) + 1);
@@ -316,6 +328,8 @@ nbd_control_create(struct nbd_server *server, const char *path, void (*on_given)
 	struct nbd_control *control = client_calloc(1, sizeof(*control));
 	int rc = control == NULL ? -ENOMEM : 0;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(on_given != NULL);
 	if (rc == 0) {
 		control->magic = CONTROL_MAGIC;
 		control->server = server;

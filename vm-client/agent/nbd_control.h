@@ -31,7 +31,7 @@ struct nbd_control *nbd_control_create(struct nbd_server *server, const char *pa
 /* nbd_control_destroy -- NULL is a no-op. */
 void nbd_control_destroy(struct nbd_control *control);
 
-/* nbd_uri -- how a client reaches @name through the server's first address; "" without one. */
+/* nbd_uri -- the URI by which a client reaches @name at the server's first unix socket; "" without one. */
 void nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t bytes);
 
 #endif /* CLEAVE_VM_CLIENT_NBD_CONTROL_H */

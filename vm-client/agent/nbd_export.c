@@ -31,6 +31,7 @@ export_tell(struct loop_link *waiters, int rc, const char *error)
 {
 	struct loop_link *link;
 
+	assert(rc <= 0);
 	while ((link = list_pop_front(waiters)) != NULL)
 		nbd_connection_on_export(LIST_ENTRY(link, struct nbd_connection, wait_link), rc,
 		    error);
@@ -162,6 +163,7 @@ export_refresh(struct nbd_export *export)
 	struct loop_link *link;
 	int rc;
 
+	assert(export->volume != NULL);
 	if (list_is_empty(&export->waiters) || export->is_asking)
 		return;
 	if (strchr(export->name, '@') != NULL) {
@@ -249,7 +251,9 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 void
 nbd_export_on_error(struct nbd_export *export, int rc)
 {
-	/* These errors end a volume's session for good; see retry.c. */
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(rc <= 0);
+	/* Four errors end a volume's session for good; see retry.c. */
 	if (rc != -ESHUTDOWN && rc != -ENOENT && rc != -EXDEV && rc != -EPROTONOSUPPORT)
 		return;
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
@@ -265,6 +269,8 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 {
 	struct nbd_export *export;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(server->export_count <= NBD_EXPORTS_MAX);
 	if (*name == '\0' || strlen(name) > CLEAVE_NAME_BYTES_MAX) {
 		errno = EINVAL;
 		return NULL;
@@ -302,6 +308,8 @@ nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes
 	struct nbd_export *export;
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(name != NULL || name_bytes == 0);
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
 		export = LIST_ENTRY(link, struct nbd_export, link);
 

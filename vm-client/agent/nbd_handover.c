@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/num.h"
+#include "nbd_packet.h"
 
 #define HANDOVER_MAGIC 0x4f48424eu /* "NBHO" */
 
@@ -40,98 +40,13 @@ struct nbd_handover {
 	void *arg;
 };
 
-/* ---- packets with descriptors ---- */
-
-#define HANDOVER_FDS_MAX 2 /* of a packet: a socket, and what goes along */
-
-union control_space {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(HANDOVER_FDS_MAX * sizeof(int))];
-};
-
-/* @object is taken over; NULL is out of memory. */
-static int
-packet_send(int fd, json_t *object, const int *fds, uint32_t fd_count, const void *data,
-    size_t bytes)
-{
-	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-	union control_space space = { 0 };
-	struct iovec iovecs[2];
-	struct msghdr msg = { .msg_iov = iovecs, .msg_iovlen = 2 };
-	int rc = 0;
-
-	json_decref(object);
-	if (text == NULL)
-		return -ENOMEM;
-	iovecs[0] = (struct iovec){ text, strlen(text) + 1 };
-	iovecs[1] = (struct iovec){ (void *)(uintptr_t)data, bytes };
-	if (fd_count > 0) {
-		struct cmsghdr *head;
-
-		msg.msg_control = space.bytes;
-		msg.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		head = CMSG_FIRSTHDR(&msg);
-		*head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(fd_count * sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
-	}
-	if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
-		rc = -errno;
-	free(text);
-	return rc;
-}
-
-static void
-close_all(const int fds[HANDOVER_FDS_MAX])
-{
-	for (int i = 0; i < HANDOVER_FDS_MAX; i++) {
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
-	}
-}
-
-/* An object, perhaps descriptors (else -1), perhaps bytes behind it. NULL: errno says why. */
-static json_t *
-packet_receive(int fd, uint8_t *buffer, int ret_fds[HANDOVER_FDS_MAX], const uint8_t **ret_data,
-    size_t *ret_bytes)
-{
-	union control_space space = { 0 };
-	struct iovec iovec = { buffer, NBD_HANDOVER_BYTES_MAX };
-	struct msghdr msg = { .msg_iov = &iovec,
-		.msg_iovlen = 1,
-		.msg_control = space.bytes,
-		.msg_controllen = sizeof(space.bytes) };
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *head;
-	const uint8_t *end;
-	json_t *object;
-
-	ret_fds[0] = ret_fds[1] = -1;
-	if (n < 0)
-		return NULL;
-	head = CMSG_FIRSTHDR(&msg);
-	if (head != NULL && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fds, CMSG_DATA(head),
-		    num_min(head->cmsg_len - CMSG_LEN(0), HANDOVER_FDS_MAX * sizeof(int)));
-	end = memchr(buffer, 0, (size_t)n);
-	object = end == NULL ? NULL : json_loads((const char *)buffer, 0, NULL);
-	if (object == NULL) {
-		close_all(ret_fds);
-		errno = n == 0 ? ECONNRESET : EBADMSG;
-		return NULL;
-	}
-	*ret_data = end + 1;
-	*ret_bytes = (size_t)(buffer + n - (end + 1));
-	return object;
-}
-
 static int
 set_time_limit(int fd)
 {
 	const struct timeval limit = { .tv_sec = NBD_HANDOVER_S };
 	int flags = fcntl(fd, F_GETFL);
 
+	assert(fd >= 0);
 	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0)
@@ -147,6 +62,7 @@ server_park(struct nbd_server *server, bool is_parking)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	server->is_parking = is_parking;
 	nbd_server_watch(server);
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
@@ -183,6 +99,7 @@ connection_is_served(const struct nbd_connection *connection)
 static bool
 connection_is_parked(const struct nbd_connection *connection)
 {
+	assert(connection->is_parking);
 	if (connection->sm.state != NBD_CONNECTION_SERVING)
 		return false;
 	if (connection->server->is_carrying)
@@ -196,6 +113,8 @@ handover_free(struct nbd_handover *handover)
 {
 	struct loop *loop = handover->server->options.loop;
 
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	assert(handover->server->handover == handover);
 	loop_task_cancel(loop, &handover->park_task);
 	loop_timer_stop(loop, &handover->timer);
 	loop_fd_stop(loop, &handover->watcher);
@@ -210,12 +129,12 @@ nbd_handover_cancel(struct nbd_handover *handover)
 	struct nbd_server *server = handover->server;
 
 	CHECK_OBJ(handover, HANDOVER_MAGIC);
-	(void)packet_send(handover->fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
+	(void)nbd_packet_send(handover->fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
 	handover_free(handover);
 	server_park(server, false);
 }
 
-/* Their paths are another agent's, which is not ours to remove. */
+/* The listeners' paths are another agent's, and not ours to remove. */
 static void
 forget_listeners(struct nbd_server *server)
 {
@@ -242,13 +161,15 @@ handover_finish(struct nbd_handover *handover, int rc)
 	void *arg = handover->arg;
 	int fd = handover->fd;
 
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	assert(rc <= 0);
 	sm_move(&handover->sm, HANDOVER_DONE);
 	handover_free(handover);
 	/* The successor serves only after this message: two must never read one client's bytes. */
 	if (rc == 0)
-		(void)packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
+		(void)nbd_packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
 	else
-		(void)packet_send(fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
+		(void)nbd_packet_send(fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
 	if (rc == 0)
 		server_forget(server);
 	else
@@ -259,7 +180,8 @@ handover_finish(struct nbd_handover *handover, int rc)
 static int
 give_listener(int fd, const struct nbd_listener *listener)
 {
-	return packet_send(fd, json_pack("{s:{s:s}}", "listener", "path", listener->path),
+	assert(listener->fd >= 0);
+	return nbd_packet_send(fd, json_pack("{s:{s:s}}", "listener", "path", listener->path),
 	    &listener->fd, 1, NULL, 0);
 }
 
@@ -268,7 +190,7 @@ give_connection(int fd, const struct nbd_connection *connection)
 {
 	struct nbd_carry carry;
 	json_t *object;
-	int rc = nbd_carry_save(connection, &carry), fds[HANDOVER_FDS_MAX];
+	int rc = nbd_carry_save(connection, &carry), fds[NBD_PACKET_FDS_MAX];
 
 	if (rc != 0)
 		return rc;
@@ -281,7 +203,7 @@ give_connection(int fd, const struct nbd_connection *connection)
 	    (int)connection->has_context, "skip_bytes", (json_int_t)connection->skip_bytes,
 	    "output_bytes", (json_int_t)carry.output_bytes, "input_bytes",
 	    (json_int_t)carry.input_bytes);
-	rc = packet_send(fd, object, fds, carry.fd >= 0 ? 2 : 1,
+	rc = nbd_packet_send(fd, object, fds, carry.fd >= 0 ? 2 : 1,
 	    connection->input + connection->input_at,
 	    carry.fd >= 0 ? 0 : connection->input_end - connection->input_at);
 	if (carry.fd >= 0)
@@ -297,6 +219,7 @@ handover_give_all(struct nbd_handover *handover)
 	struct loop_link *link, *next;
 	int rc = set_time_limit(handover->fd);
 
+	assert(handover->sm.state == HANDOVER_PARKING);
 	LIST_FOREACH_SAFE(&server->connections, link, next)
 		nbd_connection_freeze(LIST_ENTRY(link, struct nbd_connection, link), true);
 	for (uint32_t i = 0; i < server->listener_count && rc == 0; i++)
@@ -306,8 +229,9 @@ handover_give_all(struct nbd_handover *handover)
 			rc = give_connection(handover->fd,
 			    LIST_ENTRY(link, struct nbd_connection, link));
 	}
-	return rc != 0 ? rc
-		       : packet_send(handover->fd, json_pack("{s:b}", "end", 1), NULL, 0, NULL, 0);
+	return rc != 0
+	    ? rc
+	    : nbd_packet_send(handover->fd, json_pack("{s:b}", "end", 1), NULL, 0, NULL, 0);
 }
 
 /* Connections under TLS: the session stays here, a plain connection goes. */
@@ -316,6 +240,7 @@ handover_split_secure(struct nbd_server *server)
 {
 	struct loop_link *link, *next;
 
+	assert(server->is_parking);
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
@@ -352,6 +277,7 @@ handover_on_park_task(struct loop_task *task, void *arg)
 void
 nbd_handover_soon(struct nbd_handover *handover)
 {
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
 	loop_defer(handover->server->options.loop, &handover->park_task);
 }
 
@@ -360,7 +286,7 @@ static void
 handover_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct nbd_handover *handover = arg;
-	char text[NBD_HANDOVER_HEAD_BYTES_MAX];
+	char text[NBD_PACKET_HEAD_BYTES_MAX];
 	ssize_t n = recv(watcher->fd, text, sizeof(text), MSG_DONTWAIT);
 
 	(void)events;
@@ -413,6 +339,8 @@ nbd_handover_give(struct nbd_server *server, int fd, bool is_carrying, nbd_hando
 	struct loop *loop = server->options.loop;
 	struct nbd_handover *handover = client_calloc(1, sizeof(*handover));
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(fn != NULL && fd >= 0 && server->handover == NULL);
 	if (handover == NULL)
 		return NULL;
 	handover->magic = HANDOVER_MAGIC;
@@ -457,6 +385,7 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	struct nbd_connection *connection;
 	int rc;
 
+	assert(as->input_end <= NBD_INPUT_BYTES && carry->fd >= -1);
 	if (export == NULL) {
 		log_warn("nbd: not handed over, there is no such export name=%s peer=%s", name,
 		    as->peer);
@@ -480,7 +409,7 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 }
 
 static int
-take_connection(struct nbd_server *server, const json_t *object, const int fds[HANDOVER_FDS_MAX],
+take_connection(struct nbd_server *server, const json_t *object, const int fds[NBD_PACKET_FDS_MAX],
     const uint8_t *data, size_t bytes)
 {
 	json_int_t skip_bytes = 0, output_bytes = 0, input_bytes = 0;
@@ -514,9 +443,10 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 {
 	const uint8_t *data;
 	size_t bytes;
-	int given[HANDOVER_FDS_MAX], rc = 1;
-	json_t *object = packet_receive(fd, buffer, given, &data, &bytes);
+	int given[NBD_PACKET_FDS_MAX], rc = 1;
+	json_t *object = nbd_packet_receive(fd, buffer, given, &data, &bytes);
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	if (object == NULL)
 		return -errno;
 	if (json_object_get(object, "listener") != NULL)
@@ -534,36 +464,36 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 	return rc;
 }
 
-/* Are they ours now? Of one that has died, too: it does not read them any more. */
+/* The predecessor says that its clients are ours, or it has died: in either case it reads them no more. */
 static int
 wait_for_leave(int fd, uint8_t *buffer)
 {
 	const uint8_t *data;
 	size_t bytes;
-	int given[HANDOVER_FDS_MAX], rc;
-	json_t *object = packet_receive(fd, buffer, given, &data, &bytes);
+	int given[NBD_PACKET_FDS_MAX], rc;
+	json_t *object = nbd_packet_receive(fd, buffer, given, &data, &bytes);
 
 	if (object == NULL)
 		return errno == ECONNRESET ? 0 : -errno;
 	rc = json_object_get(object, "yours") != NULL ? 0 : -EBUSY;
 	json_decref(object);
-	close_all(given);
+	nbd_packet_close(given);
 	return rc;
 }
 
 static int
 take_all(struct nbd_server *server, int fd)
 {
-	uint8_t *buffer = client_malloc(NBD_HANDOVER_BYTES_MAX);
+	uint8_t *buffer = client_malloc(NBD_PACKET_BYTES_MAX);
 	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
 
 	if (rc == 0)
-		rc = packet_send(fd, json_pack("{s:s, s:b}", "op", "give", "carries", 1), NULL, 0,
-		    NULL, 0);
+		rc = nbd_packet_send(fd, json_pack("{s:s, s:b}", "op", "give", "carries", 1), NULL,
+		    0, NULL, 0);
 	while (rc == 0)
 		rc = take_packet(server, fd, buffer);
 	if (rc > 0)
-		rc = packet_send(fd, json_pack("{s:b}", "taken", 1), NULL, 0, NULL, 0);
+		rc = nbd_packet_send(fd, json_pack("{s:b}", "taken", 1), NULL, 0, NULL, 0);
 	if (rc == 0)
 		rc = wait_for_leave(fd, buffer);
 	free(buffer);
@@ -577,6 +507,8 @@ nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error, 
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int rc = fd < 0 ? -errno : 0;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(!loop_is_running(server->options.loop)); /* this blocks */
 	if (rc == 0 && strlen(path) >= sizeof(address.sun_path))
 		rc = -ENAMETOOLONG;
 	if (rc == 0) {

@@ -27,8 +27,6 @@
 
 #include "nbd.h"
 
-#define NBD_HANDOVER_HEAD_BYTES_MAX 1024u
-#define NBD_HANDOVER_BYTES_MAX (NBD_HANDOVER_HEAD_BYTES_MAX + NBD_INPUT_BYTES)
 #define NBD_HANDOVER_S 5 /* bounds each step */
 
 struct nbd_handover;

@@ -30,6 +30,7 @@ nbd_input_bytes(const struct nbd_connection *connection)
 bool
 nbd_input_is_wanted(const struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (!nbd_connection_is_open(connection) || connection->sm.state == NBD_CONNECTION_OPENING)
 		return false;
 	if (connection->is_parking && connection->server->is_carrying)
@@ -96,6 +97,7 @@ take_text(struct nbd_connection *connection, uint32_t option)
 {
 	uint64_t bytes = option == NBD_OPT_LIST ? nbd_option_list_bytes(connection) : 0;
 
+	assert(connection->sm.state == NBD_CONNECTION_OPTIONS);
 	if (!nbd_memory_take(connection, bytes))
 		return false;
 	nbd_memory_give(connection, bytes);
@@ -147,7 +149,11 @@ payload_place(const struct nbd_connection *connection)
 static uint64_t
 payload_left_bytes(const struct nbd_connection *connection)
 {
-	return connection->receiving->head.length_bytes - connection->received_bytes;
+	const struct nbd_request *receiving = connection->receiving;
+
+	CHECK_OBJ(receiving, REQUEST_MAGIC);
+	assert(connection->received_bytes <= receiving->head.length_bytes);
+	return receiving->head.length_bytes - connection->received_bytes;
 }
 
 /* Payload that is in the buffer already. */
@@ -158,6 +164,7 @@ parse_payload(struct nbd_connection *connection)
 	uint32_t bytes =
 	    (uint32_t)num_min(nbd_input_bytes(connection), payload_left_bytes(connection));
 
+	assert(request->sm.state == NBD_REQUEST_RECEIVING);
 	memcpy(payload_place(connection), input_take(connection, bytes), bytes);
 	connection->received_bytes += bytes;
 	nbd_memory_moved(connection, bytes);
@@ -236,6 +243,7 @@ read_some(struct nbd_connection *connection, void *data, uint64_t bytes)
 {
 	uint32_t count = nbd_carry_take(connection, data, bytes);
 
+	assert(bytes > 0); /* none would look like the peer's end */
 	return count > 0 ? (ssize_t)count : connection->stream->read(connection, data, bytes);
 }
 

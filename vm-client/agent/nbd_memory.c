@@ -46,6 +46,7 @@ growth_of(const struct nbd_connection *connection, uint64_t bytes)
 static bool
 memory_has_room(const struct nbd_memory *memory, uint64_t growth_bytes)
 {
+	assert(memory->shared_bytes <= memory->held_bytes);
 	return growth_bytes == 0 || memory->shared_bytes + growth_bytes <= MEMORY_SHARED_BYTES_MAX;
 }
 
@@ -64,6 +65,7 @@ nbd_memory_force(struct nbd_connection *connection, uint64_t bytes)
 bool
 nbd_memory_is_waiting(const struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	return list_contains(&connection->memory_link);
 }
 
@@ -85,6 +87,7 @@ memory_wait(struct nbd_connection *connection, uint64_t bytes)
 void
 nbd_memory_leave(struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (!nbd_memory_is_waiting(connection))
 		return;
 	list_remove(&connection->memory_link);
@@ -163,7 +166,7 @@ memory_on_task(struct loop_task *task, void *arg)
 	while ((connection = memory_next(&server->memory)) != NULL) {
 		uint64_t bytes = connection->wanted_bytes;
 
-		/* Its own from now on, or those behind it would be in its way. */
+		/* The memory is the connection's from now on, or those behind it would be in its way. */
 		nbd_memory_leave(connection);
 		nbd_memory_force(connection, bytes);
 		connection->granted_bytes = bytes;
@@ -176,6 +179,7 @@ memory_on_task(struct loop_task *task, void *arg)
 void
 nbd_memory_moved(struct nbd_connection *connection, uint64_t bytes)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	connection->moved_bytes += bytes;
 	if (bytes > 0 && connection->moved_bytes < NBD_STALL_BYTES)
 		return;
@@ -258,6 +262,7 @@ nbd_memory_init(struct nbd_server *server)
 {
 	struct nbd_memory *memory = &server->memory;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	list_init(&memory->waiting);
 	loop_task_init(&memory->task, memory_on_task, server);
 	loop_timer_init(&memory->stall_timer, memory_on_stall_timer, server);

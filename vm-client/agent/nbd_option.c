@@ -61,6 +61,7 @@ reply(struct nbd_connection *connection, uint32_t option, uint32_t type, const v
 static int
 reply_error(struct nbd_connection *connection, uint32_t option, uint32_t type, const char *text)
 {
+	assert((type & NBD_REP_ERROR) != 0);
 	log_debug("nbd: option refused peer=%s option=%u text=\"%s\"", connection->peer, option,
 	    text);
 	return reply(connection, option, type, text,
@@ -90,6 +91,7 @@ reply_info_export(struct nbd_connection *connection, uint32_t option)
 {
 	uint8_t data[12];
 
+	assert(connection->export != NULL);
 	nbd_put16(data, NBD_INFO_EXPORT);
 	nbd_put64(data + 2, connection->export->size_bytes);
 	nbd_put16(data + 10, transmission_flags(connection));
@@ -167,6 +169,7 @@ answer_export_name(struct nbd_connection *connection)
 	uint32_t bytes = connection->has_no_zeroes ? NBD_EXPORT_NAME_BYTES : sizeof(data);
 	int rc;
 
+	assert(connection->export != NULL);
 	nbd_put64(data, connection->export->size_bytes);
 	nbd_put16(data + 8, transmission_flags(connection));
 	rc = nbd_connection_text(connection, data, bytes);
@@ -206,6 +209,7 @@ nbd_option_on_export(struct nbd_connection *connection, int rc, const char *erro
 uint64_t
 nbd_option_list_bytes(const struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	/* The text's memory doubles as it grows. */
 	return UINT64_C(2) * connection->server->export_count *
 	    (NBD_OPTION_REPLY_BYTES + 4 + CLEAVE_NAME_BYTES_MAX);
@@ -240,6 +244,7 @@ option_info(struct nbd_connection *connection, const struct nbd_option_head *hea
 	struct nbd_info_request request;
 	const char *text;
 
+	assert(head->option == NBD_OPT_INFO || head->option == NBD_OPT_GO);
 	if (nbd_info_decode(data, head->length_bytes, &request, &text) != 0)
 		return reply_error(connection, head->option, NBD_REP_ERR_INVALID, text);
 	connection->wants_block_size = request.wants_block_size;
@@ -268,6 +273,7 @@ option_meta(struct nbd_connection *connection, const struct nbd_option_head *hea
 	const char *text;
 	int rc = 0;
 
+	assert(is_list || head->option == NBD_OPT_SET_META_CONTEXT);
 	if (!is_list)
 		connection->has_context = false;
 	if (connection->style == NBD_SIMPLE)
@@ -293,6 +299,7 @@ option_style(struct nbd_connection *connection, const struct nbd_option_head *he
 	enum nbd_reply_style style = head->option == NBD_OPT_EXTENDED_HEADERS ? NBD_EXTENDED
 									      : NBD_STRUCTURED;
 
+	assert(style == NBD_EXTENDED || head->option == NBD_OPT_STRUCTURED_REPLY);
 	if (head->length_bytes != 0)
 		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
 		    "this option has no data");
@@ -308,6 +315,7 @@ option_starttls(struct nbd_connection *connection, const struct nbd_option_head 
 {
 	int rc;
 
+	assert(head->option == NBD_OPT_STARTTLS);
 	if (head->length_bytes != 0)
 		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
 		    "this option has no data");

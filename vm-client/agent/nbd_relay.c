@@ -52,6 +52,7 @@ struct nbd_relay {
 static bool
 is_empty(const struct relay_buffer *buffer)
 {
+	assert(buffer->at <= buffer->end && buffer->end <= RELAY_BYTES);
 	return buffer->at == buffer->end;
 }
 
@@ -86,6 +87,7 @@ nbd_relays_destroy(struct nbd_server *server)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	while ((link = list_first(&server->relays)) != NULL)
 		relay_destroy(LIST_ENTRY(link, struct nbd_relay, link));
 }
@@ -141,6 +143,7 @@ relay_step(struct nbd_relay *relay)
 	struct relay_buffer *up = &relay->up, *down = &relay->down;
 	bool has_moved = false;
 
+	CHECK_OBJ(relay, RELAY_MAGIC);
 	if (is_empty(up) && !up->is_last)
 		has_moved |= took(up, nbd_tls_read(relay->session, up->bytes, RELAY_BYTES));
 	if (!is_empty(up))
@@ -166,6 +169,7 @@ relay_run(struct nbd_relay *relay)
 	const struct relay_buffer *up = &relay->up, *down = &relay->down;
 	bool has_moved = true;
 
+	CHECK_OBJ(relay, RELAY_MAGIC);
 	for (int i = 0; i < RELAY_STEPS_MAX && has_moved; i++)
 		has_moved = relay_step(relay);
 	if ((up->is_last && is_empty(up)) || (down->is_last && is_empty(down))) {
@@ -211,6 +215,7 @@ relay_alloc(struct nbd_connection *connection, int fd)
 {
 	struct nbd_relay *relay = client_calloc(1, sizeof(*relay));
 
+	assert(fd >= 0 && connection->is_secure);
 	if (relay == NULL)
 		return NULL;
 	relay->up.bytes = client_malloc(RELAY_BYTES);
@@ -236,6 +241,7 @@ relay_watch(struct nbd_relay *relay)
 	struct loop *loop = relay->server->options.loop;
 	int rc;
 
+	CHECK_OBJ(relay, RELAY_MAGIC);
 	loop_fd_init(&relay->in_watcher, relay->in_fd, relay_on_event, relay);
 	loop_fd_init(&relay->out_watcher, relay->out_fd, relay_on_event, relay);
 	rc = loop_fd_start(loop, &relay->in_watcher, LOOP_READABLE);

@@ -21,6 +21,7 @@ reply_make_status(struct nbd_request *request)
 	uint64_t at = request->first_bytes, descriptor_bytes = 0;
 	uint32_t count = 0;
 
+	assert(head->type == NBD_CMD_BLOCK_STATUS);
 	_Static_assert(sizeof(struct cleave_extent) >= NBD_EXTENT_BYTES_MAX, "in place");
 	for (uint32_t i = 0; i < request->ios[0].extent_count; i++) {
 		struct cleave_extent extent;

@@ -27,7 +27,6 @@
 #include "nbd_command.h"
 #include "nbd_reply.h"
 
-#define REQUEST_MAGIC 0x5152424eu /* "NBRQ" */
 #define BLOCK CLEAVE_BLOCK_BYTES
 
 static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
@@ -68,6 +67,7 @@ request_unlock(struct nbd_request *request)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	list_remove(&request->lock_link);
 	list_remove(&request->wait_link);
 	while ((link = list_pop_front(&request->blocked)) != NULL)
@@ -207,6 +207,7 @@ request_plan(struct nbd_request *request)
 {
 	uint64_t first = request->first_bytes, end = request->end_bytes;
 
+	assert(first <= end);
 	request->io_next = request->io_count = 0;
 	switch (request->head.type) {
 	case NBD_CMD_READ:
@@ -293,8 +294,8 @@ request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void 
 }
 
 /*
- * What libcleave has no room for is submitted when something else of this request completes; a request
- * of which nothing is under way is put among those that wait.
+ * An I/O that libcleave has no room for is submitted when another of this request completes; a request of which
+ * nothing is under way is put among those that wait.
  */
 static void
 request_submit(struct nbd_request *request)
@@ -344,6 +345,7 @@ request_blocker(struct nbd_request *request)
 	bool is_waiting = list_contains(&request->lock_link);
 	struct loop_link *link;
 
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	if (!is_change(request))
 		return NULL;
 	link = is_waiting ? request->lock_link.prev : export->waiting.prev;
@@ -366,6 +368,7 @@ request_blocker(struct nbd_request *request)
 static void
 request_begin(struct nbd_request *request)
 {
+	assert(request->sm.state == NBD_REQUEST_WAITING || request->io_next < request->io_count);
 	list_remove(&request->lock_link);
 	if (is_change(request))
 		list_push_back(&request->export->active, &request->lock_link);
@@ -387,6 +390,7 @@ request_must_attach(struct nbd_request *request)
 {
 	struct nbd_export *export = request->export;
 
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	if (!is_change(request) || !nbd_attach_is_due(export))
 		return false;
 	if (!list_contains(&request->lock_link))
@@ -401,6 +405,7 @@ nbd_request_retry(struct nbd_export *export)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	/* Each that begins may end at once and come here again: one at a time, from the front. */
 	if (export->is_retrying)
 		return;
@@ -445,6 +450,7 @@ nbd_request_bytes(const struct nbd_connection *connection, const struct nbd_requ
 {
 	struct nbd_command_shape shape = { 0 };
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (nbd_command_check(connection, head) == 0)
 		shape = nbd_command_shape_of(connection, head);
 	return sizeof(struct nbd_request) + shape.data_bytes +
@@ -486,6 +492,7 @@ request_alloc(struct nbd_connection *connection, const struct nbd_request_head *
 	struct nbd_request *request = client_calloc(1, sizeof(*request));
 	uint64_t held_bytes = nbd_request_bytes(connection, head);
 
+	assert(connection->export != NULL);
 	if (request == NULL) {
 		nbd_memory_give(connection, held_bytes);
 		return NULL;
@@ -512,6 +519,8 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 	bool receives = head->type == NBD_CMD_WRITE && rc == 0;
 	struct nbd_request *request = request_alloc(connection, head, receives);
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->sm.state == NBD_CONNECTION_SERVING);
 	*ret_skip_bytes = 0;
 	if (request == NULL) {
 		nbd_connection_break(connection, "out of memory");

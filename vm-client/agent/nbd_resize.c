@@ -44,6 +44,7 @@ resize_on_size(int rc, const char *error, void *arg)
 {
 	struct nbd_request *request = arg;
 
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	if (rc != 0)
 		log_debug("export: resize name=%s text=\"%s\"", request->export->name, error);
 	resize_end(request->export, request, rc);
@@ -149,6 +150,7 @@ nbd_resize_run(struct nbd_export *export)
 	struct nbd_request *request;
 	uint64_t size_bytes;
 
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	if (link == NULL)
 		return;
 	request = LIST_ENTRY(link, struct nbd_request, lock_link);
@@ -195,12 +197,14 @@ nbd_resize_start(struct nbd_request *request)
 bool
 nbd_resize_is_offered(const struct nbd_export *export)
 {
+	CHECK_OBJ(export, EXPORT_MAGIC);
 	return !export->is_read_only && export->server->options.resize != NBD_RESIZE_NONE;
 }
 
 int
 nbd_resize_check(const struct nbd_export *export, const struct nbd_request_head *head)
 {
+	assert(head->type == NBD_CMD_RESIZE);
 	if (export->is_read_only)
 		return -EPERM;
 	if (!nbd_resize_is_offered(export) || head->length_bytes != 0 || head->offset_bytes == 0 ||

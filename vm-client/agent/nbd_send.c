@@ -21,6 +21,8 @@
 bool
 nbd_send_has_output(const struct nbd_connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->text_sent_bytes <= connection->text_bytes);
 	return connection->text_sent_bytes < connection->text_bytes ||
 	    !list_is_empty(&connection->replies);
 }
@@ -38,6 +40,8 @@ nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32
 {
 	uint32_t max = connection->text_max_bytes;
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->text_bytes <= connection->text_max_bytes);
 	if (connection->text_bytes + count > SEND_TEXT_BYTES_MAX)
 		return -ENOMEM;
 	while (max < connection->text_bytes + count)
@@ -68,6 +72,8 @@ send_output(struct nbd_connection *connection, struct nbd_output *output)
 void
 nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request)
 {
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->connection == connection);
 	request->reply.request = request;
 	request->reply.is_last = true;
 	send_output(connection, &request->reply);
@@ -92,6 +98,7 @@ part_set_head(struct nbd_output *part)
 {
 	const struct nbd_request *request = part->request;
 
+	assert(part->data >= request->data);
 	part->head_bytes = nbd_put_part(part->head, request->connection->style, &request->head,
 	    request->first_bytes + (uint64_t)(part->data - request->data), part->data_bytes,
 	    part->is_last);
@@ -123,6 +130,7 @@ nbd_connection_end_parts(struct nbd_request *request)
 {
 	struct nbd_output *part = newest_part(request);
 
+	CHECK_OBJ(request, REQUEST_MAGIC);
 	if (part == NULL)
 		return false;
 	part->is_last = true;
@@ -149,6 +157,7 @@ nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs)
 	int count = add_iovec(iovecs, 0, connection->text, connection->text_bytes,
 	    connection->text_sent_bytes);
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	LIST_FOREACH_SAFE(&connection->replies, link, next) {
 		struct nbd_output *output = LIST_ENTRY(link, struct nbd_output, link);
 		uint64_t data_sent = output->sent_bytes <= output->head_bytes
@@ -178,12 +187,13 @@ text_done(struct nbd_connection *connection)
 	connection->text_max_bytes = 0;
 }
 
-/* Whose were they? */
+/* The bytes were those at the front of the output: first the handshake's text, then replies in order. */
 void
 nbd_send_done(struct nbd_connection *connection, uint64_t bytes)
 {
 	uint64_t text_bytes = num_min(bytes, connection->text_bytes - connection->text_sent_bytes);
 
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	nbd_memory_moved(connection, bytes);
 	connection->text_sent_bytes += (uint32_t)text_bytes;
 	bytes -= text_bytes;
@@ -194,6 +204,7 @@ nbd_send_done(struct nbd_connection *connection, uint64_t bytes)
 		    LIST_ENTRY(list_first(&connection->replies), struct nbd_output, link);
 		uint64_t left_bytes = output->head_bytes + output->data_bytes - output->sent_bytes;
 
+		assert(output->is_gathered);
 		if (bytes < left_bytes) {
 			output->sent_bytes += bytes;
 			return;

@@ -20,7 +20,6 @@
 #include "nbd.h"
 #include "nbd_handover.h"
 
-#define SERVER_MAGIC 0x5653424eu /* "NBSV" */
 #define SERVER_BACKLOG 128
 #define SERVER_ACCEPTS_MAX 16       /* in a turn */
 #define SERVER_SEND_BYTES (1 << 20) /* of a unix socket, where the system allows it */
@@ -47,6 +46,7 @@ nbd_server_watch(struct nbd_server *server)
 {
 	bool accepts = !server->is_parking && !server->is_paused;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	for (uint32_t i = 0; i < server->listener_count; i++) {
 		if (server->listeners[i].is_listening)
 			loop_fd_modify(server->options.loop, &server->listeners[i].watcher,
@@ -114,6 +114,7 @@ peer_text(int fd, char *out, size_t bytes)
 	socklen_t length = sizeof(address);
 	char host[48], port[8];
 
+	assert(fd >= 0 && bytes > 0);
 	if (getpeername(fd, (struct sockaddr *)&address, &length) != 0 ||
 	    address.ss_family == AF_UNIX ||
 	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
@@ -132,6 +133,7 @@ server_make_place(struct nbd_server *server)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
@@ -164,7 +166,7 @@ server_take(struct nbd_server *server, int fd)
 		(void)close(fd);
 		return;
 	}
-	/* These fail on a unix socket, which does not need them. */
+	/* Options of TCP: they fail on a unix socket, which does not need them. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
@@ -186,6 +188,7 @@ is_waited_at(int fd)
 	int error = errno;
 	bool is_waited = poll(&wanted, 1, 0) > 0;
 
+	assert(fd >= 0);
 	errno = error;
 	return is_waited;
 }
@@ -224,6 +227,7 @@ server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 static int
 refuse(char *ret_error, size_t error_bytes, const char *address, const char *why, int rc)
 {
+	assert(rc < 0);
 	(void)snprintf(ret_error, error_bytes, "%s: %s", address, why);
 	return rc;
 }
@@ -255,6 +259,7 @@ nbd_unix_clear(const struct sockaddr_un *address, int type)
 	struct stat status;
 	int fd, rc = 0;
 
+	assert(address->sun_family == AF_UNIX);
 	if (lstat(address->sun_path, &status) != 0)
 		return 0;
 	if (!S_ISSOCK(status.st_mode))
@@ -276,6 +281,7 @@ listen_unix(struct nbd_server *server, const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd, rc;
 
+	CHECK_OBJ(server, SERVER_MAGIC);
 	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path) + 1);
@@ -401,6 +407,7 @@ nbd_server_create(const struct nbd_server_options *options)
 {
 	struct nbd_server *server = client_calloc(1, sizeof(*server));
 
+	assert(options->loop != NULL);
 	if (server == NULL)
 		return NULL;
 	server->magic = SERVER_MAGIC;
@@ -417,6 +424,7 @@ nbd_server_create(const struct nbd_server_options *options)
 static void
 server_stop_listening(struct nbd_server *server)
 {
+	CHECK_OBJ(server, SERVER_MAGIC);
 	for (uint32_t i = 0; i < server->listener_count; i++) {
 		struct nbd_listener *listener = &server->listeners[i];
 

@@ -49,6 +49,7 @@ load_certificates(struct nbd_tls *tls, const char *folder, char *ret_error, size
 	char ca[TLS_PATH_BYTES_MAX], certificate[TLS_PATH_BYTES_MAX], key[TLS_PATH_BYTES_MAX];
 	int rc;
 
+	assert(tls->certificates == NULL && tls->psk == NULL);
 	if (file_in(ca, folder, "ca-cert.pem", ret_error, error_bytes) != 0 ||
 	    file_in(certificate, folder, "server-cert.pem", ret_error, error_bytes) != 0 ||
 	    file_in(key, folder, "server-key.pem", ret_error, error_bytes) != 0)
@@ -70,6 +71,7 @@ load_psk(struct nbd_tls *tls, const char *file, char *ret_error, size_t error_by
 {
 	int rc;
 
+	assert(tls->certificates == NULL && tls->psk == NULL);
 	if (access(file, R_OK) != 0)
 		return refuse(ret_error, error_bytes, file, strerror(errno));
 	rc = gnutls_psk_allocate_server_credentials(&tls->psk);
@@ -117,6 +119,7 @@ nbd_tls_destroy(struct nbd_tls *tls)
 static int
 errno_of(ssize_t rc)
 {
+	assert(rc < 0);
 	if (rc == GNUTLS_E_AGAIN)
 		return -EAGAIN;
 	if (rc == GNUTLS_E_INTERRUPTED)
@@ -139,6 +142,7 @@ nbd_tls_writev(void *session, const struct iovec *iovecs, int count)
 {
 	ssize_t sent = 0;
 
+	assert(session != NULL && count >= 0);
 	for (int i = 0; i < count; i++) {
 		size_t at = 0;
 
@@ -188,6 +192,8 @@ nbd_tls_begin(struct nbd_tls *tls, struct nbd_connection *connection)
 	gnutls_session_t session;
 	int rc = gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
 
+	assert((tls->certificates == NULL) == is_psk);
+	assert(connection->tls_session == NULL);
 	if (rc < 0)
 		return -ENOMEM;
 	rc = gnutls_priority_set_direct(session,
@@ -216,6 +222,7 @@ nbd_tls_handshake(struct nbd_connection *connection, bool *ret_wants_output, con
 	gnutls_session_t session = connection->tls_session;
 	int rc;
 
+	assert(session != NULL && !connection->is_secure);
 	do
 		rc = gnutls_handshake(session);
 	while (rc < 0 && rc != GNUTLS_E_AGAIN && gnutls_error_is_fatal(rc) == 0);
@@ -231,6 +238,7 @@ nbd_tls_handshake(struct nbd_connection *connection, bool *ret_wants_output, con
 void
 nbd_tls_close(void *session)
 {
+	assert(session != NULL);
 	(void)gnutls_bye(session, GNUTLS_SHUT_WR); /* the socket may be gone */
 	gnutls_deinit(session);
 }

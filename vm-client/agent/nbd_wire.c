@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
+
 #define META_CONTEXT_NAME "base:allocation"
 #define META_CONTEXT_NAMESPACE "base:"
 
 static uint16_t
 get16(const uint8_t *in)
 {
+	assert(in != NULL);
 	return (uint16_t)(in[0] << 8 | in[1]);
 }
 
@@ -29,6 +32,7 @@ get64(const uint8_t *in)
 void
 nbd_put16(uint8_t *out, uint16_t value)
 {
+	assert(out != NULL);
 	out[0] = (uint8_t)(value >> 8);
 	out[1] = (uint8_t)value;
 }
@@ -52,6 +56,7 @@ nbd_put64(uint8_t *out, uint64_t value)
 int
 nbd_option_head_decode(const uint8_t *in, struct nbd_option_head *ret_head)
 {
+	assert(ret_head != NULL);
 	if (get64(in) != NBD_IHAVEOPT)
 		return -EPROTO;
 	*ret_head = (struct nbd_option_head){ get32(in + 8), get32(in + 12) };
@@ -61,6 +66,7 @@ nbd_option_head_decode(const uint8_t *in, struct nbd_option_head *ret_head)
 static int
 refuse(const char *text, const char **ret_text)
 {
+	assert(text != NULL && ret_text != NULL);
 	*ret_text = text;
 	return -EINVAL;
 }
@@ -90,6 +96,7 @@ nbd_info_decode(const uint8_t *in, uint32_t bytes, struct nbd_info_request *ret_
 	struct nbd_info_request request = { 0 };
 	uint32_t count;
 
+	assert(ret_request != NULL && ret_text != NULL);
 	request.name = take_string(&in, &bytes, &request.name_bytes);
 	if (request.name == NULL)
 		return refuse("the export's name does not fit the option", ret_text);
@@ -111,6 +118,7 @@ nbd_info_decode(const uint8_t *in, uint32_t bytes, struct nbd_info_request *ret_
 static bool
 is_text(const char *text, uint32_t bytes, const char *expected)
 {
+	assert(expected[0] != '\0');
 	return bytes == strlen(expected) && memcmp(text, expected, bytes) == 0;
 }
 
@@ -120,6 +128,7 @@ nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
 {
 	struct nbd_meta_request request = { 0 };
 
+	assert(ret_request != NULL && ret_text != NULL);
 	request.name = take_string(&in, &bytes, &request.name_bytes);
 	if (request.name == NULL)
 		return refuse("the export's name does not fit the option", ret_text);
@@ -163,6 +172,7 @@ nbd_request_decode(const uint8_t *in, enum nbd_reply_style style, struct nbd_req
 {
 	bool is_extended = style == NBD_EXTENDED;
 
+	assert(style <= NBD_EXTENDED && ret_head != NULL);
 	if (get32(in) != (is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC))
 		return -EPROTO;
 	*ret_head = (struct nbd_request_head){ .flags = get16(in + 4),
@@ -178,6 +188,7 @@ nbd_put_request(uint8_t *out, enum nbd_reply_style style, const struct nbd_reque
 {
 	bool is_extended = style == NBD_EXTENDED;
 
+	assert(is_extended || head->length_bytes <= UINT32_MAX);
 	nbd_put32(out, is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC);
 	nbd_put16(out + 4, head->flags);
 	nbd_put16(out + 6, head->type);
@@ -208,6 +219,8 @@ put_chunk(uint8_t *out, enum nbd_reply_style style, enum reply_type type, uint16
 {
 	bool is_extended = style == NBD_EXTENDED;
 
+	assert((type == REPLY_BLOCK_STATUS_EXT) <= is_extended);
+	assert(type != REPLY_NONE || bytes == 0);
 	nbd_put32(out, is_extended ? NBD_EXTENDED_REPLY_MAGIC : NBD_STRUCTURED_REPLY_MAGIC);
 	nbd_put16(out + 4, flags);
 	nbd_put16(out + 6, (uint16_t)type);
@@ -244,6 +257,7 @@ nbd_put_error(uint8_t *out, enum nbd_reply_style style, const struct nbd_request
 {
 	uint32_t bytes;
 
+	assert(error != NBD_SUCCESS);
 	if (style == NBD_SIMPLE)
 		return put_simple(out, head, error);
 	bytes = put_chunk(out, style, REPLY_ERROR, REPLY_FLAG_DONE, head, UINT64_C(6) + text_bytes);
@@ -259,6 +273,7 @@ nbd_put_part(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_
 	uint32_t at = put_chunk(out, style, REPLY_OFFSET_DATA, is_last ? REPLY_FLAG_DONE : 0, head,
 	    8 + bytes);
 
+	assert(style != NBD_SIMPLE);
 	nbd_put64(out + at, offset_bytes);
 	return at + 8;
 }
@@ -290,6 +305,7 @@ nbd_put_status(uint8_t *out, enum nbd_reply_style style, const struct nbd_reques
 uint32_t
 nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t length_bytes, uint32_t flags)
 {
+	assert(style == NBD_EXTENDED || length_bytes <= UINT32_MAX);
 	if (style == NBD_EXTENDED) {
 		nbd_put64(out, length_bytes);
 		nbd_put64(out + 8, flags);
@@ -303,6 +319,7 @@ nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t length_bytes, 
 enum nbd_error
 nbd_error_of(int rc)
 {
+	assert(rc <= 0);
 	switch (rc) {
 	case 0:
 		return NBD_SUCCESS;

@@ -206,7 +206,7 @@ uint32_t nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t lengt
 /* nbd_put_option_reply -- its head; @bytes of data follow. */
 uint32_t nbd_put_option_reply(uint8_t *out, uint32_t option, uint32_t type, uint32_t bytes);
 
-/* nbd_error_of -- of a negative errno. */
+/* nbd_error_of -- the protocol's error for @rc, 0 or a negative errno. */
 enum nbd_error nbd_error_of(int rc);
 
 #endif /* CLEAVE_VM_CLIENT_NBD_WIRE_H */

@@ -21,10 +21,11 @@ main(int argc, char *argv[])
 {
 	struct command_options options;
 	struct config_result result;
-	int rc, status = 0;
+	int rc, status = command_recover_exec(argc - 1, argv + 1);
 
-	if (argc > 1 && strcmp(argv[1], "recover") == 0)
-		return command_recover_exec(argc - 2, argv + 2);
+	if (status != COMMAND_NOT_OURS)
+		return status;
+	status = 0;
 	(void)signal(SIGPIPE, SIG_IGN); /* a reader that left is an error with a message */
 	rc = command_parse(argc, argv, &options, &result);
 	if (rc == 1)

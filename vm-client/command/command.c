@@ -2,8 +2,7 @@
 /*
  * command.c -- the table of commands, the command line, and the client that a command runs with
  *
- * One table of options serves all commands (base/config.h); each command says which of them it takes,
- * and any other that was given is refused.
+ * Each command says which options it takes (command_options.c), and any other that was given is refused.
  */
 #include "command.h"
 
@@ -18,76 +17,14 @@
 #include "library/gateways.h"
 
 #define COMMAND_CONNECT_NS_MAX NUM_S(5)
-#define COMMAND_REPLICAS_MAX 3u
 #define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
-
-const char *const command_service_classes[] = {
-#define COMMAND_CLASS(symbol, name) [SERVICE_##symbol] = (name),
-	SERVICE_CLASS_LIST(COMMAND_CLASS)
-#undef COMMAND_CLASS
-	    [SERVICE_CLASS_NR] = NULL
-};
-const char *const command_engines[] = { "default", "auto", "lz4", "snappy", "deflate", "zstd",
-	"none", NULL };
-
-static const struct config_option option_table[] = {
-	{ "gateway", 'g', CONFIG_LIST, offsetof(struct command_options, gateways), "ADDR",
-	    "A gateway, tcp://HOST:PORT; the first that can be reached is asked. Default: "
-	    "$CLEAVE_GATEWAY, else " CLEAVE_DEFAULT_GATEWAY ".",
-	    NULL, false, 0, 0, NULL },
-	{ "json", 'j', CONFIG_FLAG, offsetof(struct command_options, is_json), NULL,
-	    "Print the gateway's reply.", NULL, false, 0, 0, NULL },
-	{ "timeout", 't', CONFIG_DURATION, offsetof(struct command_options, timeout_ns), "DURATION",
-	    "Give up after this long.", "15s", false, NUM_MS(1), NUM_S(3600), NULL },
-	{ "size", 's', CONFIG_SIZE, offsetof(struct command_options, size_bytes), "SIZE",
-	    "volume create, volume resize: its size, a multiple of 4096 bytes.", NULL, false,
-	    CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX, NULL },
-	{ "service-class", 0, CONFIG_CHOICE, offsetof(struct command_options, service_class),
-	    "CLASS", "volume create: what it is used for.", NULL, false, 0, 0,
-	    command_service_classes },
-	{ "engine", 0, CONFIG_CHOICE, offsetof(struct command_options, engine), "ENGINE",
-	    "volume create: what compresses it; by default what the service class asks for.", NULL,
-	    false, 0, 0, command_engines },
-	{ "level", 0, CONFIG_STRING, offsetof(struct command_options, level_text), "N",
-	    "volume create: the engine's level.", NULL, false, 0, 0, NULL },
-	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
-	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
-	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
-	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
-	    "import, export: write over what is there.",
-	    NULL, false, 0, 0, NULL },
-	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
-	    "volume resize: make it smaller, and discard what is behind the new end. snapshot "
-	    "rollback: also to a snapshot that is smaller than the volume is now.",
-	    NULL, false, 0, 0, NULL },
-	{ "snapshots", 0, CONFIG_FLAG, offsetof(struct command_options, has_snapshots), NULL,
-	    "volume delete: its snapshots as well.", NULL, false, 0, 0, NULL },
-	{ "take", 0, CONFIG_FLAG, offsetof(struct command_options, must_take), NULL,
-	    "import: take the volume from whoever has it open for writing, who gets errors from then on.",
-	    NULL, false, 0, 0, NULL },
-	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
-	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
-	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
-	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
-	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
-	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT, else "
-	    "cleave-agent in $XDG_RUNTIME_DIR or /run.",
-	    NULL, false, 0, 0, NULL },
-	{ "format", 0, CONFIG_STRING, offsetof(struct command_options, format), "FORMAT",
-	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks; "
-	    "by the end of FILE's name, else raw.",
-	    NULL, false, 0, 0, NULL },
-	{ "progress", 'p', CONFIG_FLAG, offsetof(struct command_options, has_progress), NULL,
-	    "import, export: show how far it is.", NULL, false, 0, 0, NULL },
-	{ .name = NULL },
-};
 
 static const struct config_program program = {
 	.name = "cleave",
 	.synopsis = "[options] COMMAND",
 	.purpose = "Asks a gateway of a Cleave cluster about its volumes, nodes and state, and "
 		   "changes its volumes.",
-	.options = option_table,
+	.options = command_option_table,
 	.operands_max = 4,
 };
 
@@ -158,10 +95,53 @@ static const struct command command_table[] = {
 	    true, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_LAST,
 	    command_export },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
+	{ "node", "add", "ADDR [--domain PATH] [--weight PERCENT] [--note TEXT]",
+	    "Take a storage node into the cluster. It runs, on a disk that was formatted with the cluster's "
+	    "id and a --node-id of its own.",
+	    false, COMMAND_NODE | COMMAND_DOMAIN | COMMAND_WEIGHT | COMMAND_NOTE,
+	    command_node_add },
+	{ "node", "set",
+	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--maintenance "
+	    "DURATION|off]",
+	    "Change what the cluster knows of a node.", false,
+	    COMMAND_NODE | COMMAND_DOMAIN | COMMAND_WEIGHT | COMMAND_NOTE | COMMAND_ADDRESS |
+		COMMAND_MAINTENANCE,
+	    command_node_set },
+	{ "node", "drain", "ID [--wait] [--force]",
+	    "Move what a node holds to the others. Not where they are too few, or too full, but with --force.",
+	    false, COMMAND_NODE | COMMAND_WAIT | COMMAND_FORCE, command_node_drain },
+	{ "node", "undrain", "ID", "Use a node again that was being drained.", false, COMMAND_NODE,
+	    command_node_undrain },
+	{ "node", "remove", "ID [--lost [--force]]",
+	    "Take a drained, empty node out of the cluster; or, with --lost, one that never comes back. Its "
+	    "number is never used again, nor its disk before it is formatted anew.",
+	    false, COMMAND_NODE | COMMAND_LOST | COMMAND_FORCE, command_node_remove },
+	{ "node", "replace",
+	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT]",
+	    "Add a node, then drain the old one; or, with --lost, take that out at once.", false,
+	    COMMAND_NODE | COMMAND_WITH | COMMAND_LOST | COMMAND_WAIT | COMMAND_DOMAIN |
+		COMMAND_WEIGHT | COMMAND_NOTE | COMMAND_FORCE,
+	    command_node_replace },
 	{ "gateway", "list", "", "List the gateways that live, and their shards.", false, 0,
 	    command_gateway_list },
-	{ "status", NULL, "", "Show the gateway's state, shards, metrics, nodes and peers.", false,
-	    0, command_status },
+	{ "gateway", "drain", "ID [--wait] [--force]",
+	    "Have a gateway give its shards to the others, one after the other, and take none, also after a "
+	    "restart. Its id is as --gateway-id has it, or as gateway list shows it. Not where no other one "
+	    "lives that takes shards, or it does not live itself, but with --force.",
+	    false, COMMAND_GATEWAY | COMMAND_WAIT | COMMAND_FORCE, command_gateway_drain },
+	{ "gateway", "undrain", "ID", "Let a drained gateway have its share of the shards again.",
+	    false, COMMAND_GATEWAY, command_gateway_undrain },
+	{ "cluster", "upgrade", "[--check] [--without NODE ...]",
+	    "Let all gateways and nodes use what their new release brought, once every one of them runs "
+	    "it: raises the cluster's level by one. There is no way back to the release before.",
+	    false, COMMAND_CHECK | COMMAND_WITHOUT, command_cluster_upgrade },
+	{ "cluster", "rebalance", "[--dry-run | --stop] [--wait]",
+	    "Move copies from nodes that have more than their share, by weight and room, to those that have "
+	    "less, behind all repairs and drains and within --repair-rate. It ends by itself.",
+	    false, COMMAND_REBALANCE | COMMAND_WAIT, command_cluster_rebalance },
+	{ "status", NULL, "",
+	    "Show the gateway's state, shards, metrics, nodes and peers, and the cluster's level.",
+	    false, 0, command_status },
 	{ "scrub", NULL, "",
 	    "Have every copy of the gateway's shards verified now; status counts what was found.",
 	    false, 0, command_scrub },
@@ -175,6 +155,20 @@ static const struct command command_table[] = {
 	    "--recover on this host, with these options. Stop all gateways before: it refuses while a node "
 	    "has one connected, but with --take. It must be the first word.",
 	    false, 0, command_recover },
+	{ "meta", "dump", "--meta STORE [--cluster-id HEX] >FILE",
+	    "Write all keys of the metadata store to standard output, as they are at one moment: a backup, "
+	    "also while gateways run. Runs cleave-gateway --dump on this host, with these options; a "
+	    "gateway's --config FILE has them all. They must be the first words, as of the next two.",
+	    false, 0, command_recover },
+	{ "meta", "load", "--meta STORE --node ADDR ... --cluster-id HEX [--take] <FILE",
+	    "Make an empty metadata store of a dump. Stop all gateways before. It is refused where the "
+	    "nodes know anything newer, or obey another store: then cleave recover makes one from them.",
+	    false, 0, command_recover },
+	{ "meta", "move", "--from STORE --to STORE --node ADDR ... --cluster-id HEX [--take]",
+	    "Move the metadata store to an empty one, between a directory and an etcd either way. Stop all "
+	    "gateways before. No gateway starts with the old one afterwards. Run it again where it did "
+	    "not end; go back with the same, the other way round.",
+	    false, 0, command_recover },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
 
@@ -184,6 +178,7 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
 {
 	va_list args;
 
+	assert(format != NULL && format[0] != '\0');
 	fprintf(stderr, "cleave: ");
 	va_start(args, format);
 	(void)vfprintf(stderr, format, args);
@@ -196,6 +191,7 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
 static const struct command *
 find_command(const char *const words[], uint32_t count, uint32_t *ret_used)
 {
+	assert(count == 0 || words != NULL);
 	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
 		const struct command *command = &command_table[i];
 
@@ -212,6 +208,7 @@ find_command(const char *const words[], uint32_t count, uint32_t *ret_used)
 static int
 refuse_command(const char *const words[], uint32_t count)
 {
+	assert(count == 0 || words[0] != NULL);
 	if (count == 0)
 		return usage_error("no command was given");
 	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
@@ -227,6 +224,7 @@ refuse_command(const char *const words[], uint32_t count)
 static unsigned
 given_options(const struct command_options *options)
 {
+	_Static_assert(SERVICE_STANDARD == 0, "the choice that was not given");
 	return (options->size_bytes != 0 ? COMMAND_SIZE : 0u) |
 	    (options->service_class != 0 ? COMMAND_SERVICE_CLASS : 0u) |
 	    (options->engine != 0 ? COMMAND_ENGINE : 0u) |
@@ -240,7 +238,16 @@ given_options(const struct command_options *options)
 	    (options->must_shrink ? COMMAND_SHRINK : 0u) |
 	    (options->is_confirmed ? COMMAND_CONFIRM : 0u) |
 	    (options->has_snapshots ? COMMAND_SNAPSHOTS : 0u) |
-	    (options->must_take ? COMMAND_TAKE : 0u);
+	    (options->must_take ? COMMAND_TAKE : 0u) | (options->is_check ? COMMAND_CHECK : 0u) |
+	    (options->without.count > 0 ? COMMAND_WITHOUT : 0u) |
+	    (options->domain != NULL ? COMMAND_DOMAIN : 0u) |
+	    (options->weight != 0 ? COMMAND_WEIGHT : 0u) |
+	    (options->note != NULL ? COMMAND_NOTE : 0u) |
+	    (options->address != NULL ? COMMAND_ADDRESS : 0u) |
+	    (options->maintenance != NULL ? COMMAND_MAINTENANCE : 0u) |
+	    (options->must_wait ? COMMAND_WAIT : 0u) | (options->is_lost ? COMMAND_LOST : 0u) |
+	    (options->with != NULL ? COMMAND_WITH : 0u) |
+	    (options->is_dry_run || options->must_stop ? COMMAND_REBALANCE : 0u);
 }
 
 static int
@@ -248,12 +255,15 @@ check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
 		"force", "read-only", "agent", "format", "progress", "shrink", "confirm",
-		"snapshots", "take" };
+		"snapshots", "take", "check", "without", "domain", "weight", "note", "address",
+		"maintenance", "wait", "lost", "with", "dry-run, and no --stop" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
 	long level;
 
+	_Static_assert(COMMAND_REBALANCE == 1u << (NUM_COUNT(names) - 1), "a name for each option");
+	assert((given_options(options) & (COMMAND_GATEWAY | COMMAND_NODE)) == 0);
 	assert(command != NULL && command->run != NULL);
 	if (foreign != 0)
 		return usage_error("'%s%s%s' takes no --%s", command->noun,
@@ -282,6 +292,7 @@ take_help(struct command_options *options, const char *const words[], uint32_t c
 {
 	uint32_t used = 0;
 
+	assert(options->command == NULL || options->command->run == NULL);
 	options->is_help = true;
 	options->command = NULL;
 	if (count == 0)
@@ -307,6 +318,7 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 	options->command = find_command(words, count, &used);
 	if (options->command == NULL)
 		return refuse_command(words, count);
+	assert(used > 0 && used <= count);
 	if (options->command->run == NULL)
 		return take_help(options, words + 1, count - 1);
 	if ((options->command->options & COMMAND_FILE_FIRST) != 0 && used < count)
@@ -316,6 +328,18 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 			return usage_error("'%s%s%s' needs the NAME of a volume",
 			    options->command->noun, options->command->verb == NULL ? "" : " ",
 			    options->command->verb == NULL ? "" : options->command->verb);
+		options->name = words[used++];
+	}
+	if ((options->command->options & COMMAND_NODE) != 0) {
+		if (used == count)
+			return usage_error("'%s %s' needs a node: see cleave node list",
+			    options->command->noun, options->command->verb);
+		options->name = words[used++];
+	}
+	if ((options->command->options & COMMAND_GATEWAY) != 0) {
+		if (used == count)
+			return usage_error("'%s %s' needs a gateway: see cleave gateway list",
+			    options->command->noun, options->command->verb);
 		options->name = words[used++];
 	}
 	if ((options->command->options & COMMAND_MAY_NAME) != 0 && used < count)
@@ -354,6 +378,8 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 {
 	int rc;
 
+	assert(argc > 0 && argv[argc] == NULL);
+	assert(ret_options != NULL && ret_result != NULL);
 	*ret_options = (struct command_options){ 0 };
 	*ret_result = (struct config_result){ 0 };
 	if (wants_help(argc, argv)) {
@@ -374,6 +400,10 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 static void
 print_command(const struct command *command, FILE *out)
 {
+	assert(command->noun != NULL && command->synopsis != NULL);
+	assert(command->has_name + ((command->options & COMMAND_NODE) != 0) +
+		((command->options & COMMAND_GATEWAY) != 0) <=
+	    1);
 	fprintf(out, "%s%s%s%s%s", command->noun, command->verb == NULL ? "" : " ",
 	    command->verb == NULL ? "" : command->verb, command->synopsis[0] == '\0' ? "" : " ",
 	    command->synopsis);
@@ -382,6 +412,8 @@ print_command(const struct command *command, FILE *out)
 void
 command_print_help(const struct command_options *options, FILE *out)
 {
+	assert(options->command == NULL || options->is_help);
+	assert(out != NULL);
 	if (options->command != NULL) {
 		fprintf(out, "Usage: cleave [options] ");
 		print_command(options->command, out);
@@ -406,6 +438,7 @@ command_fail(struct command_session *session, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(format != NULL);
 	assert(rc < 0);
 	va_start(args, format);
 	(void)vsnprintf(session->error, sizeof(session->error), format, args); /* cut if too long */
@@ -428,6 +461,7 @@ session_init(struct command_session *session)
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 
+	assert(options->timeout_ns > 0);
 	assert(session->client == NULL && options->gateways.count > 0);
 	rc = cleave_client_create(&client_options, &session->client, error);
 	if (rc == 0)
@@ -441,6 +475,7 @@ command_execute(const struct command_options *options, FILE *out)
 	struct command_session session = { .options = options, .out = out };
 	int rc;
 
+	assert(out != NULL && !options->is_help);
 	assert(options->command != NULL && options->command->run != NULL);
 	session.loop = loop_ev_create(0);
 	if (session.loop == NULL) {
@@ -478,6 +513,7 @@ command_u64(const json_t *object, const char *member)
 {
 	json_int_t value = json_integer_value(json_object_get(object, member));
 
+	assert(member != NULL);
 	return value < 0 ? 0 : (uint64_t)value;
 }
 
@@ -486,5 +522,6 @@ command_text(const json_t *object, const char *member)
 {
 	const char *text = json_string_value(json_object_get(object, member));
 
+	assert(member != NULL);
 	return text == NULL ? "?" : text;
 }

@@ -5,8 +5,8 @@
  *	command_parse --> command_execute --> run --command_ask.h--> gateway
  *	                                       '----> out: the reply (--json), or tables of it
  *
- * One process, one thread, one or two questions, one after the other, by the calls of cleave/manage.h; --json prints
- * the text that they were answered with. There is no call for a volume's usage, a gateway's metrics, scrub and sweep:
+ * The program asks one or two questions, one after the other on its only thread, by the calls of cleave/manage.h; --json prints
+ * the text that they were answered with. There is no call for a volume's usage, a gateway's metrics, gateway drain, scrub and sweep:
  * of their replies a member that is absent or of another type is shown as 0 or "?".
  */
 #ifndef CLEAVE_COMMAND_H
@@ -35,9 +35,17 @@ struct command_options {
 	bool is_read_only;
 	bool must_shrink;
 	bool is_confirmed;
-	bool has_snapshots; /* volume delete: they go, too */
-	bool must_take;     /* import: from whoever writes the volume */
-	const char *agent;  /* its control socket */
+	bool has_snapshots;         /* volume delete: they go, too */
+	bool is_check;              /* cluster upgrade: only say whether it would be done */
+	struct config_list without; /* cluster upgrade: nodes that may be left behind */
+	bool must_take;             /* import: from whoever writes the volume */
+	const char *domain, *note, *address, *with; /* node add, set, replace */
+	uint64_t weight;                            /* likewise */
+	const char *maintenance;                    /* node set: a time, or "off" */
+	bool must_wait;             /* node drain, replace, gateway drain: until it is empty */
+	bool is_lost;               /* node remove, replace: it never comes back */
+	bool is_dry_run, must_stop; /* cluster rebalance */
+	const char *agent;          /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
 	uint64_t size_bytes;
@@ -57,6 +65,7 @@ struct command_options {
 /* The choices' first word is the default, which the gateway is left to choose. */
 extern const char *const command_service_classes[];
 extern const char *const command_engines[];
+extern const struct config_option command_option_table[];
 
 enum command_option {
 	COMMAND_SIZE = 1u << 0,
@@ -73,7 +82,20 @@ enum command_option {
 	COMMAND_CONFIRM = 1u << 11,
 	COMMAND_SNAPSHOTS = 1u << 12,
 	COMMAND_TAKE = 1u << 13,
+	COMMAND_CHECK = 1u << 14,
+	COMMAND_WITHOUT = 1u << 15,
+	COMMAND_DOMAIN = 1u << 16,
+	COMMAND_WEIGHT = 1u << 17,
+	COMMAND_NOTE = 1u << 18,
+	COMMAND_ADDRESS = 1u << 19,
+	COMMAND_MAINTENANCE = 1u << 20,
+	COMMAND_WAIT = 1u << 21,
+	COMMAND_LOST = 1u << 22,
+	COMMAND_WITH = 1u << 23,
+	COMMAND_REBALANCE = 1u << 24, /* --dry-run, --stop */
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
+	COMMAND_GATEWAY = 1u << 31,  /* a gateway's id follows: options->name */
+	COMMAND_NODE = 1u << 25,     /* a node's number follows, or its address: options->name */
 	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
 	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
 	COMMAND_NEW_NAME = 1u << 28, /* another one follows the first */
@@ -187,7 +209,15 @@ int command_node_list(struct command_session *session);
 int command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out);
 int command_scrub(struct command_session *session);
 int command_sweep(struct command_session *session);
+/* command_gateway.c */
 int command_gateway_list(struct command_session *session);
+int command_gateway_drain(struct command_session *session);
+int command_gateway_undrain(struct command_session *session);
+
+/* command_cluster.c */
+int command_cluster_upgrade(struct command_session *session);
+/* command_print_level -- and the next step, or who keeps the cluster from it. */
+void command_print_level(const struct cleave_cluster_level *level, FILE *out);
 int command_print_gateways(const struct cleave_gateway_entry *gateways, uint32_t count, FILE *out);
 /* command_print_status -- @reply: the answer that @status was read from, which has the metrics of its ports. */
 int command_print_status(const struct cleave_gateway_status *status, const json_t *reply,
@@ -196,13 +226,28 @@ int command_print_shards(const struct cleave_shard_entry *shards, uint32_t count
 /* command_print_ports -- the metrics of @reply's ports that are not 0, a table a port. */
 int command_print_ports(const json_t *reply, FILE *out);
 
+/* command_rebalance.c */
+int command_cluster_rebalance(struct command_session *session);
+/* command_node_wait.c: wait until a node is empty; say once what it holds, and what that waits for; wait. */
+int command_wait_empty(struct command_session *session, uint64_t id);
+int command_print_left(struct command_session *session, uint64_t id);
+/* command_node.c */
+int command_node_add(struct command_session *session);
+int command_node_set(struct command_session *session);
+int command_node_drain(struct command_session *session);
+int command_node_undrain(struct command_session *session);
+int command_node_remove(struct command_session *session);
+int command_node_replace(struct command_session *session);
+
 /* command_recover.c */
 int command_recover(struct command_session *session);
+#define COMMAND_NOT_OURS (-1)
 /*
- * command_recover_exec -- become cleave-gateway --recover with the options behind `cleave recover`
+ * command_recover_exec -- `cleave recover` and `cleave meta ...`: become cleave-gateway, with the options behind
  *
- * The one beside this program, else the one in a build's middletier folder, else that of $PATH.
- * Returns the exit status, after a message, when none can be run.
+ * @argv: from the command's first word on. The program beside this one, else the one in a build's middletier
+ * folder, else that of $PATH. Returns the exit status, after a message, when none can be run; COMMAND_NOT_OURS:
+ * it is another command.
  */
 int command_recover_exec(int argc, char *const argv[]);
 

@@ -39,6 +39,7 @@ agent_path(struct command_session *session, char out[PATH_MAX])
 	const char *folder = getenv("XDG_RUNTIME_DIR");
 	int n;
 
+	assert(out != NULL);
 	if (given == NULL)
 		given = getenv(AGENT_ENVIRONMENT);
 	if (given != NULL && *given != '\0')
@@ -82,6 +83,7 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 	json_t *reply = NULL;
 	ssize_t n = -1;
 
+	assert(*ret_reply == NULL);
 	assert(fd >= 0);
 	json_decref(request);
 	if (text != NULL && answer != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL) >= 0)
@@ -92,7 +94,9 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 	free(answer);
 	if (!json_is_object(reply)) {
 		json_decref(reply);
-		return command_fail(session, -EPROTO, "the agent does not answer");
+		return command_fail(session, -EPROTO,
+		    "the agent does not answer, or has just ended: try again, and look into its "
+		    "log");
 	}
 	error = json_string_value(json_object_get(reply, "error"));
 	if (error != NULL) {
@@ -112,6 +116,7 @@ command_agent_program(char out[PATH_MAX])
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
+	assert(out != NULL);
 	(void)snprintf(out, PATH_MAX, "cleave-agent");
 	if (n <= 0)
 		return;
@@ -130,6 +135,7 @@ agent_exec(const struct command_session *session, const char *control, int log)
 	const char *argv[AGENT_ARGUMENTS_MAX + 1];
 	int count = 0;
 
+	assert(log >= 0 && control[0] != '\0');
 	command_agent_program(program);
 	(void)snprintf(listen, sizeof(listen), "unix:%s.nbd", control);
 	argv[count++] = program;
@@ -141,6 +147,7 @@ agent_exec(const struct command_session *session, const char *control, int log)
 	argv[count++] = control;
 	argv[count++] = "--listen";
 	argv[count++] = listen;
+	assert((size_t)count <= AGENT_ARGUMENTS_MAX);
 	argv[count] = NULL;
 	(void)setsid();
 	if (dup2(log, STDERR_FILENO) >= 0 && dup2(open("/dev/null", O_RDWR), STDIN_FILENO) >= 0 &&
@@ -156,6 +163,7 @@ log_says_ready(const char *log_path)
 	int fd = open(log_path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
+	assert(log_path[0] != '\0');
 	if (fd >= 0)
 		(void)close(fd);
 	text[n > 0 ? n : 0] = '\0';
@@ -194,6 +202,8 @@ agent_start(struct command_session *session, const char *control)
 	int log;
 	pid_t pid;
 
+	assert(session->options->gateways.count <= CLEAVE_GATEWAYS_MAX);
+	assert(control[0] != '\0');
 	(void)snprintf(log_path, sizeof(log_path), "%s.log", control);
 	log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (log < 0)
@@ -221,6 +231,7 @@ agent_open(struct command_session *session, bool may_start, int *ret_fd)
 	int rc = agent_path(session, path);
 	int fd;
 
+	assert(session->out != NULL && ret_fd != NULL);
 	if (rc != 0)
 		return rc;
 	fd = agent_connect(path);
@@ -302,6 +313,7 @@ print_exports(const json_t *reply, FILE *out)
 	size_t i;
 	int rc;
 
+	assert(reply != NULL && out != NULL);
 	json_array_foreach(json_object_get(reply, "exports"), i, export)
 	{
 		table_add(table, "%s", command_text(export, "name"));
@@ -321,6 +333,7 @@ command_exports(struct command_session *session)
 	json_t *reply = NULL;
 	int fd, rc = agent_open(session, false, &fd);
 
+	assert(session->options->name == NULL);
 	if (rc != 0)
 		return rc;
 	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "list"), &reply);

@@ -14,11 +14,13 @@
 #include "base/check.h"
 #include "base/num.h"
 
+#define ASK_AT_CONNECT_NS_MAX NUM_S(5)       /* for a gateway that may be gone */
 #define LIST_ENTRIES_MAX (UINT32_C(1) << 20) /* of all pages: a gateway that never ends is broken */
 
 void
 command_question_init(struct command_question *question, struct command_session *session)
 {
+	assert(session->options != NULL && session->loop != NULL);
 	assert(session->client != NULL);
 	*question = (struct command_question){ .session = session };
 }
@@ -26,6 +28,7 @@ command_question_init(struct command_question *question, struct command_session 
 void
 command_question_fini(struct command_question *question)
 {
+	assert(question->entries != NULL || question->count == 0);
 	json_decref(question->reply);
 	free(question->entries);
 	*question = (struct command_question){ .session = question->session };
@@ -51,8 +54,10 @@ fail_named(struct command_session *session, int rc, const char *error, bool is_a
 static json_t *
 load_reply(struct command_session *session, const char *text)
 {
+	assert(text != NULL);
 	json_t *reply = json_loads(text, 0, NULL);
 
+	assert(text != NULL);
 	if (json_is_object(reply))
 		return reply;
 	json_decref(reply);
@@ -65,12 +70,15 @@ question_is_done(void *arg)
 {
 	const struct command_question *question = arg;
 
+	assert(question->session != NULL);
 	return question->is_done;
 }
 
 static int
 question_run(struct command_question *question)
 {
+	assert(question->session->client != NULL);
+	assert(question->rc == 0 || question->is_done);
 	(void)loop_run(question->session->loop, question_is_done, question);
 	assert(question->is_done); /* the client gives up when its time is over */
 	return question->rc;
@@ -96,6 +104,7 @@ fail_unsent(struct command_session *session, int rc)
 int
 command_wait(struct command_question *question, int rc)
 {
+	assert(question->session->client != NULL && question->rc == 0);
 	assert(!question->is_done);
 	if (rc != 0)
 		return fail_unsent(question->session, rc);
@@ -111,6 +120,7 @@ command_wait_pages(struct command_question *question, const char *member,
 	json_t *all = json_array();
 	int rc = all == NULL ? -ENOMEM : 0;
 
+	assert(member != NULL && start != NULL);
 	assert(question->count == 0 && question->reply == NULL);
 	while (rc == 0) {
 		rc = command_wait(question, start(question));
@@ -131,6 +141,8 @@ command_say(struct command_question *question, int rc, const char *done)
 	const struct command_session *session = question->session;
 	const struct command_options *options = session->options;
 
+	assert(rc != 0 || question->reply != NULL);
+	assert(!question->is_done && done != NULL);
 	assert(options->name != NULL);
 	if (rc == 0 && options->is_json)
 		rc = command_print_json(question->reply, session->out);
@@ -152,6 +164,8 @@ question_take(struct command_question *question, int rc, const char *error, cons
 	const char *answer = question->ask.answer;
 	uint8_t *all;
 
+	assert(count == 0 || (entries != NULL && entry_bytes > 0));
+	assert(rc == 0 || count == 0);
 	assert(!question->is_done);
 	assert((rc == 0) == (error == NULL));
 	question->is_done = true;
@@ -177,28 +191,36 @@ question_take(struct command_question *question, int rc, const char *error, cons
 	question->count += count;
 }
 
+/* The question that a handler is called for. */
+static struct command_question *
+question_of(struct cleave_ask *ask, void *arg)
+{
+	struct command_question *question = arg;
+
+	(void)ask;
+	assert(ask == &question->ask);
+	return question;
+}
+
 void
 command_on_done(struct cleave_ask *ask, int rc, const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, NULL, 0, 0);
+	question_take(question_of(ask, arg), rc, error, NULL, 0, 0);
 }
 
 void
 command_on_volume(struct cleave_ask *ask, int rc, const struct cleave_volume_entry *volume,
     const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, volume, volume != NULL, sizeof(*volume));
+	question_take(question_of(ask, arg), rc, error, volume, volume != NULL, sizeof(*volume));
 }
 
 void
 command_on_volumes(struct cleave_ask *ask, int rc, const struct cleave_volume_page *page,
     const char *error, void *arg)
 {
-	struct command_question *question = arg;
+	struct command_question *question = question_of(ask, arg);
 
-	(void)ask;
 	if (page == NULL) {
 		question_take(question, rc, error, NULL, 0, 0);
 		return;
@@ -212,17 +234,16 @@ void
 command_on_snapshot(struct cleave_ask *ask, int rc, const struct cleave_snapshot *snapshot,
     const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, snapshot, snapshot != NULL, sizeof(*snapshot));
+	question_take(question_of(ask, arg), rc, error, snapshot, snapshot != NULL,
+	    sizeof(*snapshot));
 }
 
 void
 command_on_snapshots(struct cleave_ask *ask, int rc, const struct cleave_snapshot_page *page,
     const char *error, void *arg)
 {
-	struct command_question *question = arg;
+	struct command_question *question = question_of(ask, arg);
 
-	(void)ask;
 	if (page == NULL) {
 		question_take(question, rc, error, NULL, 0, 0);
 		return;
@@ -236,32 +257,35 @@ void
 command_on_gateways(struct cleave_ask *ask, int rc, const struct cleave_gateway_entry *gateways,
     uint32_t count, const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, gateways, count, sizeof(*gateways));
+	question_take(question_of(ask, arg), rc, error, gateways, count, sizeof(*gateways));
 }
 
 void
 command_on_nodes(struct cleave_ask *ask, int rc, const struct cleave_node_entry *nodes,
     uint32_t count, const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, nodes, count, sizeof(*nodes));
+	question_take(question_of(ask, arg), rc, error, nodes, count, sizeof(*nodes));
 }
 
 void
 command_on_shards(struct cleave_ask *ask, int rc, const struct cleave_shard_entry *shards,
     uint32_t count, const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, shards, count, sizeof(*shards));
+	question_take(question_of(ask, arg), rc, error, shards, count, sizeof(*shards));
+}
+
+void
+command_on_level(struct cleave_ask *ask, int rc, const struct cleave_cluster_level *level,
+    const char *error, void *arg)
+{
+	question_take(question_of(ask, arg), rc, error, level, level != NULL, sizeof(*level));
 }
 
 void
 command_on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *status,
     const char *error, void *arg)
 {
-	(void)ask;
-	question_take(arg, rc, error, status, status != NULL, sizeof(*status));
+	question_take(question_of(ask, arg), rc, error, status, status != NULL, sizeof(*status));
 }
 
 /* Requests that cleave/manage.h has no call for. */
@@ -272,6 +296,7 @@ question_on_answer(struct cleave_call *call, int rc, const char *reply, const ch
 {
 	struct command_question *question = arg;
 
+	assert(!question->is_done && question->reply == NULL);
 	assert(call == &question->call);
 	question->is_done = true;
 	question->rc = rc;
@@ -292,6 +317,7 @@ command_ask(struct command_session *session, json_t *request, bool must_not_repe
 	struct command_question question;
 	int rc;
 
+	assert(session->client != NULL && *ret_reply == NULL);
 	json_decref(request);
 	if (text == NULL)
 		return command_fail(session, -ENOMEM, "out of memory, or a name that is not UTF-8");
@@ -307,4 +333,62 @@ command_ask(struct command_session *session, json_t *request, bool must_not_repe
 	if (rc == 0)
 		*ret_reply = question.reply;
 	return rc;
+}
+
+int
+command_ask_at(struct command_session *session, const char *address, json_t *request,
+    json_t **ret_reply)
+{
+	struct command_session other = { .options = session->options,
+		.loop = session->loop,
+		.out = session->out };
+	const struct cleave_client_options options = {
+		.loop = session->loop,
+		.gateways = &address,
+		.gateway_count = 1,
+		.control_timeout_ns = session->options->timeout_ns,
+		.connect_timeout_ns = num_min(session->options->timeout_ns, ASK_AT_CONNECT_NS_MAX),
+		.is_impatient = true,
+		.forgets_gateways = true, /* this one, or none */
+	};
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	int rc = cleave_client_create(&options, &other.client, error);
+
+	assert(session->options->timeout_ns > 0 && *ret_reply == NULL);
+	assert(address[0] != '\0');
+	if (rc != 0) {
+		json_decref(request);
+		return rc;
+	}
+	rc = command_ask(&other, request, false, ret_reply);
+	cleave_client_destroy(other.client);
+	return rc;
+}
+
+/* ---- between two questions ---- */
+
+static void
+pause_on_timer(struct loop_timer *timer, void *arg)
+{
+	assert(!*(const bool *)arg);
+	(void)timer;
+	*(bool *)arg = true;
+}
+
+static bool
+pause_is_over(void *arg)
+{
+	return *(bool *)arg;
+}
+
+void
+command_pause(struct command_session *session, uint64_t ns)
+{
+	struct loop_timer timer;
+	bool is_over = false;
+
+	assert(ns > 0);
+	loop_timer_init(&timer, pause_on_timer, &is_over);
+	loop_timer_start(session->loop, &timer, ns);
+	(void)loop_run(session->loop, pause_is_over, &is_over);
 }

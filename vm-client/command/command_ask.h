@@ -76,6 +76,8 @@ void command_on_nodes(struct cleave_ask *ask, int rc, const struct cleave_node_e
     uint32_t count, const char *error, void *arg);
 void command_on_shards(struct cleave_ask *ask, int rc, const struct cleave_shard_entry *shards,
     uint32_t count, const char *error, void *arg);
+void command_on_level(struct cleave_ask *ask, int rc, const struct cleave_cluster_level *level,
+    const char *error, void *arg);
 void command_on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *status,
     const char *error, void *arg);
 
@@ -86,6 +88,11 @@ void command_on_status(struct cleave_ask *ask, int rc, const struct cleave_gatew
  * Returns 0 and *@ret_reply, an object to json_decref; else a negative errno with session->error set.
  */
 int command_ask(struct command_session *session, json_t *request, bool must_not_repeat,
+    json_t **ret_reply);
+/* command_pause -- between two questions. */
+void command_pause(struct command_session *session, uint64_t ns);
+/* command_ask_at -- as command_ask, of the gateway at @address alone, for a moment: it may be gone. No error is set. */
+int command_ask_at(struct command_session *session, const char *address, json_t *request,
     json_t **ret_reply);
 
 #endif /* CLEAVE_COMMAND_ASK_H */

@@ -9,6 +9,7 @@
 static bool
 disk_is_done(void *arg)
 {
+	assert(arg != NULL);
 	return ((const struct command_disk *)arg)->is_done;
 }
 
@@ -16,6 +17,7 @@ disk_is_done(void *arg)
 static int
 disk_wait(struct command_disk *disk)
 {
+	assert(disk->session->loop != NULL);
 	(void)loop_run(disk->session->loop, disk_is_done, disk);
 	assert(disk->is_done); /* each handler comes, at the latest when its time is over */
 	disk->is_done = false;
@@ -35,6 +37,7 @@ disk_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
 	struct command_disk *disk = arg;
 
+	assert(disk->volume == NULL);
 	assert((rc == 0) == (volume != NULL));
 	disk->volume = volume;
 	if (rc != 0)
@@ -49,6 +52,7 @@ command_disk_open(struct command_disk *disk, struct command_session *session, co
 {
 	int rc;
 
+	assert(session->client != NULL && name != NULL);
 	*disk = (struct command_disk){ .session = session };
 	rc = cleave_volume_open(session->client, name, flags, disk_on_open, disk);
 	if (rc != 0)
@@ -59,8 +63,11 @@ command_disk_open(struct command_disk *disk, struct command_session *session, co
 static void
 disk_on_io(struct cleave_io *io, int rc, void *arg)
 {
+	struct command_disk *disk = arg;
+
 	(void)io;
-	disk_finish(arg, rc);
+	assert(io->arg == disk && disk->volume != NULL);
+	disk_finish(disk, rc);
 }
 
 int
@@ -68,6 +75,7 @@ command_disk_run(struct command_disk *disk, struct cleave_io *io)
 {
 	int rc;
 
+	assert(io->fn == NULL && io->arg == NULL);
 	assert(disk->volume != NULL && !disk->is_done);
 	io->fn = disk_on_io;
 	io->arg = disk;
@@ -78,6 +86,7 @@ command_disk_run(struct command_disk *disk, struct cleave_io *io)
 static void
 disk_on_closed(void *arg)
 {
+	assert(((const struct command_disk *)arg)->volume != NULL);
 	disk_finish(arg, 0);
 }
 

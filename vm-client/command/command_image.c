@@ -64,6 +64,7 @@ image_watch_signals(void)
 static void
 end_with_parent(pid_t parent)
 {
+	assert(parent > 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
 		_exit(IMAGE_EXIT_NO_PROGRAM);
 }
@@ -73,6 +74,7 @@ wait_for(pid_t pid)
 {
 	int status;
 
+	assert(pid > 0);
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)
 			return -errno;
@@ -92,6 +94,9 @@ tool_run(struct command_session *session, const char *const argv[], char *ret_te
 	ssize_t n;
 	pid_t parent = getpid(), pid;
 
+	assert(argv[0] != NULL && argv[1] != NULL);
+	assert(ret_text == NULL || bytes > 0);
+	assert(image_child == 0); /* a signal knows one */
 	if (ret_text != NULL && pipe2(fds, O_CLOEXEC) != 0)
 		return command_fail(session, -errno, "a pipe: %s", strerror(errno));
 	(void)fflush(NULL);
@@ -122,7 +127,9 @@ tool_run(struct command_session *session, const char *const argv[], char *ret_te
 		return command_fail(session, -ENOENT,
 		    "%s cannot be run; Debian's package qemu-utils has it", argv[0]);
 	/* The tool itself has said what was wrong. */
-	return status == 0 ? 0 : command_fail(session, -EIO, "%s %s failed", argv[0], argv[1]);
+	return status == 0
+	    ? 0
+	    : command_fail(session, -EIO, "%s %s failed, and says above why", argv[0], argv[1]);
 }
 
 static void
@@ -133,6 +140,8 @@ agent_exec(const struct command_session *session, bool is_read_only, int listen_
 	char program[PATH_MAX], pid[16];
 	int count = 0;
 
+	assert(listen_fd >= 0 && session->options->name != NULL);
+	assert(session->options->gateways.count <= CLEAVE_GATEWAYS_MAX);
 	end_with_parent(parent);
 	command_agent_program(program);
 	argv[count++] = program;
@@ -150,6 +159,7 @@ agent_exec(const struct command_session *session, bool is_read_only, int listen_
 		argv[count++] = "--when-held";
 		argv[count++] = "take";
 	}
+	assert((size_t)count <= IMAGE_ARGUMENTS_MAX);
 	argv[count] = NULL;
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (setenv("LISTEN_PID", pid, 1) != 0 || setenv("LISTEN_FDS", "1", 1) != 0)
@@ -182,6 +192,7 @@ agent_listen(struct image_agent *agent)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int rc;
 
+	assert(agent->socket[0] == '/');
 	if (fd < 0)
 		return -errno;
 	memcpy(address.sun_path, agent->socket, sizeof(agent->socket));
@@ -199,11 +210,12 @@ agent_start(struct command_session *session, bool is_read_only, struct image_age
 	pid_t parent = getpid();
 	int fd;
 
+	assert(session->options->name != NULL);
 	*ret_agent = (struct image_agent){ .folder = "/tmp/cleave-image-XXXXXX" };
 	if (mkdtemp(ret_agent->folder) == NULL) {
 		fd = -errno;
 		ret_agent->folder[0] = '\0';
-		return command_fail(session, fd, "a folder in /tmp: %s", strerror(-fd));
+		return command_fail(session, fd, "cannot make a folder in /tmp: %s", strerror(-fd));
 	}
 	(void)snprintf(ret_agent->socket, sizeof(ret_agent->socket), "%s/nbd", ret_agent->folder);
 	(void)snprintf(ret_agent->uri, sizeof(ret_agent->uri), "nbd+unix:///?socket=%s",
@@ -216,7 +228,8 @@ agent_start(struct command_session *session, bool is_read_only, struct image_age
 	if (ret_agent->pid == 0)
 		agent_exec(session, is_read_only, fd, parent);
 	if (ret_agent->pid < 0)
-		(void)command_fail(session, -errno, "cleave-agent: %s", strerror(errno));
+		(void)command_fail(session, -errno, "cannot start cleave-agent: %s",
+		    strerror(errno));
 	(void)close(fd); /* the agent's alone: with it goes who connects */
 	return ret_agent->pid < 0 ? -EAGAIN : 0;
 }
@@ -243,6 +256,7 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 	const char *format;
 	int rc;
 
+	assert(*ret_format == NULL && path[0] != '\0');
 	if (text == NULL)
 		return command_fail(session, -ENOMEM, "out of memory");
 	if (options->format == NULL) {
@@ -260,7 +274,8 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 	*ret_format = format == NULL ? NULL : strdup(format);
 	json_decref(info);
 	if (*ret_format == NULL || *ret_bytes == 0)
-		return command_fail(session, -EINVAL, "%.200s: an image of nothing", path);
+		return command_fail(session, -EINVAL,
+		    "%.200s: an image of nothing: it has no bytes", path);
 	return 0;
 }
 
@@ -275,6 +290,7 @@ import_look(struct command_session *session)
 	struct command_disk disk;
 	int rc = command_disk_open(&disk, session, session->options->name, 0);
 
+	assert(!session->options->must_take);
 	if (rc == 0)
 		command_disk_close(&disk);
 	return rc;
@@ -294,7 +310,8 @@ import_create(struct command_session *session, uint64_t image_bytes)
 		options.size_bytes = num_round_up(image_bytes, CLEAVE_BLOCK_BYTES);
 	if (options.size_bytes < image_bytes)
 		return command_fail(session, -EINVAL,
-		    "the image has %llu bytes, which is more than --size",
+		    "the image has %llu bytes, which is more than --size: leave that out, or "
+		    "make it larger",
 		    (unsigned long long)image_bytes);
 	command_create_options(&options, &volume);
 	command_question_init(&question, session);
@@ -313,6 +330,7 @@ import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_i
 	uint64_t size_bytes;
 	int rc = command_volume_size(session, options->name, &size_bytes);
 
+	assert(image_bytes > 0);
 	*ret_is_new = rc == -ENOENT;
 	if (rc == -ENOENT)
 		return import_create(session, image_bytes);
@@ -323,7 +341,8 @@ import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_i
 		    "volume '%.64s' exists; --force writes over it", options->name);
 	if (size_bytes < image_bytes)
 		return command_fail(session, -ENOSPC,
-		    "the image has %llu bytes, volume '%.64s' %llu",
+		    "the image has %llu bytes, volume '%.64s' %llu: make that larger first "
+		    "(cleave volume resize)",
 		    (unsigned long long)image_bytes, options->name, (unsigned long long)size_bytes);
 	return options->must_take ? 0 : import_look(session);
 }
@@ -335,6 +354,7 @@ import_undo(struct command_session *session)
 	struct command_question question;
 	char error[sizeof(session->error)];
 
+	assert(session->error[0] != '\0' && session->options->name != NULL);
 	memcpy(error, session->error, sizeof(error));
 	command_question_init(&question, session);
 	(void)command_wait(&question,
@@ -351,6 +371,7 @@ import_copy(struct command_session *session, const char *path, const char *forma
 	struct image_agent agent;
 	int count = 0, rc = agent_start(session, false, &agent);
 
+	assert(format != NULL);
 	argv[count++] = IMAGE_TOOL;
 	argv[count++] = "convert";
 	argv[count++] = "-n";
@@ -365,6 +386,7 @@ import_copy(struct command_session *session, const char *path, const char *forma
 	argv[count++] = "raw";
 	argv[count++] = path;
 	argv[count++] = agent.uri;
+	assert(count < (int)NUM_COUNT(argv));
 	argv[count] = NULL;
 	if (rc == 0)
 		rc = tool_run(session, argv, NULL, 0);
@@ -403,6 +425,7 @@ export_format(const struct command_options *options)
 {
 	const char *dot = strrchr(options->file, '.');
 
+	assert(options->file != NULL);
 	if (options->format != NULL)
 		return options->format;
 	return dot != NULL && strcmp(dot, ".qcow2") == 0 ? "qcow2" : "raw";
@@ -442,9 +465,11 @@ export_begin(struct command_session *session, char path[PATH_MAX + 16])
 static int
 export_finish(struct command_session *session, const char *path)
 {
+	assert(path[0] != '\0' && session->options->file != NULL);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int rc = fd < 0 || fsync(fd) != 0 || rename(path, session->options->file) != 0 ? -errno : 0;
 
+	assert(session->options->file != NULL);
 	if (fd >= 0)
 		(void)close(fd);
 	return rc == 0
@@ -462,6 +487,7 @@ command_export(struct command_session *session)
 	char path[PATH_MAX + 16] = "";
 	int rc;
 
+	assert(session->options->file != NULL && session->options->name != NULL);
 	image_watch_signals();
 	rc = command_find_volume(session);
 	if (rc == 0)

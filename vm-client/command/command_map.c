@@ -43,6 +43,7 @@ map_tell(struct map *map)
 	char size[TABLE_NUMBER_BYTES];
 	json_t *entry;
 
+	assert(map->out == NULL || map->session->options->is_json);
 	assert(map->at_bytes % CLEAVE_BLOCK_BYTES == 0);
 	if (map->last.length_bytes == 0 ||
 	    (map->is_difference && (map->last.flags & CLEAVE_EXTENT_HOLE) != 0))
@@ -84,6 +85,7 @@ map_walk(struct map *map)
 	uint64_t size_bytes = cleave_volume_info(map->disk.volume)->size_bytes;
 	int rc = 0;
 
+	assert(map->at_bytes == 0 && map->last.length_bytes == 0);
 	while (rc == 0 && map->at_bytes + map->last.length_bytes < size_bytes) {
 		uint64_t from = map->at_bytes + map->last.length_bytes;
 		struct cleave_io io = { .op = CLEAVE_BLOCK_STATUS,
@@ -107,6 +109,7 @@ map_print(struct map *map)
 	json_t *reply;
 	int rc;
 
+	assert(map->disk.volume != NULL && map->out == NULL);
 	if (!session->options->is_json) {
 		fprintf(session->out, "%16s %16s  KIND\n", "OFFSET", "LENGTH");
 		return map_walk(map);
@@ -130,6 +133,8 @@ map_open_and_print(struct command_session *session, const char *name, bool is_di
 	static struct map map;
 	int rc;
 
+	assert(session->client != NULL && session->out != NULL);
+	assert(name != NULL);
 	map = (struct map){ .session = session, .is_difference = is_difference };
 	rc = command_disk_open(&map.disk, session, name, CLEAVE_OPEN_READ_ONLY);
 	if (rc != 0)
@@ -145,6 +150,7 @@ map_open_and_print(struct command_session *session, const char *name, bool is_di
 int
 command_volume_map(struct command_session *session)
 {
+	assert(session->options->name != NULL);
 	return map_open_and_print(session, session->options->name, false);
 }
 
@@ -152,6 +158,7 @@ command_volume_map(struct command_session *session)
 int
 command_snapshot_diff(struct command_session *session)
 {
+	assert(session->options->name != NULL);
 	const char *old = session->options->name, *until = session->options->new_name;
 	const char *at = strchr(old, '@');
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
@@ -160,13 +167,16 @@ command_snapshot_diff(struct command_session *session)
 
 	assert(old != NULL);
 	if (at == NULL)
-		return command_fail(session, -EINVAL, "'%.64s': must be VOLUME@SNAPSHOT", old);
+		return command_fail(session, -EINVAL,
+		    "'%.64s' is no snapshot: VOLUME@SNAPSHOT is wanted", old);
 	bytes = (size_t)(at - old);
 	if (until != NULL) {
 		if (strncmp(until, old, bytes) != 0 ||
 		    (until[bytes] != '@' && until[bytes] != '\0'))
 			return command_fail(session, -EINVAL,
-			    "'%.64s' is not of the volume that '%.64s' is of", until, old);
+			    "'%.64s' is not of the volume that '%.64s' is of: give two snapshots "
+			    "of one volume",
+			    until, old);
 		new_snapshot = until[bytes] == '@' ? until + bytes + 1 : "";
 	}
 	if (snprintf(name, sizeof(name), "%s@%s", old, new_snapshot) >= (int)sizeof(name))

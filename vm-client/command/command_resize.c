@@ -26,6 +26,7 @@ shrink_discard(struct command_session *session)
 	int rc = command_disk_open(&disk, session, options->name,
 	    options->is_forced ? CLEAVE_OPEN_TAKE : 0);
 
+	assert(options->must_shrink);
 	if (rc != 0)
 		return rc;
 	end = cleave_volume_info(disk.volume)->size_bytes;
@@ -38,9 +39,12 @@ shrink_discard(struct command_session *session)
 		at += io.length_bytes;
 	}
 	command_disk_close(&disk);
-	return rc == 0 ? 0
-		       : command_fail(session, rc, "discarding what is behind the new end: %s",
-			     cleave_error_text(rc));
+	return rc == 0
+	    ? 0
+	    : command_fail(session, rc,
+		  "volume '%.64s' keeps its size: what is behind the new end could not be "
+		  "discarded: %s",
+		  session->options->name, cleave_error_text(rc));
 }
 
 static int
@@ -67,6 +71,7 @@ shrink_prepare(struct command_session *session)
 	    CLEAVE_MANAGE_CHECK | CLEAVE_MANAGE_SHRINK |
 		(options->is_forced ? CLEAVE_MANAGE_FORCE : 0u));
 
+	assert(options->must_shrink);
 	volume = question.entries;
 	if (rc == 0)
 		size_bytes = volume->info.size_bytes;
@@ -82,6 +87,7 @@ command_volume_resize(struct command_session *session)
 	unsigned flags = options->is_forced ? CLEAVE_MANAGE_FORCE : 0u;
 	int rc = 0;
 
+	assert(options->name != NULL && options->size_bytes > 0);
 	if (options->must_shrink) {
 		rc = shrink_prepare(session);
 		/* Our own session may be leaving still: it has put out every other. */

@@ -13,6 +13,7 @@ command_snapshot_create(struct command_session *session)
 {
 	struct command_question question;
 
+	assert(session->client != NULL);
 	assert(session->options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
@@ -27,6 +28,7 @@ command_snapshot_delete(struct command_session *session)
 {
 	struct command_question question;
 
+	assert(session->client != NULL);
 	assert(session->options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
@@ -44,6 +46,7 @@ command_snapshot_rollback(struct command_session *session)
 	    (options->must_shrink ? CLEAVE_MANAGE_SHRINK : 0u);
 	struct command_question question;
 
+	assert(session->client != NULL);
 	assert(options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
@@ -70,7 +73,7 @@ command_clone(struct command_session *session)
 
 /* List. */
 
-/* Its volume's name is missing while that is being deleted. */
+/* A snapshot's volume has no name while it is being deleted. */
 static void
 cell_name(struct table *table, const void *entry)
 {
@@ -99,6 +102,8 @@ command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count,
 		TABLE_FIELD("NUMBER", TABLE_U64, struct cleave_snapshot, number),
 	};
 
+	assert(out != NULL);
+	assert(snapshots != NULL || count == 0);
 	return table_print_list(fields, NUM_COUNT(fields), snapshots, count, sizeof(*snapshots),
 	    out);
 }
@@ -108,6 +113,8 @@ list_start(struct command_question *question)
 {
 	const struct cleave_snapshot *snapshots = question->entries;
 
+	assert(question->session->client != NULL);
+	assert(question->entries != NULL || question->count == 0);
 	return cleave_snapshot_list(question->session->client, &question->ask,
 	    question->session->options->name,
 	    question->count == 0 ? 0 : snapshots[question->count - 1].number, command_on_snapshots,
@@ -120,6 +127,7 @@ command_snapshot_list(struct command_session *session)
 	struct command_question question;
 	int rc;
 
+	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
 	rc = command_wait_pages(&question, "snapshots", list_start);
 	if (rc == 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_status.c -- cleave status, node list, gateway list, scrub, sweep */
+/* command_status.c -- cleave status, node list, scrub, sweep */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "command.h"
 #include "command_ask.h"
@@ -35,23 +36,50 @@ cell_node_slots(struct table *table, const void *entry)
 	table_add(table, "%" PRIu64 " of %" PRIu64 " free", node->slots_free, node->slots_total);
 }
 
+static void
+cell_node_state(struct table *table, const void *entry)
+{
+	const struct cleave_node_entry *node = entry;
+
+	table_add(table, "%s%s%s%s", node->state,
+	    node->member[0] != '\0' && strcmp(node->member, "in") != 0 ? ", " : "",
+	    strcmp(node->member, "in") != 0 ? node->member : "",
+	    node->maintenance_s > 0 ? ", maintenance" : "");
+}
+
+static void
+cell_node_level(struct table *table, const void *entry)
+{
+	const struct cleave_node_entry *node = entry;
+
+	if (node->level == 0)
+		table_add(table, "-");
+	else
+		table_add(table, "%" PRIu32, node->level);
+}
+
 int
 command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out)
 {
+	assert(nodes != NULL || count == 0);
 	static const struct table_field fields[] = {
 		TABLE_FIELD("NODE", TABLE_U64, struct cleave_node_entry, id),
 		TABLE_FIELD("ADDRESS", TABLE_TEXT, struct cleave_node_entry, address),
 		TABLE_FIELD("DOMAIN", TABLE_TEXT, struct cleave_node_entry, domain),
-		TABLE_FIELD("STATE", TABLE_TEXT, struct cleave_node_entry, state),
+		TABLE_FIELD_OF("STATE", false, cell_node_state),
 		TABLE_FIELD_OF("SIZE", true, cell_node_size),
 		TABLE_FIELD_OF("FREE", true, cell_node_free),
 		TABLE_FIELD_OF("SLOTS", true, cell_node_slots),
+		TABLE_FIELD_OF("LEVEL", true, cell_node_level),
 	};
 	int rc = table_print_list(fields, NUM_COUNT(fields), nodes, count, sizeof(*nodes), out);
 
+	assert(out != NULL);
 	for (uint32_t i = 0; i < count; i++) {
 		if (nodes[i].trouble[0] != '\0')
 			fprintf(out, "node at %s: %s\n", nodes[i].address, nodes[i].trouble);
+		if (nodes[i].note[0] != '\0')
+			fprintf(out, "note on %s: %s\n", nodes[i].address, nodes[i].note);
 	}
 	return rc;
 }
@@ -78,6 +106,14 @@ cell_gateway_ports(struct table *table, const void *entry)
 }
 
 static void
+cell_gateway_state(struct table *table, const void *entry)
+{
+	const struct cleave_gateway_entry *gateway = entry;
+
+	table_add(table, "%s", gateway->state[0] != '\0' ? gateway->state : "-");
+}
+
+static void
 cell_gateway_seen(struct table *table, const void *entry)
 {
 	const struct cleave_gateway_entry *gateway = entry;
@@ -97,18 +133,30 @@ cell_gateway_lease(struct table *table, const void *entry)
 		table_add(table, "-");
 }
 
+static void
+cell_gateway_levels(struct table *table, const void *entry)
+{
+	const struct cleave_gateway_entry *gateway = entry;
+
+	table_add(table, "%" PRIu32 " to %" PRIu32, gateway->level_min, gateway->level_max);
+}
+
 int
 command_print_gateways(const struct cleave_gateway_entry *gateways, uint32_t count, FILE *out)
 {
 	static const struct table_field fields[] = {
 		TABLE_FIELD_OF("GATEWAY", false, cell_gateway),
 		TABLE_FIELD_OF("PORTS", false, cell_gateway_ports),
+		TABLE_FIELD_OF("STATE", false, cell_gateway_state),
 		TABLE_FIELD("SHARDS", TABLE_U32, struct cleave_gateway_entry, shards_owned),
 		TABLE_FIELD("SHARE", TABLE_U32, struct cleave_gateway_entry, shards_share),
 		TABLE_FIELD_OF("SEEN FOR", true, cell_gateway_seen),
 		TABLE_FIELD_OF("LEASE LEFT", true, cell_gateway_lease),
+		TABLE_FIELD_OF("LEVELS", true, cell_gateway_levels),
 	};
 
+	assert(out != NULL);
+	assert(gateways != NULL || count == 0);
 	return table_print_list(fields, NUM_COUNT(fields), gateways, count, sizeof(*gateways), out);
 }
 
@@ -134,6 +182,8 @@ command_print_shards(const struct cleave_shard_entry *shards, uint32_t count, FI
 		TABLE_FIELD("INDEX BLOCKS", TABLE_U64, struct cleave_shard_entry, index_blocks),
 	};
 
+	assert(out != NULL);
+	assert(shards != NULL || count == 0);
 	return table_print_list(fields, NUM_COUNT(fields), shards, count, sizeof(*shards), out);
 }
 
@@ -145,6 +195,7 @@ sum_metric(const json_t *status, const char *name)
 	uint64_t sum = 0;
 	size_t i;
 
+	assert(name != NULL && name[0] != '\0');
 	json_array_foreach(json_object_get(status, "ports"), i, port)
 	    sum += command_u64(json_object_get(port, "metrics"), name);
 	return sum;
@@ -166,12 +217,15 @@ command_print_status(const struct cleave_gateway_status *status, const json_t *r
 	uint64_t stored = sum_metric(reply, "stored_bytes");
 	int rc;
 
+	assert(out != NULL);
 	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
 		table_add(table, "%s", texts[i].title);
 		table_add(table, "%s", texts[i].text);
 	}
 	table_add(table, "uptime");
 	table_add(table, "%s", table_format_time(status->uptime_ns, text));
+	table_add(table, "level");
+	table_add(table, "%" PRIu32, status->level);
 	table_add(table, "shards");
 	table_add(table, "%" PRIu64, status->shard_count);
 	table_add(table, "volumes");
@@ -227,12 +281,18 @@ print_port(const json_t *port, FILE *out)
 	char size[TABLE_NUMBER_BYTES];
 	int rc;
 
+	assert(port != NULL && out != NULL);
 	fprintf(out,
 	    "\nport %" PRIu64 "  %s  sessions %" PRIu64 "  receives free %" PRIu64
-	    "  indexes of runs %s\n",
+	    "  indexes of runs %s  shards %" PRIu64 " of %" PRIu64,
 	    command_u64(port, "port"), command_text(port, "address"),
 	    command_u64(port, "sessions_open"), command_u64(port, "receives_free"),
-	    table_format_size(command_u64(port, "run_index_bytes"), size));
+	    table_format_size(command_u64(port, "run_index_bytes"), size),
+	    command_u64(port, "rings"), command_u64(port, "rings_max"));
+	if (command_u64(port, "shards_short") > 0)
+		fprintf(out, ", %" PRIu64 " wait for room (--device-memory)",
+		    command_u64(port, "shards_short"));
+	fputc('\n', out);
 	add_metrics(table, json_object_get(port, "metrics"));
 	add_metrics(table, json_object_get(port, "split"));
 	rc = table_print(table, 2, out);
@@ -247,6 +307,7 @@ command_print_ports(const json_t *reply, FILE *out)
 	size_t i;
 	int rc = 0;
 
+	assert(reply != NULL && out != NULL);
 	json_array_foreach(json_object_get(reply, "ports"), i, port)
 	{
 		if (rc == 0)
@@ -259,13 +320,17 @@ command_print_ports(const json_t *reply, FILE *out)
 static int
 print_cluster(struct command_session *session, const struct command_question *status)
 {
-	struct command_question shards, nodes, gateways;
+	struct command_question shards, nodes, gateways, level;
 	FILE *out = session->out;
 	int rc;
 
+	assert(status->session == session && status->count == 1);
+	assert(!session->options->is_json);
+	assert(status->entries != NULL && status->reply != NULL);
 	command_question_init(&shards, session);
 	command_question_init(&nodes, session);
 	command_question_init(&gateways, session);
+	command_question_init(&level, session);
 	rc = command_wait(&shards,
 	    cleave_shard_list(session->client, &shards.ask, command_on_shards, &shards));
 	if (rc == 0)
@@ -275,6 +340,11 @@ print_cluster(struct command_session *session, const struct command_question *st
 		rc = command_wait(&gateways,
 		    cleave_gateway_list(session->client, &gateways.ask, command_on_gateways,
 			&gateways));
+	/* A gateway of level 1 does not know the question. */
+	if (rc == 0)
+		(void)command_wait(&level,
+		    cleave_cluster_level(session->client, &level.ask, NULL, 0, command_on_level,
+			&level));
 	if (rc == 0)
 		rc = command_print_status(status->entries, status->reply, out);
 	if (rc == 0 && shards.count > 0) { /* too many for one reply: none */
@@ -291,6 +361,11 @@ print_cluster(struct command_session *session, const struct command_question *st
 		fputc('\n', out);
 		rc = command_print_gateways(gateways.entries, gateways.count, out);
 	}
+	if (rc == 0 && level.count > 0) {
+		fputc('\n', out);
+		command_print_level(level.entries, out);
+	}
+	command_question_fini(&level);
 	command_question_fini(&shards);
 	command_question_fini(&nodes);
 	command_question_fini(&gateways);
@@ -303,6 +378,7 @@ command_status(struct command_session *session)
 	struct command_question question;
 	int rc;
 
+	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
 	    cleave_gateway_status(session->client, &question.ask, command_on_status, &question));
@@ -313,12 +389,27 @@ command_status(struct command_session *session)
 	return rc;
 }
 
+/* Nodes that drain: how much is left, and what that waits for. A gateway may not say: the list is whole without. */
+static void
+node_print_draining(struct command_session *session, const struct command_question *question)
+{
+	const struct cleave_node_entry *nodes = question->entries;
+
+	assert(question->session == session && !session->options->is_json);
+	assert(question->entries != NULL || question->count == 0);
+	for (uint32_t i = 0; i < question->count; i++) {
+		if (strcmp(nodes[i].member, "draining") == 0)
+			(void)command_print_left(session, nodes[i].id);
+	}
+}
+
 int
 command_node_list(struct command_session *session)
 {
 	struct command_question question;
 	int rc;
 
+	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
 	    cleave_node_list(session->client, &question.ask, command_on_nodes, &question));
@@ -326,23 +417,8 @@ command_node_list(struct command_session *session)
 		rc = session->options->is_json
 		    ? command_print_json(question.reply, session->out)
 		    : command_print_nodes(question.entries, question.count, session->out);
-	command_question_fini(&question);
-	return rc;
-}
-
-int
-command_gateway_list(struct command_session *session)
-{
-	struct command_question question;
-	int rc;
-
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_gateway_list(session->client, &question.ask, command_on_gateways, &question));
-	if (rc == 0)
-		rc = session->options->is_json
-		    ? command_print_json(question.reply, session->out)
-		    : command_print_gateways(question.entries, question.count, session->out);
+	if (rc == 0 && !session->options->is_json)
+		node_print_draining(session, &question);
 	command_question_fini(&question);
 	return rc;
 }
@@ -381,6 +457,7 @@ print_orphans(const json_t *reply, FILE *out)
 	size_t i;
 	int rc;
 
+	assert(reply != NULL && out != NULL);
 	json_array_foreach(orphans, i, orphan)
 	{
 		const char *what = json_is_true(json_object_get(orphan, "held")) ? "held back" : "";
@@ -409,6 +486,7 @@ command_sweep(struct command_session *session)
 	    json_pack("{s:s, s:b}", "op", "sweep", "confirm", (int)session->options->is_confirmed),
 	    session->options->is_confirmed, &reply);
 
+	assert(session->client != NULL && session->out != NULL);
 	if (rc != 0)
 		return rc;
 	if (session->options->is_json)

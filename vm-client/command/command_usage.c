@@ -15,44 +15,16 @@
 #include "command_ask.h"
 #include "table.h"
 
-#define USAGE_CONNECT_NS_MAX NUM_S(5) /* for a gateway that may be gone */
-#define USE_TRIES 10                  /* a gateway hears of a session's end a moment later */
+#define USE_TRIES 10 /* a gateway hears of a session's end a moment later */
 #define USE_PAUSE_NS NUM_MS(50)
 
 static const char *const usage_sums[] = { "shard_count", "session_count", "chunk_count",
 	"layer_bytes", "run_bytes", "garbage_bytes", "run_count" };
 
-/* Ask one gateway alone, for a moment. */
-static int
-ask_at(struct command_session *session, const char *address, json_t *request, json_t **ret_reply)
-{
-	struct command_session other = { .options = session->options,
-		.loop = session->loop,
-		.out = session->out };
-	const struct cleave_client_options options = {
-		.loop = session->loop,
-		.gateways = &address,
-		.gateway_count = 1,
-		.control_timeout_ns = session->options->timeout_ns,
-		.connect_timeout_ns = num_min(session->options->timeout_ns, USAGE_CONNECT_NS_MAX),
-		.is_impatient = true,
-	};
-	char error[CLEAVE_ERROR_BYTES_MAX] = "";
-	int rc = cleave_client_create(&options, &other.client, error);
-
-	assert(address[0] != '\0');
-	if (rc != 0) {
-		json_decref(request);
-		return rc;
-	}
-	rc = command_ask(&other, request, false, ret_reply);
-	cleave_client_destroy(other.client);
-	return rc;
-}
-
 static json_t *
 usage_request(const struct command_session *session)
 {
+	assert(session->options->name != NULL);
 	return json_pack("{s:s, s:s}", "op", "volume.usage", "name", session->options->name);
 }
 
@@ -64,6 +36,7 @@ usage_add(json_t *sum, const json_t *reply)
 	    num_max(command_u64(sum, "run_count_max"), command_u64(usage, "run_count_max"));
 	int rc = 0;
 
+	assert(json_is_object(sum) && reply != NULL);
 	for (size_t i = 0; i < NUM_COUNT(usage_sums); i++)
 		rc |= json_object_set_new(sum, usage_sums[i],
 		    json_integer((json_int_t)(command_u64(sum, usage_sums[i]) +
@@ -82,6 +55,7 @@ usage_add_others(struct command_session *session, json_t *sum, const char *first
 	const struct cleave_gateway_entry *gateways;
 	int rc;
 
+	assert(sum != NULL && first != NULL);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
 	    cleave_gateway_list(session->client, &question.ask, command_on_gateways, &question));
@@ -93,7 +67,8 @@ usage_add_others(struct command_session *session, json_t *sum, const char *first
 		if (gateways[i].address[0] == '\0' ||
 		    strcmp(table_format_id(gateways[i].id, id), first) == 0)
 			continue;
-		if (ask_at(session, gateways[i].address, usage_request(session), &answer) == 0)
+		if (command_ask_at(session, gateways[i].address, usage_request(session), &answer) ==
+		    0)
 			rc = usage_add(sum, answer);
 		json_decref(answer);
 	}
@@ -108,6 +83,7 @@ command_usage(struct command_session *session, json_t **ret_usage)
 	int rc = sum == NULL ? -ENOMEM
 			     : command_ask(session, usage_request(session), false, &reply);
 
+	assert(session->client != NULL && *ret_usage == NULL);
 	if (rc == 0)
 		rc = usage_add(sum, reply);
 	if (rc == 0 && command_u64(sum, "shard_count") < command_u64(sum, "shard_total"))
@@ -131,6 +107,7 @@ command_print_usage(struct table *table, const json_t *usage, uint64_t size_byte
 	uint64_t total = command_u64(usage, "shard_total");
 	char size[3][TABLE_NUMBER_BYTES];
 
+	assert(usage != NULL);
 	table_add(table, "stored");
 	table_add(table, "%s (%s flushed, %s in the log)", table_format_size(stored_bytes, size[0]),
 	    table_format_size(run_bytes, size[1]), table_format_size(layer_bytes, size[2]));
@@ -161,6 +138,7 @@ use_on_timer(struct loop_timer *timer, void *arg)
 {
 	bool *is_over = arg;
 
+	assert(!*is_over);
 	(void)timer;
 	*is_over = true;
 }
@@ -190,6 +168,8 @@ command_check_use(struct command_session *session)
 {
 	uint64_t session_count = 1;
 
+	assert(session->client != NULL);
+	assert(session->options->name != NULL);
 	if (session->options->is_forced || strchr(session->options->name, '@') != NULL)
 		return 0;
 	for (int i = 0; i < USE_TRIES && session_count > 0; i++) {

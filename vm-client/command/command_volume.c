@@ -14,6 +14,8 @@ void
 command_create_options(const struct command_options *options,
     struct cleave_volume_options *ret_options)
 {
+	assert(options->service_class < SERVICE_CLASS_NR && options->replicas <= UINT32_MAX);
+	assert(options->name != NULL && options->size_bytes % CLEAVE_BLOCK_BYTES == 0);
 	assert(options->name != NULL && options->size_bytes > 0);
 	/* The choices stand as enum cleave_service_class has them. */
 	_Static_assert(CLEAVE_SERVICE_STANDARD == 0 && CLEAVE_SERVICE_CAPACITY == 2, "choices");
@@ -33,6 +35,7 @@ command_create_options(const struct command_options *options,
 static const char *
 class_name(const struct cleave_volume_entry *volume)
 {
+	assert((unsigned)volume->info.service_class < SERVICE_CLASS_NR);
 	return command_service_classes[volume->info.service_class];
 }
 
@@ -53,6 +56,7 @@ print_writer(struct table *table, const struct cleave_volume_entry *volume)
 int
 command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out)
 {
+	assert(volume != NULL && out != NULL);
 	static const struct table_column columns[] = { { NULL, false }, { NULL, false } };
 	const struct cleave_volume_info *info = &volume->info;
 	const struct {
@@ -65,6 +69,7 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 	char size[TABLE_NUMBER_BYTES];
 	int rc;
 
+	assert(volume != NULL);
 	table_add(table, "name");
 	table_add(table, "%s", info->name);
 	table_add(table, "size");
@@ -114,6 +119,8 @@ command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count,
 		TABLE_FIELD_OF("WRITER", false, cell_writer),
 	};
 
+	assert(out != NULL);
+	assert(volumes != NULL || count == 0);
 	return table_print_list(fields, NUM_COUNT(fields), volumes, count, sizeof(*volumes), out);
 }
 
@@ -126,6 +133,7 @@ command_volume_create(struct command_session *session)
 	struct cleave_volume_options options;
 	int rc;
 
+	assert(session->options->name != NULL);
 	command_create_options(session->options, &options);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
@@ -143,6 +151,7 @@ command_volume_create(struct command_session *session)
 static int
 ask_volume(struct command_session *session, const char *name, struct command_question *question)
 {
+	assert(name != NULL);
 	command_question_init(question, session);
 	return command_wait(question,
 	    cleave_volume_show(session->client, &question->ask, name, command_on_volume, question));
@@ -177,7 +186,9 @@ command_volume_size(struct command_session *session, const char *name, uint64_t 
 	const struct cleave_volume_entry *volume;
 	int rc = ask_volume(session, name, &question);
 
+	assert(ret_size_bytes != NULL);
 	volume = question.entries;
+	assert(rc != 0 || question.count == 1);
 	if (rc == 0)
 		*ret_size_bytes = volume->info.size_bytes;
 	command_question_fini(&question);
@@ -187,6 +198,7 @@ command_volume_size(struct command_session *session, const char *name, uint64_t 
 int
 command_find_volume(struct command_session *session)
 {
+	assert(session->options->name != NULL);
 	/* A name that is too long stays so: it is refused. */
 	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 2];
 	const char *given = session->options->name;
@@ -224,6 +236,8 @@ list_start(struct command_question *question)
 {
 	const struct cleave_volume_entry *volumes = question->entries;
 
+	assert(question->session->client != NULL);
+	assert(question->entries != NULL || question->count == 0);
 	return cleave_volume_list(question->session->client, &question->ask,
 	    question->count == 0 ? NULL : volumes[question->count - 1].info.name,
 	    command_on_volumes, question);
@@ -235,6 +249,7 @@ command_volume_list(struct command_session *session)
 	struct command_question question;
 	int rc;
 
+	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
 	rc = command_wait_pages(&question, "volumes", list_start);
 	if (rc == 0 && json_object_set_new(question.reply, "more", json_false()) != 0)

@@ -40,6 +40,7 @@ table_destroy(struct table *table)
 {
 	if (table == NULL)
 		return;
+	assert(table->cell_count <= table->cells_max);
 	for (uint32_t i = 0; i < table->cell_count; i++)
 		free(table->cells[i]);
 	free(table->cells);
@@ -72,6 +73,7 @@ table_add(struct table *table, const char *format, ...)
 	char *text;
 	int bytes;
 
+	assert(format != NULL);
 	if (table == NULL || table->is_incomplete)
 		return;
 	if (!table_grow(table)) {
@@ -91,6 +93,8 @@ static void
 print_row(const struct table *table, const size_t *widths, const char *const *cells,
     uint32_t indent, FILE *out)
 {
+	assert(table->column_count > 0 && widths != NULL && cells != NULL);
+	assert(!table->is_incomplete);
 	fprintf(out, "%*s", (int)indent, "");
 	for (uint32_t i = 0; i < table->column_count; i++) {
 		bool is_last = i + 1 == table->column_count;
@@ -108,6 +112,7 @@ table_print(const struct table *table, uint32_t indent, FILE *out)
 	size_t widths[TABLE_COLUMNS_MAX] = { 0 };
 	const char *titles[TABLE_COLUMNS_MAX];
 
+	assert(out != NULL);
 	if (table == NULL || table->is_incomplete)
 		return -ENOMEM;
 	assert(table->cell_count % table->column_count == 0);
@@ -130,12 +135,14 @@ table_print(const struct table *table, uint32_t indent, FILE *out)
 static void
 table_add_field(struct table *table, const struct table_field *field, const void *entry)
 {
+	assert(entry != NULL);
 	const char *member = (const char *)entry + field->offset;
 	char text[TABLE_NUMBER_BYTES];
 	uint64_t wide;
 	uint32_t narrow;
 	int number;
 
+	assert((field->format == TABLE_CELL) == (field->cell != NULL));
 	switch (field->format) {
 	case TABLE_TEXT:
 		table_add(table, "%s", member);
@@ -170,6 +177,7 @@ table_print_list(const struct table_field *fields, uint32_t field_count, const v
 	struct table *table;
 	int rc;
 
+	assert(entry_bytes > 0 && out != NULL);
 	assert(field_count > 0 && field_count <= TABLE_COLUMNS_MAX);
 	assert((count == 0) == (entries == NULL));
 	for (uint32_t i = 0; i < field_count; i++) {
@@ -208,6 +216,7 @@ table_format_size(uint64_t bytes, char ret_text[TABLE_NUMBER_BYTES])
 	/* Rounded down: 1023.99 MiB does not become a GiB. The rest is shifted so as to fit. */
 	hundredths = unit > NUM_GIB(1) ? (bytes % unit >> 10) * 100 / (unit >> 10)
 				       : bytes % unit * 100 / unit;
+	assert(hundredths < 100);
 	(void)snprintf(ret_text, TABLE_NUMBER_BYTES, "%" PRIu64 ".%02" PRIu64 " %s", bytes / unit,
 	    hundredths, units[power]);
 	return ret_text;

@@ -40,6 +40,7 @@ const struct cleave_ask_kind ask_done = { .deliver = done_deliver };
 void
 ask_add(json_t **request, const char *member, json_t *value)
 {
+	assert(request != NULL && member != NULL);
 	if (*request == NULL) {
 		json_decref(value);
 	} else if (json_object_set_new(*request, member, value) != 0) {
@@ -51,6 +52,7 @@ ask_add(json_t **request, const char *member, json_t *value)
 void
 ask_add_text(json_t **request, const char *member, const char *text)
 {
+	assert(text != NULL); /* JSON has none: that would look like no memory */
 	ask_add(request, member, json_string(text));
 }
 
@@ -59,6 +61,7 @@ ask_request(const struct ask_op *op)
 {
 	json_t *request = json_object();
 
+	assert(op->op != NULL && op->kind != NULL);
 	ask_add_text(&request, "op", op->op);
 	return request;
 }
@@ -88,6 +91,8 @@ parse_entries(struct reader *reader, const struct cleave_ask_kind *kind, const j
 {
 	const uint8_t *before = NULL;
 
+	assert(kind->read != NULL && answer->entries != NULL);
+	assert(!kind->is_paged || kind->rises != NULL);
 	for (uint32_t i = 0; i < answer->count && reader->field == NULL; i++) {
 		uint8_t *entry = (uint8_t *)answer->entries + i * kind->entry_bytes;
 
@@ -142,6 +147,7 @@ ask_parse(const char *text, const struct cleave_ask_kind *kind, struct ask_answe
 	json_t *root = reader_load(&reader, text, strlen(text));
 	int rc = root == NULL ? 0 : parse_root(&reader, kind, root, &answer);
 
+	assert(ret_answer != NULL && ret_field != NULL);
 	json_decref(root);
 	if (rc == 0 && reader.field == NULL) {
 		*ret_answer = answer;
@@ -206,6 +212,7 @@ ask_start(struct cleave_client *client, struct cleave_ask *ask, const struct ask
 	char *text = request_text(request);
 	int rc;
 
+	assert(op->kind != NULL && op->kind->deliver != NULL);
 	assert(ask->fn.done != NULL); /* whichever it is */
 	if (text == NULL)
 		return -ENOMEM;
@@ -239,6 +246,7 @@ ask_wait(struct cleave *cleave, const struct ask_op *op, json_t *request,
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 
+	assert(ret_answer != NULL);
 	if (text == NULL)
 		return ask_refuse(-ENOMEM, ret_error);
 	rc = cleave_control_wait(cleave, text, op->is_change, &reply, error);
@@ -258,6 +266,7 @@ ask_wait_one(struct cleave *cleave, const struct ask_op *op, json_t *request, vo
 	struct ask_answer answer;
 	int rc = ask_wait(cleave, op, request, &answer, ret_error);
 
+	assert(op->kind->one != NULL && op->kind->entry_bytes > 0);
 	if (rc != 0)
 		return rc;
 	assert(answer.count == 1);

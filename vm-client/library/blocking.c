@@ -17,8 +17,12 @@
 static void
 wait_on_io(struct cleave_io *io, int rc, void *arg)
 {
+	struct wait *wait = arg;
+
+	assert(wait->io.message_count == 0);
 	(void)io;
-	cleave_wait_finish(arg, rc);
+	assert(io == &wait->io);
+	cleave_wait_finish(wait, rc);
 }
 
 /* @request comes back with what it was told. */
@@ -28,6 +32,7 @@ run_one(struct cleave_disk *disk, struct cleave_io *request)
 	struct wait wait;
 	int rc;
 
+	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
 	assert(request->fn == NULL);
 	cleave_wait_begin(&wait, disk->cleave);
 	wait.io = *request;
@@ -78,6 +83,7 @@ run_all(struct cleave_disk *disk, struct cleave_io request)
 	uint64_t left = request.length_bytes;
 	int rc = check_whole(disk, &request);
 
+	assert(request.volume == NULL && request.fn == NULL);
 	if (rc != 0)
 		return rc;
 	do {
@@ -175,6 +181,7 @@ static uint32_t
 extents_join(struct cleave_extent *extents, uint32_t count, uint32_t max,
     const struct cleave_extent *more, uint32_t more_count)
 {
+	assert(extents != NULL || max == 0);
 	assert(count <= max);
 	for (uint32_t i = 0; i < more_count; i++) {
 		if (count > 0 && extents[count - 1].flags == more[i].flags)

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "cleave/status.h"
+#include "gateways.h"
 #include "internal.h"
 
 #define CLIENT_MAP_REQUEST "{\"op\":\"map\"}"
@@ -28,6 +30,7 @@ error_text(char *ret_error, const char *format, ...)
 {
 	va_list args;
 
+	assert(format != NULL);
 	if (ret_error == NULL)
 		return;
 	va_start(args, format);
@@ -38,34 +41,18 @@ error_text(char *ret_error, const char *format, ...)
 /* Options. */
 
 static void
-default_u32(uint32_t *value, uint32_t fallback)
-{
-	assert(fallback > 0);
-	if (*value == 0)
-		*value = fallback;
-}
-
-static void
-default_u64(uint64_t *value, uint64_t fallback)
-{
-	assert(fallback > 0);
-	if (*value == 0)
-		*value = fallback;
-}
-
-static void
 options_fill(struct cleave_client_options *options)
 {
-	default_u32(&options->message_count_max, 256);
-	default_u32(&options->connection_depth_max, 128);
-	default_u32(&options->queue_count_max, 4096);
-	default_u32(&options->holes_chunks_min, HOLES_CHUNKS_MIN);
-	default_u64(&options->io_timeout_ns, NUM_S(60));
-	default_u64(&options->control_timeout_ns, NUM_S(30));
-	default_u64(&options->connect_timeout_ns, NUM_S(5));
-	default_u64(&options->backoff_min_ns, NUM_MS(5));
-	default_u64(&options->backoff_max_ns, NUM_S(1));
-	default_u64(&options->keepalive_ns, NUM_S(10));
+	num_default_u32(&options->message_count_max, 256);
+	num_default_u32(&options->connection_depth_max, 128);
+	num_default_u32(&options->queue_count_max, 4096);
+	num_default_u32(&options->holes_chunks_min, HOLES_CHUNKS_MIN);
+	num_default_u64(&options->io_timeout_ns, NUM_S(60));
+	num_default_u64(&options->control_timeout_ns, NUM_S(30));
+	num_default_u64(&options->connect_timeout_ns, NUM_S(5));
+	num_default_u64(&options->backoff_min_ns, NUM_MS(5));
+	num_default_u64(&options->backoff_max_ns, NUM_S(1));
+	num_default_u64(&options->keepalive_ns, NUM_S(10));
 }
 
 static int
@@ -79,20 +66,32 @@ options_check(const struct cleave_client_options *options, char *ret_error)
 		error_text(ret_error, "backoff_max_ns: less than backoff_min_ns");
 		return -EINVAL;
 	}
-	if (options->gateway_count == 0 || options->gateway_count > CLEAVE_GATEWAYS_MAX) {
-		error_text(ret_error, "gateways: 1 to %u are needed", CLEAVE_GATEWAYS_MAX);
+	if (options->gateway_count == 0) {
+		error_text(ret_error, "gateways: none is given, and 1 to %u are needed",
+		    CLEAVE_GATEWAYS_MAX);
 		return -EINVAL;
 	}
-	for (uint32_t i = 0; i < options->gateway_count; i++) {
-		const char *address = options->gateways[i];
-
-		if (strlen(address) >= SPLIT_ADDRESS_BYTES_MAX || strstr(address, "://") == NULL) {
-			error_text(ret_error, "gateway '%.100s': not an address like %s", address,
-			    CLEAVE_DEFAULT_GATEWAY);
-			return -EINVAL;
-		}
-	}
 	return 0;
+}
+
+/* Each of the caller's strings is a list. */
+static int
+client_take_gateways(struct cleave_client *client, const struct cleave_client_options *options,
+    char *ret_error)
+{
+	char wrong[CLEAVE_ERROR_BYTES_MAX];
+	uint32_t count = 0;
+	int rc = 0;
+
+	assert(
+	    client->options.gateway_count == options->gateway_count && options->gateway_count > 0);
+	for (uint32_t i = 0; i < options->gateway_count && rc == 0; i++)
+		rc = gateways_cut(options->gateways[i], client->gateways, &count, wrong);
+	if (rc != 0)
+		error_text(ret_error, "gateway %s", wrong);
+	client->options.gateway_count = count;
+	client->options.gateways = NULL; /* the caller's */
+	return rc;
 }
 
 /* Life. */
@@ -117,6 +116,7 @@ client_open_port(struct cleave_client *client)
 		.keepalive_ns = options->keepalive_ns,
 	};
 
+	assert(options->gateways == NULL && options->message_count_max > 0);
 	assert(client->port == NULL && client->engines == NULL);
 	client->engines = engine_set_create(client->loop, &engine_options);
 	if (client->engines == NULL)
@@ -152,6 +152,7 @@ static void client_on_map_timer(struct loop_timer *timer, void *arg);
 static void
 client_init(struct cleave_client *client, const struct cleave_client_options *options)
 {
+	assert(client->magic == 0); /* all zero */
 	client->magic = CLIENT_MAGIC;
 	client->options = *options;
 	options_fill(&client->options);
@@ -169,6 +170,7 @@ client_take_name(struct cleave_client *client, const struct cleave_client_option
 {
 	char host[CLIENT_NAME_BYTES] = "?";
 
+	assert(client->name[0] == '\0');
 	client->options.name = NULL; /* the caller's */
 	if (options->name != NULL) {
 		(void)snprintf(client->name, sizeof(client->name), "%s", options->name);
@@ -194,11 +196,12 @@ cleave_client_create(const struct cleave_client_options *options, struct cleave_
 	}
 	client_init(client, options);
 	rc = options_check(&client->options, ret_error);
+	if (rc == 0)
+		rc = client_take_gateways(client, options, ret_error);
 	if (rc != 0)
 		goto err_free;
-	for (uint32_t i = 0; i < options->gateway_count; i++)
-		memcpy(client->gateways[i], options->gateways[i], strlen(options->gateways[i]) + 1);
 	client_take_name(client, options);
+	remember_init(client);
 	rc = control_init(client);
 	if (rc == 0)
 		rc = client_open_port(client);
@@ -226,6 +229,7 @@ volume_discard(struct cleave_volume *volume)
 	struct loop *loop = volume->client->loop;
 	struct loop_link *link;
 
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(volume->client->is_destroying);
 	while ((link = list_pop_front(&volume->connections)) != NULL) {
 		struct connection *connection = LIST_ENTRY(link, struct connection, link);
@@ -251,6 +255,7 @@ cleave_client_destroy(struct cleave_client *client)
 	messages_fini(client);
 	/* First the calls: a volume that is being opened holds one of them. */
 	control_fini(client);
+	remember_fini(client);
 	while ((link = list_first(&client->volumes)) != NULL)
 		volume_discard(LIST_ENTRY(link, struct cleave_volume, link));
 	loop_task_cancel(client->loop, &client->split_task);
@@ -312,17 +317,31 @@ cleave_buffer_copy(struct cleave_client *client, void *dst, dev_ptr buffer, size
 uint32_t
 client_gateway_count(const struct cleave_client *client)
 {
-	return client->options.gateway_count + client->learnt_count;
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(client->learnt_count <= CLIENT_PORTS_MAX);
+	return client->options.gateway_count + client->learnt_count + client->remember.port_count;
+}
+
+bool
+client_gateway_is_remembered(const struct cleave_client *client, uint32_t index)
+{
+	assert(client_gateway_count(client) > 0);
+	return index % client_gateway_count(client) >=
+	    client->options.gateway_count + client->learnt_count;
 }
 
 const char *
 client_gateway(const struct cleave_client *client, uint32_t index)
 {
+	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(client_gateway_count(client) > 0);
 	index %= client_gateway_count(client);
 	if (index < client->options.gateway_count)
 		return client->gateways[index];
-	return client->learnt[index - client->options.gateway_count];
+	index -= client->options.gateway_count;
+	if (index < client->learnt_count)
+		return client->learnt[index];
+	return client->remember.ports[index - client->learnt_count];
 }
 
 static void
@@ -334,6 +353,7 @@ client_learn_gateways(struct cleave_client *client)
 	client->learnt_count = 0;
 	for (uint32_t i = 0; i < map->port_count; i++) {
 		bool is_configured = false;
+		assert(client->learnt_count <= i);
 
 		for (uint32_t k = 0; k < client->options.gateway_count; k++)
 			is_configured = is_configured ||
@@ -350,6 +370,8 @@ client_set_map(struct cleave_client *client, const struct client_map *map)
 	struct loop_link *link, *next;
 	bool has_changed;
 
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(map->shard_count > 0 && map->port_count > 0);
 	assert(map != client->map && !client->is_destroying);
 	if (client->map == NULL)
 		client->map = client_calloc(1, sizeof(*client->map));
@@ -358,6 +380,7 @@ client_set_map(struct cleave_client *client, const struct client_map *map)
 	has_changed = map_merge(client->map, map);
 	client->map_serial++;
 	client_learn_gateways(client);
+	remember_on_map(client, client->cluster_id);
 	LIST_FOREACH_SAFE(&client->volumes, link, next)
 		volume_on_map(LIST_ENTRY(link, struct cleave_volume, link));
 	return has_changed;
@@ -418,6 +441,7 @@ client_want_map(struct cleave_client *client)
 	const struct cleave_client_options *options = &client->options;
 	uint64_t now_ns = loop_now_ns(client->loop), delay_ns = 0;
 
+	CHECK_OBJ(client, CLIENT_MAGIC);
 	if (client->is_map_call_out || client->map_timer.is_active)
 		return;
 	if (client->map_wanted_ns != 0 &&

@@ -39,6 +39,7 @@ connection_create(struct cleave_volume *volume, const char *address)
 {
 	struct connection *connection = client_calloc(1, sizeof(*connection));
 
+	assert(strlen(address) < sizeof(connection->address));
 	if (connection == NULL)
 		return NULL;
 	connection->magic = CONNECTION_MAGIC;
@@ -107,6 +108,8 @@ connection_on_slow(struct loop_timer *timer, void *arg)
 void
 connection_watch(struct connection *connection)
 {
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->sm.state != CONNECTION_GONE);
 	if (!connection->slow_timer.is_active)
 		loop_timer_start(connection->volume->client->loop, &connection->slow_timer,
 		    CONNECTION_SLOW_NS);
@@ -214,6 +217,7 @@ connection_find(struct connection *connection, const struct wire_io_reply *reply
 	uint32_t index = (uint32_t)(reply->request_id & REQUEST_INDEX_MASK);
 	struct message *message;
 
+	assert(connection->sm.state == CONNECTION_UP);
 	if (index >= client->options.message_count_max)
 		return NULL;
 	message = &client->messages[index];
@@ -294,6 +298,8 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->qp == qp);
 	connection->qp = NULL;
+	if (!is_asking)
+		wire_level_forget(&connection->level); /* the gateway may be a newer one now */
 	if (volume->client->is_destroying)
 		return;
 	CLIENT_STAT(volume->client, connection_losses, 1);

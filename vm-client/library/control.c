@@ -86,6 +86,7 @@ control_fini(struct cleave_client *client)
 	struct control *control = &client->control;
 	struct loop_link *link;
 
+	assert(control->qp == NULL);
 	loop_task_cancel(client->loop, &control->task);
 	loop_timer_stop(client->loop, &control->timer);
 	while ((link = list_pop_front(&control->waiting)) != NULL)
@@ -162,6 +163,7 @@ call_expire(struct cleave_client *client, struct cleave_call *call)
 	const char *why = client->control.error;
 	char text[CLEAVE_ERROR_BYTES_MAX];
 
+	assert(call->message != NULL);
 	(void)snprintf(text, sizeof(text), "%.100s: no answer in time%s%.100s",
 	    control_address(client), why[0] == '\0' ? "" : "; last: ", why);
 	call_finish(client, call, -ETIMEDOUT, NULL, text);
@@ -242,6 +244,7 @@ control_error_text(struct cleave_client *client, uint16_t status)
 	json_t *root = json_loads(control->reply, 0, NULL);
 	const char *text = json_string_value(json_object_get(root, "error"));
 
+	assert(status_to_errno(status) != 0);
 	(void)snprintf(control->error, sizeof(control->error), "%.370s",
 	    text != NULL ? text : status_text(status));
 	json_decref(root);
@@ -252,6 +255,7 @@ control_close(struct control *control)
 {
 	if (control->sm.state != CONTROL_UP && control->sm.state != CONTROL_CONNECTING)
 		return;
+	assert(control->qp != NULL);
 	sm_move(&control->sm, CONTROL_CLOSING);
 	split_qp_close(control->qp);
 }
@@ -261,6 +265,7 @@ control_move_on(struct cleave_client *client)
 {
 	struct control *control = &client->control;
 
+	CHECK_OBJ(client, CLIENT_MAGIC);
 	if (client_gateway_count(client) == 1 || control->sm.state != CONTROL_UP ||
 	    !list_is_empty(&control->sent))
 		return;
@@ -301,6 +306,7 @@ control_on_message(struct cleave_client *client, struct split_msg *msg)
 	uint16_t status = msg->header->status;
 	const char *field;
 
+	assert(control->sm.state == CONTROL_UP);
 	if (wire_control_decode(msg->header, &answer, &field) == 0 &&
 	    (msg->header->opcode & WIRE_REPLY) != 0) {
 		LIST_FOREACH_SAFE(&control->sent, link, next) {
@@ -333,19 +339,37 @@ control_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 
 /* The connection. */
 
+/* Whether @hello's gateway may be asked: a remembered one must be of the cluster that it was of. */
+static bool
+control_knows(struct cleave_client *client, const void *hello, uint32_t hello_bytes)
+{
+	bool is_remembered = client_gateway_is_remembered(client, client->control.gateway_index);
+	struct wire_hello peer;
+	const char *field;
+
+	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0)
+		peer.cluster_id = 0;
+	if (is_remembered && peer.cluster_id != client->remember.cluster_id)
+		return false;
+	client->cluster_id = peer.cluster_id;
+	return true;
+}
+
 static void
 control_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
 {
 	struct cleave_client *client = arg;
 	struct control *control = &client->control;
 
-	(void)hello;
-	(void)hello_bytes;
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	if (control->sm.state != CONTROL_CONNECTING)
 		return;
 	assert(control->qp == qp);
 	sm_move(&control->sm, CONTROL_UP);
+	if (!control_knows(client, hello, hello_bytes)) {
+		control_close(control);
+		return;
+	}
 	control->failures_in_row = 0;
 	loop_defer(client->loop, &control->task);
 }
@@ -378,8 +402,11 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 	struct loop_link *link;
 
 	assert(control->sm.state == CONTROL_DOWN && gateway_count > 0);
-	(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
-	    control_address(client), reason);
+	/* Nobody configured those that are remembered: people are told of their own. */
+	if (control->error[0] == '\0' ||
+	    !client_gateway_is_remembered(client, control->gateway_index))
+		(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
+		    control_address(client), reason);
 	while ((link = list_first(&control->sent)) != NULL) {
 		struct cleave_call *call = call_of(link);
 
@@ -466,6 +493,7 @@ control_connect(struct cleave_client *client)
 static uint64_t
 call_due_ns(const struct cleave_client *client, const struct cleave_call *call)
 {
+	assert(call->message != NULL);
 	if (call != &client->map_call || client_gateway_count(client) == 1)
 		return call->deadline_ns;
 	return num_min(call->deadline_ns, call->not_before_ns + CONTROL_PATIENCE_NS);

@@ -51,6 +51,7 @@ debts_init(struct cleave_volume *volume)
 void
 debts_fini(struct cleave_volume *volume)
 {
+	assert(volume->debt_count <= volume->client->options.message_count_max);
 	free(volume->debts);
 	volume->debts = NULL;
 }
@@ -61,6 +62,7 @@ debt_is_paid(const struct cleave_volume *volume, const struct debt *debt)
 	const struct client_map *map = volume->client->map;
 	struct loop_link *link, *next;
 
+	assert(debt->incarnation == 0 || debt->address[0] != '\0');
 	assert(debt->incarnation == 0 || map != NULL); /* what was sent had a map */
 	if (debt->incarnation == 0)
 		return true;
@@ -83,6 +85,7 @@ debts_add(struct cleave_volume *volume, const struct debt *debt)
 {
 	struct cleave_client *client = volume->client;
 
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	if (!volume_is_live(volume) || debt_is_paid(volume, debt) || MUTANT(debt_ignored))
 		return;
 	assert(volume->debt_count < client->options.message_count_max);
@@ -96,6 +99,7 @@ debts_settle(struct cleave_volume *volume)
 {
 	uint32_t kept_count = 0;
 
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(volume->debt_count <= volume->client->options.message_count_max);
 	if (volume->debt_count == 0)
 		return;

@@ -12,7 +12,7 @@
  * this session that overlaps and came before is over, and those that came later are not sent yet. A chunk that
  * holds nothing at that moment holds nothing after the change, either (I11, middletier/read/holes.c).
  *
- * One segment of one change is asked about at a time, before any message is made of it, or of a change behind it.
+ * A change is asked about a segment at a time, before any message is made of it, or of a change behind it.
  */
 #include <errno.h>
 #include <string.h>
@@ -64,6 +64,7 @@ holes_run(const uint8_t *holes, const struct cleave_io *io, uint64_t from_bytes,
 static uint32_t
 port_up(const struct cleave_volume *volume, uint32_t from)
 {
+	assert(from <= CLIENT_PORTS_MAX);
 	while (from < CLIENT_PORTS_MAX &&
 	    (volume->by_port[from] == NULL || volume->by_port[from]->sm.state != CONNECTION_UP))
 		from++;

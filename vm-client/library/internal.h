@@ -26,6 +26,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "remember.h"
 
 #define CLIENT_MAGIC 0x544e4c43u     /* "CLNT" */
 #define VOLUME_MAGIC 0x554c4f56u     /* "VOLU" */
@@ -110,7 +111,7 @@ int control_init(struct cleave_client *client);
 void control_fini(struct cleave_client *client);
 /* control_move_on -- this gateway knows nothing new: the next call goes to another one, if there is any. */
 void control_move_on(struct cleave_client *client);
-/* call_hasten -- of one just made: its time is over in @ns, if not before. */
+/* call_hasten -- end the time of @call, just made, in @ns, if not before. */
 void call_hasten(struct cleave_call *call, struct cleave_client *client, uint64_t ns);
 
 /* ---- overlap.c: which writes of a volume are on their way, by 64 KiB region ---- */
@@ -133,14 +134,14 @@ struct message *overlap_find(struct overlap *overlap, const struct message *mess
 
 /* ---- debt.c: writes given up that may still take effect ---- */
 struct debt {
-	char address[SPLIT_ADDRESS_BYTES_MAX]; /* whom it was sent to */
+	char address[SPLIT_ADDRESS_BYTES_MAX]; /* the port that it was sent to */
 	uint64_t incarnation;                  /* of the connection that was lost; 0: no debt */
 	uint32_t shard, epoch;                 /* as it named them */
 };
 /* debts_init -- 0 or -ENOMEM. */
 int debts_init(struct cleave_volume *volume);
 void debts_fini(struct cleave_volume *volume);
-/* debt_is_paid -- what was lost has taken effect by now, or never will. */
+/* debt_is_paid -- the write that was lost has taken effect by now, or never will. */
 bool debt_is_paid(const struct cleave_volume *volume, const struct debt *debt);
 /* debts_add -- a write has ended without success; @debt is what a lost send of it left. */
 void debts_add(struct cleave_volume *volume, const struct debt *debt);
@@ -212,6 +213,12 @@ message_is_write(enum cleave_op op)
 {
 	return op != CLEAVE_READ && op != CLEAVE_BLOCK_STATUS;
 }
+/* message_is_zeroing -- an operation whose blocks read as zeros afterwards; it has no payload. */
+static inline bool
+message_is_zeroing(enum cleave_op op)
+{
+	return op == CLEAVE_DISCARD || op == CLEAVE_WRITE_ZEROES;
+}
 /* message_start -- the next piece of @io, whose cursor moves on. A message must be free. */
 void message_start(struct cleave_volume *volume, struct cleave_io *io);
 /* message_route -- QUEUED at the connection that serves its shard now. */
@@ -244,16 +251,16 @@ void messages_fini(struct cleave_client *client);
 uint64_t holes_end(const struct cleave_io *io, uint64_t from_bytes);
 /* holes_are_wanted -- from there to its end are enough chunks for it to be worth a message to each port. */
 bool holes_are_wanted(const struct cleave_io *io, uint64_t from_bytes);
-/* holes_run -- how many bytes of @io, from @from_bytes on and before @until_bytes, are in holes. */
+/* holes_run -- the bytes of @io, from @from_bytes on and before @until_bytes, that are in holes. */
 uint64_t holes_run(const uint8_t *holes, const struct cleave_io *io, uint64_t from_bytes,
     uint64_t until_bytes);
 /* holes_begin -- @message is to ask every port, from the first on. */
 void holes_begin(struct message *message);
-/* holes_route -- whom it asks now; NULL: nobody is known. */
+/* holes_route -- the connection that it asks now; NULL: none is known. */
 struct connection *holes_route(struct message *message);
-/* holes_take -- what one has answered. 0, or -EBADMSG. */
+/* holes_take -- add the holes that a port has answered with. Returns 0; -EBADMSG the bits are damaged. */
 int holes_take(struct message *message, const struct wire_io_reply *reply, dev_ptr payload);
-/* holes_next -- on to the next port; false: all were asked. */
+/* holes_next -- go on to the next port; false: all were asked. */
 bool holes_next(struct message *message);
 /* holes_skip -- @io's next message is to be of a chunk that holds something, as far as volume->holes knows. */
 void holes_skip(struct cleave_volume *volume, struct cleave_io *io);
@@ -290,7 +297,7 @@ struct connection {
 /* connection_watch -- something waits for it now. */
 void connection_watch(struct connection *connection);
 struct connection *connection_create(struct cleave_volume *volume, const char *address);
-/* connection_free -- of one that is DOWN or GONE; its messages have left. */
+/* connection_free -- free a connection that is DOWN or GONE; its messages have left. */
 void connection_free(struct connection *connection);
 /* connection_pump -- send what is queued as far as its depth allows. */
 void connection_pump(struct connection *connection);
@@ -395,7 +402,7 @@ struct cleave_volume {
 	cleave_size_fn size_fn; /* NULL: nobody has asked */
 	void *size_arg;
 };
-/* volume_is_live -- it sends messages. */
+/* volume_is_live -- the volume is OPEN or DRAINING: it sends messages. */
 bool volume_is_live(const struct cleave_volume *volume);
 void volume_wake(struct cleave_volume *volume);
 /* volume_has_split -- a request has something left that is no message yet. */
@@ -410,7 +417,7 @@ void volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int
 void volume_fail(struct cleave_volume *volume, int rc);
 /* volume_on_map -- client->map is new: connections and messages follow it. */
 void volume_on_map(struct cleave_volume *volume);
-/* volume_connection_of -- who serves @shard now; NULL: nobody known. */
+/* volume_connection_of -- the connection to the port that serves @shard now; NULL: none is known. */
 struct connection *volume_connection_of(struct cleave_volume *volume, uint32_t shard);
 void volume_timer_on(struct loop_timer *timer, void *arg);
 void volume_task_on(struct loop_task *task, void *arg);
@@ -437,7 +444,9 @@ struct cleave_client {
 	struct client_map *map;                                 /* NULL until the first attach */
 	char learnt[CLIENT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX]; /* from the map, not configured */
 	uint32_t learnt_count;
-	uint64_t map_serial; /* grows with each map */
+	struct remember remember; /* until there is a map: gateways to try last */
+	uint64_t cluster_id;      /* of the gateway that answered last; 0: not known */
+	uint64_t map_serial;      /* grows with each map */
 	struct cleave_call map_call;
 	bool is_map_call_out;
 	struct loop_timer map_timer;
@@ -463,8 +472,10 @@ void client_want_map(struct cleave_client *client);
  * 1: it told something new; 0: nothing; -ENOMEM.
  */
 int client_set_map(struct cleave_client *client, const struct client_map *map);
-/* The gateways that can be asked: those configured, then those learnt. */
+/* The gateways that can be asked: those configured, then those learnt, or else those remembered. */
 uint32_t client_gateway_count(const struct cleave_client *client);
+/* client_gateway_is_remembered -- it is of another session's map, and may be anybody's by now. */
+bool client_gateway_is_remembered(const struct cleave_client *client, uint32_t index);
 const char *client_gateway(const struct cleave_client *client, uint32_t index);
 
 #define CLIENT_STAT(client, name, delta) metric_add(&(client)->stats.name, (delta))

@@ -36,6 +36,8 @@ lost_read(const struct cleave_volume *volume, const char *reply, char *out, size
 			    "client", &client, "address", &address) == 0 &&
 	    (uint64_t)id == volume->info.id;
 
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(bytes > 0);
 	if (is_known)
 		(void)snprintf(out, bytes, "volume '%.64s': taken by %.64s at %.64s",
 		    volume->info.name, client, address);

@@ -14,6 +14,7 @@ snapshot_read(struct reader *reader, const json_t *object, void *ret_entry)
 	struct cleave_snapshot *entry = ret_entry;
 	char volume[CLEAVE_VOLUME_NAME_BYTES_MAX + 1] = "", name[sizeof(volume)] = "";
 
+	assert(reader->field == NULL);
 	/* The name of its volume is missing while that is being deleted. */
 	if (json_object_get(object, "volume") != NULL)
 		reader_text(reader, object, "volume", volume, sizeof(volume));
@@ -33,6 +34,8 @@ snapshot_rises(const void *before, const void *entry)
 {
 	const struct cleave_snapshot *first = before, *second = entry;
 
+	assert(first != second);
+	assert(first->number > 0 && second->number > 0);
 	return first->number < second->number;
 }
 
@@ -110,6 +113,8 @@ request_list(const char *volume, uint64_t after)
 {
 	json_t *request = ask_request(&op_list);
 
+	assert(volume == NULL || ask_check_name(volume, MANAGE_NAME_BYTES_MAX) == 0);
+	assert(after <= INT64_MAX);
 	if (volume != NULL)
 		ask_add_text(&request, "name", volume);
 	if (after != 0)
@@ -204,6 +209,8 @@ request_rollback(const char *name, unsigned flags)
 {
 	json_t *request = manage_named(&op_rollback, name);
 
+	assert(check_rollback(name, flags) == 0);
+	assert((flags & ~((unsigned)CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SHRINK)) == 0);
 	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
 	manage_add_flag(&request, "shrink", flags, CLEAVE_MANAGE_SHRINK);
 	return request;
@@ -249,6 +256,7 @@ request_clone(const char *name, const char *new_name)
 {
 	json_t *request = manage_named(&op_clone, name);
 
+	assert(check_clone(name, new_name) == 0);
 	ask_add_text(&request, "new", new_name);
 	return request;
 }

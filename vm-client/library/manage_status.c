@@ -7,9 +7,36 @@
 
 /* Answers. */
 
+/* Gateways of level 1 do not tell levels. */
+static void
+level_read_range(struct reader *reader, const json_t *object, struct cleave_gateway_entry *entry)
+{
+	const json_t *levels = json_object_get(object, "levels");
+
+	entry->level_min = entry->level_max = 1;
+	if (levels == NULL)
+		return;
+	levels = reader_array(reader, object, "levels", 2, 2);
+	entry->level_min =
+	    (uint32_t)reader_number(reader, json_array_get(levels, 0), "levels", 1, UINT8_MAX);
+	entry->level_max =
+	    (uint32_t)reader_number(reader, json_array_get(levels, 1), "levels", 1, UINT8_MAX);
+}
+
+/* @absent: as a gateway that tells none means it. */
+static uint32_t
+level_read(struct reader *reader, const json_t *object, uint32_t absent)
+{
+	assert(absent <= 1);
+	if (json_object_get(object, "level") == NULL)
+		return absent;
+	return (uint32_t)reader_u64(reader, object, "level", UINT8_MAX);
+}
+
 static void
 gateway_read(struct reader *reader, const json_t *object, void *ret_entry)
 {
+	assert(reader->field == NULL);
 	struct cleave_gateway_entry *entry = ret_entry;
 	const json_t *ports = reader_array(reader, object, "ports", 0, ASK_ENTRIES_MAX);
 	const char *address = json_string_value(json_array_get(ports, 0));
@@ -25,6 +52,8 @@ gateway_read(struct reader *reader, const json_t *object, void *ret_entry)
 	entry->seen_for_ms = reader_u64(reader, object, "seen_for_ms", INT64_MAX);
 	if (json_object_get(object, "lease_left_ms") != NULL)
 		entry->lease_left_ms = reader_u64(reader, object, "lease_left_ms", INT64_MAX);
+	level_read_range(reader, object, entry);
+	reader_cut(object, "state", entry->state, sizeof(entry->state));
 }
 
 static void
@@ -32,6 +61,7 @@ node_read(struct reader *reader, const json_t *object, void *ret_entry)
 {
 	struct cleave_node_entry *entry = ret_entry;
 
+	assert(reader->field == NULL);
 	entry->id = reader_u64(reader, object, "id", INT64_MAX);
 	reader_text(reader, object, "address", entry->address, sizeof(entry->address));
 	reader_cut(object, "domain", entry->domain, sizeof(entry->domain));
@@ -40,6 +70,14 @@ node_read(struct reader *reader, const json_t *object, void *ret_entry)
 	entry->slots_total = reader_u64(reader, object, "slots_total", INT64_MAX);
 	entry->slots_free = reader_u64(reader, object, "slots_free", INT64_MAX);
 	entry->slot_bytes = reader_u64(reader, object, "slot_bytes", INT64_MAX);
+	entry->level = level_read(reader, object, 0);
+	/* Gateways of before say nothing of these. */
+	reader_cut(object, "member", entry->member, sizeof(entry->member));
+	reader_cut(object, "note", entry->note, sizeof(entry->note));
+	if (json_object_get(object, "weight") != NULL)
+		entry->weight = (uint32_t)reader_u64(reader, object, "weight", UINT32_MAX);
+	if (json_object_get(object, "maintenance_s") != NULL)
+		entry->maintenance_s = reader_u64(reader, object, "maintenance_s", INT64_MAX);
 }
 
 static void
@@ -47,6 +85,7 @@ shard_read(struct reader *reader, const json_t *object, void *ret_entry)
 {
 	struct cleave_shard_entry *entry = ret_entry;
 
+	assert(reader->field == NULL);
 	entry->shard = (uint32_t)reader_u64(reader, object, "shard", UINT32_MAX);
 	entry->port = (uint32_t)reader_u64(reader, object, "port", UINT32_MAX);
 	reader_text(reader, object, "state", entry->state, sizeof(entry->state));
@@ -61,6 +100,7 @@ shard_read(struct reader *reader, const json_t *object, void *ret_entry)
 static void
 status_read(struct reader *reader, const json_t *object, void *ret_entry)
 {
+	assert(reader->field == NULL);
 	struct cleave_gateway_status *status = ret_entry;
 	const json_t *ports = reader_array(reader, object, "ports", 0, ASK_ENTRIES_MAX);
 
@@ -76,6 +116,7 @@ status_read(struct reader *reader, const json_t *object, void *ret_entry)
 	status->shard_count = reader_u64(reader, object, "shard_count", UINT32_MAX);
 	status->volume_count = reader_u64(reader, object, "volume_count", UINT32_MAX);
 	status->gateway_count = reader_u64(reader, object, "gateway_count", UINT32_MAX);
+	status->level = level_read(reader, object, 1);
 }
 
 static void

@@ -21,6 +21,7 @@ volume_read(struct reader *reader, const json_t *object, void *ret_entry)
 	struct cleave_volume_entry *entry = ret_entry;
 	const json_t *writer = json_object_get(object, "holder");
 
+	assert(reader->field == NULL);
 	volume_info_read(reader, object, &entry->info);
 	entry->info.attach = reader_u64(reader, object, "attach", INT64_MAX);
 	if (json_object_get(object, "origin") != NULL)
@@ -38,6 +39,7 @@ volume_rises(const void *before, const void *entry)
 {
 	const struct cleave_volume_entry *first = before, *second = entry;
 
+	assert(before != entry);
 	return strcmp(first->info.name, second->info.name) < 0;
 }
 
@@ -88,6 +90,7 @@ manage_named(const struct ask_op *op, const char *name)
 {
 	json_t *request = ask_request(op);
 
+	assert(name != NULL);
 	ask_add_text(&request, "name", name);
 	return request;
 }
@@ -111,6 +114,7 @@ check_size(uint64_t size_bytes)
 static int
 check_flags(const char *name, unsigned flags, unsigned known)
 {
+	assert(known != 0);
 	if ((flags & ~known) != 0)
 		return -EINVAL;
 	return ask_check_name(name, MANAGE_NAME_BYTES_MAX);
@@ -137,6 +141,8 @@ request_create(const struct cleave_volume_options *options)
 {
 	json_t *request = manage_named(&op_create, options->name);
 
+	assert(service_class_name(options->service_class) != NULL);
+	assert(check_size(options->size_bytes) == 0);
 	ask_add(&request, "size_bytes", json_integer((json_int_t)options->size_bytes));
 	ask_add_text(&request, "service_class", service_class_name(options->service_class));
 	if (options->engine != NULL)
@@ -181,6 +187,8 @@ request_delete(const char *name, unsigned flags)
 {
 	json_t *request = manage_named(&op_delete, name);
 
+	assert(ask_check_name(name, MANAGE_NAME_BYTES_MAX) == 0);
+	assert((flags & ~(unsigned)DELETE_FLAGS) == 0);
 	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
 	manage_add_flag(&request, "snapshots", flags, CLEAVE_MANAGE_SNAPSHOTS);
 	return request;
@@ -228,6 +236,7 @@ request_list_behind(const char *name, const void *last)
 {
 	const struct cleave_volume_entry *entry = last;
 
+	assert(name == NULL);
 	(void)name;
 	return request_list(entry == NULL ? NULL : entry->info.name);
 }
@@ -300,6 +309,7 @@ request_rename(const char *name, const char *new_name)
 {
 	json_t *request = manage_named(&op_rename, name);
 
+	assert(check_rename(name, new_name) == 0);
 	ask_add_text(&request, "new", new_name);
 	return request;
 }
@@ -346,6 +356,8 @@ request_set_size(const char *name, uint64_t size_bytes, unsigned flags)
 {
 	json_t *request = manage_named(&op_set_size, name);
 
+	assert(ask_check_name(name, MANAGE_NAME_BYTES_MAX) == 0);
+	assert(check_size(size_bytes) == 0 && (flags & ~(unsigned)SET_SIZE_FLAGS) == 0);
 	ask_add(&request, "size_bytes", json_integer((json_int_t)size_bytes));
 	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
 	manage_add_flag(&request, "shrink", flags, CLEAVE_MANAGE_SHRINK);
@@ -356,6 +368,7 @@ request_set_size(const char *name, uint64_t size_bytes, unsigned flags)
 static const struct ask_op *
 set_size_op(unsigned flags)
 {
+	assert((flags & ~(unsigned)SET_SIZE_FLAGS) == 0);
 	return (flags & CLEAVE_MANAGE_CHECK) != 0 ? &op_check_size : &op_set_size;
 }
 

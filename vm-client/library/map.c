@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/reader.h"
 #include "internal.h"
 #include "volume_info.h"
@@ -18,6 +19,7 @@ read_shards(struct reader *reader, const json_t *object, struct client_map *map)
 	const json_t *ports = reader_array(reader, object, "port_of_shard", count, count);
 	const json_t *epochs = reader_array(reader, object, "epoch_of_shard", count, count);
 
+	assert(map->shard_count > 0 && map->port_count > 0);
 	if (ports == NULL || epochs == NULL)
 		return;
 	for (size_t i = 0; i < count && reader->field == NULL; i++) {
@@ -34,6 +36,7 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 	const json_t *object = reader_object(reader, root, "map");
 	const json_t *ports;
 
+	assert(map != NULL);
 	memset(map, 0, sizeof(*map));
 	map->shard_count =
 	    (uint32_t)reader_range(reader, object, "shard_count", 1, CLEAVE_SHARDS_MAX);
@@ -51,6 +54,7 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 static void
 read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
 {
+	assert(reader->field == NULL);
 	volume_info_read(reader, json_object_get(root, "volume"), info);
 	info->attach = reader_u64(reader, root, "attach", INT64_MAX);
 	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
@@ -60,6 +64,7 @@ read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info
 static uint32_t
 map_port(struct client_map *map, const char *address)
 {
+	assert(map->port_count <= CLIENT_PORTS_MAX);
 	for (uint32_t i = 0; i < map->port_count; i++) {
 		if (strcmp(map->ports[i], address) == 0)
 			return i;
@@ -77,6 +82,9 @@ merge_shard(const struct client_map *map, struct client_map *next, uint32_t i)
 {
 	uint32_t port;
 
+	assert(
+	    map->port_of_shard[i] < map->port_count && next->port_of_shard[i] < next->port_count);
+	assert(i < map->shard_count && i < next->shard_count);
 	if (next->epoch_of_shard[i] >= map->epoch_of_shard[i] ||
 	    map->older_count[i] == MAP_OLDER_MAX)
 		return;
@@ -94,6 +102,9 @@ map_merge(struct client_map *map, const struct client_map *newer)
 	static _Thread_local struct client_map next;
 	bool has_changed = false;
 
+	assert(newer != map && newer->port_count <= CLIENT_PORTS_MAX &&
+	    newer->shard_count <= CLEAVE_SHARDS_MAX);
+	assert(newer->shard_count > 0 && newer->port_count > 0);
 	next = *newer;
 	memset(next.older_count, 0, sizeof(next.older_count));
 	has_changed = next.shard_count != map->shard_count;
@@ -117,6 +128,7 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 	json_t *root = map == NULL ? NULL : reader_load(&reader, text, strlen(text));
 	int rc = map == NULL ? -ENOMEM : 0;
 
+	assert(ret_map != NULL && ret_field != NULL);
 	if (root != NULL) {
 		read_map(&reader, root, map);
 		if (reader.field == NULL && ret_info != NULL)

@@ -91,12 +91,6 @@ messages_fini(struct cleave_client *client)
 /* Starting. */
 
 static bool
-message_is_zeroing(enum cleave_op op)
-{
-	return op == CLEAVE_DISCARD || op == CLEAVE_WRITE_ZEROES;
-}
-
-static bool
 message_has_payload(const struct message *message)
 {
 	return message->io->op == CLEAVE_WRITE;
@@ -124,6 +118,7 @@ message_enqueue(struct message *message)
 void
 message_route(struct message *message)
 {
+	CHECK_OBJ(message, MESSAGE_MAGIC);
 	list_remove(&message->queue_link);
 	if (message->sm.state != MESSAGE_QUEUED)
 		sm_move(&message->sm, MESSAGE_QUEUED);
@@ -163,8 +158,8 @@ piece_length(const struct cleave_io *io, uint64_t from_bytes)
 }
 
 /*
- * Of a status: what is known is told, and what is not is asked for next. False: there is nothing left, or no room
- * for it.
+ * A status: what is known is told, and the rest is asked for next. False: there is nothing left, or no room for
+ * it.
  */
 static bool
 message_ask(struct message *message)
@@ -200,6 +195,7 @@ message_take_piece(struct message *message)
 	struct cleave_volume *volume = message->volume;
 	struct cleave_io *io = message->io;
 
+	assert(io->split_bytes < io->length_bytes);
 	message->length_bytes = piece_length(io, io->split_bytes);
 	message->span_bytes = message->length_bytes;
 	if (io->op == CLEAVE_BLOCK_STATUS) {
@@ -326,6 +322,7 @@ message_go_on(struct message *message)
 static bool
 message_on_holes(struct message *message)
 {
+	assert(message->is_holes);
 	if (message->is_write)
 		return false;
 	message->known_bytes = holes_end(message->io, message->io_offset_bytes);
@@ -398,6 +395,7 @@ message_delay(struct message *message)
 {
 	struct cleave_client *client = message->client;
 
+	assert(!message->is_sending);
 	CLIENT_STAT(client, messages_delayed, 1);
 	sm_move(&message->sm, MESSAGE_DELAYED);
 	list_push_back(&message->volume->delayed, &message->queue_link);
@@ -411,6 +409,7 @@ message_remap(struct message *message)
 {
 	struct cleave_client *client = message->client;
 
+	assert(!message->is_sending);
 	CLIENT_STAT(client, messages_remapped, 1);
 	message->attempts++;
 	if (message->map_serial != client->map_serial) {
@@ -507,6 +506,7 @@ message_encode(struct message *message)
 	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
 	struct wire_io io;
 
+	assert(message->sm.state == MESSAGE_QUEUED && client->map != NULL);
 	message->epoch = message->is_holes ? 0 : client->map->epoch_of_shard[message->shard];
 	io = (struct wire_io){
 		.opcode = message->is_holes ? WIRE_HOLES : message_opcodes[message->io->op],
@@ -530,6 +530,7 @@ message_is_held(const struct message *message)
 {
 	const struct cleave_volume *volume = message->volume;
 
+	assert(message->sm.state == MESSAGE_QUEUED);
 	return message->is_write &&
 	    (volume->debt_count > 0 || !debt_is_paid(volume, &message->debt));
 }

@@ -52,6 +52,8 @@ payload_gather(struct message *message)
 	uint32_t at, bytes, crc = 0;
 	uint8_t *from;
 
+	assert(message->length_bytes <= CLIENT_MESSAGE_BYTES_MAX);
+	assert(io_has_host(message->io));
 	for (at = 0; at < message->length_bytes; at += bytes) {
 		bytes = io_stretch(message->io, message->io_offset_bytes + at,
 		    message->length_bytes - at, &from);
@@ -109,6 +111,8 @@ payload_scatter(struct message *message, const struct split_msg *msg)
 	uint32_t at, bytes, crc = 0;
 	uint8_t *to;
 
+	assert(message->length_bytes <= CLIENT_MESSAGE_BYTES_MAX);
+	assert(io_has_host(message->io));
 	for (at = 0; at < message->length_bytes; at += bytes) {
 		bytes = io_stretch(message->io, message->io_offset_bytes + at,
 		    message->length_bytes - at, &to);

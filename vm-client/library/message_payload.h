@@ -11,7 +11,7 @@
 
 #include "internal.h"
 
-/* cleave_payload_stage -- of a write: its place in device memory, message->piece, and its CRC. */
+/* cleave_payload_stage -- give a write its place in device memory, message->piece, and its CRC. */
 void cleave_payload_stage(struct message *message);
 /*
  * cleave_payload_place -- the host memory that the payload of the answer that comes in is to go to

@@ -112,7 +112,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 		volume->info = info;
 	else if (rc == -EBADMSG)
 		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX,
-		    "volume '%.127s': the gateway's answer makes no sense: %.60s",
+		    "volume '%.127s': the gateway's answer cannot be understood: %.60s",
 		    volume->info.name, field);
 	return rc;
 }
@@ -125,6 +125,7 @@ open_waits(struct cleave_volume *volume, int rc, const char *reply)
 	json_t *root = rc == -EUSERS && reply != NULL ? json_loads(reply, 0, NULL) : NULL;
 	json_int_t retry_ms = json_integer_value(json_object_get(root, "retry_ms"));
 
+	assert(rc <= 0);
 	json_decref(root);
 	if (retry_ms <= 0 || loop_now_ns(loop) >= volume->open_until_ns)
 		return false;
@@ -267,6 +268,7 @@ volume_detach(struct cleave_volume *volume)
 static bool
 name_is_possible(const char *name)
 {
+	assert(name != NULL);
 	for (uint32_t i = 0; i < 3; i++) {
 		size_t bytes = strcspn(name, "@");
 

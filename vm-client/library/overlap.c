@@ -15,6 +15,7 @@
 void
 overlap_init(struct overlap *overlap)
 {
+	assert(overlap != NULL);
 	for (uint32_t i = 0; i < OVERLAP_BUCKETS; i++)
 		list_init(&overlap->buckets[i]);
 	list_init(&overlap->wide);
@@ -23,12 +24,14 @@ overlap_init(struct overlap *overlap)
 static bool
 is_wide(const struct message *message)
 {
+	assert(message->span_bytes > 0);
 	return message->span_bytes > CLIENT_REGION_BYTES;
 }
 
 static uint64_t
 first_region(const struct message *message)
 {
+	assert(message->offset_bytes % CLEAVE_BLOCK_BYTES == 0);
 	return message->offset_bytes / CLIENT_REGION_BYTES;
 }
 
@@ -66,7 +69,9 @@ overlap_add(struct overlap *overlap, struct message *message)
 void
 overlap_remove(struct overlap *overlap, struct message *message)
 {
+	assert(!list_contains(&message->nodes[1].link) || list_contains(&message->nodes[0].link));
 	(void)overlap;
+	assert(message->nodes[0].message == message || !list_contains(&message->nodes[0].link));
 	list_remove(&message->nodes[0].link);
 	list_remove(&message->nodes[1].link);
 }
@@ -74,6 +79,7 @@ overlap_remove(struct overlap *overlap, struct message *message)
 static bool
 messages_overlap(const struct message *a, const struct message *b)
 {
+	assert(a != b && a->span_bytes > 0 && b->span_bytes > 0);
 	return a->offset_bytes < b->offset_bytes + b->span_bytes &&
 	    b->offset_bytes < a->offset_bytes + a->span_bytes;
 }

@@ -2,7 +2,7 @@
 /*
  * resize.c -- an open volume's size: asked anew, or changed
  *
- * Either way a gateway is asked, and what it says of the volume decides: its size by now, and whether
+ * A gateway is asked in either case, and what it says of the volume decides: its size by now, and whether
  * this is still its session. A volume that was renamed is not found by its name any more, or another
  * one is: that one's size is none of ours.
  */
@@ -24,6 +24,7 @@ resize_take(struct cleave_volume *volume, const char *reply)
 	json_int_t id, size_bytes, attach, segment_count;
 	int rc = 0;
 
+	assert(volume->size_fn != NULL);
 	if (json_unpack(root, "{s:{s:I, s:I, s:I, s:I}}", "volume", "id", &id, "size_bytes",
 		&size_bytes, "attach", &attach, "segment_count", &segment_count) != 0 ||
 	    size_bytes <= 0 || size_bytes > (json_int_t)CLEAVE_VOLUME_BYTES_MAX ||
@@ -70,6 +71,7 @@ resize_ask(struct cleave_volume *volume, json_t *request, cleave_size_fn fn, voi
 	char *text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
 	int rc = -ENOMEM;
 
+	assert(volume->size_fn == NULL);
 	json_decref(request);
 	if (text != NULL) {
 		volume->size_call = (struct cleave_call){ .fn = resize_on_answer, .arg = volume };

@@ -34,6 +34,7 @@ retry_verdict_io(int rc, bool is_read)
 bool
 retry_is_fatal(int rc)
 {
+	assert(rc <= 0);
 	switch (rc) {
 	case -ESHUTDOWN:       /* a newer session */
 	case -ENOENT:          /* the volume was deleted */

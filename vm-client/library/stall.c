@@ -40,6 +40,7 @@ stall_init(struct cleave_volume *volume)
 {
 	struct stall *stall = &volume->stall;
 
+	assert(volume->client != NULL && !stall->timer.is_active);
 	sm_init(&stall->sm, "stall", stall_table, STALL_QUIET, volume->client->next_volume_index);
 	loop_timer_init(&stall->timer, stall_on_timer, volume);
 }
@@ -59,6 +60,8 @@ stall_watch(struct cleave_volume *volume)
 {
 	struct stall *stall = &volume->stall;
 
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(!list_is_empty(&volume->messages));
 	if (volume->client->options.on_stall == NULL || stall->sm.state != STALL_QUIET)
 		return;
 	sm_move(&stall->sm, STALL_WATCHING);
@@ -79,6 +82,7 @@ stall_tell(struct cleave_volume *volume, uint64_t waited_ns, bool is_over, const
 		.reason = reason,
 	};
 
+	assert(is_over || reason[0] != '\0');
 	assert(client->options.on_stall != NULL);
 	client->options.on_stall(&told, client->options.stall_arg);
 }
@@ -90,6 +94,9 @@ stall_see(const struct message *message, char *ret_text, size_t text_bytes)
 	const struct connection *connection = message->connection;
 	const char *address = connection == NULL ? "" : connection->address;
 
+	assert(connection == NULL || connection->volume == message->volume);
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state != MESSAGE_FREE && text_bytes > 0);
 	if (message->is_write && message->sm.state == MESSAGE_QUEUED && message_is_held(message))
 		(void)snprintf(ret_text, text_bytes,
 		    "a write that was given up may still take effect elsewhere");
@@ -210,6 +217,8 @@ stall_ask(struct cleave_volume *volume)
 {
 	struct cleave_client *client = volume->client;
 
+	assert(client->is_stall_call_out || client->stalled == NULL);
+	assert(volume->stall.sm.state == STALL_WATCHING);
 	sm_move(&volume->stall.sm, STALL_ASKING);
 	if (client->is_stall_call_out)
 		return;
@@ -230,6 +239,8 @@ stall_look(struct cleave_volume *volume, uint64_t now_ns)
 	bool is_stalled = oldest != NULL && now_ns - oldest->begun_ns >= STALL_NS;
 	bool was_told = stall->sm.state == STALL_TOLD;
 
+	assert(oldest == NULL || oldest->begun_ns <= now_ns);
+	assert(stall->sm.state != STALL_QUIET);
 	if (is_stalled && stall->sm.state == STALL_WATCHING) {
 		stall->since_ns = oldest->begun_ns;
 		stall_ask(volume);

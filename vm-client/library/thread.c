@@ -30,9 +30,18 @@ struct cleave {
 	struct loop_link disks;
 };
 
+/* The calls of layer 1 are made on the thread alone; those that wait for it, anywhere else. */
+static bool
+is_on_thread(const struct cleave *cleave)
+{
+	CHECK_OBJ(cleave, CLEAVE_THREAD_MAGIC);
+	return pthread_equal(pthread_self(), cleave->thread) != 0;
+}
+
 void
 cleave_wait_begin(struct wait *wait, struct cleave *cleave)
 {
+	CHECK_OBJ(cleave, CLEAVE_THREAD_MAGIC);
 	*wait = (struct wait){ .cleave = cleave };
 	(void)sem_init(&wait->done, 0, 0); /* cannot fail with these arguments */
 }
@@ -40,6 +49,7 @@ cleave_wait_begin(struct wait *wait, struct cleave *cleave)
 void
 cleave_wait_drop(struct wait *wait)
 {
+	CHECK_OBJ(wait->cleave, CLEAVE_THREAD_MAGIC);
 	(void)sem_destroy(&wait->done);
 }
 
@@ -55,6 +65,7 @@ int
 cleave_wait_for(struct wait *wait, void (*fn)(struct loop_post *post, void *arg), char *ret_error)
 {
 	assert(fn != NULL || ret_error == NULL);
+	assert(!is_on_thread(wait->cleave)); /* it would wait for itself */
 	if (fn != NULL) {
 		wait->post = (struct loop_post){ .fn = fn, .arg = wait };
 		loop_post(wait->cleave->loop, &wait->post);
@@ -70,6 +81,7 @@ cleave_wait_for(struct wait *wait, void (*fn)(struct loop_post *post, void *arg)
 static void
 error_default(struct wait *wait, int rc)
 {
+	assert(rc <= 0);
 	if (rc != 0 && wait->error[0] == '\0')
 		(void)snprintf(wait->error, sizeof(wait->error), "%s", strerror(-rc));
 }
@@ -81,6 +93,7 @@ thread_main(void *arg)
 {
 	struct cleave *cleave = arg;
 
+	assert(cleave->loop != NULL && cleave->client != NULL);
 	(void)loop_run(cleave->loop, NULL, NULL); /* 0: loop_stop was called */
 	return NULL;
 }
@@ -100,6 +113,7 @@ cleave_free(struct cleave *cleave)
 {
 	struct loop_link *link;
 
+	CHECK_OBJ(cleave, CLEAVE_THREAD_MAGIC);
 	cleave_client_destroy(cleave->client);
 	while ((link = list_pop_front(&cleave->disks)) != NULL)
 		free(LIST_ENTRY(link, struct cleave_disk, link));
@@ -201,6 +215,7 @@ thread_on_control(struct loop_post *post, void *arg)
 
 	(void)post;
 	assert(post == &wait->post);
+	assert(is_on_thread(wait->cleave) && wait->text != NULL);
 	wait->call.fn = wait_on_call;
 	wait->call.arg = wait;
 	rc = cleave_control(wait->cleave->client, &wait->call, wait->text);
@@ -251,6 +266,7 @@ thread_on_open(struct loop_post *post, void *arg)
 
 	(void)post;
 	assert(post == &wait->post && wait->disk != NULL);
+	assert(is_on_thread(wait->cleave));
 	rc = cleave_volume_open(wait->cleave->client, wait->text, wait->flags, wait_on_open, wait);
 	if (rc == 0)
 		return;
@@ -301,6 +317,7 @@ thread_on_close(struct loop_post *post, void *arg)
 
 	(void)post;
 	assert(post == &wait->post);
+	assert(is_on_thread(wait->cleave) && wait->disk->volume != NULL);
 	cleave_volume_close(wait->disk->volume, wait_on_close, wait);
 }
 
@@ -365,7 +382,8 @@ thread_on_submit(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
-	assert(post == &io->post);
+	assert(post == &io->post && io->fn != NULL);
+	assert(is_on_thread(disk->cleave));
 	rc = cleave_submit(disk->volume, io);
 	if (rc == 0)
 		return;

@@ -34,6 +34,7 @@ io_stretch(const struct cleave_io *io, uint64_t from_bytes, uint32_t bytes, uint
 {
 	const struct iovec *entry = io->vector;
 
+	assert(from_bytes < io->length_bytes && bytes <= io->length_bytes - from_bytes);
 	assert(io_has_host(io));
 	assert(bytes > 0);
 	if (io->data != NULL) {

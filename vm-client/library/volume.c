@@ -20,18 +20,21 @@
 static struct cleave_io *
 io_of(struct loop_link *link)
 {
+	assert(link != NULL);
 	return LIST_ENTRY(link, struct cleave_io, link);
 }
 
 bool
 volume_is_live(const struct cleave_volume *volume)
 {
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	return volume->sm.state == VOLUME_OPEN || volume->sm.state == VOLUME_DRAINING;
 }
 
 void
 volume_wake(struct cleave_volume *volume)
 {
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	loop_defer(volume->client->loop, &volume->task);
 }
 
@@ -45,6 +48,7 @@ cleave_volume_info(const struct cleave_volume *volume)
 struct connection *
 volume_connection_of(struct cleave_volume *volume, uint32_t shard)
 {
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(volume->client->map != NULL);
 	assert(shard < volume->client->map->shard_count);
 	return volume->by_port[volume->client->map->port_of_shard[shard]];
@@ -95,6 +99,7 @@ volume_check_submit(const struct cleave_volume *volume, const struct cleave_io *
 	bool is_change = message_is_write(io->op) && io->op != CLEAVE_FLUSH;
 	int rc;
 
+	assert(volume->io_count <= volume->client->options.queue_count_max);
 	if (volume->fail_rc != 0)
 		return volume->fail_rc;
 	if (volume->sm.state != VOLUME_OPEN)
@@ -114,6 +119,7 @@ io_set_deadline(struct cleave_io *io)
 	const struct cleave_client *client = io->volume->client;
 	uint64_t timeout_ns = client->options.io_timeout_ns;
 
+	assert(io->rc == 0 && io->volume->client->options.io_timeout_ns > 0);
 	list_remove(&io->due_link);
 	if (timeout_ns == CLEAVE_FOREVER || io->op == CLEAVE_FLUSH)
 		return;
@@ -175,6 +181,7 @@ io_is_behind_others(const struct cleave_io *io)
 static bool
 volume_has_change_split(const struct cleave_volume *volume)
 {
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	return !list_is_empty(&volume->split_ios) && volume->asker == NULL;
 }
 
@@ -231,6 +238,8 @@ io_complete(struct cleave_io *io)
 	struct cleave_client *client = volume->client;
 	struct loop_link *head;
 
+	assert(io->rc <= 0);
+	assert(io->rc != 0 || io->op == CLEAVE_FLUSH || io->split_bytes == io->length_bytes);
 	assert(volume->io_count > 0);
 	assert(io->message_count == 0);
 	list_remove(&io->split_link);
@@ -250,6 +259,7 @@ io_complete(struct cleave_io *io)
 void
 volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int rc)
 {
+	assert(rc <= 0);
 	assert(io->volume == volume);
 	assert(io->message_count > 0);
 	io->message_count--;
@@ -291,6 +301,8 @@ volume_complete_flushes(struct cleave_volume *volume)
 {
 	struct loop_link *link;
 
+	assert(volume->fail_rc == 0 || volume->sm.state >= VOLUME_FAILED);
+	assert(volume->fail_rc <= 0);
 	while ((link = list_first(&volume->ios)) != NULL && io_of(link)->op == CLEAVE_FLUSH) {
 		io_of(link)->rc = volume->fail_rc;
 		io_complete(io_of(link));
@@ -346,6 +358,7 @@ volume_retire_connections(struct cleave_volume *volume)
 {
 	struct loop_link *link, *next;
 
+	assert(volume->sm.state >= VOLUME_FAILED);
 	LIST_FOREACH_SAFE(&volume->connections, link, next)
 		connection_retire(LIST_ENTRY(link, struct connection, link));
 }
@@ -371,6 +384,7 @@ volume_end_all(struct cleave_volume *volume)
 static void
 volume_check_end(struct cleave_volume *volume)
 {
+	CHECK_OBJ(volume, VOLUME_MAGIC);
 	if (volume->close_fn == NULL || volume->io_count > 0 || volume->size_fn != NULL ||
 	    volume->is_lost_call_out)
 		return;
@@ -433,6 +447,7 @@ volume_connection_to(struct cleave_volume *volume, const char *address)
 {
 	struct loop_link *link, *next;
 
+	assert(volume->client->map != NULL);
 	LIST_FOREACH_SAFE(&volume->connections, link, next) {
 		struct connection *connection = LIST_ENTRY(link, struct connection, link);
 
@@ -447,6 +462,7 @@ volume_reroute(struct cleave_volume *volume)
 {
 	struct loop_link *link, *next;
 
+	assert(volume->client->map != NULL);
 	assert(volume_is_live(volume));
 	LIST_FOREACH_SAFE(&volume->messages, link, next) {
 		struct message *message = LIST_ENTRY(link, struct message, all_link);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cleave/wire.h"
 
 void
@@ -14,6 +15,7 @@ volume_info_read(struct reader *reader, const json_t *object, struct cleave_volu
 	enum service_class service_class = SERVICE_STANDARD;
 	char class_name[16] = "";
 
+	assert(reader->field == NULL);
 	memset(info, 0, sizeof(*info));
 	if (!json_is_object(object)) {
 		reader_fail(reader, "volume");

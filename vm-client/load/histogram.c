@@ -10,6 +10,7 @@
 void
 histogram_init(struct histogram *h)
 {
+	assert(h != NULL);
 	memset(h, 0, sizeof(*h));
 	h->min = UINT64_MAX;
 }
@@ -21,6 +22,7 @@ bucket_of(uint64_t value)
 	if (value < HISTOGRAM_SUB_COUNT)
 		return (uint32_t)value;
 	uint32_t shift = 63u - (uint32_t)__builtin_clzll(value) - HISTOGRAM_SUB_BITS;
+	assert(shift <= 63u - HISTOGRAM_SUB_BITS);
 
 	return (shift + 1) * HISTOGRAM_SUB_COUNT + (uint32_t)(value >> shift) - HISTOGRAM_SUB_COUNT;
 }
@@ -50,11 +52,13 @@ histogram_record(struct histogram *h, uint64_t value)
 		h->max = value;
 	if (value < h->min)
 		h->min = value;
+	assert(h->min <= h->max);
 }
 
 void
 histogram_add(struct histogram *h, const struct histogram *other)
 {
+	assert(h != other);
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKET_COUNT; i++)
 		h->counts[i] += other->counts[i];
 	h->value_count += other->value_count;
@@ -71,6 +75,7 @@ histogram_percentile(const struct histogram *h, double percent)
 	double wanted = (double)h->value_count * percent / 100.0;
 	uint64_t rank = (uint64_t)wanted, seen = 0;
 
+	assert(h->value_count == 0 || h->min <= h->max);
 	assert(percent >= 0 && percent <= 100);
 	if (h->value_count == 0)
 		return 0;
@@ -88,5 +93,6 @@ histogram_percentile(const struct histogram *h, double percent)
 double
 histogram_mean(const struct histogram *h)
 {
+	assert(h->value_count == 0 || h->min <= h->max);
 	return h->value_count == 0 ? 0 : h->sum / (double)h->value_count;
 }

@@ -20,6 +20,7 @@ journal_encode(const struct journal_record *record, void *ret_bytes)
 {
 	uint8_t *p = ret_bytes;
 
+	assert(record->kind >= JOURNAL_WRITE && record->kind <= JOURNAL_ACKNOWLEDGED);
 	assert(record->block_count > 0 && record->block_count <= UINT16_MAX);
 	p[0] = (uint8_t)record->kind;
 	p[1] = JOURNAL_VERSION;
@@ -37,6 +38,7 @@ journal_decode(const void *bytes, struct journal_record *ret_record)
 	uint8_t copy[JOURNAL_RECORD_BYTES];
 	const uint8_t *p = bytes;
 
+	assert(bytes != NULL && ret_record != NULL);
 	memcpy(copy, p, sizeof(copy));
 	num_put_le32(copy + 4, 0);
 	if (num_get_le32(p + 4) != crc32c(0, copy, sizeof(copy)) || p[1] != JOURNAL_VERSION)
@@ -58,6 +60,7 @@ journal_open(struct journal *journal, const char *path)
 	uint64_t valid_bytes = 0;
 	int rc = journal_read(path, NULL, NULL, &valid_bytes);
 
+	assert(path != NULL);
 	journal->fd = -1;
 	journal->rc = 0;
 	journal->used_bytes = 0;
@@ -78,6 +81,7 @@ journal_open(struct journal *journal, const char *path)
 void
 journal_append(struct journal *journal, const struct journal_record *record)
 {
+	assert(journal->used_bytes % JOURNAL_RECORD_BYTES == 0);
 	assert(journal->fd >= 0 && journal->used_bytes <= JOURNAL_BUFFER_BYTES);
 	if (journal->used_bytes == JOURNAL_BUFFER_BYTES && journal_flush(journal) != 0)
 		return;
@@ -90,6 +94,7 @@ journal_flush(struct journal *journal)
 {
 	uint32_t done = 0;
 
+	assert(journal->fd >= 0 && journal->used_bytes <= JOURNAL_BUFFER_BYTES);
 	assert(journal->used_bytes % JOURNAL_RECORD_BYTES == 0);
 	while (journal->rc == 0 && done < journal->used_bytes) {
 		ssize_t n = write(journal->fd, journal->buffer + done, journal->used_bytes - done);
@@ -109,6 +114,7 @@ journal_close(struct journal *journal)
 {
 	int rc;
 
+	assert(journal->used_bytes <= JOURNAL_BUFFER_BYTES);
 	if (journal->fd < 0)
 		return 0;
 	rc = journal_flush(journal);
@@ -130,6 +136,7 @@ struct reading {
 static int
 read_records(struct reading *reading, const uint8_t *data, uint32_t bytes)
 {
+	assert(reading->valid_bytes % JOURNAL_RECORD_BYTES == 0);
 	assert(bytes % JOURNAL_RECORD_BYTES == 0);
 	for (uint32_t at = 0; at + JOURNAL_RECORD_BYTES <= bytes; at += JOURNAL_RECORD_BYTES) {
 		struct journal_record record;
@@ -156,6 +163,7 @@ read_file(struct reading *reading)
 	uint8_t data[JOURNAL_BUFFER_BYTES];
 	uint32_t used = 0;
 
+	assert(reading->fd >= 0);
 	for (;;) {
 		ssize_t n = read(reading->fd, data + used, sizeof(data) - used);
 		uint32_t whole;
@@ -186,6 +194,8 @@ journal_read(const char *path, int (*fn)(const struct journal_record *record, vo
 	struct reading reading = { .fn = fn, .arg = arg };
 	int rc;
 
+	assert(path != NULL);
+	assert(fn != NULL || arg == NULL);
 	reading.fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (reading.fd < 0)
 		return -errno;

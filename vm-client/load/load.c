@@ -24,9 +24,9 @@ static const char *const pattern_names[] = { "sequential", "random", "zipf", NUL
 
 #define O(member) offsetof(struct load_options, member)
 static const struct config_option options_table[] = {
-	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR",
-	    "A gateway; again for others to turn to [$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY
-	    "].",
+	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR[,ADDR...]",
+	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
+	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
 	    NULL, false, 0, 0, NULL },
 	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME",
 	    "The volume; a run replaces its content.", NULL, true, 0, 0, NULL },
@@ -109,6 +109,7 @@ load_complain(const char *format, ...)
 	char line[768];
 	va_list args;
 
+	assert(format != NULL);
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
@@ -122,6 +123,7 @@ take_operands(struct load_options *o, const struct config_result *result)
 {
 	struct config_list *list = o->file_copy.count > 0 ? &o->file_copy : &o->file_verify;
 
+	assert(o->file_copy.count <= CONFIG_LIST_MAX && o->file_verify.count <= CONFIG_LIST_MAX);
 	if (result->operand_count > 0 && list->count == 0) {
 		load_complain("unexpected word '%s'", result->operands[0]);
 		return -EINVAL;
@@ -139,6 +141,7 @@ take_operands(struct load_options *o, const struct config_result *result)
 static bool
 is_file_job(const struct load_options *o)
 {
+	assert(o->volume != NULL);
 	return o->file_copy.count > 0 || o->file_verify.count > 0;
 }
 
@@ -146,6 +149,7 @@ is_file_job(const struct load_options *o)
 static int
 check_volumes(const struct load_options *o)
 {
+	assert(o->volume_count <= LOAD_VOLUMES_MAX);
 	if (o->volume_count == 0)
 		return 0;
 	if (is_file_job(o) || o->verify_journal != NULL || o->journal != NULL) {
@@ -163,6 +167,7 @@ check_volumes(const struct load_options *o)
 static int
 check_options(struct load_options *o, const struct config_result *result)
 {
+	assert(o->block_bytes >= LOAD_BLOCK_BYTES && o->in_flight_count <= LOAD_IN_FLIGHT_MAX);
 	if (gateways_default("cleave-load", &o->gateways) != 0)
 		return -EINVAL;
 	if (!num_is_aligned(o->block_bytes, LOAD_BLOCK_BYTES)) {
@@ -200,6 +205,7 @@ on_signal(int number, void *arg)
 	struct load *load = arg;
 
 	(void)number;
+	assert(load->options != NULL);
 	/* The second one means it: requests that never end must not keep us. */
 	if (load->is_interrupted)
 		_exit(1);
@@ -212,6 +218,7 @@ static void
 on_stall(const struct cleave_stall *stall, void *arg)
 {
 	(void)arg;
+	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
 	if (stall->is_over)
 		load_complain("volume '%s' is answered again after %.1f s", stall->volume,
 		    (double)stall->waited_ns / NUM_S(1));
@@ -239,6 +246,7 @@ create_client(struct load *load)
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &load->client, error);
 
+	assert(load->volume_count > 0);
 	assert(message_count <= MESSAGE_COUNT_MAX);
 	if (rc != 0)
 		load_complain("client: %s", error[0] != '\0' ? error : strerror(-rc));
@@ -278,6 +286,7 @@ on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 	struct load *load = arg;
 	struct load_volume *opened = &load->volumes[load->opened_count];
 
+	assert(!load->is_open_done && opened->volume == NULL);
 	assert(load->opened_count < load->volume_count && (rc == 0) == (volume != NULL));
 	opened->volume = volume;
 	load->open_rc = rc;
@@ -297,6 +306,7 @@ is_open_done(void *arg)
 {
 	const struct load *load = arg;
 
+	assert(load->opened_count < load->volume_count);
 	return load->is_open_done || load->is_interrupted;
 }
 
@@ -307,6 +317,7 @@ on_silence(struct loop_timer *timer, void *arg)
 	const struct load *load = arg;
 	const struct config_list *gateways = &load->options->gateways;
 
+	assert(load->opened_count < load->volume_count);
 	(void)timer;
 	for (uint32_t i = 0; i < gateways->count; i++)
 		load_complain("no answer yet: waiting for the gateway at %s", gateways->items[i]);
@@ -320,6 +331,7 @@ open_volume(struct load *load, unsigned flags)
 	struct loop_timer silence;
 	int rc = cleave_volume_open(load->client, opened->name, flags, on_open, load);
 
+	assert(load->opened_count < load->volume_count);
 	assert(opened->volume == NULL);
 	if (rc != 0) {
 		load_complain("volume %s: %s", opened->name, strerror(-rc));
@@ -342,6 +354,7 @@ open_volumes(struct load *load, unsigned flags)
 {
 	const struct load_volume *first = &load->volumes[0];
 
+	assert(load->volume_count > 0 && load->opened_count == 0);
 	for (; load->opened_count < load->volume_count; load->opened_count++) {
 		const struct load_volume *volume = &load->volumes[load->opened_count];
 		int rc = open_volume(load, flags);
@@ -349,8 +362,9 @@ open_volumes(struct load *load, unsigned flags)
 		if (rc != 0)
 			return rc;
 		if (volume->info.size_bytes != first->info.size_bytes) {
-			load_complain("volume %s: not of the size of %s", volume->name,
-			    first->name);
+			load_complain(
+			    "volume %s: not of the size of %s, and all are to be of one size",
+			    volume->name, first->name);
 			return -EINVAL;
 		}
 	}
@@ -371,6 +385,7 @@ is_close_done(void *arg)
 {
 	const struct load *load = arg;
 
+	assert(load->closing_count <= load->volume_count);
 	return load->closing_count == 0;
 }
 
@@ -379,6 +394,7 @@ set_up(struct load *load, unsigned flags)
 {
 	int rc;
 
+	assert(load->loop == NULL && load->client == NULL);
 	load->loop = loop_ev_create(0);
 	if (load->loop == NULL) {
 		load_complain("event loop: %s", strerror(errno));
@@ -398,6 +414,7 @@ set_up(struct load *load, unsigned flags)
 static void
 tear_down(struct load *load)
 {
+	assert(load->closing_count == 0);
 	for (uint32_t i = 0; i < load->volume_count; i++) {
 		if (load->volumes[i].volume == NULL)
 			continue;
@@ -421,6 +438,7 @@ run_job(struct load *load)
 	unsigned flags = is_reader ? CLEAVE_OPEN_READ_ONLY : 0;
 	int status = 1;
 
+	assert(load->loop == NULL && load->buffer_bytes == 0);
 	/* Jobs that are not a run have small requests of their own memory. */
 	if (o->verify_journal == NULL && !is_file_job(o))
 		load->buffer_bytes = o->block_bytes * o->in_flight_count;

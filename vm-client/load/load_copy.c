@@ -73,6 +73,7 @@ compare(struct copy *copy, const struct copy_slot *slot)
 	const uint8_t *expected = copy->bytes + slot->at_bytes;
 	uint64_t bytes = covered_bytes(copy, slot), at = 0;
 
+	assert(copy->op == CLEAVE_READ && copy->report != NULL);
 	if (memcmp(slot->data, expected, bytes) == 0) {
 		for (at = bytes; at < slot->io.length_bytes && slot->data[at] == 0; at++)
 			;
@@ -119,6 +120,7 @@ submit_next(struct copy *copy, struct copy_slot *slot)
 	uint64_t bytes;
 	int rc;
 
+	assert(slot->copy == copy && copy->in_flight_count < COPY_IN_FLIGHT);
 	if (copy->next_bytes >= copy->file_bytes || copy->load->is_interrupted)
 		return false;
 	slot->at_bytes = copy->next_bytes;
@@ -188,6 +190,7 @@ map_file(struct copy *copy, const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
 	struct stat st;
 
+	assert(copy->in_flight_count == 0);
 	copy->path = path;
 	copy->bytes = NULL;
 	copy->file_bytes = 0;
@@ -227,7 +230,7 @@ transfer_list(struct copy *copy, const struct config_list *list, enum cleave_op 
 			copy->start_bytes += padded_bytes;
 		} else {
 			load_complain("%s: %s", list->items[i],
-			    rc == -EFBIG        ? "does not fit the volume"
+			    rc == -EFBIG        ? "does not fit the volume: make that larger"
 				: rc == -EINVAL ? "not a regular file"
 						: strerror(-rc));
 		}
@@ -247,6 +250,7 @@ copy_go(struct copy *copy)
 	const struct load_options *o = copy->load->options;
 	int rc = 0, json_rc = 0;
 
+	assert(copy->in_flight_count == 0);
 	report_start(copy->report, loop_now_fresh_ns(copy->load->loop));
 	if (o->file_copy.count > 0)
 		rc = transfer_list(copy, &o->file_copy, CLEAVE_WRITE);
@@ -271,6 +275,7 @@ load_copy(struct load *load)
 	struct copy *copy = calloc(1, sizeof(*copy));
 	int status = 1;
 
+	assert(load->volume_count == 1);
 	if (copy == NULL)
 		goto out;
 	copy->load = load;

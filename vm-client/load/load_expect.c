@@ -26,6 +26,7 @@ load_expect_stamped(const struct load_expected *expected, const uint8_t *data,
 	struct stamp stamp = { 0 };
 	enum stamp_kind kind = stamp_check(data, &stamp);
 
+	assert(expected->acknowledged <= expected->issued);
 	switch (kind) {
 	case STAMP_VALID:
 		if (stamp.writer == expected->writer)
@@ -57,6 +58,8 @@ load_expect_exact(const struct load_expected *expected, const struct source *sou
 {
 	uint32_t crc;
 
+	assert(expected->block < UINT64_MAX / LOAD_BLOCK_BYTES);
+	assert(expected->acknowledged <= expected->issued);
 	if (expected->acknowledged == 0)
 		return true;
 	crc = crc32c(0, data, LOAD_BLOCK_BYTES);

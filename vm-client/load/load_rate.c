@@ -15,6 +15,7 @@ rate_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	struct load_rate *rate = arg;
 	uint64_t count;
 
+	assert(rate->per_s > 0);
 	(void)events;
 	assert(watcher->fd == rate->fd);
 	if (read(rate->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
@@ -25,6 +26,7 @@ int
 load_rate_init(struct load_rate *rate, struct loop *loop, uint64_t per_s, void (*fn)(void *arg),
     void *arg)
 {
+	assert(per_s == 0 || (loop != NULL && fn != NULL));
 	*rate = (struct load_rate){ .per_s = per_s, .loop = loop, .fd = -1, .fn = fn, .arg = arg };
 	if (per_s == 0)
 		return 0;
@@ -38,6 +40,7 @@ load_rate_init(struct load_rate *rate, struct loop *loop, uint64_t per_s, void (
 void
 load_rate_fini(struct load_rate *rate)
 {
+	assert(rate->loop == NULL || rate->per_s > 0 || rate->fd < 0);
 	if (rate->loop == NULL || rate->fd < 0)
 		return;
 	loop_fd_stop(rate->loop, &rate->watcher);
@@ -48,6 +51,7 @@ load_rate_fini(struct load_rate *rate)
 uint64_t
 load_rate_due_ns(const struct load_rate *rate, uint64_t issued_count, uint64_t now_ns)
 {
+	assert(rate->per_s == 0 || issued_count / rate->per_s < UINT64_MAX / NUM_S(1));
 	if (rate->per_s == 0)
 		return now_ns;
 	return rate->started_ns + issued_count / rate->per_s * NUM_S(1) +
@@ -63,6 +67,7 @@ load_rate_arm(struct load_rate *rate, uint64_t issued_count)
 		    .tv_nsec = (long)(at_ns % NUM_S(1)) },
 	};
 
+	assert(rate->per_s == 0 || rate->loop != NULL);
 	if (rate->fd < 0 || rate->armed_ns == at_ns)
 		return;
 	assert(rate->started_ns > 0); /* 0 would disarm it */

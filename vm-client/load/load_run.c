@@ -106,6 +106,7 @@ unit_of(const struct slot *slot)
 static uint64_t
 blocks_per_unit(const struct run *run)
 {
+	assert(num_is_aligned(run->options->block_bytes, LOAD_BLOCK_BYTES));
 	return run->options->block_bytes / LOAD_BLOCK_BYTES;
 }
 
@@ -119,7 +120,7 @@ run_stop(struct run *run)
 static void
 run_fail(struct run *run, const struct slot *slot, int rc)
 {
-	assert(rc < 0);
+	assert(rc < 0 && slot->run == run);
 	if (run->report->error_count++ == 0)
 		load_complain("volume %s: %s at offset %" PRIu64 " failed: %s",
 		    slot->target->volume->name, op_names[slot->op], slot->io.offset_bytes,
@@ -134,6 +135,7 @@ on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char
 {
 	const struct unit *unit = unit_of(slot);
 
+	assert(slot->op == WORKLOAD_READ);
 	run->has_failed = true;
 	run_stop(run);
 	if (run->report->mismatch_count++ >= COMPLAINTS_MAX)
@@ -159,8 +161,7 @@ check_read(struct run *run, const struct slot *slot)
 	uint64_t first = slot->unit * blocks_per_unit(run);
 	char got[LOAD_EXPECT_TEXT_BYTES];
 
-	assert(slot->op == WORKLOAD_READ);
-
+	assert(slot->op == WORKLOAD_READ && slot->acknowledged <= unit->issued);
 	cleave_buffer_copy(run->load->client, run->scratch, slot->buffer, slot->io.length_bytes);
 	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
 		const uint8_t *data = run->scratch + i * LOAD_BLOCK_BYTES;
@@ -185,6 +186,7 @@ journal_slot(struct run *run, const struct slot *slot, enum journal_kind kind)
 		.writer = run->writer,
 	};
 
+	assert(kind == JOURNAL_ACKNOWLEDGED || slot->sequence == unit_of(slot)->issued);
 	assert(slot->op != WORKLOAD_READ && slot->sequence > 0);
 	if (run->has_journal)
 		journal_append(&run->journal, &record);
@@ -195,6 +197,7 @@ flush_journal(struct run *run)
 {
 	int rc = run->has_journal ? journal_flush(&run->journal) : 0;
 
+	assert(run->has_journal || run->options->journal == NULL);
 	if (rc == 0 || run->has_failed)
 		return;
 	load_complain("journal %s: %s", run->options->journal, strerror(-rc));
@@ -239,7 +242,7 @@ fill_write(struct run *run, struct slot *slot)
 	};
 	dev_ptr to = slot->buffer;
 
-	assert(slot->op == WORKLOAD_WRITE);
+	assert(slot->op == WORKLOAD_WRITE && slot->sequence > 0);
 	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
 		uint64_t index = source_pick(&run->source, stamp.block, stamp.sequence);
 		const uint8_t *data = source_block(&run->source, index);
@@ -264,6 +267,7 @@ prepare(struct run *run, struct slot *slot, uint64_t started_ns)
 
 	slot->op = workload_next(&slot->target->workload, &slot->unit);
 	unit = unit_of(slot);
+	assert(unit->acknowledged <= unit->issued && unit->discarded <= unit->issued);
 	slot->started_ns = started_ns;
 	slot->acknowledged = unit->acknowledged;
 	if (slot->op != WORKLOAD_READ) {
@@ -294,6 +298,7 @@ is_all_issued(const struct run *run)
 static void
 submit_batch(struct run *run)
 {
+	assert(run->batch_count + run->free_count <= run->options->in_flight_count);
 	for (uint32_t i = 0; i < run->batch_count; i++) {
 		struct slot *slot = &run->slots[run->batch[i]];
 		int rc = cleave_submit(slot->target->volume->volume, &slot->io);
@@ -341,6 +346,7 @@ is_run_done(void *arg)
 {
 	const struct run *run = arg;
 
+	assert(run->free_count <= run->options->in_flight_count);
 	return run->is_stopping && run->free_count == run->options->in_flight_count;
 }
 
@@ -356,8 +362,11 @@ on_rate(void *arg)
 static void
 on_end(struct loop_timer *timer, void *arg)
 {
+	struct run *run = arg;
+
 	(void)timer;
-	run_stop(arg);
+	assert(timer == &run->end_timer);
+	run_stop(run);
 }
 
 static void
@@ -372,7 +381,7 @@ on_progress(struct loop_timer *timer, void *arg)
 	struct run *run = arg;
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop), past_ns, delay_ns;
 
-	assert(timer == &run->progress_timer);
+	assert(timer == &run->progress_timer && !run->options->is_quiet);
 	flush_journal(run);
 	report_progress(run->report, now_ns, stderr);
 	past_ns = now_ns - run->started_ns;
@@ -443,6 +452,7 @@ init_journal(struct run *run)
 {
 	int rc;
 
+	assert(!run->has_journal);
 	if (run->options->journal == NULL)
 		return 0;
 	rc = journal_open(&run->journal, run->options->journal);
@@ -467,6 +477,7 @@ init_targets(struct run *run)
 		.seed = o->seed,
 	};
 
+	assert(run->targets == NULL && run->unit_count > 0);
 	run->targets = calloc(run->load->volume_count, sizeof(*run->targets));
 	if (run->targets == NULL) {
 		load_complain("out of memory");
@@ -486,6 +497,7 @@ run_init(struct run *run)
 	const struct load_options *o = run->options;
 	int rc;
 
+	assert(run->load->volume_count > 0 && run->targets == NULL);
 	run->units = MAP_FAILED;
 	run->writer = loop_random_u64(run->load->loop);
 	run->unit_count = run->load->volumes[0].info.size_bytes / o->block_bytes;

@@ -61,6 +61,7 @@ candidate_new(struct verify *v)
 {
 	uint32_t index = v->candidate_free;
 
+	assert(v->candidate_count <= v->candidate_capacity);
 	if (index != 0) {
 		v->candidate_free = v->candidates[index].next;
 		return index;
@@ -84,6 +85,7 @@ on_issue(struct verify *v, struct block *block, const struct journal_record *rec
 {
 	uint32_t index = candidate_new(v);
 
+	assert(record->kind != JOURNAL_ACKNOWLEDGED);
 	if (index == 0)
 		return -ENOMEM;
 	v->candidates[index] = (struct candidate){
@@ -104,6 +106,7 @@ on_acknowledged(struct verify *v, struct block *block, const struct journal_reco
 {
 	uint32_t index = block->first;
 
+	assert(record->kind == JOURNAL_ACKNOWLEDGED);
 	while (index != 0 &&
 	    (v->candidates[index].writer != record->writer ||
 		v->candidates[index].sequence != record->sequence))
@@ -125,6 +128,7 @@ on_record(const struct journal_record *record, void *arg)
 {
 	struct verify *v = arg;
 
+	assert(record->block_count > 0);
 	for (uint32_t i = 0; i < record->block_count; i++) {
 		uint64_t at = record->block + i;
 		int rc = 0;
@@ -215,6 +219,7 @@ submit_next(struct verify *v, struct verify_slot *slot)
 {
 	int rc;
 
+	assert(slot->verify == v && v->in_flight_count < VERIFY_IN_FLIGHT);
 	while (v->next_block < v->block_count && v->blocks[v->next_block].first == 0)
 		v->next_block++;
 	if (v->next_block == v->block_count || v->load->is_interrupted)
@@ -247,8 +252,10 @@ static int
 verify_replay(struct verify *v)
 {
 	const char *path = v->load->options->verify_journal;
-	int rc = journal_read(path, on_record, v, NULL);
+	int rc;
 
+	assert(v->candidate_count == 0);
+	rc = journal_read(path, on_record, v, NULL);
 	if (rc == 0 && v->is_beyond) {
 		load_complain("journal %s: names blocks behind the end of volume %s", path,
 		    v->load->options->volume);
@@ -289,6 +296,7 @@ load_verify(struct load *load)
 	struct verify v = { .load = load };
 	int status = 1;
 
+	assert(load->volume_count == 1);
 	v.block_count = load->volumes[0].info.size_bytes / LOAD_BLOCK_BYTES;
 	v.slots = calloc(VERIFY_IN_FLIGHT, sizeof(*v.slots));
 	/* Sparse: memory is needed for the pages with blocks of the journal alone. */

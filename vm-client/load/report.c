@@ -30,6 +30,7 @@ report_cpu_s(void)
 void
 report_start(struct report *report, uint64_t now_ns)
 {
+	assert(now_ns > 0);
 	memset(report, 0, sizeof(*report));
 	for (int op = 0; op < REPORT_NR; op++)
 		histogram_init(&report->latency_ns[op]);
@@ -41,6 +42,7 @@ report_start(struct report *report, uint64_t now_ns)
 void
 report_add(struct report *report, enum report_op op, uint64_t bytes, uint64_t latency_ns)
 {
+	assert(report->ended_ns == 0 && report->started_ns > 0);
 	assert(op < REPORT_NR);
 	histogram_record(&report->latency_ns[op], latency_ns);
 	histogram_record(&report->second_latency_ns, latency_ns);
@@ -55,6 +57,7 @@ report_progress(struct report *report, uint64_t now_ns, FILE *out)
 {
 	double s = (double)(now_ns - report->second_started_ns) / 1e9, bytes = 0;
 
+	assert(report->ended_ns == 0 && out != NULL);
 	assert(now_ns >= report->second_started_ns);
 	if (s <= 0)
 		return;
@@ -76,6 +79,7 @@ report_progress(struct report *report, uint64_t now_ns, FILE *out)
 static double
 duration_s(const struct report *report)
 {
+	assert(report->ended_ns >= report->started_ns);
 	return report->ended_ns <= report->started_ns
 	    ? 1e-9
 	    : (double)(report->ended_ns - report->started_ns) / 1e9;
@@ -87,6 +91,7 @@ report_print(const struct report *report, FILE *out)
 	double s = duration_s(report), cpu_s = report_cpu_s() - report->cpu_started_s;
 	uint64_t op_count = 0;
 
+	assert(out != NULL && report->ended_ns != 0);
 	for (int op = 0; op < REPORT_NR; op++) {
 		const struct report_count *c = &report->counts[op];
 		const struct histogram *h = &report->latency_ns[op];
@@ -119,6 +124,7 @@ report_write_json(const struct report *report, const char *path)
 	uint64_t op_count = 0;
 	bool is_bad;
 
+	assert(path != NULL && report->ended_ns != 0);
 	if (out == NULL)
 		return -errno;
 	fprintf(out, "{\n");

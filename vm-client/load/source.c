@@ -24,6 +24,7 @@ read_all(int fd, uint8_t *data, uint64_t bytes)
 {
 	uint64_t done = 0;
 
+	assert(fd >= 0);
 	while (done < bytes) {
 		ssize_t n = read(fd, data + done, bytes - done);
 
@@ -48,6 +49,7 @@ add_file(struct source *source, const char *path)
 	struct stat st;
 	ssize_t n;
 
+	assert(source->content_crcs == NULL && source->block_crcs == NULL);
 	assert(at_bytes <= SOURCE_BYTES_MAX);
 	if (fd < 0)
 		return -errno;
@@ -83,6 +85,7 @@ generate(struct source *source, uint32_t compressibility_percent, uint64_t seed)
 	uint64_t random_bytes = SOURCE_BLOCK_BYTES * (100 - (uint64_t)compressibility_percent) /
 	    100;
 
+	assert(source->blocks == NULL && source->block_count == 0);
 	assert(compressibility_percent <= 100);
 	source->blocks = calloc(SOURCE_GENERATED_COUNT, SOURCE_BLOCK_BYTES);
 	if (source->blocks == NULL)
@@ -121,6 +124,8 @@ source_init(struct source *source, const char *const *paths, uint32_t path_count
 {
 	int rc = 0;
 
+	assert(ret_path != NULL && compressibility_percent <= 100);
+	assert(paths != NULL || path_count == 0);
 	memset(source, 0, sizeof(*source));
 	for (uint32_t i = 0; i < path_count && rc == 0; i++) {
 		rc = add_file(source, paths[i]);
@@ -141,6 +146,7 @@ source_init(struct source *source, const char *const *paths, uint32_t path_count
 void
 source_fini(struct source *source)
 {
+	assert(source->block_count == 0 || source->blocks != NULL);
 	free(source->blocks);
 	free(source->content_crcs);
 	free(source->block_crcs);

@@ -19,6 +19,7 @@ stamp_put(const struct stamp *stamp, void *ret_bytes)
 {
 	uint8_t *p = ret_bytes;
 
+	assert(stamp->sequence > 0);
 	num_put_le64(p, STAMP_MAGIC);
 	num_put_le64(p + 8, stamp->volume_id);
 	num_put_le64(p + 16, stamp->block);
@@ -31,6 +32,7 @@ stamp_put(const struct stamp *stamp, void *ret_bytes)
 uint32_t
 stamp_content_crc(const void *block)
 {
+	assert(block != NULL);
 	return crc32c(0, (const uint8_t *)block + STAMP_BYTES, STAMP_BLOCK_BYTES - STAMP_BYTES);
 }
 
@@ -39,6 +41,7 @@ stamp_check(const void *block, struct stamp *ret_stamp)
 {
 	const uint8_t *p = block;
 
+	assert(block != NULL && ret_stamp != NULL);
 	if (num_get_le64(p) != STAMP_MAGIC) {
 		/* All zeros: the first byte is, and each equals the one before it. */
 		bool is_zeros = p[0] == 0 && memcmp(p, p + 1, STAMP_BLOCK_BYTES - 1) == 0;
@@ -58,6 +61,8 @@ stamp_check(const void *block, struct stamp *ret_stamp)
 void
 stamp_describe(enum stamp_kind kind, const struct stamp *stamp, char *ret_text, uint32_t bytes)
 {
+	assert(stamp != NULL && ret_text != NULL);
+	assert(bytes > 0);
 	switch (kind) {
 	case STAMP_ZEROS:
 		snprintf(ret_text, bytes, "zeros");

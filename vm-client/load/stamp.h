@@ -40,9 +40,9 @@ enum stamp_kind {
 
 /* stamp_put -- the STAMP_BYTES at @ret_bytes. */
 void stamp_put(const struct stamp *stamp, void *ret_bytes);
-/* stamp_content_crc -- what goes into content_crc for the block of STAMP_BLOCK_BYTES at @block. */
+/* stamp_content_crc -- the content_crc of the block of STAMP_BLOCK_BYTES at @block. */
 uint32_t stamp_content_crc(const void *block);
-/* stamp_check -- what the STAMP_BLOCK_BYTES at @block are. *@ret_stamp: VALID, BAD_DATA alone. */
+/* stamp_check -- the kind of the block of STAMP_BLOCK_BYTES at @block; *@ret_stamp when VALID or BAD_DATA. */
 enum stamp_kind stamp_check(const void *block, struct stamp *ret_stamp);
 /* stamp_describe -- for people: "sequence 7 of writer 12ab, block 99". @bytes: 128 suffice. */
 void stamp_describe(enum stamp_kind kind, const struct stamp *stamp, char *ret_text,

@@ -17,6 +17,7 @@
 uint64_t
 workload_random_u64(uint64_t *state)
 {
+	assert(state != NULL);
 	*state += 0x9e3779b97f4a7c15u;
 	return num_mix_u64(*state);
 }
@@ -25,6 +26,7 @@ workload_random_u64(uint64_t *state)
 static uint64_t
 random_below(uint64_t *state, uint64_t limit)
 {
+	assert(limit > 0);
 	__extension__ typedef unsigned __int128 wide;
 
 	return (uint64_t)(((wide)workload_random_u64(state) * limit) >> 64);
@@ -41,6 +43,7 @@ log2_of(double x)
 	double mantissa, t, t2, term, sum = 0;
 	int exponent;
 
+	assert(x > 0);
 	memcpy(&bits, &x, sizeof(bits));
 	exponent = (int)(bits >> 52) - 1023;
 	bits = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1023) << 52;
@@ -64,6 +67,7 @@ exp2_of(double y)
 	int whole = (int)y;
 	uint64_t bits;
 
+	assert(y < 1024);
 	if (y < -1000)
 		return 0;
 	rest = (y - whole) * 0.6931471805599453;
@@ -79,6 +83,7 @@ exp2_of(double y)
 static double
 power(double x, double y)
 {
+	assert(x <= 0 || y < 1024);
 	return x <= 0 ? 0 : exp2_of(y * log2_of(x));
 }
 
@@ -89,6 +94,7 @@ zeta(uint64_t n, double theta)
 	uint64_t terms = num_min(n, ZETA_TERMS_MAX);
 	double sum = 0;
 
+	assert(n > 0 && theta > 0 && theta < 1);
 	for (uint64_t i = 1; i <= terms; i++)
 		sum += power((double)i, -theta);
 	if (n > terms) {
@@ -105,6 +111,7 @@ workload_init(struct workload *w, const struct workload_options *options)
 {
 	double theta = options->zipf_theta;
 
+	assert(options->pattern <= WORKLOAD_ZIPF);
 	assert(options->unit_count > 0);
 	assert(options->read_percent + options->discard_percent <= 100);
 	memset(w, 0, sizeof(*w));
@@ -128,6 +135,7 @@ zipf_rank(struct workload *w)
 	double uz = u * w->zeta_n;
 	double n = (double)w->options.unit_count;
 
+	assert(w->zeta_n > 0);
 	if (uz < 1 || w->options.unit_count == 1)
 		return 0;
 	if (uz < w->second || w->options.unit_count == 2)
@@ -139,6 +147,7 @@ zipf_rank(struct workload *w)
 static uint64_t
 next_unit(struct workload *w)
 {
+	assert(w->next_unit < w->options.unit_count);
 	switch (w->options.pattern) {
 	case WORKLOAD_SEQUENTIAL: {
 		uint64_t unit = w->next_unit;
@@ -161,6 +170,7 @@ workload_next(struct workload *w, uint64_t *ret_unit)
 	const struct workload_options *o = &w->options;
 	uint64_t die = 100;
 
+	assert(w->options.unit_count > 0);
 	*ret_unit = next_unit(w);
 	if (o->read_percent + o->discard_percent > 0)
 		die = random_below(&w->random_state, 100);

@@ -327,7 +327,7 @@ Test(extent, a_used_slot_is_flushed_unless_the_disk_calls_it_written)
 	}
 }
 
-/* What was written ahead is not when a copy of the file has the blocks, too. */
+/* Blocks written ahead are not when a copy of the file has them, too: they are written anew. */
 Test(extent, blocks_shared_with_a_copy_of_the_file_are_flushed)
 {
 	rig_destroy(rig);

@@ -27,7 +27,7 @@ setup_seed(uint64_t seed)
 
 	rig = rig_create(&(struct rig_options){ .seed = seed, .slot_count = 6 });
 	rig_up(rig);
-	/* What other nodes hold, batch by batch. */
+	/* Copies of other nodes, batch by batch. */
 	rig_extent_init(&copy, 3, OLD, 7, EXTENT_LOG);
 	copy.epoch = NEW;
 	for (uint32_t i = 0; i < BATCHES; i++)
@@ -292,7 +292,7 @@ Test(node_copy_crash, killed_again_while_it_is_made_afresh)
 			*fault = (struct disk_fault){ 0 };
 			rig_kill(rig, true);
 			rig_up(rig);
-			/* What was deleted stays so, also under the same name. */
+			/* Extents that were deleted stay so, also under the same name. */
 			if (find(&entry))
 				cr_assert_gt(entry.incarnation, incarnation);
 			if (is_cut)

@@ -80,7 +80,7 @@ Test(node_faults, unwritable_place_fails_its_extent_alone)
 	rig_extent_init(&next, 3, 5, 2, EXTENT_LOG);
 	cr_assert_eq(rig_extent_create(rig, &next), 0);
 	append_many(&next, 2);
-	/* It is sealed at what was acknowledged. */
+	/* The extent is sealed at what was acknowledged. */
 	cr_assert_eq(rig_freeze(rig, &a, 6, &reply), 0);
 	cr_assert_eq(reply.offset_bytes, 16384);
 	cr_assert_eq(rig_cut(rig, &a, 6, 16384), 0);
@@ -279,7 +279,7 @@ Test(node_faults, damage_outlives_freezes_and_restarts)
 
 /* ---- a lying disk ---- */
 
-/* It may lose what was acknowledged: one disk alone cannot know. It never tells garbage. */
+/* The node may lose what was acknowledged: one disk alone cannot know. It never tells garbage. */
 Test(node_faults, lying_flush_loses_but_never_makes_up)
 {
 	for (uint64_t seed = 1; seed <= 30; seed++) {

@@ -32,7 +32,7 @@
 #define SEEDS 450u
 #define STEPS 120u
 
-/* What was promised about the copy that is there. */
+/* Promises about the copy that is there. */
 struct view {
 	uint64_t incarnation; /* 0: none is known of */
 	uint64_t acked_bytes;
@@ -155,7 +155,7 @@ on_answer(const struct posted *p)
 			    seed_now);
 		if (call->rc == 0)
 			view->known_bytes = num_max(view->known_bytes, call->reply.offset_bytes);
-		/* What it tells is durable. */
+		/* The length that it tells is durable. */
 		if (call->rc == 0 && !was_broken)
 			view->acked_bytes = num_max(view->acked_bytes, call->reply.offset_bytes);
 		break;

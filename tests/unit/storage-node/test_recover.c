@@ -127,7 +127,7 @@ Test(recover, unreadable_batch_is_damage)
 	append_many(&extent, 3);
 	for (int i = 0; i < 2; i++) {
 		rig_kill(rig, false);
-		/* Its payload, then its header too. */
+		/* The batch's payload, then its header too. */
 		cr_assert_eq(disk_sim_set_bad(rig->disk,
 				 rig_data_offset(rig, 0, i == 0 ? 12288 : 8192), 4096),
 		    0);
@@ -184,7 +184,7 @@ Test(recover, lost_write_below_a_mark_is_damage)
 	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
 	cr_assert_eq(reply.offset_bytes, 8192);
 	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
-	/* It is remembered, and made good. */
+	/* The damage is remembered, and made good. */
 	rig_kill(rig, true);
 	rig_up(rig);
 	cr_assert_eq(rig_freeze(rig, &extent, 7, &reply), 0);
@@ -428,7 +428,7 @@ Test(recover, slot_that_cannot_be_read_is_not_used)
 	cr_assert(rig_extent_matches(rig, &extent, 16384));
 }
 
-/* Its copies would be told to be absent, and its room to be used up. */
+/* Copies on it would be told to be absent, and its room to be used up. */
 Test(recover, disk_that_cannot_be_read_is_refused)
 {
 	char offset[32];

@@ -95,7 +95,7 @@ Test(refuse, a_disk_that_is_half_of_another_version)
 	}
 }
 
-/* Who the disk is, against who it should be. */
+/* The disk's identity, against the one that it should have. */
 Test(refuse, disks_of_others)
 {
 	static const struct {

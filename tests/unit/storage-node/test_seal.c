@@ -49,7 +49,7 @@ Test(seal, copy_is_safe_from_owners_before_its_maker)
 {
 	struct rig_extent copy;
 
-	/* Of an older epoch's extent, at a node that no freeze has come to. */
+	/* An extent of an older epoch, at a node that no freeze has come to. */
 	rig_extent_init(&copy, 5, 5, 2, EXTENT_LOG);
 	copy.epoch = 7;
 	cr_assert_eq(rig_extent_create(rig, &copy), 0);
@@ -110,7 +110,7 @@ Test(seal, freeze_forgets_neither_fence_nor_state)
 	cr_assert_eq(entry.state, WIRE_EXTENT_FROZEN);
 	cr_assert_eq(entry.fence_epoch, 8);
 	cr_assert_eq(entry.length_bytes, extent.end_bytes);
-	/* Its owner goes on after the restart. */
+	/* The extent's owner goes on after the restart. */
 	extent.epoch = 8;
 	cr_assert_eq(rig_append(rig, &extent, 1), -EACCES);
 	cr_assert_eq(rig_append_again(rig, &extent, 1, 8), 0);

@@ -145,7 +145,7 @@ Test(verify, lost_and_misdirected_writes_are_found)
 	append_many(1, 3);
 	cr_assert_eq(rig_verify(rig, &extent, &reply), -EBADMSG);
 	cr_assert_eq(reply.offset_bytes, extent.batches[4].offset_bytes);
-	/* One of another extent lands here. */
+	/* A batch of another extent lands here. */
 	rig_extent_fini(&extent);
 	rig_extent_init(&extent, 3, 5, 2, EXTENT_LOG);
 	cr_assert_eq(rig_extent_create(rig, &extent), 0);
@@ -248,7 +248,7 @@ Test(verify, appends_and_reads_go_on_meanwhile)
 	}
 	cr_assert_not(call->is_answered);
 	cr_assert_eq(rig_wait(call), 0);
-	/* What was durable when it came. */
+	/* The length that was durable when it came. */
 	cr_assert_eq(call->reply.offset_bytes, length);
 	rig_done(call);
 }
@@ -299,8 +299,15 @@ static void
 do_delete(void)
 {
 	cr_assert_eq(rig_delete(rig, &extent, 5), 0);
-	/* Its slot, and its name, are used again at once. */
+	/* The extent's slot, and its name, are used again at once. */
 	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+}
+
+/* Below where the verification is, perhaps. */
+static void
+do_cut_deep(void)
+{
+	cr_assert_eq(rig_cut(rig, &extent, 5, extent.batches[1].offset_bytes), 0);
 }
 
 static void
@@ -323,6 +330,11 @@ Test(verify, deleted_meanwhile)
 Test(verify, cut_meanwhile)
 {
 	ends_at_every_moment(do_cut, 0);
+}
+
+Test(verify, truncated_below_where_it_is)
+{
+	ends_at_every_moment(do_cut_deep, 0);
 }
 
 Test(verify, node_stops_meanwhile)

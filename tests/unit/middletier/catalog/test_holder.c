@@ -151,7 +151,7 @@ Test(holder, take_takes_and_is_counted)
 	sg_close(&second);
 }
 
-/* Its answer was lost: it is no other. */
+/* An attach whose answer was lost comes again: it is no other. */
 Test(holder, the_same_session_asks_again)
 {
 	struct sg_qp qp;
@@ -203,7 +203,7 @@ Test(holder, who_is_silent_for_the_session_time_has_left)
 	cr_assert_eq(metric(MT_METRIC_sessions_taken), 1);
 }
 
-/* It attached, and died before it came to a port. */
+/* The client attached, and died before it came to a port. */
 Test(holder, who_never_comes_has_the_session_time)
 {
 	json_decref(attach(0xa, false, 0));
@@ -213,7 +213,7 @@ Test(holder, who_never_comes_has_the_session_time)
 	json_decref(attach(0xb, false, 0));
 }
 
-/* What the gateway knew has gone with it: nobody is let in before the session could come back. */
+/* The gateway's knowledge has gone with it: nobody is let in before the session could come back. */
 Test(holder, a_gateway_that_restarts_waits_for_the_session)
 {
 	struct sg_qp qp;

@@ -191,7 +191,7 @@ Test(drop, what_is_left_of_a_mark_is_taken_up)
 	expect_gone("deleted/9");
 }
 
-/* Of a cluster that was made before marks said who waits. */
+/* A mark of a cluster that was made before marks said who waits. */
 Test(drop, an_old_mark_waits_for_all)
 {
 	put_deleted("deleted/9", NULL);
@@ -322,7 +322,7 @@ is_deleted(void *arg)
 	return text == NULL || strstr(text, "deleted") != NULL;
 }
 
-/* Of a snapshot that was, the key says when it was made. */
+/* The key of a snapshot that was says when it was made. */
 Test(drop, a_void_one_says_that_it_came_to_nothing)
 {
 	uint64_t number = 5;

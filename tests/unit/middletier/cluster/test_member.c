@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_member.c -- several gateways: who lives, and who owns which shard */
 #include "base/num.h"
+#include "cleave/level.h"
 #include "cleave/meta.h"
 #include "middletier/catalog/root.h"
+#include "middletier/cluster/assign.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/cluster/member.h"
 #include "middletier/cluster/member_view.h"
@@ -66,7 +68,7 @@ Test(member, of_one_that_was_killed_the_shards_are_taken_when_its_lease_has_ende
 	took_ns = wait_shared(1);
 	cr_assert_gt(took_ns, NUM_S(1));
 	cr_assert_lt(took_ns, NUM_S(6));
-	/* It comes back as another boot, and gets its own again. */
+	/* The gateway comes back as another boot, and gets its own again. */
 	peer_start(1);
 	(void)wait_shared(3);
 }
@@ -191,6 +193,86 @@ Test(member, keys_that_nobody_writes_are_nobodys)
 	cr_assert(mt_rig_logged(rig, "unreadable in the metadata store key=gateways/02"));
 }
 
+/* ---- how often a view is read ---- */
+
+static const struct meta_ops *plain_ops;
+static uint32_t list_count; /* of gateways */
+
+static int
+list_counted(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
+{
+	list_count += strcmp(prefix, "gateways/") == 0;
+	return plain_ops->list(meta, prefix, fn, arg);
+}
+
+static bool
+knows_another(void *arg)
+{
+	return ((const struct peer *)arg)->gateway->member.peer_count == 2;
+}
+
+static void
+put_as(struct meta *meta, const char *key)
+{
+	static const char text[] = "{\"format\":1,\"boot_id\":\"000000000000000f\","
+				   "\"ports\":[\"sim://peer1:7100\"]}";
+	const struct meta_op put = { .kind = META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = sizeof(text) - 1 };
+
+	cr_assert_eq(meta->ops->txn(meta, &put, 1, ignore, NULL), 0);
+}
+
+/* Changes come every 5 ms for a second. Returns how often the view was read; the last change counts. */
+static uint32_t
+count_readings(uint64_t relist_min_ns)
+{
+	struct peer *peer = &peers[0];
+	struct meta_ops ops = *peer->meta->ops;
+	uint64_t since_ns;
+
+	plain_ops = peer->meta->ops;
+	ops.list = list_counted;
+	ops.relist_min_ns = relist_min_ns;
+	peer->meta->ops = &ops;
+	list_count = 0;
+	for (uint32_t i = 0; i < 200; i++) {
+		put_as(peer->meta, "gateways/unknown");
+		mt_rig_run(rig, NUM_MS(5));
+	}
+	put_as(peer->meta, "gateways/2");
+	since_ns = sim_world_now_ns(rig->world);
+	cr_assert(mt_rig_run_until(rig, knows_another, peer));
+	cr_assert_leq(sim_world_now_ns(rig->world) - since_ns,
+	    num_max(relist_min_ns, NUM_MS(20)) + NUM_MS(5));
+	mt_rig_run(rig, NUM_S(1)); /* it is done with these operations */
+	peer->meta->ops = plain_ops;
+	return list_count;
+}
+
+Test(member, a_view_is_read_as_often_as_its_store_bears)
+{
+	uint32_t count;
+
+	peer_start(0);
+	(void)wait_shared(1);
+	count = count_readings(NUM_MS(200));
+	cr_assert_geq(count, 5);
+	cr_assert_leq(count, 9);
+}
+
+Test(member, a_view_is_read_soon_where_the_store_is_near)
+{
+	uint32_t count;
+
+	peer_start(0);
+	(void)wait_shared(1);
+	count = count_readings(0);
+	cr_assert_geq(count, 40);
+	cr_assert_leq(count, 60);
+}
+
 Test(member, a_store_that_times_out_only_delays)
 {
 	meta_store_set_timeouts(rig->store, 60, 60);
@@ -300,7 +382,7 @@ Test(member, a_shard_whose_owner_lives_cannot_be_claimed)
 	cr_assert_eq(load_root(0, shard, &root), 0);
 	cr_assert_eq(root.gateway_id, 2);
 	cr_assert_eq(try_claim(0, shard, &root), -EBUSY);
-	/* Its owner lives, but the root has moved on. */
+	/* The shard's owner lives, but the root has moved on. */
 	root.version--;
 	cr_assert_eq(try_claim(0, shard, &root), -ESTALE);
 	/* Nor by one that is no member. */
@@ -337,7 +419,7 @@ Test(member_rank, shares_differ_by_one_at_most)
 		for (uint32_t shard_count = 1; shard_count <= NUM_COUNT(picks); shard_count++) {
 			uint32_t loads[NUM_COUNT(ids)] = { 0 };
 
-			mt_view_assign(ids, count, shard_count, picks);
+			mt_assign(ids, count, shard_count, picks);
 			for (uint32_t i = 0; i < shard_count; i++)
 				loads[picks[i]]++;
 			for (uint32_t i = 0; i < count; i++) {
@@ -353,8 +435,8 @@ Test(member_rank, the_order_of_gateways_does_not_matter)
 	const uint64_t ids[4] = { 7, 3, 99, 12 }, sorted[4] = { 3, 7, 12, 99 };
 	uint8_t picks[100], sorted_picks[100];
 
-	mt_view_assign(ids, 4, 100, picks);
-	mt_view_assign(sorted, 4, 100, sorted_picks);
+	mt_assign(ids, 4, 100, picks);
+	mt_assign(sorted, 4, 100, sorted_picks);
 	for (uint32_t i = 0; i < 100; i++)
 		cr_assert_eq(ids[picks[i]], sorted[sorted_picks[i]]);
 }
@@ -369,8 +451,8 @@ Test(member_rank, who_comes_or_goes_moves_little_more_than_its_share)
 	for (uint32_t count = 1; count < NUM_COUNT(ids); count++) {
 		uint32_t moved_count = 0;
 
-		mt_view_assign(ids, count, 1024, before);
-		mt_view_assign(ids, count + 1, 1024, after);
+		mt_assign(ids, count, 1024, before);
+		mt_assign(ids, count + 1, 1024, after);
 		for (uint32_t i = 0; i < 1024; i++)
 			moved_count += before[i] != after[i];
 		cr_assert_leq(moved_count, 1024 / (count + 1) * 3 / 2);
@@ -416,7 +498,7 @@ is_shared_or_failed(void *arg)
 	return peers[0].has_failed || peers[1].has_failed || is_shared(arg);
 }
 
-/* What an owner says when it lets go; a root without a word about it is from before there was one. */
+/* An owner's word when it lets go; a root without one is from before there was one. */
 Test(member_key, a_released_root_comes_back)
 {
 	static const char older[] = "{\"format\":1,\"epoch\":7,\"gateway\":\"0000000000000001\","
@@ -459,8 +541,10 @@ Test(member, leaves_also_when_nobody_takes_the_lease_back)
 }
 
 /* Stopped in the middle of becoming a member. */
-Test(member, leaves_at_any_moment)
+static void
+leave_at_any_moment(uint32_t level)
 {
+	made_cluster_at(rig->store, &rig->gateway_options, level);
 	for (uint32_t i = 0; i < 60; i++) {
 		peer_start(0);
 		mt_rig_run(rig, NUM_US(150) * i);
@@ -472,6 +556,16 @@ Test(member, leaves_at_any_moment)
 	}
 	peer_start(0);
 	(void)wait_shared(1);
+}
+
+Test(member, leaves_at_any_moment)
+{
+	leave_at_any_moment(CLEAVE_LEVEL_MIN);
+}
+
+Test(member, leaves_at_any_moment_of_a_cluster_that_names_its_nodes)
+{
+	leave_at_any_moment(CLEAVE_LEVEL_NODES);
 }
 
 Test(member, the_nth_allocation_fails)

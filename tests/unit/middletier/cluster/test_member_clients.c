@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_member_clients.c -- several gateways: what one was told the others know */
+#include <inttypes.h>
+
 #include "support/sim_gateway.h"
 #include "unit/member_fixture.h"
 
@@ -127,11 +129,39 @@ Test(member_clients, an_attach_at_one_ends_older_sessions_at_the_other)
 	connect_to(0, &new, &hello);
 	cr_assert_eq(sg_wait_open(&new), 0);
 	cr_assert(sg_wait_closed(&old));
-	/* One that claims to be newer than anything is not let in. */
+	/* A client that claims to be newer than anything is not let in. */
 	hello.attach = 9;
 	connect_to(0, &old, &hello);
 	cr_assert_neq(sg_wait_open(&old), 0);
 	sg_close(&new);
+	sg_close(&control);
+	close_client();
+}
+
+/* A session that was put out is told nothing: what it writes when the answer is there must find nobody. */
+Test(member_clients, a_roll_back_at_one_has_ended_older_sessions_at_the_other)
+{
+	struct wire_hello hello;
+	struct sg_qp control, old;
+
+	open_client();
+	connect_to(1, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	json_decref(
+	    ask(&control, "{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":65536}"));
+	json_decref(ask(&control, "{\"op\":\"snapshot.create\",\"name\":\"v@s\"}"));
+	for (uint64_t attach = 1; attach < 40; attach += 2) {
+		json_decref(ask(&control,
+		    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000a\"}"));
+		hello = sg_hello(1, 0xa, attach, 1);
+		hello.cluster_id = 0;
+		connect_to(0, &old, &hello);
+		cr_assert_eq(sg_wait_open(&old), 0);
+		json_decref(ask(&control,
+		    "{\"op\":\"snapshot.rollback\",\"name\":\"v@s\",\"force\":true}"));
+		cr_assert(old.is_closed, "attach %" PRIu64, attach);
+		sg_close(&old);
+	}
 	sg_close(&control);
 	close_client();
 }
@@ -159,7 +189,7 @@ Test(member_clients, a_writer_at_one_keeps_others_out_at_the_other)
 	sg_run_for(&sg, NUM_S(30));
 	json_decref(sg_control(&control, text, &rc));
 	cr_assert_eq(rc, -EUSERS, "gateway 0 has it: %d", rc);
-	/* That gateway dies: while it may live, and for the session time after that, nobody is let in. */
+	/* The gateway dies: while it may live, and for the session time after that, nobody is let in. */
 	peer_kill(0);
 	cr_assert(sg_wait_closed(&holder));
 	sg_close(&holder);

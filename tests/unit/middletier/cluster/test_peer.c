@@ -175,7 +175,7 @@ ask(const char *address, const char *text)
 	cr_assert_eq(told_count, 0, "a callback inside the call that caused it");
 }
 
-/* What the call ends with, and no later than it may. */
+/* The rc that the call ends with, no later than it may. */
 static int
 ask_wait(enum manner manner)
 {
@@ -285,7 +285,7 @@ Test(peer, without_memory_for_the_answer_it_is_an_error)
 	sg_run_for(&sg, NUM_S(1));
 	cr_assert_not_null(peer.qp);
 	peer.manner = ANSWERS;
-	/* Of all that allocates now the answer is the first. */
+	/* The answer is the first of all that allocates now. */
 	mt_alloc_fail_at(1);
 	peer_answer(&(struct split_msg){ .header = &(struct wire_header){ .request_id = 1 } });
 	cr_assert(sg_run(&sg, is_told, NULL));

@@ -158,7 +158,7 @@ expect_taken(const char *name)
 	json_decref(ask(text, 0));
 }
 
-/* It fails with a text that has @word in it. */
+/* The request fails with a text that has @word in it. */
 static void
 expect_refused(const char *word)
 {
@@ -213,7 +213,7 @@ Test(snapshot, a_shard_that_would_refuse_costs_no_number)
 	cr_assert_eq(shard->cut, 1);
 }
 
-/* Of a volume that was rolled back above it: the key "cluster" is of before, or damaged. */
+/* A snapshot of a volume that was rolled back above it: the key "cluster" is of before, or damaged. */
 Test(snapshot, a_number_below_what_the_volume_names_is_not_taken)
 {
 	struct mt_volume volume = mt_volumes_by_name(&peers[0].gateway->volumes, "v")->volume;

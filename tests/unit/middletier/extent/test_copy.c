@@ -11,6 +11,7 @@
 #include "cleave/disk.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
+#include "extent/copy_list.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
 #include "middletier/extent/copy.h"

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -532,6 +533,41 @@ Test(node_link, a_node_of_this_release_is_dialled_once)
 	cr_assert_eq(mt_rig_link(rig, 0)->agreed_level, CLEAVE_LEVEL_MAX);
 }
 
+/* Upgraded within the minute in which it is taken for old: the lowest level would stay for good. */
+Test(node_link, a_node_that_was_upgraded_is_offered_the_highest_again)
+{
+	peer_start(PEER_RIGHT);
+	peer.is_old = true;
+	wait_link(3, true);
+	cr_assert_eq(mt_rig_link(rig, 3)->agreed_level, CLEAVE_LEVEL_MIN);
+	peer_stop();
+	wait_link(3, false);
+	sim_host_start(rig->nodes[3].host);
+	peer_start(PEER_RIGHT);
+	peer.hello.level = CLEAVE_LEVEL_MAX;
+	wait_link(3, true);
+	cr_assert_eq(mt_rig_link(rig, 3)->agreed_level, CLEAVE_LEVEL_MAX);
+}
+
+/* The release of level 1 refuses us; one of a level between would be refused by us. */
+Test(node_link, a_node_below_the_clusters_level_is_refused)
+{
+	atomic_store(&rig->gateway->shared.cluster_level, CLEAVE_LEVEL_MAX);
+	peer_start(PEER_RIGHT);
+	peer.is_old = true;
+	expect_refused("its release is too old since the cluster was upgraded");
+	cr_assert_eq(peer.offered, CLEAVE_LEVEL_MAX, "the lowest will not do");
+	cr_assert_not_null(strstr(mt_rig_link(rig, 3)->trouble, "too old"));
+	cr_assert_leq(peer.accept_count, 20, "%u attempts in 20 s", peer.accept_count);
+	peer.is_old = false;
+	peer.hello.level = CLEAVE_LEVEL_MAX - 1;
+	expect_refused("");
+	cr_assert_not_null(strstr(mt_rig_link(rig, 3)->trouble, "too old"));
+	peer.hello.level = CLEAVE_LEVEL_MAX;
+	wait_link(3, true);
+	cr_assert_eq(mt_rig_link(rig, 3)->trouble[0], '\0');
+}
+
 Test(node_link, an_answer_above_what_was_offered_is_refused)
 {
 	peer_start(PEER_RIGHT);
@@ -635,13 +671,19 @@ Test(node_link, later_answers_are_matched_too)
 
 Test(node_link, init_without_memory)
 {
+	const struct mt_node_config *config = &rig->gateway_options.nodes[0];
 	struct mt_link link;
+	uint32_t failed_count = 0;
+	int rc = -ENOMEM;
 
-	mt_alloc_fail_at(1);
-	cr_assert_eq(mt_link_init(&link, mt_rig_port(rig), 9, &rig->gateway_options.nodes[0]),
-	    -ENOMEM);
-	mt_alloc_fail_at(0);
-	mt_link_fini(&link); /* a no-op */
+	while (rc == -ENOMEM) {
+		mt_alloc_fail_at(++failed_count);
+		rc = mt_link_init(&link, mt_rig_port(rig), 9, config);
+		mt_alloc_fail_at(0);
+		mt_link_fini(&link); /* a no-op, but for the one that was made */
+	}
+	cr_assert_eq(rc, 0);
+	cr_assert_gt(failed_count, 2, "it has a life and slots");
 }
 
 /* ---- lists that no node may send ---- */

@@ -12,6 +12,7 @@
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
 #include "middletier/common/settings.h"
+#include "middletier/extent/capacity.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/placement.h"
 #include "splitlib/sim/loop_sim.h"
@@ -138,6 +139,59 @@ Test(placement, one_of_each_domain)
 	}
 }
 
+/* The highest level on which three differ is the one that counts. */
+Test(placement, domains_are_paths)
+{
+	static const struct {
+		const char *domains[4];
+		uint32_t depth;
+	} cases[] = {
+		{ { "a", "b", "c", "c" }, 1 },
+		{ { "dc1/r1/h1", "dc1/r2/h2", "dc1/r3/h3", "dc1/r3/h4" }, 2 },
+		{ { "dc1/r1/h1", "dc1/r1/h2", "dc1/r2/h3", "dc1/r2/h4" }, 3 },
+		{ { "dc1/r1/h1/d1", "dc1/r1/h1/d2", "dc1/r2/h3", "dc1/r2/h3" }, MT_DOMAIN_WHOLE },
+		{ { "dc1", "dc1/r1", "dc2", "dc3/r1" }, 1 },
+		{ { "", "", "", "" }, 1 },
+		{ { "r1", "r1", "r1", "r1" }, MT_DOMAIN_WHOLE },
+	};
+
+	for (uint32_t i = 0; i < NUM_COUNT(cases); i++) {
+		for (uint32_t k = 0; k < 4; k++)
+			set_domain(k, cases[i].domains[k]);
+		cr_assert_eq(mt_domain_depth(links, 4), cases[i].depth, "case %u: %u", i,
+		    mt_domain_depth(links, 4));
+	}
+}
+
+Test(placement, domain_ends_where_its_part_ends)
+{
+	struct mt_node_config a = { .domain = "dc1/r1" }, b = { .domain = "dc1/r12" },
+			      c = { .domain = "dc1" };
+
+	cr_assert(mt_node_is_same_domain(&a, &b, 1));
+	cr_assert_not(mt_node_is_same_domain(&a, &b, 2));
+	cr_assert(mt_node_is_same_domain(&a, &c, 1));
+	cr_assert_not(mt_node_is_same_domain(&a, &c, 2));
+	cr_assert_not(mt_node_is_same_domain(&a, &b, MT_DOMAIN_WHOLE));
+}
+
+/* A node that is twice as heavy, and half as free, is as good. */
+Test(placement, weight_counts)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		links[i].slots_free = links[i].slots_total / 2;
+	links[NODES - 1].slots_free = links[NODES - 1].slots_total / 4;
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_RUN, 1, picked), 0);
+		cr_assert_neq(picked[0], &links[NODES - 1]);
+	}
+	links[NODES - 1].config.weight = 400;
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_RUN, 1, picked), 0);
+		cr_assert_eq(picked[0], &links[NODES - 1]);
+	}
+}
+
 Test(placement, too_few_domains_is_unavailable)
 {
 	for (uint32_t i = 0; i < NODES; i++)
@@ -239,4 +293,39 @@ Test(placement, slow_nodes_are_better_than_none)
 	memset(&links[0].slow.avoid_until_ns, 0, sizeof(links[0].slow.avoid_until_ns));
 	links[0].slots_free = links[5].slots_free = 0;
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+}
+
+Test(placement, a_node_that_drains_or_is_gone_gets_nothing)
+{
+	uint32_t others[] = { 1, 2 };
+	struct mt_link *one;
+
+	links[3].config.state = MT_NODE_DRAINING;
+	links[4].config.state = MT_NODE_OUT;
+	links[5].config.state = MT_NODE_LOST;
+	cr_assert_eq(mt_placement_domain_count(&port), 3);
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+		cr_assert(is_picked(0) && is_picked(1) && is_picked(2));
+	}
+	links[2].config.state = MT_NODE_DRAINING;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, others, 2, &one), -EHOSTDOWN);
+}
+
+Test(placement, a_node_in_maintenance_is_the_last_choice)
+{
+	uint64_t now_ns = loop_now_ns(port.loop);
+
+	for (uint32_t i = 2; i < NODES; i++)
+		links[i].config.maintenance_until_ns = now_ns + 1;
+	cr_assert_eq(mt_placement_domain_count(&port), 2);
+	cr_assert_eq(mt_placement_avoid_ns(&port), now_ns + 1);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+	cr_assert(picked[0]->node_id <= 2 && picked[1]->node_id <= 2);
+	settings.min_replicas = 3;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0, "better than none");
+	for (uint32_t i = 2; i < NODES; i++)
+		links[i].config.maintenance_until_ns = now_ns;
+	cr_assert_eq(mt_placement_domain_count(&port), NODES, "its time has ended");
 }

@@ -95,7 +95,7 @@ Test(replay_guess, windows_grow_with_the_distance)
 	}
 }
 
-/* Of the batches before the expected one the heads were enough: their payloads were not asked for. */
+/* The batches before the expected one: their heads were enough, their payloads were not asked for. */
 Test(replay_guess, expected_batch_behind_what_was_asked_for)
 {
 	uint64_t from = NUM_KIB(4), to;

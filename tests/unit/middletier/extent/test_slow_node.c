@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/num.h"
+#include "extent/extent_copies.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/slow_node.h"

@@ -15,6 +15,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/moved.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
@@ -23,6 +24,7 @@
 #include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "middletier/meta/meta_txn.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 
@@ -88,7 +90,7 @@ Test(gateway, options_out_of_range_are_named)
 	sg.options.port_count = 0;
 	expect_refusal("port");
 	sg.options = good;
-	sg.options.node_count = 0;
+	sg.options.node_count = MT_NODES_MAX + 1;
 	expect_refusal("node");
 	sg.options = good;
 	sg.options.min_replicas = 4;
@@ -133,6 +135,33 @@ Test(gateway, a_store_without_a_cluster_is_refused)
 	cr_assert_eq(meta_store_list(sg.store, "", &items, &count), 0);
 	cr_assert_eq(count, 0);
 	mt_free(items);
+}
+
+/* The key that is there is all that is there afterwards: nothing is registered, nothing is made. */
+Test(gateway, a_store_that_was_moved_is_refused_and_names_the_new_one)
+{
+	struct mt_moved moved = { .to = "etcd://10.0.0.1:2379", .cluster = "{}" };
+	char *text = mt_moved_encode(&moved);
+	struct meta_op op = { .kind = META_PUT,
+		.key = MT_MOVED_KEY,
+		.value = text,
+		.value_bytes = (uint32_t)strlen(text) };
+	struct meta_item *items = NULL;
+	struct meta_txn *txn;
+	uint32_t count = 0;
+
+	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
+	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
+	sg.is_unmade = true;
+	sg.options.meta_name = "/var/lib/cleave/meta";
+	cr_assert_eq(sg_start(&sg), 0);
+	expect_failure("/var/lib/cleave/meta was moved to etcd://10.0.0.1:2379");
+	sg_run_for(&sg, NUM_S(5));
+	cr_assert_eq(meta_store_list(sg.store, "", &items, &count), 0);
+	cr_assert_eq(count, 1);
+	mt_free(items);
+	mt_free(txn);
+	free(text);
 }
 
 Test(gateway, another_cluster_is_refused)
@@ -229,9 +258,9 @@ Test(gateway, another_number_of_shards_is_refused)
 	cr_assert(!sg.has_failed, "%s", sg.failure);
 }
 
-Test(gateway, too_little_device_memory_for_the_shards_is_refused)
+Test(gateway, too_little_device_memory_for_a_single_shard_is_refused)
 {
-	sg.options.shard_count = 32;
+	sg.options.device_bytes = NUM_MIB(4);
 	cr_assert_eq(sg_start(&sg), 0);
 	expect_failure("device-memory");
 }

@@ -195,7 +195,7 @@ Test(run_index, waiters_share_a_load_and_may_withdraw)
 	cr_assert_eq(waiters[1].told_count, 0);
 	cr_assert_eq(waiters[2].told_count, 1);
 	cr_assert_null(run->load);
-	/* One that is loaded is told soon, too. */
+	/* A waiter for an index that is loaded is told soon, too. */
 	cr_assert_eq(load(run), 0);
 	cr_assert_eq(read_count(), 3);
 }

@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
@@ -164,6 +165,24 @@ Test(edit, golden_bytes)
 	cr_assert_eq(memcmp(all, stored, length), 0);
 }
 
+/* Level 1 wrote a zero there: nothing else of it has changed. */
+Test(edit, level_stands_where_level_1_had_a_zero)
+{
+	struct mt_edit edit = samples[11], again;
+	uint8_t plain[MT_EDIT_BYTES_MAX], raised[MT_EDIT_BYTES_MAX];
+	uint32_t length = mt_edit_encode(plain, &edit);
+	const char *field = NULL;
+
+	cr_assert_eq(edit.kind, MT_EDIT_CLUSTER);
+	edit.level = 2;
+	cr_assert_eq(mt_edit_encode(raised, &edit), length);
+	cr_assert_eq(mt_edit_decode(raised, length, &again, &field), (int)length, "%s", field);
+	cr_assert_eq(again.level, 2);
+	cr_assert_eq(raised[24], 2);
+	raised[24] = 0;
+	cr_assert_arr_eq(raised, plain, length);
+}
+
 Test(edit, cut_short_is_refused)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(samples); i++) {
@@ -242,7 +261,9 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(9, 123, 'x', "name");
 	expect_refused(10, 4, 0, "id");
 	expect_refused(11, 21, 0, "shard_count");
-	expect_refused(11, 24, 1, "reserved");
+	expect_refused(11, 24, 1, "level"); /* it is written as 0 */
+	expect_refused(11, 24, CLEAVE_LEVEL_MAX + 1, "level");
+	expect_refused(11, 27, 1, "level");
 	expect_refused(11, 2, 32, "value_bytes");
 	expect_refused(11, 2, 24, "value_bytes");
 }
@@ -273,6 +294,26 @@ Test(edit, wrong_fields_of_parts_are_named)
 	expect_refused(16, 12, EXTENT_RUN, "extent_kind");
 	expect_refused(16, 13, 3, "value_bytes");
 	expect_refused(16, 20 + 2 * 16, 1, "length_bytes");
+}
+
+/* A value whose length is its own is as long as the longest edit at most, and not empty. */
+Test(edit, length_that_no_value_has_is_refused)
+{
+	static const uint8_t kinds[] = { MT_EDIT_EXTENT_OPENED, MT_EDIT_EXTENT_REPLICAS,
+		MT_EDIT_PART, MT_EDIT_VOLUME, MT_EDIT_SNAPSHOT };
+	uint8_t large[2 * MT_EDIT_BYTES_MAX] = { 0 };
+
+	for (uint32_t i = 0; i < 2 * NUM_COUNT(kinds); i++) {
+		uint32_t value_bytes = i % 2 == 0 ? 0 : MT_EDIT_BYTES_MAX - 3;
+		const char *field = NULL;
+		struct mt_edit edit;
+
+		large[0] = kinds[i / 2];
+		large[1] = 1; /* the version */
+		num_put_le16(large + 2, (uint16_t)value_bytes);
+		cr_assert_eq(mt_edit_decode(large, sizeof(large), &edit, &field), -EBADMSG);
+		cr_assert_str_eq(field, "value_bytes");
+	}
 }
 
 /* A scope that every new volume has is written as none: another form of it would be a second text. */
@@ -545,7 +586,7 @@ Test(manifest_state, numbers_out_of_range_are_refused)
 	apply(edit);
 }
 
-/* Its nodes would be asked for it under our epoch, which is none of that shard's. */
+/* Nodes would be asked for the extent under our epoch, which is none of that shard's. */
 Test(manifest_state, another_shards_extent_is_refused)
 {
 	static uint8_t head[BATCH_HEADER_BYTES + MT_EDIT_BYTES_MAX];
@@ -664,7 +705,7 @@ Test(manifest_state, parts_are_kept_once_each)
 		cr_assert_neq(edit.kind, MT_EDIT_PART);
 }
 
-/* What presses back reckons with it. */
+/* Back-pressure reckons with these bytes. */
 Test(manifest_state, bytes_are_those_of_its_checkpoint)
 {
 	struct mt_edit edit = opened(1), gone = volume(5, "e", 0);

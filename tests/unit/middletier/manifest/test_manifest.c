@@ -207,7 +207,7 @@ Test(manifest, full_extent_is_replaced)
 	cr_assert_not(ids_are_equal(manifest_id(), first));
 	cr_assert_eq(manifest_id().epoch, first.epoch);
 	mt_rig_run(rig, NUM_MS(50));
-	/* What was before is gone again. */
+	/* Extents of the manifest of before are gone again. */
 	cr_assert_geq(node_slots_free(rig->nodes[0].node) + 1, free_before);
 	expect_kept();
 }
@@ -396,7 +396,7 @@ Test(manifest, checkpoint_goes_on_in_other_extents)
 	cr_assert_geq(part_count(), 6);
 	expect_kept();
 	cr_assert_geq(part_count(), 6, "the take-over's");
-	/* What was written before is gone again, and nothing else is. */
+	/* Extents written before are gone again, and nothing else is. */
 	mt_rig_run(rig, NUM_S(1));
 	expect_kept();
 	cr_assert_eq(rig->options.slot_count - node_slots_free(rig->nodes[0].node) <= 16, true);

@@ -158,7 +158,7 @@ Test(flush, a_layer_that_is_old_becomes_a_run_and_its_log_goes)
 	expect_log();
 }
 
-/* Its blocks are a few bytes each, so nearly all of its batch is padding: none of it is to be had. */
+/* Blocks of a few bytes each: nearly all of the batch is padding, and none of it is to be had. */
 Test(flush, a_run_that_a_merge_would_not_make_smaller_is_left_alone)
 {
 	make_log();
@@ -317,7 +317,7 @@ spread_cut(enum mt_edit_kind kind)
 	mt_rig_gateway_restart(rig);
 }
 
-/* What a snapshot shows must be hidden from the volume: a run for each chunk that is discarded. */
+/* Blocks that a snapshot shows must be hidden from the volume: a run for each discarded chunk. */
 Test(flush, discards_over_a_snapshot_are_no_more_runs_of_a_long_manifest)
 {
 	mt_rig_up(rig);

@@ -3,6 +3,7 @@
  * test_merge_states.c -- the states of a merge's sources and batches say no more than what happens; and nothing of a
  * port's merges points at a shard that went
  */
+#include "base/crc32c.h"
 #include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
@@ -190,4 +191,36 @@ Test(merge_states, a_shard_that_goes_in_the_middle_of_a_merge_is_known_to_nobody
 	cr_assert_null(fake.port.merge_work->writer.shard);
 	cr_assert_null(fake.port.merge_work->merge);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
+}
+
+/* ---- a run of nothing ---- */
+
+/* Blocks 0 to 3, and zeros in as many behind them, in one record. */
+static struct fake_msg *
+write_half_zeros(void)
+{
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_WRITE, 0, 8);
+	uint8_t data[8 * CLEAVE_BLOCK_BYTES] = { 0 };
+
+	cr_assert_not_null(msg);
+	for (uint32_t i = 0; i < 4; i++)
+		fake_pattern(data + i * CLEAVE_BLOCK_BYTES, i, 3);
+	fake_to_device(msg->msg.payload, data, sizeof(data));
+	msg->msg.payload_bytes = sizeof(data);
+	io.payload_crc = crc32c(0, data, sizeof(data));
+	fake_submit(msg, &io);
+	return msg;
+}
+
+/* The merge makes room for a frame, and only then sees that it is zeros with nothing beneath them. */
+Test(merge_states, zeros_beneath_which_nothing_lies_make_no_run)
+{
+	cr_assert_eq(fake_wait(write_half_zeros()), 0);
+	cr_assert_eq(fake_wait(fake_discard(0, 4)), 0);
+	cr_assert_eq(merge(), 0);
+	cr_assert_eq(fake.shard.block_index->run_count, 0);
+	cr_assert_null(mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0)));
+	fake_expect(0, 0);
+	fake_expect(5, 0);
 }

@@ -311,7 +311,7 @@ Test(room, discards_of_what_was_discarded_leave_no_memory)
 
 /* ---- a manifest that is long ---- */
 
-/* What makes it shorter: runs of one merge count once, and one alone cannot become fewer. */
+/* Merges make it shorter: runs of one merge count once, and one alone cannot become fewer. */
 Test(room, the_chunk_with_the_most_generations_of_runs_is_the_crowded_one)
 {
 	struct mt_run like = { .length_bytes = 4096 };

@@ -109,7 +109,7 @@ Test(etcd_real, members_are_killed_in_turn, .timeout = 120)
 	members_fini(&f, &etcd);
 }
 
-/* One of them is the leader. */
+/* The leader is among them. */
 Test(etcd_real, members_are_stopped_in_turn, .timeout = 120)
 {
 	struct real_etcd etcd;

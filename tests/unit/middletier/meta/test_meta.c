@@ -387,7 +387,7 @@ META_TEST(list_of_both_is_sorted)
 	cr_assert_eq(list(f, "gateways/").item_count, 2);
 }
 
-/* Of several hosts a store waits for the disks of most of them, also with what is about leases. */
+/* A store on several hosts waits for the disks of most of them, for leases as for keys. */
 META_TEST_OF_A_HOST(nothing_about_leases_waits_for_the_disk)
 {
 	uint64_t lease = grant(f, NUM_S(1000)), other;

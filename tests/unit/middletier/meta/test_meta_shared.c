@@ -241,7 +241,7 @@ lease_for_ever(struct peer *self)
 	hear(self->from, "close", NULL);
 }
 
-/* Its time would be eleven days: it is the kernel that tells. */
+/* The lease's time would be eleven days: it is the kernel that tells. */
 Test(meta_shared, lease_of_a_killed_process_ends_with_it, .timeout = 60)
 {
 	char path[64];
@@ -272,7 +272,7 @@ Test(meta_shared, lease_of_a_killed_process_ends_with_it, .timeout = 60)
 	fixture_fini(&f);
 }
 
-/* Who comes later finds the lease of one that nobody saw die, beside one that lives. */
+/* A process that comes later finds the lease of one that nobody saw die, beside one that lives. */
 Test(meta_shared, who_comes_later_ends_leases_of_the_dead_alone, .timeout = 60)
 {
 	char path[64];
@@ -567,7 +567,7 @@ Test(meta_shared, time_namespaces_do_not_end_leases, .timeout = 30)
 	struct peer peer;
 
 	path_make(path);
-	/* It is those forked from now on that live in it. */
+	/* Children forked from now on live in the namespace. */
 	if (!shift_clock())
 		cr_skip_test("no time namespace may be made here");
 	peer_start(&peer, path, hold_lease_then_look);

@@ -3,25 +3,28 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cleave/split.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/gateway/gateway.h"
-#include "middletier/index/ring.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
 #include "middletier/port/port_shards.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
+#include "unit/lookup.h"
 
 #define JOBS 2000u
 
@@ -65,8 +68,9 @@ next_turn(void *arg)
 	return turns++ % 2 == 1;
 }
 
+/* With a port at @address, which tells others @advertise. */
 static void
-start(void)
+start_at(const char *address, const char *advertise)
 {
 	static struct mt_gateway_options options;
 	char error[256] = "";
@@ -83,15 +87,23 @@ start(void)
 		.shard_count = 2,
 		.node_count = 1,
 		.nodes[0].address = "tcp://127.0.0.1:1",
-		.ports[0] = { .address = "tcp://127.0.0.1:0", .cpu = -1 },
+		.ports[0] = { .cpu = -1 },
 		.port_count = 1,
 		.device_bytes = NUM_MIB(16),
 		.engine_threads = 1,
 		.node_timeout_ns = NUM_S(1) };
+	(void)snprintf(options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "%s", address);
+	(void)snprintf(options.ports[0].advertise, SPLIT_ADDRESS_BYTES_MAX, "%s", advertise);
 	made_cluster(real.store, &options);
 	real.gateway = mt_gateway_create(&options, error, sizeof(error));
 	cr_assert_eq(mt_gateway_start(real.gateway, error, sizeof(error)), 0, "%s", error);
 	cr_assert_eq(loop_run(real.loop, is_taking, NULL), 0);
+}
+
+static void
+start(void)
+{
+	start_at("tcp://127.0.0.1:0", "");
 }
 
 static void
@@ -122,18 +134,21 @@ on_job(struct engine_job *job, void *arg)
 Test(port, engine_jobs_left_at_its_end_find_shards_and_memory)
 {
 	struct mt_port *port;
+	dev_ptr memory;
 
 	start();
 	mt_gateway_stop(real.gateway, on_stopped, NULL);
 	cr_assert_eq(loop_run(real.loop, has_stopped, NULL), 0);
 	port = &real.gateway->ports[0];
+	memory = dev_alloc(port->split, 2 * ENGINE_RECORD_BYTES_MAX);
+	cr_assert_not(dev_ptr_is_null(memory));
 	for (uint32_t i = 0; i < JOBS; i++) {
 		struct engine_job *job = &real.jobs[i];
 
 		*job = (struct engine_job){ .kind = ENGINE_JOB_COPY,
-			.src = port->shards[0].ring->base,
+			.src = memory,
 			.src_bytes = ENGINE_RECORD_BYTES_MAX,
-			.dst = port->shards[1].ring->base,
+			.dst = dev_ptr_add(memory, ENGINE_RECORD_BYTES_MAX),
 			.dst_cap_bytes = ENGINE_RECORD_BYTES_MAX,
 			.fn = on_job,
 			.arg = port };
@@ -191,4 +206,34 @@ Test(port, every_edge_of_its_states_is_taken)
 	for (uint32_t i = 0; i < MT_PORT_STATE_NR; i++)
 		cr_assert_eq(edges[i], port_states[i].to, "%s", port_states[i].name);
 	sg_fini(&sg);
+}
+
+/* The key that other gateways and, by maps, clients read: @wanted with the port that it got, or with @port. */
+static void
+expect_published(const char *address, const char *advertise, const char *wanted, const char *port)
+{
+	char text[2 * SPLIT_ADDRESS_BYTES_MAX], *key;
+
+	lookup_set((const char *const[]){ "127.0.0.1" }, 1);
+	start_at(address, advertise);
+	key = mt_member_encode(real.gateway);
+	(void)snprintf(text, sizeof(text), "\"ports\":[\"%s%s\"]", wanted,
+	    port != NULL ? port : strrchr(real.gateway->ports[0].address, ':'));
+	cr_assert_not_null(strstr(key, text), "'%s' is not in '%s'", text, key);
+	cr_assert_neq(strcmp(strrchr(real.gateway->ports[0].address, ':'), ":0"), 0);
+	free(key);
+	mt_gateway_stop(real.gateway, on_stopped, NULL);
+	cr_assert_eq(loop_run(real.loop, has_stopped, NULL), 0);
+	end();
+	memset(&real, 0, sizeof(real));
+}
+
+Test(port, what_others_are_told)
+{
+	expect_published("tcp://127.0.0.1:0", "", "tcp://127.0.0.1", NULL);
+	expect_published("tcp://localhost:0", "", "tcp://127.0.0.1", NULL); /* as it always was */
+	expect_published("tcp://0.0.0.0:0", "", "tcp://0.0.0.0", NULL);
+	expect_published("tcp://gw1.example:0", "", "tcp://gw1.example", NULL);
+	expect_published("tcp://127.0.0.1:0", "tcp://gw1.example:0", "tcp://gw1.example", NULL);
+	expect_published("tcp://0.0.0.0:0", "tcp://10.0.0.5:7100", "tcp://10.0.0.5", ":7100");
 }

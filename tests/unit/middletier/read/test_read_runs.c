@@ -202,7 +202,7 @@ Test(read_runs, a_bad_frame_among_neighbours)
 	for (uint32_t i = 0; i < 9; i++)
 		expect_range(0, 16, four_versions);
 	cr_assert_gt(metric(MT_METRIC_repairs_queued), 0);
-	/* One frame in every copy: its neighbours can be read. */
+	/* A frame is bad in every copy: its neighbours can be read. */
 	for (uint32_t i = 1; i < 3; i++)
 		fake_runs_copy(fake_runs.extent, i)->bytes[1000 + 16384] ^= 1;
 	cr_assert_eq(read_rc(0, 16), -EIO);
@@ -553,7 +553,7 @@ Test(read_runs, status_of_a_whole_chunk)
 {
 	uint32_t chunk_blocks = CLEAVE_CHUNK_BLOCKS;
 
-	/* Of one that was never written to at once, else as much as does not hold others up. */
+	/* A volume never written to is told of at once, another as far as holds nobody up. */
 	cr_assert_eq(expect_status(ask_status(0, chunk_blocks),
 			 (const uint32_t[][2]){ { chunk_blocks, HOLE }, { 0, 0 } }),
 	    chunk_blocks);

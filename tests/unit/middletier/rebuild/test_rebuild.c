@@ -17,6 +17,7 @@
 #include "middletier/catalog/volume_table.h"
 #include "middletier/cluster/mirror.h"
 #include "middletier/cluster/volume_change.h"
+#include "middletier/cluster/volume_refresh.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
@@ -26,8 +27,10 @@
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "middletier/meta/meta_txn.h"
 #include "middletier/rebuild/rebuild.h"
 #include "splitlib/sim/loop_sim.h"
+#include "support/made_cluster.h"
 #include "tests/support/mt_rig.h"
 
 static struct mt_rig *rig;
@@ -252,6 +255,55 @@ Test(rebuild, lost_store_is_made_anew)
 	lose_store();
 	expect_rebuilt();
 	start_and_expect(2, 8);
+}
+
+static bool
+has_mirrored_level(void *arg)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(mt_rig_shard(rig, 0));
+
+	return state != NULL && state->level == *(uint32_t *)arg;
+}
+
+/* Writes at that level are there: an older release must not come back by the store's loss. */
+Test(rebuild, level_of_the_cluster_comes_back)
+{
+	struct mt_cluster cluster;
+	uint32_t level = 2;
+
+	make_volume("a", 1);
+	made_cluster_raise(rig->store, level);
+	mt_volumes_refresh_soon(rig->gateway);
+	cr_assert(mt_rig_run_until(rig, has_mirrored_level, &level));
+	lose_store();
+	expect_rebuilt();
+	made_cluster_read(rig->store, &cluster);
+	cr_assert_eq(cluster.level, level);
+	start_and_expect(1, 0);
+}
+
+/* Not one that cannot be read, and is made anew: a later release has written it. */
+Test(rebuild, store_of_a_level_above_ours_is_left_alone)
+{
+	const char *text = "{\"format\":1,\"level\":99,\"colour\":\"red\"}";
+	const struct meta_op op = { .kind = META_PUT,
+		.key = "cluster",
+		.value = text,
+		.value_bytes = (uint32_t)strlen(text) };
+	struct meta_item *items = NULL;
+	struct meta_txn *txn;
+	uint32_t count = 0;
+
+	mt_rig_gateway_kill(rig);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
+	cr_assert_eq(meta_store_txn(rig->store, txn), 0);
+	mt_free(txn);
+	expect_refused(-EPROTONOSUPPORT, "cannot be read");
+	cr_assert_eq(meta_store_list(rig->store, "cluster", &items, &count), 0);
+	cr_assert_eq(items->value_bytes, strlen(text));
+	cr_assert_arr_eq(items->value, text, strlen(text));
+	mt_free(items);
 }
 
 static void

@@ -81,7 +81,7 @@ open_session(struct sg_qp *qp, uint64_t session_id, uint64_t attach_number, uint
 	return sg_wait_open(qp);
 }
 
-/* One request and its answer's status as an errno; -ETIME: none came. */
+/* A request and its answer's status as an errno; -ETIME: none came. */
 static int
 ask(struct sg_qp *qp, const struct wire_header *header)
 {
@@ -93,7 +93,7 @@ ask(struct sg_qp *qp, const struct wire_header *header)
 	return status_to_errno(qp->replies[count - 1].header.status);
 }
 
-/* Of the shards, once they are claimed. */
+/* The shards' epoch, once they are claimed. */
 static uint32_t
 epoch(void)
 {
@@ -225,13 +225,13 @@ Test(session, an_attach_whose_client_has_gone_closes_nobody)
 	cr_assert(!first.is_closed);
 	cr_assert_eq(open_session(&second, SESSION_A, 1, 2), 0);
 	sg_close(&second);
-	/* One who lives gets what it asks for. */
+	/* A session that lives gets what it asks for. */
 	attach(SESSION_B);
 	cr_assert(sg_wait_closed(&second));
 }
 
 /*
- * Who fell silent and is not yet known to be gone has the volume, and gets it once more when its turn comes:
+ * A client that fell silent and is not yet known to be gone has the volume, and gets it once more when its turn comes:
  * either way the next one need not wait until it is known.
  */
 Test(session, a_client_that_fell_silent_keeps_nobody_waiting)
@@ -324,7 +324,7 @@ Test(session, requests_beyond_the_volume_are_refused_and_the_session_lives)
 
 	attach(SESSION_A);
 	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
-	/* It may have grown: that is asked for first. */
+	/* The volume may have grown: that is asked for first. */
 	header = sg_io(WIRE_READ, 1, VOLUME_BYTES, 4096, 0);
 	cr_assert_eq(ask(&qp, &header), -EBUSY);
 	sg_run_for(&sg, NUM_MS(10));

@@ -174,7 +174,7 @@ Test(agree, goes_on_without_a_node_after_a_while)
 	cr_assert_eq(extent->sealed_bytes, end_bytes);
 	cr_assert_not(replica_on(extent, node_of(2))->is_damaged);
 	cr_assert_not(replica_on(extent, node_of(2))->is_truncated);
-	/* It comes back, and is told. */
+	/* The node comes back, and is told. */
 	mt_rig_node_start(rig, node_of(2));
 	mt_rig_run(rig, NUM_S(5));
 	cr_assert(replica_on(extent, node_of(2))->is_truncated);
@@ -309,7 +309,7 @@ Test(agree, a_lone_copy_that_may_have_lost_its_end_is_not_believed)
 	mt_rig_node_start(rig, node_of(0));
 	mt_rig_run(rig, NUM_S(30));
 	cr_assert_not(rig->is_ready);
-	/* One of the others is enough, and knows better. */
+	/* Another replica is enough, and knows better. */
 	mt_rig_node_start(rig, node_of(2));
 	cr_assert(mt_rig_wait_ready(rig));
 	expect_log();
@@ -368,7 +368,7 @@ Test(agree, nobody_there_is_nobody_to_begin_with)
 
 /* ---- copied to a further node ---- */
 
-/* Of a rig with more nodes than replicas: one that has none. */
+/* A node without a replica, of a rig with more nodes than replicas. */
 static uint32_t
 further_node(void)
 {
@@ -548,7 +548,7 @@ Test(agree, a_manifest_on_one_node_alone_is_no_reason_to_do_without_the_others)
 	mt_rig_run(rig, NUM_S(8));
 	cr_assert_not(rig->is_ready);
 	mt_rig_gateway_kill(rig);
-	/* What was confirmed is on the two that come back; the third does not. */
+	/* Confirmed writes are on the two that come back; the third does not. */
 	mt_rig_node_kill(rig, 0, true);
 	mt_rig_node_start(rig, 1);
 	mt_rig_node_start(rig, 2);

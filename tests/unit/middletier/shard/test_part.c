@@ -11,7 +11,7 @@
 
 /* The calls, and of which parts: "init a, init b". */
 static char calls[512];
-static char failing; /* the part whose init fails; 0: none */
+static char failing; /* the part whose init, or take, fails; 0: none */
 static char busy;    /* the part that is not quiet; 0: none */
 static struct mt_shard shard;
 
@@ -31,17 +31,17 @@ expect_calls(const char *expected)
 }
 
 static int
-note_init(char part)
+note_init(const char *what, char part)
 {
-	note("init", part);
+	note(what, part);
 	return part == failing ? -ENOMEM : 0;
 }
 
-#define PART_INIT(part)                                                                            \
-	static int init_##part(struct mt_shard *of)                                                \
+#define PART_INIT(what, part)                                                                      \
+	static int what##_##part(struct mt_shard *of)                                              \
 	{                                                                                          \
 		cr_assert_eq(of, &shard);                                                          \
-		return note_init(#part[0]);                                                        \
+		return note_init(#what, #part[0]);                                                 \
 	}
 #define PART_CALL(what, part)                                                                      \
 	static void what##_##part(struct mt_shard *of)                                             \
@@ -57,7 +57,9 @@ note_init(char part)
 		note("stop_rc", #part[0]);                                                         \
 	}
 #define PART_CALLS(part)                                                                           \
-	PART_INIT(part)                                                                            \
+	PART_INIT(init, part)                                                                      \
+	PART_INIT(take, part)                                                                      \
+	PART_CALL(give, part)                                                                      \
 	PART_CALL(start, part)                                                                     \
 	PART_CALL(stop, part)                                                                      \
 	PART_CALL(reset, part)                                                                     \
@@ -81,9 +83,9 @@ PART_STOP_RC(b)
 
 #define PART(part)                                                                                 \
 	{                                                                                          \
-		.name = #part, .init = init_##part, .start = start_##part, .stop = stop_##part,    \
-		.is_quiet = is_quiet_##part, .reset = reset_##part, .on_link = on_link_##part,     \
-		.fini = fini_##part                                                                \
+		.name = #part, .init = init_##part, .take = take_##part, .give = give_##part,      \
+		.start = start_##part, .stop = stop_##part, .is_quiet = is_quiet_##part,           \
+		.reset = reset_##part, .on_link = on_link_##part, .fini = fini_##part              \
 	}
 
 static const struct mt_part whole[] = { PART(a), PART(b), PART(c) };
@@ -121,6 +123,23 @@ Test(part, what_a_part_lacks_is_left_out)
 	expect_calls("init a, init c");
 	do_all(holey, NUM_COUNT(holey));
 	expect_calls("start b, link c, stop c, stop_rc b, stop_rc a, reset a, fini c, fini b");
+}
+
+Test(part, memory_is_taken_in_order_and_given_back_backwards)
+{
+	static const char *const expected[] = { "take a", "take a, take b, give a",
+		"take a, take b, take c, give b, give a" };
+
+	cr_assert_eq(mt_parts_take(whole, NUM_COUNT(whole), &shard), 0);
+	expect_calls("take a, take b, take c");
+	mt_parts_give(whole, NUM_COUNT(whole), &shard);
+	expect_calls("give c, give b, give a");
+	for (uint32_t i = 0; i < NUM_COUNT(expected); i++) {
+		failing = "abc"[i];
+		cr_assert_eq(mt_parts_take(whole, NUM_COUNT(whole), &shard), -ENOMEM);
+		expect_calls(expected[i]);
+	}
+	failing = 0;
 }
 
 Test(part, those_before_one_that_cannot_be_made_end_again)

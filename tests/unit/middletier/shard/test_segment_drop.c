@@ -370,7 +370,7 @@ Test(segment_drop, many_runs_go_commit_by_commit)
 	cr_assert_eq(fake.shard.block_index->chunk_count, 0);
 }
 
-/* What no edit has taken out of the manifest is in the index, and a flush leaves it alone meanwhile. */
+/* A run that no edit has taken out of the manifest is in the index; a flush leaves it alone meanwhile. */
 Test(segment_drop, a_failed_commit_is_done_again)
 {
 	struct mt_run *run = fake_runs_one(50, 1, 1, 4);

@@ -132,7 +132,7 @@ expect_state(enum mt_shard_state state)
 	cr_assert(mt_rig_wait_state(rig, state), "%d, not %d", (int)shard()->sm.state, (int)state);
 }
 
-/* One request; -ECONNRESET, -ETIME: no answer. */
+/* A request; -ECONNRESET, -ETIME: no answer. */
 static int
 ask(enum wire_opcode opcode, uint32_t block, const uint8_t *data)
 {
@@ -574,10 +574,10 @@ init_again(void)
 	return rc;
 }
 
-/* Its parts want memory of their own, and some of the port's; each of them fails to begin. */
+/* Parts of a shard want memory of their own; each of them fails to begin. */
 Test(shard, the_nth_allocation_of_its_init_fails_and_leaves_nothing)
 {
-	uint32_t count = 0, port_count = 0;
+	uint32_t count = 0;
 
 	cr_assert_eq(write_block(1, 7), 0);
 	lose(0);
@@ -587,16 +587,109 @@ Test(shard, the_nth_allocation_of_its_init_fails_and_leaves_nothing)
 		mt_alloc_fail_at(++count);
 	while (init_again() != 0);
 	mt_alloc_fail_at(0);
-	cr_assert_gt(count, 9, "a ring and a write path: two each, and five parts more");
-	mt_shard_fini(shard());
-	do
-		split_alloc_fail_at(++port_count);
-	while (init_again() != 0);
-	split_alloc_fail_at(0);
-	cr_assert_gt(port_count, 2, "a ring, and batches");
+	cr_assert_gt(count, 6, "its life, a write path, and five parts more");
 	take();
 	fresh_io();
 	expect_value(1, 7);
+}
+
+/* An idle shard has nothing of its port's. */
+static void
+expect_given_back(uint32_t live_count)
+{
+	const struct mt_port *port = mt_rig_port(rig);
+
+	cr_assert_eq(port->ring_count, 0);
+	cr_assert_null(shard()->ring);
+	if (live_count != 0)
+		cr_assert_eq(split_alloc_live_count(), live_count);
+}
+
+Test(shard, what_it_had_of_its_port_goes_back_when_it_is_quiet)
+{
+	uint32_t live_count = 0;
+
+	cr_assert_eq(write_block(1, 7), 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		send_some(i);
+		lose(i % 2 == 0 ? 0 : -ESTALE);
+		cr_assert(sg_wait_replies(&io, 16));
+		sg_close(&io);
+		mt_rig_run(rig, NUM_MS(100));
+		expect_given_back(live_count);
+		live_count = split_alloc_live_count();
+		take();
+		cr_assert_eq(mt_rig_port(rig)->ring_count, 1);
+		open_io();
+	}
+}
+
+static bool
+is_short(void *arg)
+{
+	(void)arg;
+	return mt_shard_is_short(shard());
+}
+
+/* The n-th piece of the port's memory is not to be had: it waits, IDLE, with nothing, and is taken when there is one. */
+Test(shard, the_nth_piece_of_its_ports_memory_is_missing)
+{
+	uint32_t nth = 0, live_count;
+
+	cr_assert_eq(write_block(1, 7), 0);
+	lose(0);
+	expect_given_back(0);
+	live_count = split_alloc_live_count();
+	for (;;) {
+		split_alloc_fail_at(++nth);
+		want(true, 0);
+		mt_rig_run(rig, NUM_US(1));
+		if (!mt_shard_is_short(shard()))
+			break;
+		cr_assert_eq(shard()->sm.state, MT_SHARD_IDLE);
+		expect_given_back(live_count);
+		cr_assert_eq(ask(WIRE_READ, 1, NULL), -EREMCHG);
+		split_alloc_fail_at(0);
+		cr_assert(mt_rig_run_until(rig, is_serving, NULL), "it looks again by itself");
+		fresh_io();
+		expect_value(1, 7);
+		lose(0);
+	}
+	split_alloc_fail_at(0);
+	cr_assert_gt(nth, 2, "a ring, and batches");
+	cr_assert(mt_rig_run_until(rig, is_serving, NULL));
+}
+
+/* Ends of a shard's wait for memory: main does not want it any more, its lease is lost, the port ends. */
+Test(shard, one_that_waits_for_memory_can_be_given_up)
+{
+	struct mt_port *port = mt_rig_port(rig);
+	uint32_t ring_max = port->ring_max;
+
+	cr_assert_eq(write_block(1, 7), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		lose(
+		    i == 0 ? 0 : -ESTALE); /* its root names us, then: not wanted, it is released */
+		port->ring_max = 0;
+		want(true, 0);
+		cr_assert(mt_rig_run_until(rig, is_short, NULL));
+		want(false, i == 0 ? -ESTALE : 0);
+		mt_rig_run(rig, NUM_S(2));
+		cr_assert_not(mt_shard_is_short(shard()));
+		cr_assert_eq(shard()->sm.state, MT_SHARD_IDLE);
+		load_root();
+		cr_assert(root_is_released());
+		port->ring_max = ring_max;
+		mt_rig_run(rig, NUM_S(2));
+		cr_assert_eq(shard()->sm.state, MT_SHARD_IDLE, "nobody wants it");
+		take();
+		fresh_io();
+		expect_value(1, 7);
+	}
+	lose(0);
+	port->ring_max = 0;
+	want(true, 0);
+	cr_assert(mt_rig_run_until(rig, is_short, NULL)); /* and the rig ends */
 }
 
 /* ---- sessions (I11) ---- */
@@ -613,7 +706,7 @@ send_write(uint32_t block, uint8_t value)
 	sg_send(&io, &header, data, BLOCK);
 }
 
-/* Its appends are on their way to nodes that do not answer. */
+/* Appends of the shard are on their way to nodes that do not answer. */
 static void
 write_in_flight(uint32_t block, uint8_t value, bool is_out)
 {

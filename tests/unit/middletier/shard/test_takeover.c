@@ -91,7 +91,7 @@ find_log(void)
 	return NULL;
 }
 
-/* What a node says about an extent, asked under the present epoch. */
+/* The node's word about an extent, asked under the present epoch. */
 static struct wire_node_reply
 freeze_at(uint32_t node_index, const struct extent_id *id)
 {
@@ -266,7 +266,7 @@ Test(takeover, replica_with_rotten_batch_does_not_count)
 	expect_sealed(find_log(), end_bytes);
 	cr_assert(find_log()->replicas[0].is_damaged);
 	cr_assert(mt_rig_logged(rig, "a copy is damaged"));
-	/* It is remembered: the next take-over does not read from it either. */
+	/* The bad copy is remembered: the next take-over does not read from it either. */
 	mt_rig_gateway_restart(rig);
 	cr_assert(find_log()->replicas[0].is_damaged);
 	expect_log();
@@ -287,7 +287,7 @@ Test(takeover, blank_node_does_not_count)
 	cr_assert(find_log()->replicas[1].is_damaged);
 }
 
-/* What looks like a store that is too old: a node without the manifest, and a newer one elsewhere. */
+/* The signs of a store that is too old: a node without the manifest, and a newer one elsewhere. */
 Test(takeover, blank_node_beside_a_manifest_that_was_never_finished)
 {
 	uint32_t found = 0;
@@ -390,7 +390,7 @@ Test(takeover, never_starts_without_an_undamaged_copy)
 	mt_rig_run(rig, NUM_S(30));
 	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_AGREEING);
 	cr_assert(mt_rig_logged(rig, "cannot be taken over"));
-	/* One copy heals: it goes on by itself. */
+	/* A copy heals: the take-over goes on by itself. */
 	mt_rig_node_kill(rig, 1, false);
 	disk_sim_rot(rig->nodes[1].disk, (uint64_t)mt_rig_data_offset(rig, 1, &log_id, 100), 3);
 	mt_rig_node_start(rig, 1);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
@@ -14,6 +15,7 @@
 #include "middletier/meta/meta_store.h"
 #include "middletier/start/creation.h"
 #include "splitlib/sim/loop_sim.h"
+#include "support/made_cluster.h"
 #include "support/mt_rig.h"
 
 static struct mt_rig *rig;
@@ -144,6 +146,33 @@ Test(creation, it_is_made_once)
 	cr_assert(mt_rig_wait_ready(rig));
 }
 
+/* The oldest of several releases decides: all of its nodes are to serve it. */
+Test(creation, it_begins_at_the_level_that_all_nodes_speak)
+{
+	struct mt_cluster cluster;
+	struct outcome outcome;
+
+	make(&outcome, true, 0);
+	cr_assert_eq(outcome.rc, 0, "%s", outcome.text);
+	made_cluster_read(rig->store, &cluster);
+	cr_assert_eq(cluster.level, CLEAVE_LEVEL_MAX);
+}
+
+Test(creation, an_older_node_keeps_it_at_its_level)
+{
+	struct mt_cluster cluster;
+	struct outcome outcome;
+
+	mt_rig_node_kill(rig, 1, false);
+	rig->node_level_max = CLEAVE_LEVEL_MIN;
+	mt_rig_node_start(rig, 1);
+	mt_rig_run(rig, NUM_MS(100));
+	make(&outcome, true, 0);
+	cr_assert_eq(outcome.rc, 0, "%s", outcome.text);
+	made_cluster_read(rig->store, &cluster);
+	cr_assert_eq(cluster.level, CLEAVE_LEVEL_MIN);
+}
+
 Test(creation, rest_of_a_recovery_is_no_new_store)
 {
 	struct meta *meta = meta_memory_open(rig->store, sim_world_nature(rig->world));
@@ -198,7 +227,7 @@ Test(creation, a_node_that_falls_silent_is_named)
 	sim_host_start(rig->gateway_host);
 }
 
-/* What a cluster of before has left at the nodes, whose store is gone. */
+/* Extents at the nodes that a cluster of before has left, whose store is gone. */
 static void
 lose_store(bool has_served)
 {
@@ -221,7 +250,7 @@ Test(creation, nodes_with_data_are_left_alone)
 	expect_refused(-ENOTEMPTY, "holds a cluster's data");
 }
 
-/* Its first gateway has met the nodes, and made nothing there: it may be about to. */
+/* A first gateway has met the nodes, and made nothing there: it may be about to. */
 Test(creation, nodes_that_obey_a_store_are_left_alone)
 {
 	for (uint32_t i = 1; i < 3; i++)

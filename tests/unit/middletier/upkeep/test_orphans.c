@@ -8,6 +8,7 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "extent/extent_copies.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
@@ -204,7 +205,7 @@ Test(orphans, an_operator_confirms)
 	cr_assert_eq(mt_sweep_confirm(sweep()), 1);
 }
 
-/* Its node was away when this owner deleted it: it knows what it has given up. */
+/* The copy's node was away when this owner deleted it: the owner knows what it has given up. */
 Test(orphans, what_this_owner_gave_up_does_not_wait)
 {
 	struct mt_extent *extent = mt_rig_log_open(rig);
@@ -234,7 +235,7 @@ has_copies(void *arg)
 	    !extent->replicas[1].is_damaged && !extent->replicas[2].is_damaged;
 }
 
-/* What a dead owner left at the only node that could take a copy. */
+/* Extents of a dead owner fill the only node that could take a copy. */
 Test(orphans, a_repair_is_not_kept_waiting)
 {
 	struct mt_extent *extent = mt_rig_log_open(rig);
@@ -262,7 +263,7 @@ Test(orphans, what_is_remembered_is_bounded)
 	cr_assert_eq(mt_sweep_confirm(sweep()), MT_ORPHANS_MAX);
 	mt_rig_run(rig, 5 * INTERVAL_NS);
 	cr_assert_eq(deleted_count(), MT_ORPHANS_MAX);
-	/* Those that did not fit have begun to wait. */
+	/* Orphans that did not fit have begun to wait. */
 	cr_assert_eq(waiting_count(), 100);
 }
 

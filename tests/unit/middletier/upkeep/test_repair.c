@@ -10,6 +10,7 @@
 #include "cleave/batch.h"
 #include "cleave/disk.h"
 #include "cleave/wire.h"
+#include "extent/extent_copies.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/common/port.h"
@@ -20,6 +21,7 @@
 #include "middletier/gateway/gateway.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
+#include "middletier/port/port_nodes.h"
 #include "middletier/upkeep/scrub.h"
 #include "middletier/upkeep/upkeep.h"
 #include "splitlib/sim/loop_sim.h"
@@ -322,6 +324,135 @@ Test(repair, disk_that_takes_no_more_writes_is_left)
 	cr_assert(mt_rig_run_until(rig, all_left, &node));
 	mt_rig_run(rig, NUM_S(1));
 	wait_whole();
+}
+
+/* ---- nodes that drain ---- */
+
+static void
+set_state(uint32_t index, enum mt_node_state state)
+{
+	struct mt_node_config config = mt_rig_link(rig, index)->config;
+
+	config.state = state;
+	cr_assert_eq(mt_port_node_set(mt_rig_port(rig), index, &config), 0);
+}
+
+/* Nothing of the shard, sealed or open, and no part of its manifest, has a copy at the node. */
+static bool
+is_empty(void *arg)
+{
+	uint32_t node_id = *(uint32_t *)arg + 1;
+	const struct mt_shard *shard = mt_rig_shard(rig, 0);
+	const struct mt_extent *manifest = mt_manifest_extent(shard);
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (shard->extents[i] != NULL && mt_extent_replica(shard->extents[i], node_id) >= 0)
+			return false;
+	}
+	return manifest != NULL && mt_extent_replica(manifest, node_id) < 0 &&
+	    mt_upkeep_leaving_count(shard) == 0;
+}
+
+static bool
+has_free_slots(void *arg)
+{
+	const struct mt_link *link = mt_rig_link(rig, *(uint32_t *)arg);
+
+	mt_link_refresh(mt_rig_link(rig, *(uint32_t *)arg));
+	return link->slots_free == link->slots_total;
+}
+
+Test(repair, node_that_drains_is_left_by_all)
+{
+	uint32_t node = 0, count;
+
+	up(4, 2, 4);
+	make_extents(6);
+	count = copies_on(node);
+	cr_assert_gt(count, 0);
+	set_state(node, MT_NODE_DRAINING);
+	mt_rig_run(rig, NUM_MS(1));
+	cr_assert_geq(mt_upkeep_leaving_count(mt_rig_shard(rig, 0)), count);
+	cr_assert_eq(mt_upkeep_lacking_count(mt_rig_shard(rig, 0)), 0, "its copies are good");
+	cr_assert(mt_rig_run_until(rig, is_empty, &node));
+	cr_assert_geq(metric(MT_METRIC_copies_made), count);
+	cr_assert(mt_rig_run_until(rig, has_free_slots, &node), "the node has deleted them");
+	make_extents(2);
+	cr_assert_eq(copies_on(node), 0, "and nothing new comes");
+	wait_whole();
+}
+
+Test(repair, node_that_drains_no_more_keeps_what_it_has)
+{
+	uint32_t node = 0, count;
+
+	up(3, 2, 3);
+	make_extents(3);
+	count = copies_on(node);
+	set_state(node, MT_NODE_DRAINING);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert(mt_rig_logged(rig, "no other node of another domain"));
+	cr_assert_eq(copies_on(node), count, "there is nowhere to go");
+	cr_assert_eq(mt_upkeep_lacking_count(mt_rig_shard(rig, 0)), 0);
+	set_state(node, MT_NODE_IN);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_eq(metric(MT_METRIC_copies_made), 0);
+	cr_assert_eq(mt_upkeep_leaving_count(mt_rig_shard(rig, 0)), 0);
+}
+
+/* Extents that lack copies are first, and a copy that leaves is a source like any other. */
+Test(repair, node_that_drains_waits_for_what_lacks)
+{
+	uint32_t node = 0;
+
+	up(5, 2, 5);
+	make_extents(6);
+	set_state(node, MT_NODE_DRAINING);
+	mt_rig_node_kill(rig, 1, true);
+	cr_assert(mt_rig_run_until(rig, is_empty, &node));
+	wait_whole();
+	for (uint32_t i = 0; i < id_count; i++)
+		expect_same_bytes(&ids[i]);
+}
+
+Test(repair, node_that_drains_and_dies_is_replaced)
+{
+	uint32_t node = 0;
+
+	up(4, 2, 4);
+	rig->gateway_options.repair_after_ns = REPAIR_AFTER_NS;
+	make_extents(6);
+	set_state(node, MT_NODE_DRAINING);
+	mt_rig_node_kill(rig, node, false);
+	cr_assert(mt_rig_run_until(rig, is_empty, &node));
+	wait_whole();
+}
+
+/* Three of its port's four shards have nothing to move: they take no part of the budget. */
+Test(repair, node_that_drains_is_left_at_the_whole_budget)
+{
+	uint64_t start_ns, made_bytes;
+	uint32_t node = 0;
+
+	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = 4,
+	    .shard_count = 4,
+	    .min_replicas = 2,
+	    .slot_bytes = NUM_MIB(1),
+	    .slot_count = 1024 });
+	rig->gateway_options.repair_bytes_per_s = NUM_KIB(256);
+	mt_rig_up(rig);
+	id_count = 0;
+	make_extents(8);
+	set_state(node, MT_NODE_DRAINING);
+	start_ns = sim_world_now_ns(rig->world);
+	cr_assert(mt_rig_run_until(rig, is_empty, &node));
+	made_bytes = metric(MT_METRIC_copied_bytes);
+	cr_assert_gt(made_bytes, NUM_MIB(1), "it would tell nothing");
+	/* The first windows are for free; then no more than the budget, and not much less. */
+	cr_assert_geq((sim_world_now_ns(rig->world) - start_ns) / NUM_MS(1),
+	    (made_bytes - metric(MT_METRIC_copies_made) * NUM_KIB(256)) * 1000 / NUM_KIB(256));
+	cr_assert_leq((sim_world_now_ns(rig->world) - start_ns) / NUM_MS(1),
+	    made_bytes * 1500 / NUM_KIB(256));
 }
 
 /* ---- too few from the beginning ---- */

@@ -98,7 +98,7 @@ Test(sweep, nothing_that_is_in_use_is_touched)
 {
 	struct mt_extent *extents[3];
 
-	/* One open and in the manifest, one sealed, one that nobody but us knows of. */
+	/* Extents: one open and in the manifest, one sealed, one that nobody but us knows of. */
 	for (uint32_t i = 0; i < 3; i++) {
 		extents[i] = mt_rig_log_open(rig);
 		cr_assert_eq(mt_rig_append(rig, extents[i], i, 3, ALL, RIGHT_MARK), 0);

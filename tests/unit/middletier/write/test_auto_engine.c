@@ -71,7 +71,7 @@ model_of(const struct model *models, const struct mt_policy *policy)
 	return NULL;
 }
 
-/* One write of blocks that behave like @models; @looks_dense: what the probe says. */
+/* A write of blocks that behave like @models; @looks_dense: what the probe says. */
 static uint8_t
 write_one(struct volume *volume, const struct model *models, bool looks_dense)
 {
@@ -169,7 +169,7 @@ Test(auto_engine, dense_blocks_among_others_are_left_out)
 	cr_assert_gt(volume.counts[ENGINE_DEFLATE] + volume.counts[ENGINE_LZ4], 6000);
 }
 
-/* Its 128 bytes looked random; the rest repeats them. */
+/* The 128 bytes of the probe looked random; the rest repeats them. */
 Test(auto_engine, a_probe_that_is_wrong_is_not_asked)
 {
 	struct volume volume = { .service_class = SERVICE_STANDARD };

@@ -19,7 +19,7 @@ static const struct mt_cut_order order = { .number = 7,
 	.segment_base = FAKE_SEGMENT,
 	.segment_count = 1 };
 
-/* What mt_cut_begin's handler was told. */
+/* The answer that mt_cut_begin's handler was given. */
 static struct {
 	uint32_t count;
 	int rc;
@@ -124,7 +124,7 @@ Test(cut, reads_go_on)
 	mt_cut_release(&fake.shard, 7);
 }
 
-/* What was batched before is durable before the answer; it has the cut of before. */
+/* Writes batched before are durable before the answer; they have the cut of before. */
 Test(cut, waits_for_what_was_batched_before)
 {
 	struct fake_msg *before, *behind;
@@ -254,7 +254,7 @@ Test(cut, is_not_held_without_a_lease)
 	fake.shared.lease_until_ns = UINT64_MAX;
 }
 
-/* What may be asked before a number is taken: nothing comes of it. */
+/* Questions that may come before a number is taken: nothing comes of them. */
 Test(cut, says_whether_it_would_begin)
 {
 	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), 0);

@@ -80,7 +80,7 @@ Test(holes, a_discard_of_something_has_a_record)
 	fake_expect(7, 0);
 }
 
-/* It may become durable yet: nothing that comes after it is needless. */
+/* The write may become durable yet: nothing that comes after it is needless. */
 Test(holes, a_write_under_way_is_something)
 {
 	struct fake_msg *write, *discard;

@@ -113,7 +113,7 @@ is_none_left(void *arg)
 }
 
 /*
- * One worker that has hundreds of MiB to checksum: what is submitted meanwhile waits. The jobs share
+ * A worker that has hundreds of MiB to checksum: what is submitted meanwhile waits. The jobs share
  * their source, which they only read.
  */
 Test(policy, under_load)

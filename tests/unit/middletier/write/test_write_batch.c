@@ -49,7 +49,7 @@ Test(write_batch, two_appends_are_in_flight_and_then_the_batch_fills)
 	cr_assert_eq(metric(MT_METRIC_records), 20);
 }
 
-/* One record, one record, three, three; what comes then waits, closed or filling, and goes on after. */
+/* Batches of one record, one, three, three; later ones wait, closed or filling, and go on after. */
 Test(write_batch, full_batches_do_not_wait_until_four_are_in_flight)
 {
 	for (uint32_t round = 0; round < 2; round++) {

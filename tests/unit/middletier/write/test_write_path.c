@@ -50,7 +50,7 @@ log_node(uint32_t replica_index)
 	return &fake.nodes[fake.shard.log->replicas[replica_index].node_id - 1];
 }
 
-/* What the manifest says is on each replica of a sealed extent, byte for byte. */
+/* Each replica of a sealed extent has what the manifest says, byte for byte. */
 static void
 check_replicas(void)
 {
@@ -609,7 +609,7 @@ Test(write_path, a_spare_is_made_ahead)
 	cr_assert_not_null(fake.shard.write->roll.spare);
 	cr_assert_eq(fake.shard.write->roll.spare->sm.state, MT_EXTENT_OPEN);
 	cr_assert_eq(fake.edit_count, 1, "in no manifest yet");
-	/* Its node fails: another one is made. */
+	/* A node of it fails: another extent is made. */
 	fake_node_down(fake.shard.write->roll.spare->replicas[0].node_id - 1, 0);
 	cr_assert_eq(fake_wait(fake_write(1, 8, 4)), 0);
 	for (uint32_t i = 0; i < 20; i++)
@@ -635,6 +635,20 @@ Test(write_path, slots_smaller_than_a_batch_hold_smaller_batches)
 
 /* ---- memory ---- */
 
+/* 0, or what a part of it that failed has left: nothing. */
+static int
+init_and_take(void)
+{
+	int rc = mt_write_path_init(&fake.shard);
+
+	if (rc != 0)
+		return rc;
+	rc = mt_write_path_take(&fake.shard);
+	if (rc != 0)
+		mt_write_path_fini(&fake.shard);
+	return rc;
+}
+
 /* Each allocation of a shard's start fails once; nothing is left over. */
 Test(write_path, initialisation_survives_each_failure)
 {
@@ -652,20 +666,21 @@ Test(write_path, initialisation_survives_each_failure)
 			cr_assert_not_null(fake.shard.ring);
 			fake.hosts_until_failure = 0;
 			mt_alloc_fail_at(++nth);
-			rc = mt_write_path_init(&fake.shard);
+			rc = init_and_take();
 			cr_assert(rc == 0 || rc == -ENOMEM);
 			cr_assert_eq(rc != 0, mt_alloc_has_failed());
 		} while (rc != 0);
 		cr_assert_geq(nth, 3);
 		nth = 0;
 		mt_alloc_fail_at(0);
+		mt_write_path_give(&fake.shard);
 		for (uint32_t i = 1; i <= WRITE_BATCHES_MAX * MT_REPLICAS_MAX; i++) {
-			mt_write_path_fini(&fake.shard);
 			fake.hosts_until_failure = i;
-			cr_assert_eq(mt_write_path_init(&fake.shard), -ENOMEM);
+			cr_assert_eq(mt_write_path_take(&fake.shard), -ENOMEM);
+			cr_assert_null(fake.shard.write->writes);
 		}
 		fake.hosts_until_failure = 0;
-		cr_assert_eq(mt_write_path_init(&fake.shard), 0);
+		cr_assert_eq(mt_write_path_take(&fake.shard), 0);
 		fake_fini();
 		fake_init(1, is_threaded == 1);
 	}

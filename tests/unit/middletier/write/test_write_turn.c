@@ -111,7 +111,7 @@ Test(write_turn, for_a_second_it_is_sixteen_kilobytes)
 	cr_assert(fake_run_quiet());
 }
 
-/* What is longer than that goes, too, one in a turn. */
+/* A longer write goes, too, alone in a turn. */
 Test(write_turn, a_long_write_is_a_turns_only_one)
 {
 	fake_start_quiet();

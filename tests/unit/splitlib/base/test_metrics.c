@@ -90,7 +90,7 @@ Test(metrics, label_that_does_not_fit_is_left_out_whole)
 	char value[METRIC_LABELS_BYTES + 1];
 	struct metric_object object;
 
-	/* Of each length: what is there afterwards is nothing, or all of it. */
+	/* Texts of each length: afterwards nothing is there, or all of it. */
 	for (size_t bytes = 0; bytes < sizeof(value); bytes++) {
 		size_t labels_bytes;
 

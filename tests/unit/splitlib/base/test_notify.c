@@ -83,7 +83,7 @@ Test(notify, a_manager_at_a_path_is_told)
 	expect_ready_once(fd);
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(warning_count, 0);
-	/* It has gone. */
+	/* The service manager's socket has gone. */
 	cr_assert_eq(notify_ready("thing"), -ENOENT);
 	cr_assert_eq(warning_count, 1);
 	cr_assert_eq(rmdir(folder), 0);

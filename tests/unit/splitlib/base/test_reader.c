@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "base/reader.h"
+#include "unit/json_memory.h"
 
 /* The object is borrowed by what is read from it: each test ends with this one. */
 static json_t *object;
@@ -135,17 +136,11 @@ Test(reader, what_is_no_object_is_refused)
 	}
 }
 
-static void *
-json_malloc(size_t bytes)
-{
-	return alloc_resized(ALLOC_CLIENT, NULL, bytes);
-}
-
 Test(reader, a_lack_of_memory_is_no_object_or_is_told)
 {
 	struct reader reader;
 
-	json_set_alloc_funcs(json_malloc, free);
+	json_memory_begin();
 	for (uint32_t nth = 1;; nth++) {
 		alloc_fail_at(ALLOC_CLIENT, nth);
 		reader = begin("{\"a\":[{\"b\":\"c\"}]}");
@@ -156,7 +151,7 @@ Test(reader, a_lack_of_memory_is_no_object_or_is_told)
 	}
 	alloc_fail_at(ALLOC_CLIENT, 0);
 	cr_assert_not_null(object);
-	json_set_alloc_funcs(malloc, free);
+	json_memory_end();
 }
 
 /* ---- all members at once ---- */

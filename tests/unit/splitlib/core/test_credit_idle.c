@@ -265,14 +265,14 @@ BOTH(credit_idle, who_wakes_is_granted_at_once)
 	took_ns = loop_now_ns(f.client_loop) - begin_ns;
 	cr_assert_eq(awake_count(), FULL + 1);
 	cr_assert(server_counts((uint32_t)(awaited - many->sides)));
-	/* One after the other: two are enough, and ride on the answers. */
+	/* Requests one after the other: two receives are enough, and ride on the answers. */
 	cr_assert_eq(awaited->qp->credits, 2);
 	for (uint32_t i = 1; i <= 20; i++) {
 		send_requests(awaited, i, 1);
 		fixture_run(&f, awaited_got, got + 1 + i);
 	}
 	cr_assert_eq(awaited->qp->credits, 2);
-	/* It asked once and was told once, in four messages of 20 to 60 us: a slow machine's TCP may need more. */
+	/* Asked once and told once, in four messages of 20 to 60 us: a slow machine's TCP may need more. */
 	if (kind == NET_SIM) {
 		cr_assert_leq(took_ns, SERVICE_NS + NUM_US(250));
 		cr_assert_eq(CREDIT_MESSAGES(f.client_port), asked + 1);
@@ -300,7 +300,7 @@ BOTH(credit_idle, a_request_may_cross_a_recall)
 
 	peers_open(kind);
 	busy_begin(BUSY, 2 * CREDITS_MAX);
-	/* Who is at work is told with its answers: this is the first RECALL. */
+	/* A peer at work is told with its answers: this is the first RECALL. */
 	fixture_run(&f, server_told, CREDIT_MESSAGES(f.server_port) + 1);
 	for (uint32_t i = 0; i < PEERS - 1; i++) {
 		crossed_count += many->sides[i].qp->credits > 0;
@@ -309,7 +309,7 @@ BOTH(credit_idle, a_request_may_cross_a_recall)
 	cr_assert_eq(crossed_count, PEERS - 1);
 	fixture_run(&f, many_got_each, CREDITS_MAX + 1);
 	promises_check(f.server_port);
-	/* They fall silent again. */
+	/* The peers fall silent again. */
 	fixture_run(&f, awake_are, FULL);
 	busy_end();
 	for (uint32_t i = 0; i < PEERS; i++)
@@ -364,7 +364,7 @@ BOTH(credit_idle, a_connection_may_break_in_each_state)
 		promises_check(f.server_port);
 		cr_assert_eq(f.server_port->credits.granting_qp_count, 1);
 		cr_assert_leq(awake_count(), 1);
-		/* Who is left gets all. */
+		/* The peer that is left gets all. */
 		busy_end();
 		busy_begin(BUSY, 2 * CREDITS_MAX);
 		fixture_run(&f, heard_last_holds, CREDITS_MAX);

@@ -310,7 +310,7 @@ BOTH(dev_event, a_handler_is_called_once_and_not_from_inside)
 	fixture_run(&f, handler_called, 1);
 	cr_assert_eq(called_with.rc, 0);
 	cr_assert_eq(called_with.event, received);
-	/* One that is done already. */
+	/* An event that is done already. */
 	fixture_idle(&f);
 	dev_event_on(sent, on_event, &f);
 	cr_assert_eq(called_count, 1);

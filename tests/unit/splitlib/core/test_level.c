@@ -26,6 +26,17 @@ Test(level, a_peer_that_refuses_it_is_offered_the_lowest_for_a_minute)
 	cr_assert_eq(wire_level_offer(&level, NUM_S(61)), CLEAVE_LEVEL_MAX);
 }
 
+/* The peer was up, and has gone: another release may come back before the minute is over. */
+Test(level, a_peer_that_was_forgotten_is_offered_the_highest)
+{
+	wire_level_init(&level, 0);
+	(void)wire_level_offer(&level, NUM_S(1));
+	cr_assert(wire_level_refused(&level, -EPROTONOSUPPORT, NUM_S(1)));
+	cr_assert_eq(wire_level_offer(&level, NUM_S(2)), CLEAVE_LEVEL_MIN);
+	wire_level_forget(&level);
+	cr_assert_eq(wire_level_offer(&level, NUM_S(3)), CLEAVE_LEVEL_MAX);
+}
+
 Test(level, who_refuses_the_lowest_speaks_nothing_that_we_do)
 {
 	wire_level_init(&level, 0);

@@ -519,7 +519,7 @@ Test(one_sided, a_read_under_way_never_sees_what_comes_after_the_region)
 	cr_assert_eq(split_alloc_live_count(), 0);
 }
 
-/* What a peer may get wrong, each in a message of its own. */
+/* Mistakes of a peer, each in a message of its own. */
 static void
 check_broken(const struct wire_header *header, uint32_t piece_bytes, const char *field)
 {

@@ -199,7 +199,7 @@ BOTH(qp, bad_addresses_and_options_are_refused)
 {
 	static const char *const bad[] = { "", "tcp", "tcp://", "udp://127.0.0.1:1",
 		"tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:70000", "tcp://:1",
-		"tcp://[::1:1", "tcp://::1:1", "tcp://example.org:1", "tcp://127.0.0.1:-1",
+		"tcp://[::1:1", "tcp://::1:1", "tcp://example..org:1", "tcp://127.0.0.1:-1",
 		"sim://", "sim://nobody:1", "sim://client", "sim://client:x" };
 	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
 	struct split_port_options no_pool = { .receive_count = 0 };
@@ -384,7 +384,7 @@ BOTH(qp, held_messages_survive_their_queue_pair)
 		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
 	}
 	fixture_run(&f, server_got, 4);
-	/* One answer is on its way out when the queue pair closes. */
+	/* An answer is on its way out when the queue pair closes. */
 	side_answer(f.server.held[0]);
 	split_qp_close(f.server.qp);
 	fixture_run(&f, server_closed, 0);
@@ -466,7 +466,7 @@ BOTH(qp, cancel_takes_back_what_has_not_left)
 	cr_assert_eq(f.server.request_ids[1], 2);
 	cr_assert_eq(f.client.sent_count, 2);
 	cr_assert_eq(split_send_cancel(f.client.qp, &sends[0].send), 0);
-	/* Its credit and its reply's receive are free again. */
+	/* The request's credit and its reply's receive are free again. */
 	cr_assert_eq(f.client_port->credits.reserved_count, 2);
 	cr_assert_eq(split_send(f.client.qp, &sends[1].send), 0);
 	fixture_run(&f, server_got, 3);

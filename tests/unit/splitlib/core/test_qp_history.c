@@ -21,7 +21,7 @@
 #define STEPS 1500u
 #define SEEDS 60u
 
-/* One end of a queue pair; both ends of a connection have one. */
+/* An end of a queue pair; both ends of a connection have one. */
 struct end {
 	struct split_qp *qp;
 	uint32_t host_index;

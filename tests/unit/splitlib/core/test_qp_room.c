@@ -47,7 +47,7 @@ on_full(const char *peer, int rc, void *arg)
 	(void)snprintf(full.peer, sizeof(full.peer), "%s", peer != NULL ? peer : "");
 }
 
-/* One more than the server's port has room for. */
+/* Connections: one more than the server's port has room for. */
 static void
 connect_beyond(enum net_kind kind, struct side *side)
 {
@@ -260,14 +260,14 @@ BOTH(qp_room, who_comes_leaves_room_for_those_that_a_port_makes)
 	cr_assert_null(room_connect(f.server_port, room.client_address, &room.own[RESERVED]));
 	cr_assert_eq(errno, ENOBUFS);
 	comer_is_told_that_there_is_no_room(COMERS);
-	/* One of its own breaks, as when a node starts again: nobody else has its place meanwhile. */
+	/* A connection of its own breaks, as when a node starts again: its place stays free meanwhile. */
 	split_qp_close(room.own[0].qp);
 	awaited = &room.own[0];
 	fixture_run(&f, awaited_is_closed, 0);
 	comer_is_told_that_there_is_no_room(COMERS);
 	fixture_idle(&f); /* an RDMA device has its lanes for a moment longer */
 	own_is_let_out(0);
-	/* One of theirs ends: there is room for another of them. */
+	/* A connection of theirs ends: there is room for another of them. */
 	split_qp_close(room.comers[0].qp);
 	f.server.closed_count = 0;
 	fixture_run(&f, server_closed, 0);

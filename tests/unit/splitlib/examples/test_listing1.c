@@ -64,7 +64,7 @@ storage_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 		storage_check(msgs[i]);
 		header = (struct wire_header){ .opcode = WIRE_WRITE | WIRE_REPLY,
 			.request_id = header.request_id,
-			/* One fails: the VM must hear of it. */
+			/* A copy fails: the VM must hear of it. */
 			.status = header.request_id == 11 ? CLEAVE_STATUS_NO_SPACE : 0 };
 		split_msg_reply(msgs[i], &header, NULL, 0, NULL, NULL);
 	}
@@ -119,7 +119,7 @@ program_start(void)
 		char *argv[] = { name, vm_address, storage_address, NULL };
 		const char *program = getenv("CLEAVE_TEST_LISTING1");
 
-		/* What RDMA libraries keep does not survive a fork: a program of its own, then. */
+		/* RDMA libraries keep what does not survive a fork: a program of its own, then. */
 		if (program != NULL) {
 			(void)execv(program, argv);
 			_exit(127);

@@ -283,7 +283,7 @@ kill_self(struct loop_timer *timer, void *arg)
 	note('k');
 	loop_defer(a, task);
 	loop_destroy(a);
-	/* What the process still does before its handler returns goes nowhere. */
+	/* Timers that the process still starts before its handler returns go nowhere. */
 	loop_timer_start(a, timer, 1);
 	loop_task_cancel(a, task);
 	loop_defer(a, task);

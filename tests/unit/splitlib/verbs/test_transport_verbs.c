@@ -432,7 +432,7 @@ Test(transport_verbs, a_status_becomes_a_reason)
 	check_status(IBV_WC_WR_FLUSH_ERR, -ECONNRESET, "in error");
 }
 
-/* Of the pool's receives: those of dev_mixed_recv are in test_dev_event.c. */
+/* Receives of the pool: those of dev_mixed_recv are in test_dev_event.c. */
 Test(transport_verbs, a_message_longer_than_the_peers_receives_ends_both_ends)
 {
 	struct split_port_options options = { .receive_count = 256,
@@ -578,7 +578,7 @@ Test(transport_verbs, many_sends_ring_once_and_few_ask_for_completions)
 	fixture_close(&f);
 }
 
-/* What a request and its answer cost in calls, both ends together, with many in flight. */
+/* Calls that a request and its answer cost, both ends together, with many in flight. */
 Test(transport_verbs, a_stream_of_messages_costs_few_calls)
 {
 	struct split_port_options options = { .receive_count = 512,

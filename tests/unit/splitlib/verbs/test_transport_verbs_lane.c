@@ -334,7 +334,7 @@ Test(transport_verbs_lane, lane_messages_that_make_no_sense_are_refused)
 	fixture_close(&f);
 }
 
-/* Its messages do not belong on the lane of messages. */
+/* One-sided messages do not belong on the lane of messages. */
 Test(transport_verbs_lane, one_sided_messages_are_not_spoken_over_rdma)
 {
 	open_pair();

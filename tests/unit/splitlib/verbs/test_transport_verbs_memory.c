@@ -330,7 +330,7 @@ Test(transport_verbs_memory, a_receive_beside_the_pool_is_filled_by_copy)
 	fixture_close(&f);
 }
 
-/* What the host cannot map it does not touch, and says so. */
+/* Memory that the host cannot map it does not touch, and says so. */
 Test(transport_verbs_memory, engines_do_not_reach_what_the_host_cannot_map)
 {
 	struct dev_memory_options options = { .kind = DEV_MEMORY_DMABUF, .bytes = BYTES };

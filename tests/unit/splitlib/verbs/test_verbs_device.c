@@ -169,7 +169,7 @@ Test(verbs_device, a_peer_that_falls_silent_is_found)
 	const char *cut = needed("CLEAVE_TEST_VERBS_CUT");
 
 	fixture_open(&f, NET_VERBS, &options, &options);
-	/* Its device. */
+	/* The client's device. */
 	cr_assert_eq(split_listen(f.client_port, needed("CLEAVE_TEST_VERBS_OTHER"),
 			 fixture_on_accept, &f, NULL),
 	    0);
@@ -201,7 +201,7 @@ Test(verbs_device, a_device_that_goes_away_ends_its_queue_pairs)
 	fixture_close(&f);
 }
 
-/* What all that a test has been through has left: the pair connects, and messages go. */
+/* The pair connects and messages go, whatever the test before has left. */
 static void
 check_it_serves(void)
 {

@@ -448,7 +448,7 @@ Test(disk_uring, tells_written_blocks_of_a_file_in_many_pieces)
 	cr_assert_not(disk_is_written(disk, 0, FILE_BYTES));
 }
 
-/* Of a copy by reflink, where the file system of the test's folder makes such (XFS). */
+/* A copy by reflink, where the file system of the test's folder makes such (XFS). */
 Test(disk_uring, tells_blocks_that_a_copy_of_the_file_shares)
 {
 	struct dev_piece piece = piece_at(0, NUM_MIB(1));

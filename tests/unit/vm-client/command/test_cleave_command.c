@@ -148,13 +148,17 @@ Test(command, images_have_a_file_and_a_volume)
 	expect_refused("export v b.img --size 1M", "takes no --size");
 	expect_refused("volume show v --progress", "takes no --progress");
 	expect_refused("volume create v --size 4k --format raw", "takes no --format");
+	expect_refused("gateway drain", "needs a gateway");
+	expect_refused("gateway drain 1 2", "did not expect '2'");
+	expect_refused("gateway undrain 1 --force", "takes no --force");
 }
 
 Test(command, every_command_is_found)
 {
 	const char *const lines[] = { "volume create v --size 4096", "volume list", "volume show v",
-		"volume delete v --force", "node list", "gateway list", "status", "help",
-		"help volume create", "help volume", "help status" };
+		"volume delete v --force", "node list", "gateway list",
+		"gateway drain 2 --wait --force", "gateway undrain 00000000000000aa", "status",
+		"help", "help volume create", "help volume", "help status" };
 
 	for (size_t i = 0; i < NUM_COUNT(lines); i++) {
 		cr_assert_eq(parse(lines[i]), 0, "%s", lines[i]);
@@ -180,8 +184,11 @@ Test(command, the_gateway_comes_from_the_environment)
 	cr_assert_str_eq(options.gateways.items[0], "tcp://127.0.0.1:7300");
 	cr_assert_eq(setenv("CLEAVE_GATEWAY_PORT", "65536", 1), 0);
 	cr_assert_neq(parse("status"), 0);
-	/* Hosts are numbers. */
-	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://b:2", 1), 0);
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "gw1:2,tcp://10.0.0.2:2,verbs://[fd00::1]:2", 1), 0);
+	cr_assert_eq(parse("status"), 0);
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "gw1:2,,gw2:2", 1), 0);
+	cr_assert_neq(parse("status"), 0);
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://b", 1), 0);
 	cr_assert_neq(parse("status"), 0);
 	cr_assert_neq(parse("--gateway tcp://10.0.0.3:0 status"), 0);
 	cr_assert_eq(parse("--gateway tcp://10.0.0.3:3 --gateway tcp://[fd00::4]:4 status"), 0);
@@ -211,6 +218,11 @@ Test(command, a_wrong_command_line_is_named)
 	expect_refused("volume create v --size 8M --level high", "level");
 	expect_refused("volume create v --size 8M --level 99999999999999999999", "level");
 	expect_refused("volume create v --size 8M --force", "force");
+	expect_refused("volume list --check", "check");
+	expect_refused("status --without 3", "without");
+	expect_refused("cluster", "another word");
+	expect_refused("cluster upgrade now", "now");
+	expect_refused("cluster upgrade --without", "without");
 	expect_refused("volume list --size 8M", "size");
 	expect_refused("status --timeout 0", "timeout");
 }
@@ -314,7 +326,7 @@ Test(command, snapshots_are_a_table)
 {
 	static const struct cleave_snapshot snapshots[] = {
 		{ .name = "v@monday", .number = 7, .size_bytes = 4096, .created_s = 86400 },
-		/* Its volume is being deleted. */
+		/* The snapshot's volume is being deleted. */
 		{ .name = "@tuesday", .number = 8, .size_bytes = NUM_GIB(1), .clone_count = 2 },
 	};
 	FILE *out = print_begin();
@@ -400,22 +412,28 @@ Test(command, gateways_are_listed)
 		    .shards_owned = 5,
 		    .shards_share = 4,
 		    .seen_for_ms = 65000,
-		    .lease_left_ms = 2100 },
+		    .lease_left_ms = 2100,
+		    .level_min = 1,
+		    .level_max = 2,
+		    .state = "serving" },
 		{ .id = 2,
 		    .address = "tcp://b:1",
 		    .port_count = 1,
 		    .shards_owned = 3,
 		    .shards_share = 4,
-		    .seen_for_ms = 1000 },
-		{ .id = 3 },
+		    .seen_for_ms = 1000,
+		    .level_min = 1,
+		    .level_max = 1,
+		    .state = "draining" },
+		{ .id = 3, .level_min = 2, .level_max = 12 },
 	};
 	FILE *out = print_begin();
 
 	expect_lines(print_end(out, command_print_gateways(gateways, NUM_COUNT(gateways), out)),
-	    "GATEWAY                   PORTS         SHARDS  SHARE  SEEN FOR  LEASE LEFT\n"
-	    "0000000000000001 (asked)  tcp://a:1 +1       5      4    1m 05s     2100 ms\n"
-	    "0000000000000002          tcp://b:1          3      4        1s           -\n"
-	    "0000000000000003          -                  0      0        0s           -\n");
+	    "GATEWAY                   PORTS         STATE     SHARDS  SHARE  SEEN FOR  LEASE LEFT   LEVELS\n"
+	    "0000000000000001 (asked)  tcp://a:1 +1  serving        5      4    1m 05s     2100 ms   1 to 2\n"
+	    "0000000000000002          tcp://b:1     draining       3      4        1s           -   1 to 1\n"
+	    "0000000000000003          -             -              0      0        0s           -  2 to 12\n");
 }
 
 Test(command, nodes_are_listed_with_their_trouble)
@@ -427,15 +445,16 @@ Test(command, nodes_are_listed_with_their_trouble)
 		    .state = "up",
 		    .slots_total = 4,
 		    .slots_free = 2,
-		    .slot_bytes = NUM_MIB(1) },
+		    .slot_bytes = NUM_MIB(1),
+		    .level = 2 },
 		{ .address = "tcp://n:2", .state = "down", .trouble = "refused" },
 	};
 	FILE *out = print_begin();
 
 	expect_lines(print_end(out, command_print_nodes(nodes, NUM_COUNT(nodes), out)),
-	    "NODE  ADDRESS    DOMAIN  STATE   SIZE   FREE        SLOTS\n"
-	    "   1  tcp://n:1  a       up     4 MiB  2 MiB  2 of 4 free\n"
-	    "   0  tcp://n:2          down     0 B    0 B  0 of 0 free\n"
+	    "NODE  ADDRESS    DOMAIN  STATE   SIZE   FREE        SLOTS  LEVEL\n"
+	    "   1  tcp://n:1  a       up     4 MiB  2 MiB  2 of 4 free      2\n"
+	    "   0  tcp://n:2          down     0 B    0 B  0 of 0 free      -\n"
 	    "node at tcp://n:2: refused\n");
 }
 
@@ -447,7 +466,8 @@ Test(command, status_shows_shards_metrics_and_ratio)
 		.state = "serving",
 		.uptime_ns = NUM_S(65),
 		.shard_count = 1,
-		.volume_count = 2 };
+		.volume_count = 2,
+		.level = 2 };
 	static const struct cleave_shard_entry shard = { .state = "serving",
 		.epoch = 3,
 		.extents = 1,
@@ -470,6 +490,7 @@ Test(command, status_shows_shards_metrics_and_ratio)
 	    "cluster      00000000000000cc\n"
 	    "boot         00000000000000bb\n"
 	    "uptime       1m 05s\n"
+	    "level        2\n"
 	    "shards       1\n"
 	    "volumes      2\n"
 	    "compression  2.25 (9 KiB written, 4 KiB stored)\n");
@@ -482,6 +503,32 @@ Test(command, status_shows_shards_metrics_and_ratio)
 	cr_assert_null(strstr(text, "reads"), "a zero is shown:\n%s", text);
 	expect_parts(text, parts, NUM_COUNT(parts));
 	json_decref(reply);
+}
+
+Test(command, level_tells_the_next_step)
+{
+	static const struct {
+		struct cleave_cluster_level level;
+		const char *text;
+	} cases[] = {
+		{ { .level = 2 }, "level 2: nobody speaks more\n" },
+		{ { .level = 1, .next = 2 },
+		    "level 1: everybody speaks 2, next: cleave cluster upgrade\n" },
+		{ { .level = 1,
+		      .next = 2,
+		      .missing_count = 2,
+		      .missing = "gateway 2 speaks 1 to 1\nnode 3 at tcp://n:3 speaks 1" },
+		    "level 1: 2 do not speak 2, next: install and start the new release there\n"
+		    "  gateway 2 speaks 1 to 1\n"
+		    "  node 3 at tcp://n:3 speaks 1\n" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		FILE *out = print_begin();
+
+		command_print_level(&cases[i].level, out);
+		expect_lines(print_end(out, 0), cases[i].text);
+	}
 }
 
 Test(table, sizes_are_exact_or_have_two_digits)

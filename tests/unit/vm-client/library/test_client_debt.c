@@ -201,7 +201,7 @@ Test(client_debt, given_up_while_it_waits_to_be_sent_again)
 	end();
 }
 
-/* It could take effect at either, and nobody would know where. */
+/* The write could take effect at either, and nobody would know where. */
 Test(client_debt, a_lost_write_has_one_place_to_land)
 {
 	begin();

@@ -94,7 +94,7 @@ CLIENT_BOTH(client_holes, a_gateway_of_an_older_release_is_not_asked)
 	fixture_destroy(f);
 }
 
-/* One port was upgraded, the other not yet: its chunks alone are taken for full. */
+/* A port that was upgraded, and one that was not yet: the chunks of that one alone are taken for full. */
 CLIENT_BOTH(client_holes, the_newer_of_two_gateways_is_asked)
 {
 	struct fixture *f = fixture_create(kind, 2, 4);

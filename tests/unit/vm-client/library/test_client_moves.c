@@ -146,7 +146,7 @@ Test(client_moves, shards_move_one_by_one_in_the_middle_of_writes)
 	end();
 }
 
-/* What A holds has been done there or will never be: the new owner fenced it. It is sent once more. */
+/* Requests that A holds are done there or never: the new owner fenced it. They are sent once more. */
 Test(client_moves, what_a_dead_owner_held_is_sent_to_the_next)
 {
 	begin(2, true);
@@ -282,7 +282,7 @@ Test(client_moves, the_time_begins_anew_with_each_answer)
 	open_volume();
 	a->is_holding = true;
 	cr_assert_eq(fixture_submit(f, 0, CLEAVE_WRITE, 0, 12 * PIECE, all), 0);
-	/* One behind it, of which nothing can be asked for yet. */
+	/* A message behind it, of which nothing can be asked for yet. */
 	cr_assert_eq(fixture_submit(f, 1, CLEAVE_WRITE, 12 * PIECE, BLOCK, one), 0);
 	for (uint32_t i = 0; i < 16 && f->done_count < 2; i++) {
 		fixture_pass(f, NUM_S(4));

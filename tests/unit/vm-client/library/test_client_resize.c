@@ -114,7 +114,7 @@ CLIENT_BOTH(client_resize, what_is_refused_at_once)
 	fixture_destroy(f);
 }
 
-/* It is closed when that is answered, and not before. */
+/* The volume is closed when the resize is answered, and not before. */
 CLIENT_BOTH(client_resize, a_volume_that_is_closed_meanwhile)
 {
 	struct fixture *f = fixture_with_volume(kind, NUM_MIB(8));

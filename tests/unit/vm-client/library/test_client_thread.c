@@ -65,6 +65,7 @@ remote_create(void)
 	fake_gateway_add(&r->fake, "large", NUM_GIB(130))->is_hole = true;
 	r->gateways[0] = r->fake.addresses[0];
 	r->options.gateways = r->gateways;
+	r->options.forgets_gateways = true;
 	r->options.gateway_count = 1;
 	r->options.backoff_min_ns = NUM_MS(1);
 	rc = cleave_start(&r->options, &r->cleave, r->error);

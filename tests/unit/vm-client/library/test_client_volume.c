@@ -338,7 +338,7 @@ static const uint8_t *part_wanted;
 static uint64_t part_bytes;
 static bool is_part_told[256];
 
-/* What is told of is there, and stays; nothing is told of twice. */
+/* Parts that are told of are there, and stay; none is told of twice. */
 static void
 on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg)
 {

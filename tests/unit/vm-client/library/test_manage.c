@@ -6,6 +6,7 @@
 #include "cleave/manage.h"
 #include "library/ask.h"
 #include "unit/client_fixture.h"
+#include "unit/json_memory.h"
 
 /* The arguments of a handler, copied: the answer is gone when it returns. */
 struct told {
@@ -17,6 +18,7 @@ struct told {
 	struct cleave_node_entry node;
 	struct cleave_shard_entry shard;
 	struct cleave_gateway_status status;
+	struct cleave_cluster_level level;
 	uint32_t count;
 	bool is_more;
 	char answer[1024]; /* as it came; "": none did */
@@ -146,6 +148,17 @@ on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *st
 		told->status = *status;
 }
 
+static void
+on_level(struct cleave_ask *ask, int rc, const struct cleave_cluster_level *level,
+    const char *error, void *arg)
+{
+	struct told *told = arg;
+
+	told_rc(told, ask, rc, level != NULL, error);
+	if (level != NULL)
+		told->level = *level;
+}
+
 /* The calls, each with arguments that are good. */
 
 static int
@@ -266,6 +279,20 @@ start_status(struct told *told)
 	return cleave_gateway_status(told->f->client, &told->ask, on_status, told);
 }
 
+static int
+start_level(struct told *told)
+{
+	return cleave_cluster_level(told->f->client, &told->ask, NULL, 0, on_level, told);
+}
+
+static int
+start_upgrade(struct told *told)
+{
+	static const char *const without[] = { "3", "tcp://n:4" };
+
+	return cleave_cluster_upgrade(told->f->client, &told->ask, without, 2, on_level, told);
+}
+
 #define GATEWAYS                                                                                         \
 	"{\"member\":\"in\",\"lease_ms\":9000,\"gateways\":[{\"gateway\":\"00000000000000aa\",\"boot\":" \
 	"\"00000000000000bb\",\"self\":true,\"ports\":[\"tcp://a:1\",\"tcp://a:2\"],\"shards_owned\":3," \
@@ -333,6 +360,10 @@ static const struct {
 	{ start_nodes, "{\"op\":\"node.list\"}", NODES, false },
 	{ start_shards, "{\"op\":\"status\"}", STATUS(SHARDS), false },
 	{ start_status, "{\"op\":\"status\"}", STATUS(SHARDS), false },
+	{ start_level, "{\"op\":\"cluster.level\"}",
+	    "{\"from\":1,\"level\":1,\"next\":2,\"missing\":[\"a\",\"b\"]}", false },
+	{ start_upgrade, "{\"op\":\"cluster.upgrade\",\"without\":[\"3\",\"tcp://n:4\"]}",
+	    "{\"from\":1,\"level\":2,\"next\":0,\"missing\":[]}", true },
 };
 
 static struct told
@@ -407,7 +438,40 @@ Test(manage, a_volume_has_all_that_a_gateway_says)
 	fixture_destroy(f);
 }
 
-/* What no struct has is in the text: newer gateways may say more. */
+Test(manage, levels_are_told_with_who_does_not_speak_them)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+	struct told told = told_of(f);
+
+	fixture_client(f);
+	f->fake.control_answer =
+	    "{\"from\":1,\"level\":1,\"next\":2,\"missing\":[\"gateway 2\",\"node 3\"]}";
+	cr_assert(run(&told, start_level) == 0, "%s", f->error);
+	cr_assert(told.level.from == 1 && told.level.level == 1 && told.level.next == 2);
+	cr_assert(told.level.missing_count == 2);
+	cr_assert_str_eq(told.level.missing, "gateway 2\nnode 3");
+	f->fake.control_answer = "{\"from\":1,\"level\":1,\"next\":2,\"missing\":[7]}";
+	cr_assert(run(&told, start_level) == -EBADMSG, "%d", f->rc);
+	fixture_destroy(f);
+}
+
+/* A gateway of level 1 tells none. */
+Test(manage, levels_that_are_not_told_are_the_first)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+	struct told told = told_of(f);
+
+	fixture_client(f);
+	f->fake.control_answer = GATEWAYS;
+	cr_assert(run(&told, start_gateways) == 0, "%s", f->error);
+	cr_assert(told.gateway.level_min == 1 && told.gateway.level_max == 1);
+	f->fake.control_answer = NODES;
+	cr_assert(run(&told, start_nodes) == 0, "%s", f->error);
+	cr_assert(told.node.level == 0);
+	fixture_destroy(f);
+}
+
+/* The answer's text has members that no struct has: newer gateways may say more. */
 Test(manage, an_answer_is_there_as_it_came)
 {
 	struct fixture *f = fixture_create(NET_SIM, 1, 1);
@@ -685,13 +749,6 @@ Test(manage, a_client_that_ends_takes_its_calls_along)
 	fixture_destroy(f);
 }
 
-/* jansson's memory is the client's, too: the gateway's answer is a text here. */
-static void *
-json_malloc(size_t bytes)
-{
-	return alloc_resized(ALLOC_CLIENT, NULL, bytes);
-}
-
 /* @call ends well, or with an error that a lack of memory may be; true: nothing failed. */
 static bool
 run_without_memory(struct told *told, size_t call)
@@ -718,7 +775,7 @@ Test(manage, the_nth_allocation_fails)
 	struct told told = told_of(f);
 
 	fixture_client(f);
-	json_set_alloc_funcs(json_malloc, free);
+	json_memory_begin(); /* the gateway's answer is a text here */
 	for (size_t i = 0; i < NUM_COUNT(calls); i++) {
 		uint32_t nth = 1;
 
@@ -732,6 +789,6 @@ Test(manage, the_nth_allocation_fails)
 		alloc_fail_at(ALLOC_CLIENT, 0);
 		cr_assert(run_without_memory(&told, i), "case %zu: %s", i, f->error);
 	}
-	json_set_alloc_funcs(malloc, free);
+	json_memory_end();
 	fixture_destroy(f);
 }

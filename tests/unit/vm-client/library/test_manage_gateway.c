@@ -22,6 +22,7 @@ struct world {
 	struct cleave_node_entry node;
 	struct cleave_shard_entry shard;
 	struct cleave_gateway_status status;
+	struct cleave_cluster_level level;
 	char last[CLEAVE_NAME_BYTES_MAX + 1]; /* of a page */
 	uint32_t count;
 	bool is_more;
@@ -168,6 +169,18 @@ on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *st
 	answered(w, rc, error);
 }
 
+static void
+on_level(struct cleave_ask *ask, int rc, const struct cleave_cluster_level *level,
+    const char *error, void *arg)
+{
+	struct world *w = arg;
+
+	(void)ask;
+	if (level != NULL)
+		w->level = *level;
+	answered(w, rc, error);
+}
+
 /* Waits for the outcome of @started, a call's result. */
 static int
 finish(struct world *w, int started)
@@ -285,5 +298,26 @@ Test(manage_gateway, the_cluster_is_told)
 	cr_assert(w.status.cluster_id == SG_CLUSTER_ID && w.status.id == w.gateway.id);
 	cr_assert(w.status.volume_count == 1 && w.status.gateway_count == 1);
 	cr_assert(w.status.shard_count == w.count);
+	cr_assert(w.status.level == 1 && w.gateway.level_min == 1 && w.gateway.level_max > 1);
+	world_fini(&w);
+}
+
+/* There are no nodes, so nobody knows what they speak. */
+Test(manage_gateway, level_is_told_and_kept)
+{
+	static const char *const without[] = { "sim://node1:7200" };
+	struct world w;
+
+	world_init(&w);
+	create(&w, "v");
+	cr_assert(RUN(&w, cleave_cluster_level, NULL, 0, on_level) == 0, "%s", w.error);
+	cr_assert(w.level.level == 1 && w.level.from == 1 && w.level.next == 2);
+	cr_assert(w.level.missing_count == w.sg.options.node_count);
+	cr_assert_not_null(strstr(w.level.missing, "node at sim://node1:7200 is not up"));
+	cr_assert(RUN(&w, cleave_cluster_level, without, 1, on_level) == 0, "%s", w.error);
+	cr_assert(w.level.missing_count == w.sg.options.node_count - 1);
+	cr_assert(RUN(&w, cleave_cluster_upgrade, NULL, 0, on_level) == -ENOTSUP, "%d", w.rc);
+	cr_assert_not_null(strstr(w.error, "not upgraded to level 2"), "%s", w.error);
+	cr_assert(RUN(&w, cleave_gateway_status, on_status) == 0 && w.status.level == 1);
 	world_fini(&w);
 }

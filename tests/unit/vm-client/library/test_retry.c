@@ -72,7 +72,7 @@ CLIENT_BOTH(retry, damaged_payloads_are_sent_again)
 	cr_assert(fixture_io(f, CLEAVE_READ, 0, 4096, back) == 0);
 	cr_assert(memcmp(data, back, 4096) == 0);
 	cr_assert(fixture_stats(f)->checksum_errors == 5);
-	/* What stays wrong is an error. */
+	/* A checksum that stays wrong is an error. */
 	f->fake.write_checksum_count = 1000;
 	cr_assert(fixture_io(f, CLEAVE_WRITE, 0, 4096, data) == -EBADMSG);
 	f->fake.corrupt_count = 1000;

@@ -241,7 +241,7 @@ start(struct sg *sg)
 	sg_run_for(sg, NUM_MS(50));
 }
 
-/* One more would be given the segments of the first clone. */
+/* Another clone would be given the segments of the first. */
 Test(volume, a_cluster_has_so_many_and_no_more)
 {
 	struct mt_cluster *cluster;
@@ -261,7 +261,7 @@ Test(volume, a_cluster_has_so_many_and_no_more)
 	sg_fini(&sg);
 }
 
-/* What a recovery leaves can be read, however little is left. */
+/* The numbers that a recovery leaves can be read, however few they are. */
 Test(volume, numbers_are_skipped_up_to_the_last)
 {
 	struct mt_cluster cluster = { .cluster_id = 5,

@@ -81,7 +81,7 @@ Test(stamp, description)
 	cr_assert_str_eq(text, "zeros");
 }
 
-/* What source.c prepares is what a stamp needs. */
+/* A stamp needs what source.c prepares. */
 Test(stamp, content_of_a_source)
 {
 	struct source source;

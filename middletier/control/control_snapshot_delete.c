@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_snapshot_delete.c -- a snapshot's deletion, and that of all of a volume */
+#include "control/control_snapshot_delete.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "catalog/snapshot_table.h"
+#include "cleave/meta.h"
+#include "cluster/gateway_state.h"
+#include "control/control_change.h"
+#include "control/control_request.h"
+
+#define SNAPSHOTS_PER_TXN 12u
+
+static void
+delete_on_done(struct mt_control_request *request)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->change.snapshot.state == MT_SNAPSHOT_DELETED);
+	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
+	    request->change.snapshot_name, request->volume.name);
+	mt_control_finish(request, json_object());
+}
+
+void
+mt_control_snapshot_delete(struct mt_control_request *request)
+{
+	struct mt_snapshot_entry *entry;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (!mt_change_take_request(request))
+		return;
+	entry = mt_change_find_snapshot(request);
+	if (entry == NULL)
+		return;
+	if (entry->snapshot.clone_count > 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first, or keep it",
+		    request->volume.name, request->change.snapshot_name,
+		    entry->snapshot.clone_count);
+		return;
+	}
+	request->change.snapshot = entry->snapshot;
+	request->change.snapshot.state = MT_SNAPSHOT_DELETED;
+	mt_snapshot_key(entry->snapshot.number, key);
+	text = mt_snapshot_encode(&request->change.snapshot, NULL);
+	{
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), delete_on_done);
+	}
+	free(text);
+}
+
+bool
+mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
+    void (*again)(struct mt_control_request *request))
+{
+	const struct mt_snapshots *snapshots = &request->gateway->volumes.snapshots;
+	char keys[SNAPSHOTS_PER_TXN][MT_SNAPSHOT_KEY_BYTES];
+	char *texts[SNAPSHOTS_PER_TXN];
+	struct meta_op ops[2 * SNAPSHOTS_PER_TXN];
+	uint32_t count = 0;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	assert(volume_id != 0);
+	for (uint32_t i = 0; i < snapshots->count; i++) {
+		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
+
+		if (snapshot->volume_id != volume_id || snapshot->clone_count == 0)
+			continue;
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
+		    request->volume.name, snapshot->name, snapshot->clone_count);
+		return true;
+	}
+	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
+		struct mt_snapshot snapshot = snapshots->entries[i].snapshot;
+
+		if (snapshot.volume_id != volume_id || snapshot.state != MT_SNAPSHOT_LIVE)
+			continue;
+		snapshot.state = MT_SNAPSHOT_DELETED;
+		mt_snapshot_key(snapshot.number, keys[count]);
+		texts[count] = mt_snapshot_encode(&snapshot, NULL);
+		ops[2 * count] = mt_change_compare(keys[count], snapshots->entries[i].version);
+		ops[2 * count + 1] = mt_change_put(keys[count], texts[count]);
+		count++;
+	}
+	if (count == 0)
+		return false;
+	mt_control_change(request, ops, 2 * count, again);
+	while (count > 0)
+		free(texts[--count]);
+	return true;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port_memory.h -- how a port's device and host memory is shared out */
+#ifndef CLEAVE_MIDDLETIER_PORT_PORT_MEMORY_H
+#define CLEAVE_MIDDLETIER_PORT_PORT_MEMORY_H
+
+#include <stdint.h>
+
+struct mt_port;
+struct mt_port_options;
+
+/* mt_port_receive_count -- receives of a port with @device_bytes of device memory, and else @options. */
+uint32_t mt_port_receive_count(const struct mt_port_options *options, uint64_t device_bytes);
+/* mt_port_host_bytes -- host memory for links, and for as many shards as there can be rings. */
+uint64_t mt_port_host_bytes(const struct mt_port_options *options);
+/*
+ * mt_port_rings_plan -- the size of @port's rings and how many there can be at once, for @shard_count shards
+ *
+ * Sets the ring_ members of @port, and logs where not all of them could be here at once. -EINVAL: there is no room
+ * for a single ring, and mt_port_fail has said how much it takes.
+ */
+int mt_port_rings_plan(struct mt_port *port, uint32_t shard_count);
+
+#endif /* CLEAVE_MIDDLETIER_PORT_PORT_MEMORY_H */

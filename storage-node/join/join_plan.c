@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join_plan.c -- see join_plan.h */
+#include "join_plan.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/reader.h"
+
+static void
+plan_read_node(struct reader *reader, const json_t *object, struct join_node *node)
+{
+	assert(node->id == 0);
+	node->id = (uint32_t)reader_range(reader, object, "id", 1, UINT32_MAX);
+	reader_text(reader, object, "member", node->member, sizeof(node->member));
+	reader_text(reader, object, "address", node->address, sizeof(node->address));
+	reader_text(reader, object, "disk", node->disk, sizeof(node->disk));
+}
+
+int
+join_plan_read(const char *reply, struct join_cluster *ret_cluster)
+{
+	struct reader reader = { 0 };
+	json_t *root = reader_load(&reader, reply, strlen(reply));
+	struct join_cluster cluster = { 0 };
+	const json_t *nodes;
+	char id[17] = "";
+	int rc;
+
+	assert(ret_cluster != NULL);
+	reader_text(&reader, root, "cluster_id", id, sizeof(id));
+	if (storage_parse_hex(id, &cluster.cluster_id) != 0)
+		reader_fail(&reader, "cluster_id");
+	nodes = reader_array(&reader, root, "nodes", 0, JOIN_NODES_MAX);
+	cluster.count = (uint32_t)json_array_size(nodes);
+	for (uint32_t i = 0; i < cluster.count; i++)
+		plan_read_node(&reader, json_array_get(nodes, i), &cluster.nodes[i]);
+	rc = reader_rc(&reader);
+	json_decref(root);
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : -EPROTO;
+	*ret_cluster = cluster;
+	return 0;
+}
+
+static bool
+plan_is_gone(const struct join_node *node)
+{
+	assert(node->id != 0);
+	return strcmp(node->member, "in") != 0 && strcmp(node->member, "draining") != 0;
+}
+
+enum join_step
+join_plan(const struct join_disk *disk, const struct join_cluster *cluster,
+    const struct join_node **ret_node)
+{
+	enum join_step step = JOIN_ADD;
+
+	assert((disk->content == FORMAT_DISK) == (disk->uuid[0] != '\0'));
+	assert(cluster->cluster_id != 0 && cluster->count <= JOIN_NODES_MAX);
+	*ret_node = NULL;
+	if (disk->content != FORMAT_DISK || disk->format.cluster_id != cluster->cluster_id)
+		return JOIN_FORMAT;
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		const struct join_node *node = &cluster->nodes[i];
+		bool is_id = node->id == disk->format.node_id;
+		bool is_disk = strcmp(node->disk, disk->uuid) == 0;
+
+		if (!is_id && !is_disk)
+			continue;
+		*ret_node = node;
+		/* A node that was imported before its disk was known is told by its number. */
+		if (is_id && (is_disk || node->disk[0] == '\0'))
+			return plan_is_gone(node) ? JOIN_LEFT : JOIN_MEMBER;
+		step = plan_is_gone(node) ? JOIN_LEFT : JOIN_TAKEN;
+	}
+	return step;
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Copies are evened out between nodes when somebody asks for that, under a verified load."""
+import json
+import os
+
+from libcluster import Cluster, check, expect_error, main, wait_for
+from libload import Load
+from libnodes import new_node, nodes_of, wait_imported
+
+
+def used(c, node_id):
+    c.cleave("cluster", "rebalance", "--dry-run")  # has the nodes asked how much room they have
+    node = nodes_of(c)[node_id]
+    return node["slots_total"] - node["slots_free"]
+
+
+def two_new_nodes_get_their_share():
+    with Cluster(gateways=2, disk_size="192M", slot_size="1M", shards=4) as c:
+        wait_imported(c)
+        c.volume_create("first", "64M")
+        journal = os.path.join(c.folder, "journal-first")
+        c.load("--volume", "first", "--bytes", "32M", "--block-size", "64K", "--compressibility",
+               "0", "--journal", journal)
+        for i in (4, 5):
+            _, address = new_node(c, f"disk{i}", i)
+            c.cleave("node", "add", address, "--domain", f"rack{i}")
+        for at in c.gateway_addresses:
+            wait_for(lambda: nodes_of(c, at).get(5, {}).get("state") == "up", f"{at} lacks node 5")
+        before = c.metric_of_all("copies_made")
+        out = c.cleave("cluster", "rebalance", "--dry-run").stdout
+        check("SHARE" in out and "would be moved at most" in out, out)
+        check(c.metric_of_all("copies_made") == before, "--dry-run moves")
+        with Load(c, "--rate", "200", size="64M", in_flight=8) as load:
+            load.wait_writes(100)
+            out = c.cleave("cluster", "rebalance", "--wait").stdout
+            check("moved" in out and "done" in out, out)
+            load.wait_writes(100)
+        for gateway in c.gateways:
+            gateway.wait_line("rebalance: begun by an operator from=tcp://")
+            gateway.wait_line("rebalance: done")
+        wait_for(lambda: min(used(c, i) for i in (4, 5)) >= 10, "nothing came to the new nodes")
+        # What is even stays, and can be told to stop at any time.
+        summary = json.loads(c.cleave("--json", "cluster", "rebalance", "--wait").stdout)
+        check(summary["gateways_on"] == 0, summary)
+        c.cleave("cluster", "rebalance", "--stop")
+        expect_error(c.cleave("cluster", "rebalance", "--stop", "--dry-run", check_rc=False),
+                     "goes alone")
+        wait_for(lambda: sum(s["extents_lacking"] for at in c.gateway_addresses
+                             for s in c.status(at)["shards"]) == 0, "extents lack copies")
+        c.load("--verify-journal", journal, "--volume", "first")
+
+
+def a_node_that_is_down_is_waited_for():
+    """A node that is down keeps it from moving anything, and it says which."""
+    with Cluster(nodes=4, disk_size="128M", slot_size="1M") as c:
+        wait_imported(c)
+        c.nodes[3].kill()
+        wait_for(lambda: nodes_of(c)[4]["state"] != "up", "node 4 is up still")
+        c.cleave("cluster", "rebalance")
+        summary = json.loads(c.cleave("--json", "cluster", "rebalance").stdout)
+        check(summary["gateways_on"] == 1 and summary["waits"] == "node", summary)
+        check(c.metric("copies_made") == 0, "it moves")
+        c.cleave("cluster", "rebalance", "--stop")
+        check(c.gateway.count_lines("rebalance: stopped by an operator") == 1, "nobody stopped it")
+        c.nodes[3].start()
+        out = c.cleave("cluster", "rebalance", "--wait").stdout
+        check("done" in out, out)
+
+
+if __name__ == "__main__":
+    main(two_new_nodes_get_their_share, a_node_that_is_down_is_waited_for)

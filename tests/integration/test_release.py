@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A gateway dies, its service manager says so (ExecStopPost), and another gateway has its shards at once."""
+import os
+import signal
+import statistics
+import time
+
+from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, other, owner,
+                        run_argv)
+from libetcd import Etcd
+from libload import Load
+
+# Whatever is waited for here has not waited for a lease.
+ARGS = ("--lease-ms", "600000", "--node-timeout", "1s")
+ROUNDS = int(os.environ.get("CLEAVE_TEST_ROUNDS", "3"))
+
+
+def release(argv, check_rc=True):
+    """As the unit's ExecStopPost does: the gateway's own options, and --release."""
+    return run_argv([*argv, "--release"], check_rc=check_rc)
+
+
+def kill_and_release(c, load):
+    """Seconds from each kill -9 to the first write elsewhere. There is one shard: whoever writes has it."""
+    took_s = []
+    for _ in range(ROUNDS):
+        gone = owner(c)
+        heir, from_line = other(c, gone), len(other(c, gone).lines)
+        load.wait_writes(500)
+        started_s = time.monotonic()
+        gone.kill()
+        text = release(gone.argv).stderr
+        heir.wait_line(r"shard 0: serving", from_line=from_line)
+        load.wait_writes(1)
+        took_s.append(time.monotonic() - started_s)
+        check("is gone" in text, text)
+        gone.start()
+        load.wait_writes(500)
+    print(f"  kill -9 to the first write elsewhere, {len(took_s)} times: median "
+          f"{statistics.median(took_s):.2f} s, worst {max(took_s):.2f} s")
+
+
+def two_gateways(**options):
+    return Cluster(gateways=2, shards=1, gateway_args=ARGS, **options)
+
+
+def gateway_on_an_etcd_is_killed():
+    with Etcd(1) as etcd, two_gateways(meta=etcd.place) as c, Load(c) as load:
+        kill_and_release(c, load)
+
+
+def gateway_on_a_directory_is_killed():
+    with two_gateways() as c, Load(c) as load:
+        kill_and_release(c, load)
+
+
+def gateway_that_stopped_in_good_order_leaves_nothing():
+    with Etcd(1) as etcd, two_gateways(meta=etcd.place) as c:
+        c.gateways[0].stop()
+        release(c.gateways[0].argv)
+        check(etcd.ctl("get", "--prefix", "--keys-only", "/cleave").count("/id/") == 1,
+              "its claim is still there")
+        release(c.gateways[0].argv)
+
+
+def keep_what_they_have(c):
+    """Running gateways: asked for by mistake, nothing is released."""
+    epoch = c.status()["shards"][0]["epoch"]
+    for gateway in c.gateways:
+        expect_error(release(gateway.argv, check_rc=False), "runs", codes=(1,))
+        gateway.signal(signal.SIGSTOP)
+        try:
+            expect_error(release(gateway.argv, check_rc=False), "runs", codes=(1,))
+        finally:
+            gateway.signal(signal.SIGCONT)
+    check(c.status()["shards"][0]["epoch"] == epoch, "a shard has changed its owner")
+
+
+def living_gateways_keep_what_they_have():
+    with Etcd(1) as etcd, two_gateways(meta=etcd.place) as c:
+        keep_what_they_have(c)
+        # From another set of processes nothing can be told.
+        words = [*c.gateway.argv, "--release"]
+        if run_argv(["unshare", "--pid", "--fork", "true"], check_rc=False).returncode == 0:
+            c.gateway.kill()
+            expect_error(run_argv(["unshare", "--pid", "--fork", "--mount-proc", *words],
+                                  check_rc=False), "cannot be told", codes=(1,))
+            run_argv(words)
+    with two_gateways() as c:
+        keep_what_they_have(c)
+
+
+def what_cannot_work_is_told():
+    with Etcd(1) as etcd, two_gateways(meta=etcd.place) as c:
+        def refused(*patterns, words, code=2):
+            expect_error(run_argv([binary("cleave-gateway"), "--release", *words], check_rc=False),
+                         *patterns, codes=(code,))
+
+        refused("--meta", words=())
+        refused("--cluster-id HEX is required", words=("--meta", etcd.place, "--gateway-id", "1"))
+        refused("--gateway-id", words=("--meta", etcd.place, "--cluster-id", CLUSTER_ID))
+        refused("which", words=("--meta", etcd.place, "--create"))
+        refused("holds no cluster", words=("--meta", os.path.join(c.folder, "nowhere")), code=1)
+        result = run_argv([binary("cleave-gateway"), "--release", "--meta", etcd.place,
+                           "--cluster-id", CLUSTER_ID, "--gateway-id", "77"])
+        check("nothing to release" in result.stderr, result.stderr)
+
+
+main(gateway_on_an_etcd_is_killed, gateway_on_a_directory_is_killed,
+     gateway_that_stopped_in_good_order_leaves_nothing, living_gateways_keep_what_they_have,
+     what_cannot_work_is_told)

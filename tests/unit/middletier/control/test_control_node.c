@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_control_node.c -- storage nodes come and go by request: each way to be refused, and where --force insists */
+#include <inttypes.h>
+
+#include "cleave/level.h"
+#include "middletier/catalog/node_key.h"
+#include "middletier/cluster/node_table.h"
+#include "middletier/meta/meta_txn.h"
+#include "storage-node/node_state.h"
+#include "support/sim_gateway.h"
+#include "unit/member_fixture.h"
+
+#define NODES 5u
+#define SEEDS 3u /* of them the gateways' options name */
+#define CONTROL_ROUND_NS NUM_S(1)
+
+static struct sg sg; /* the client's half of it */
+static struct sg_qp qp;
+
+static void
+rig_open(uint32_t level)
+{
+	struct split_port_options options = { .receive_count = 64,
+		.host_bytes = NUM_MIB(1),
+		.device_bytes = NUM_MIB(16) };
+
+	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = SHARDS,
+	    .node_count = NODES,
+	    .min_replicas = 2,
+	    .slot_bytes = NUM_KIB(64),
+	    .slot_count = 600 });
+	rig->gateway_options.node_count = SEEDS;
+	mt_rig_log_start(rig);
+	for (uint32_t i = 0; i < NODES; i++)
+		mt_rig_node_start(rig, i);
+	made_cluster_at(rig->store, &rig->gateway_options, level);
+	sg = (struct sg){ .world = rig->world, .net = rig->net };
+	sg.client_host = sim_host_create(rig->net, "client");
+	sg.client_loop = sim_loop_create(rig->world, "client");
+	options.loop = sg.client_loop;
+	options.sim_host = sg.client_host;
+	sg.client = open_roce_instance(&options);
+	cr_assert_not_null(sg.client);
+	sg.options = rig->gateway_options;
+}
+
+static void
+client_connect(void)
+{
+	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+}
+
+static bool
+are_members(void *arg)
+{
+	(void)arg;
+	return mt_nodes_are_members(peers[0].gateway) && peers[0].gateway->nodes->count == SEEDS &&
+	    mt_nodes_are_members(peers[1].gateway) && peers[1].gateway->nodes->count == SEEDS;
+}
+
+/* Two gateways, a client of the first, and three of five nodes are members. */
+static void
+node_setup(void)
+{
+	rig_open(CLEAVE_LEVEL_NODES);
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	cr_assert(mt_rig_run_until(rig, are_members, NULL));
+	client_connect();
+}
+
+static void
+node_teardown(void)
+{
+	if (qp.qp != NULL)
+		sg_close(&qp);
+	split_port_close(sg.client);
+	loop_destroy(sg.client_loop);
+	teardown();
+}
+
+TestSuite(control_node, .init = node_setup, .fini = node_teardown);
+TestSuite(control_node_early, .fini = node_teardown);
+
+/* ---- asking ---- */
+
+static void
+forget(struct sg_qp *asked)
+{
+	while (asked->reply_count > 0)
+		free(asked->replies[--asked->reply_count].text);
+}
+
+static json_t *
+ask(const char *request, int *ret_rc)
+{
+	*ret_rc = 0;
+	return sg_control(&qp, request, ret_rc);
+}
+
+static void
+expect_ok(const char *request, const char *member)
+{
+	int rc;
+	json_t *answer = ask(request, &rc), *node = json_object_get(answer, "node");
+
+	cr_assert_eq(rc, 0, "%s: %d %s", request, rc,
+	    json_string_value(json_object_get(answer, "error")));
+	cr_assert_str_eq(json_string_value(json_object_get(node, "member")), member, "%s", request);
+	json_decref(answer);
+}
+
+/* The request is refused with @rc and a text that says @words, and the keys of all nodes are as they were. */
+static void
+expect_refused(const char *request, int rc, const char *words)
+{
+	uint64_t versions[NODES + 1] = { 0 };
+	const struct mt_nodes *nodes = peers[0].gateway->nodes;
+	int got;
+	json_t *answer;
+	const char *text;
+
+	for (uint32_t i = 0; i < nodes->count; i++)
+		versions[nodes->entries[i].node.id] = nodes->entries[i].node.version;
+	answer = ask(request, &got);
+	text = json_string_value(json_object_get(answer, "error"));
+	cr_assert_eq(got, rc, "%s: %d %s", request, got, text);
+	cr_assert_not_null(text, "%s", request);
+	cr_assert_not_null(strstr(text, words), "%s: '%s' does not say '%s'", request, text, words);
+	for (uint32_t i = 0; i < nodes->count; i++)
+		cr_assert_eq(nodes->entries[i].node.version, versions[nodes->entries[i].node.id]);
+	json_decref(answer);
+}
+
+static enum mt_node_state
+state_of(uint32_t id)
+{
+	const struct mt_node_entry *entry = mt_nodes_by_id(peers[0].gateway, id);
+
+	cr_assert_not_null(entry, "%u", id);
+	return entry->node.state;
+}
+
+static bool
+is_down(void *arg)
+{
+	const struct mt_port *port = &peers[0].gateway->ports[0];
+	const uint32_t *index = arg;
+
+	return !mt_link_is_up(&port->links[*index]);
+}
+
+static void
+node_kill(uint32_t index)
+{
+	mt_rig_node_kill(rig, index, false);
+	cr_assert(mt_rig_run_until(rig, is_down, &index));
+}
+
+#define ADD_4 "{\"op\":\"node.add\",\"address\":\"sim://node4:1\",\"domain\":\"rack4\"}"
+#define ADD_5 "{\"op\":\"node.add\",\"address\":\"sim://node5:1\",\"domain\":\"rack5\"}"
+#define ABOUT(op, id) "{\"op\":\"node." op "\",\"node\":" #id "}"
+#define FORCED(op, id) "{\"op\":\"node." op "\",\"node\":" #id ",\"force\":true}"
+#define LOST(id) "{\"op\":\"node.remove\",\"node\":" #id ",\"lost\":true}"
+#define LOST_FORCED(id) "{\"op\":\"node.remove\",\"node\":" #id ",\"lost\":true,\"force\":true}"
+
+/* Node 4 is a member, and drains; nothing was put there. */
+static void
+drain_an_empty_one(void)
+{
+	expect_ok(ADD_4, "in");
+	expect_ok(ABOUT("drain", 4), "draining");
+}
+
+static bool
+is_unnamed(void *arg)
+{
+	int rc;
+	json_t *answer = ask(ABOUT("show", 1), &rc);
+	bool is_empty = json_is_true(json_object_get(json_object_get(answer, "holds"), "empty"));
+
+	(void)arg;
+	cr_assert_eq(rc, 0);
+	json_decref(answer);
+	return is_empty;
+}
+
+/* ---- drain ---- */
+
+Test(control_node, a_drain_that_leaves_fewer_domains_than_copies_wants_force)
+{
+	expect_refused(ABOUT("drain", 3), -ENOTEMPTY, "2 failure domains would be left for 3");
+	cr_assert_eq(state_of(3), MT_NODE_IN);
+	expect_ok(FORCED("drain", 3), "draining");
+	expect_ok(ABOUT("undrain", 3), "in");
+	expect_refused(ABOUT("drain", 3), -ENOTEMPTY, "2 failure domains would be left for 3");
+}
+
+Test(control_node, a_drain_that_leaves_fewer_than_min_replicas_is_never_done)
+{
+	expect_ok(FORCED("drain", 3), "draining");
+	expect_refused(ABOUT("drain", 2), -ENOTEMPTY, "--min-replicas is 2");
+	expect_refused(FORCED("drain", 2), -ENOTEMPTY, "nothing could be written");
+	cr_assert_eq(state_of(2), MT_NODE_IN);
+}
+
+/* Each gateway counts on the node that the other one drains. */
+Test(control_node, two_drains_at_two_gateways_do_not_both_happen)
+{
+	static const char *const texts[2] = { FORCED("drain", 1), FORCED("drain", 2) };
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1 };
+	struct sg_qp other;
+
+	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer1:7100");
+	sg_connect(&sg, &other, NULL);
+	cr_assert_eq(sg_wait_open(&other), 0);
+	for (uint64_t us = 0; us < 500; us += 5) {
+		forget(&qp);
+		forget(&other);
+		sg_send(&qp, &header, texts[0], (uint32_t)strlen(texts[0]));
+		mt_rig_run(rig, NUM_US(us));
+		sg_send(&other, &header, texts[1], (uint32_t)strlen(texts[1]));
+		cr_assert(sg_wait_replies(&qp, 1) && sg_wait_replies(&other, 1));
+		mt_rig_run(rig, NUM_MS(100));
+		cr_assert_eq((state_of(1) == MT_NODE_IN) + (state_of(2) == MT_NODE_IN), 1,
+		    "after %" PRIu64 " us: %s, %s", us, qp.replies[0].text, other.replies[0].text);
+		expect_ok(state_of(1) == MT_NODE_IN ? ABOUT("undrain", 2) : ABOUT("undrain", 1),
+		    "in");
+	}
+	sg_close(&other);
+}
+
+Test(control_node, two_nodes_of_one_domain_count_once)
+{
+	expect_ok("{\"op\":\"node.set\",\"node\":1,\"domain\":\"a\"}", "in");
+	expect_ok("{\"op\":\"node.add\",\"address\":\"sim://node4:1\",\"domain\":\"a\"}", "in");
+	expect_refused(ABOUT("drain", 3), -ENOTEMPTY, "2 failure domains would be left");
+	expect_ok(ABOUT("drain", 4), "draining");
+}
+
+struct full {
+	uint32_t counts[NODES];
+};
+
+static bool
+is_full(void *arg)
+{
+	const struct mt_port *port = &peers[0].gateway->ports[0];
+
+	(void)arg;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		mt_link_refresh(&peers[0].gateway->ports[0].links[i]);
+		if (port->links[i].node_id != 1 && port->links[i].slots_free != 0)
+			return false;
+	}
+	return true;
+}
+
+Test(control_node, a_drain_for_which_there_is_no_room_wants_force)
+{
+	struct full full;
+
+	expect_ok(ADD_4, "in");
+	for (uint32_t i = 1; i < NODES; i++) {
+		full.counts[i] = rig->nodes[i].node->free_count;
+		rig->nodes[i].node->free_count = 0;
+	}
+	cr_assert(mt_rig_run_until(rig, is_full, NULL));
+	expect_refused(ABOUT("drain", 1), -ENOSPC, "the other nodes have 0 MiB of room");
+	expect_ok(FORCED("drain", 1), "draining");
+	for (uint32_t i = 1; i < NODES; i++)
+		rig->nodes[i].node->free_count += full.counts[i];
+}
+
+Test(control_node, whoever_is_no_member_is_named)
+{
+	expect_refused(ABOUT("drain", 4), -ENOENT, "has no node 4: see cleave node list");
+	expect_refused(ABOUT("undrain", 4), -ENOENT, "has no node 4");
+	expect_refused(ABOUT("remove", 4), -ENOENT, "has no node 4");
+	expect_refused(LOST_FORCED(4), -ENOENT, "has no node 4");
+	expect_refused(ABOUT("show", 4), -ENOENT, "has no node 4");
+	expect_refused(ABOUT("set", 4), -ENOENT, "has no node 4");
+	drain_an_empty_one();
+	expect_ok(ABOUT("remove", 4), "out");
+	expect_refused(ABOUT("drain", 4), -ENOENT, "has no node 4 any more");
+	expect_refused(ABOUT("undrain", 4), -ENOENT, "has no node 4 any more");
+	expect_refused(ABOUT("remove", 4), -ENOENT, "has no node 4 any more");
+	expect_refused(LOST_FORCED(4), -ENOENT, "has no node 4 any more");
+	expect_refused(ABOUT("set", 4), -ENOENT, "has no node 4");
+}
+
+Test(control_node, requests_that_make_no_sense_are_named)
+{
+	static const char *const ops[] = { "add", "set", "drain", "undrain", "remove", "show",
+		"usage" };
+	char text[128];
+
+	for (uint32_t i = 0; i < NUM_COUNT(ops); i++) {
+		(void)snprintf(text, sizeof(text), "{\"op\":\"node.%s\"}", ops[i]);
+		expect_refused(text, -EINVAL, i == 0 ? "address" : "node");
+		(void)snprintf(text, sizeof(text), "{\"op\":\"node.%s\",\"node\":0}", ops[i]);
+		expect_refused(text, -EINVAL, "node");
+		(void)snprintf(text, sizeof(text), "{\"op\":\"node.%s\",\"node\":1,\"x\":1}",
+		    ops[i]);
+		expect_refused(text, -EINVAL, i == 0 ? "node" : "x");
+	}
+	expect_refused("{\"op\":\"node.drain\",\"node\":1,\"lost\":true}", -EINVAL, "lost");
+	expect_refused("{\"op\":\"node.set\",\"node\":1,\"domain\":\"a//b\"}", -EINVAL, "domain");
+	expect_refused("{\"op\":\"node.set\",\"node\":1,\"weight\":0}", -EINVAL, "weight");
+	expect_refused("{\"op\":\"node.usage\",\"node\":1}", -EINVAL, "version");
+}
+
+/* ---- remove ---- */
+
+Test(control_node, a_node_in_use_is_never_removed)
+{
+	expect_ok(ADD_4, "in");
+	expect_refused(ABOUT("remove", 1), -ENOTEMPTY, "node 1 is in use: drain it");
+	expect_refused(FORCED("remove", 1), -ENOTEMPTY, "node 1 is in use");
+	expect_refused(ABOUT("remove", 4), -ENOTEMPTY, "node 4 is in use");
+}
+
+Test(control_node, a_node_that_holds_copies_is_never_removed_and_goes_when_it_is_empty)
+{
+	uint64_t begin_ns;
+
+	/* Without room elsewhere nothing is moved. */
+	expect_ok(FORCED("drain", 1), "draining");
+	expect_refused(ABOUT("remove", 1), -ENOTEMPTY, "node 1 is not empty: shards name");
+	expect_refused(FORCED("remove", 1), -ENOTEMPTY, "node 1 is not empty: shards name");
+	expect_ok(ADD_4, "in");
+	for (uint32_t i = 0; i < 600 && !is_unnamed(NULL); i++)
+		mt_rig_run(rig, NUM_MS(100));
+	begin_ns = sim_world_now_ns(rig->world);
+	expect_ok(ABOUT("remove", 1), "out");
+	cr_assert_geq(sim_world_now_ns(rig->world) - begin_ns, CONTROL_ROUND_NS, "asked once");
+	cr_assert(mt_rig_logged(rig, "node 1: removed by an operator"));
+}
+
+Test(control_node, a_gateway_that_does_not_answer_keeps_the_node)
+{
+	drain_an_empty_one();
+	sim_net_partition(peers[0].host, peers[1].host);
+	expect_refused(ABOUT("remove", 4), -EHOSTDOWN,
+	    "gateway 0000000000000002 does not say what its shards have there");
+	expect_refused(FORCED("remove", 4), -EHOSTDOWN, "gateway 0000000000000002 does not say");
+	sim_net_join(peers[0].host, peers[1].host);
+}
+
+Test(control_node, a_gateway_that_has_not_read_of_the_drain_keeps_the_node)
+{
+	expect_ok(ADD_4, "in");
+	mt_rig_run(rig, NUM_MS(100));
+	meta_memory_cut_off(peers[1].meta, true);
+	expect_ok(ABOUT("drain", 4), "draining");
+	expect_refused(FORCED("remove", 4), -EBUSY,
+	    "gateway 0000000000000002 has not read yet that it drains");
+	meta_memory_cut_off(peers[1].meta, false);
+}
+
+static bool
+is_alone(void *arg)
+{
+	(void)arg;
+	return peers[0].gateway->member.peer_count == 1;
+}
+
+Test(control_node, a_shard_that_nobody_serves_keeps_the_node)
+{
+	drain_an_empty_one();
+	/* Too few copies of the second gateway's shards are left for a take-over. */
+	node_kill(0);
+	node_kill(1);
+	peer_kill(1);
+	cr_assert(mt_rig_run_until(rig, is_alone, NULL));
+	expect_refused(ABOUT("remove", 4), -EBUSY, "shards are served by nobody now");
+	expect_refused(FORCED("remove", 4), -EBUSY, "shards are served by nobody now");
+}
+
+/* A node's key, put by somebody else: as it was, with a note. */
+static void
+note(uint32_t id)
+{
+	struct mt_node node = mt_nodes_by_id(peers[0].gateway, id)->node;
+	char key[MT_NODE_KEY_BYTES], *text;
+	struct meta_op op = { .kind = META_PUT, .key = key };
+	struct meta_txn *txn;
+
+	(void)snprintf(node.note, sizeof(node.note), "somebody was here");
+	text = mt_node_encode(&node);
+	op.value = text;
+	op.value_bytes = (uint32_t)strlen(text);
+	mt_node_key(key, id);
+	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
+	cr_assert_eq(meta_store_txn(rig->store, txn), 0);
+	mt_free(txn);
+	free(text);
+}
+
+static void
+send(const char *request)
+{
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1 };
+
+	forget(&qp);
+	sg_send(&qp, &header, request, (uint32_t)strlen(request));
+}
+
+Test(control_node, a_change_between_the_two_counts_keeps_the_node)
+{
+	drain_an_empty_one();
+	send(ABOUT("remove", 4));
+	mt_rig_run(rig, CONTROL_ROUND_NS / 2);
+	cr_assert_eq(qp.reply_count, 0, "it is between them");
+	note(4);
+	cr_assert(sg_wait_replies(&qp, 1));
+	cr_assert_neq(qp.replies[0].header.status, 0);
+	mt_rig_run(rig, NUM_MS(100));
+	cr_assert_eq(state_of(4), MT_NODE_DRAINING);
+	expect_ok(ABOUT("remove", 4), "out");
+}
+
+Test(control_node, a_gateway_stops_between_the_two_counts)
+{
+	drain_an_empty_one();
+	send(ABOUT("remove", 4));
+	mt_rig_run(rig, CONTROL_ROUND_NS / 2);
+	mt_gateway_stop(peers[0].gateway, on_stopped, &peers[0]);
+	cr_assert(mt_rig_run_until(rig, has_stopped, &peers[0]));
+	cr_assert_eq(qp.reply_count, 0);
+}
+
+/* ---- remove --lost ---- */
+
+Test(control_node, a_node_that_answers_is_lost_by_force_alone)
+{
+	expect_refused(LOST(3), -ENOTEMPTY, "node 3 answers, so it is not lost");
+	expect_ok(LOST_FORCED(3), "lost");
+	cr_assert(mt_rig_logged(rig, "node 3: given up for lost by an operator"));
+}
+
+Test(control_node, the_last_nodes_are_lost_by_force_alone)
+{
+	node_kill(2);
+	expect_ok(LOST(3), "lost");
+	node_kill(1);
+	expect_refused(LOST(2), -ENOTEMPTY, "1 failure domains would be left, and --min-replicas");
+	expect_ok(LOST_FORCED(2), "lost");
+}
+
+static void
+gateways_restart(void)
+{
+	if (qp.qp != NULL)
+		sg_close(&qp);
+	memset(&qp, 0, sizeof(qp));
+	peer_kill(0);
+	peer_kill(1);
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	client_connect();
+}
+
+/* Extents that were written to are on two nodes; one of these will never be heard of again. */
+Test(control_node, a_take_over_does_not_wait_for_a_node_that_was_lost)
+{
+	node_kill(2);
+	gateways_restart();
+	node_kill(1);
+	expect_ok(LOST(2), "lost");
+	sg_close(&qp);
+	memset(&qp, 0, sizeof(qp));
+	peer_kill(0);
+	peer_kill(1);
+	mt_rig_node_start(rig, 2);
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+}
+
+/* ---- add ---- */
+
+Test(control_node, whoever_is_no_node_is_not_added)
+{
+	mt_rig_node_kill(rig, 4, false);
+	expect_refused(ADD_5, -ENOENT, "sim://node5:1 is no node that can be added");
+	expect_refused("{\"op\":\"node.add\",\"address\":\"sim://peer1:7100\"}", -ENOENT,
+	    "is no node that can be added");
+	expect_refused("{\"op\":\"node.add\",\"address\":\"sim://node4:1\",\"domain\":\"/\"}",
+	    -EINVAL, "domain");
+}
+
+Test(control_node, an_address_or_a_number_that_is_taken_is_not_added)
+{
+	expect_refused("{\"op\":\"node.add\",\"address\":\"sim://node2:1\"}", -EEXIST,
+	    "is the address of node 2");
+	expect_refused("{\"op\":\"node.set\",\"node\":1,\"address\":\"sim://node2:1\"}", -EEXIST,
+	    "is the address of node 2");
+	mt_rig_node_kill(rig, 4, false);
+	rig->nodes[4].id = 2;
+	mt_rig_node_blank(rig, 4);
+	mt_rig_node_start(rig, 4);
+	expect_refused(ADD_5, -EEXIST, "answers as node 2, which is sim://node2:1 already");
+}
+
+Test(control_node, a_node_that_has_left_never_comes_back)
+{
+	drain_an_empty_one();
+	expect_ok(ABOUT("remove", 4), "out");
+	expect_refused(ADD_4, -EEXIST, "which has left the cluster (out), and never comes back");
+	mt_rig_node_kill(rig, 3, false);
+	mt_rig_node_blank(rig, 3);
+	mt_rig_node_start(rig, 3);
+	expect_refused(ADD_4, -EEXIST, "--node-id 5");
+	expect_ok(ADD_5, "in");
+	cr_assert_eq(state_of(4), MT_NODE_OUT);
+}
+
+Test(control_node, a_node_that_was_lost_never_comes_back)
+{
+	node_kill(2);
+	expect_ok(LOST(3), "lost");
+	mt_rig_node_start(rig, 2);
+	expect_refused("{\"op\":\"node.add\",\"address\":\"sim://node3:1\"}", -EEXIST,
+	    "which has left the cluster (lost)");
+}
+
+/* ---- usage: what another gateway is told ---- */
+
+/* How often an etcd was set back is counted by each process for itself. */
+Test(control_node, ports_that_act_on_another_version_say_so)
+{
+	static const struct {
+		uint64_t ahead;
+		bool is_current;
+	} cases[] = { { 0, true }, { 1, false }, { UINT64_C(3) << 48, true } };
+	char text[128];
+	int rc;
+	json_t *answer;
+
+	mt_rig_run(rig, NUM_MS(100));
+	for (uint32_t i = 0; i < NUM_COUNT(cases); i++) {
+		(void)snprintf(text, sizeof(text),
+		    "{\"op\":\"node.usage\",\"node\":1,\"version\":%" PRIu64 "}",
+		    mt_nodes_by_id(peers[0].gateway, 1)->node.version + cases[i].ahead);
+		answer = ask(text, &rc);
+		cr_assert_eq(rc, 0);
+		cr_assert_eq(json_is_true(json_object_get(answer, "current")), cases[i].is_current);
+		cr_assert_gt(json_integer_value(json_object_get(answer, "extents")), 0);
+		json_decref(answer);
+	}
+}
+
+/* ---- before nodes are members ---- */
+
+Test(control_node_early, changes_wait_for_the_level)
+{
+	rig_open(0);
+	peer_start(0);
+	(void)wait_shared(1);
+	client_connect();
+	expect_refused(ABOUT("drain", 1), -ENOTSUP, "run cleave cluster upgrade");
+	expect_refused(LOST_FORCED(1), -ENOTSUP, "run cleave cluster upgrade");
+	expect_refused(ADD_4, -ENOTSUP, "run cleave cluster upgrade");
+}
+
+Test(control_node_early, changes_wait_until_all_nodes_were_heard)
+{
+	rig_open(CLEAVE_LEVEL_NODES);
+	mt_rig_node_kill(rig, 2, false);
+	peer_start(0);
+	(void)wait_shared(1);
+	client_connect();
+	expect_refused(FORCED("drain", 1), -EBUSY, "are not in the metadata store yet");
+	expect_refused(LOST_FORCED(3), -EBUSY, "are not in the metadata store yet");
+}

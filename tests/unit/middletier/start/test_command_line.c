@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_command_line.c -- a gateway's command line: ports, what they advertise, nodes */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/meta/meta_open.h"
+#include "middletier/start/command_line.h"
+
+static struct mt_command_line values;
+static struct mt_gateway_options options;
+static struct meta_where where;
+static struct meta_where to;
+static char error[MT_COMMAND_LINE_ERROR_BYTES];
+
+/* @meta with these ports; nodes of three domains. */
+static int
+take(const char *meta, const char *port, const char *other_port)
+{
+	const char *argv[] = { "cleave-gateway", "--meta", meta, "--cluster-id", "00000000000000c1",
+		"--node", "tcp://n1.example:7201,domain=a", "--node",
+		"tcp://10.0.0.2:7202,domain=b", "--node", "tcp://[fd00::3]:7203", "--gateway-id",
+		"1", "--port", port, other_port != NULL ? "--port" : NULL, other_port };
+	struct config_result result;
+	int argc = (int)NUM_COUNT(argv) - (other_port == NULL ? 2 : 0);
+
+	memset(&values, 0, sizeof(values));
+	memset(&options, 0, sizeof(options));
+	error[0] = '\0';
+	log_set_level(LOG_OFF);
+	cr_assert_eq(config_parse(&mt_command_line_program, argc, (char **)argv, &values, &result),
+	    0);
+	return mt_command_line_take(&values, &options, &where, &to, error, sizeof(error));
+}
+
+static void
+expect_refused(const char *meta, const char *port, const char *text)
+{
+	cr_assert_eq(take(meta, port, NULL), -EINVAL, "%s", port);
+	cr_assert_not_null(strstr(error, text), "'%s' has no '%s'", error, text);
+	cr_assert_not_null(strstr(error, port), "'%s' does not name '%s'", error, port);
+}
+
+Test(command_line, what_a_port_advertises)
+{
+	cr_assert_eq(take("/m", "tcp://0.0.0.0:7100,cpu=3,advertise=gw1.example:7200",
+			 "verbs://10.0.0.1:7101,advertise=[fd00::1]:0,cpu=1023"),
+	    0, "%s", error);
+	cr_assert_eq(options.port_count, 2);
+	cr_assert_str_eq(options.ports[0].address, "tcp://0.0.0.0:7100");
+	cr_assert_str_eq(options.ports[0].advertise, "tcp://gw1.example:7200");
+	cr_assert_eq(options.ports[0].cpu, 3);
+	cr_assert_str_eq(options.ports[1].address, "verbs://10.0.0.1:7101");
+	cr_assert_str_eq(options.ports[1].advertise, "verbs://[fd00::1]:0");
+	cr_assert_eq(options.ports[1].cpu, 1023);
+}
+
+Test(command_line, hosts_are_names_or_numbers)
+{
+	cr_assert_eq(take("/m", "tcp://gw1.example:7100", NULL), 0, "%s", error);
+	cr_assert_str_eq(options.ports[0].address, "tcp://gw1.example:7100");
+	cr_assert_str_eq(options.ports[0].advertise, "");
+	cr_assert_eq(options.ports[0].cpu, -1);
+	cr_assert_eq(options.node_count, 3);
+	cr_assert_str_eq(options.nodes[0].address, "tcp://n1.example:7201");
+	cr_assert_str_eq(options.nodes[0].domain, "a");
+	cr_assert_str_eq(options.nodes[1].domain, "b");
+	cr_assert_str_eq(options.nodes[2].address, "tcp://[fd00::3]:7203");
+	cr_assert_str_eq(options.nodes[2].domain, "");
+}
+
+Test(command_line, everywhere_is_no_address_for_others)
+{
+	const char *const anywhere[] = { "tcp://0.0.0.0:7100", "tcp://[::]:7100",
+		"verbs://0.0.0.0:7100" };
+
+	for (size_t i = 0; i < NUM_COUNT(anywhere); i++) {
+		expect_refused("etcd://h:2379", anywhere[i], "advertise=HOST:PORT");
+		cr_assert_eq(take("/m", anywhere[i], NULL), 0, "a warning: %s", error);
+	}
+	cr_assert_eq(take("etcd://h:2379", "tcp://0.0.0.0:7100,advertise=gw1:7100", NULL), 0, "%s",
+	    error);
+	cr_assert_eq(take("etcd://h:2379", "tcp://10.0.0.1:7100", NULL), 0, "%s", error);
+	expect_refused("/m", "tcp://0.0.0.0:7100,advertise=0.0.0.0:7100", "every machine");
+	expect_refused("/m", "tcp://0.0.0.0:7100,advertise=[::]:1", "every machine");
+}
+
+Test(command_line, what_else_follows_an_address_is_refused)
+{
+	static const char long_name[] =
+	    "tcp://0.0.0.0:1,advertise=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.bbbbbbbb"
+	    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.cccccccccc:1";
+	static const struct {
+		const char *port, *text;
+	} wrong[] = {
+		{ "tcp://10.0.0.1:1,", "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,cpu", "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,cpu=", "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,cpu=1,cpu=2",
+		    "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,cpu=1,", "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,domain=a", "only ',cpu=...' and ',advertise=...' may follow" },
+		{ "tcp://10.0.0.1:1,cpu=1024", "cpu must be 0 to 1023" },
+		{ "tcp://10.0.0.1:1,cpu=000000000000000000000000000001", "cpu must be" },
+		{ "tcp://10.0.0.1:1,cpu=x", "cpu must be" },
+		{ "tcp://10.0.0.1:1,advertise=gw1", "advertise: HOST:PORT is wanted" },
+		{ "tcp://10.0.0.1:1,advertise=tcp://gw1:1", "advertise: HOST:PORT is wanted" },
+		{ "tcp://10.0.0.1:1,advertise=gw 1:1", "advertise: HOST:PORT is wanted" },
+		{ long_name, "advertise: an address has at most 127 characters" },
+		{ "tcp://gw..example:1", "HOST:PORT is wanted" },
+		{ "gw1:1", "neither tcp:// nor verbs://" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(wrong); i++)
+		expect_refused("/m", wrong[i].port, wrong[i].text);
+}

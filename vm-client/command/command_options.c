@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_options.c -- the options of all commands (base/config.h) */
+#include <stddef.h>
+
+#include "base/config.h"
+#include "base/num.h"
+#include "cleave/client.h"
+#include "cleave/wire.h"
+#include "command.h"
+
+#define COMMAND_REPLICAS_MAX 3u
+
+const char *const command_service_classes[] = {
+#define COMMAND_CLASS(symbol, name) [SERVICE_##symbol] = (name),
+	SERVICE_CLASS_LIST(COMMAND_CLASS)
+#undef COMMAND_CLASS
+	    [SERVICE_CLASS_NR] = NULL
+};
+const char *const command_engines[] = { "default", "auto", "lz4", "snappy", "deflate", "zstd",
+	"none", NULL };
+
+const struct config_option command_option_table[] = {
+	{ "gateway", 'g', CONFIG_LIST, offsetof(struct command_options, gateways), "ADDR[,ADDR...]",
+	    "Gateways, HOST:PORT or verbs://HOST:PORT; the first that can be reached is asked. Default: "
+	    "$CLEAVE_GATEWAY, else " CLEAVE_DEFAULT_GATEWAY ".",
+	    NULL, false, 0, 0, NULL },
+	{ "json", 'j', CONFIG_FLAG, offsetof(struct command_options, is_json), NULL,
+	    "Print the gateway's reply.", NULL, false, 0, 0, NULL },
+	{ "timeout", 't', CONFIG_DURATION, offsetof(struct command_options, timeout_ns), "DURATION",
+	    "Give up after this long.", "15s", false, NUM_MS(1), NUM_S(3600), NULL },
+	{ "size", 's', CONFIG_SIZE, offsetof(struct command_options, size_bytes), "SIZE",
+	    "volume create, volume resize: its size, a multiple of 4096 bytes.", NULL, false,
+	    CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX, NULL },
+	{ "service-class", 0, CONFIG_CHOICE, offsetof(struct command_options, service_class),
+	    "CLASS", "volume create: what it is used for.", NULL, false, 0, 0,
+	    command_service_classes },
+	{ "engine", 0, CONFIG_CHOICE, offsetof(struct command_options, engine), "ENGINE",
+	    "volume create: what compresses it; by default what the service class asks for.", NULL,
+	    false, 0, 0, command_engines },
+	{ "level", 0, CONFIG_STRING, offsetof(struct command_options, level_text), "N",
+	    "volume create: the engine's level.", NULL, false, 0, 0, NULL },
+	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
+	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
+	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
+	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
+	    "import, export: write over what is there. node drain, remove, replace: with fewer copies or "
+	    "less room than there should be. gateway drain: also where no other one takes its shards.",
+	    NULL, false, 0, 0, NULL },
+	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
+	    "volume resize: make it smaller, and discard what is behind the new end. snapshot "
+	    "rollback: also to a snapshot that is smaller than the volume is now.",
+	    NULL, false, 0, 0, NULL },
+	{ "snapshots", 0, CONFIG_FLAG, offsetof(struct command_options, has_snapshots), NULL,
+	    "volume delete: its snapshots as well.", NULL, false, 0, 0, NULL },
+	{ "take", 0, CONFIG_FLAG, offsetof(struct command_options, must_take), NULL,
+	    "import: take the volume from whoever has it open for writing, who gets errors from then on.",
+	    NULL, false, 0, 0, NULL },
+	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
+	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
+	{ "check", 0, CONFIG_FLAG, offsetof(struct command_options, is_check), NULL,
+	    "cluster upgrade: change nothing; say who keeps it from being done.", NULL, false, 0, 0,
+	    NULL },
+	{ "without", 0, CONFIG_LIST, offsetof(struct command_options, without), "NODE",
+	    "cluster upgrade: leave this node behind, by its address or number, if it is not up: an "
+	    "older release is refused when it comes back. May be given again for another.",
+	    NULL, false, 0, 0, NULL },
+	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
+	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
+	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
+	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT, else "
+	    "cleave-agent in $XDG_RUNTIME_DIR or /run.",
+	    NULL, false, 0, 0, NULL },
+	{ "format", 0, CONFIG_STRING, offsetof(struct command_options, format), "FORMAT",
+	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks; "
+	    "by the end of FILE's name, else raw.",
+	    NULL, false, 0, 0, NULL },
+	{ "progress", 'p', CONFIG_FLAG, offsetof(struct command_options, has_progress), NULL,
+	    "import, export: show how far it is.", NULL, false, 0, 0, NULL },
+	{ "domain", 0, CONFIG_STRING, offsetof(struct command_options, domain), "PATH",
+	    "node add, set, replace: what fails together with it, from the largest: dc/rack/host, or a part "
+	    "of it. Copies of a block are in different ones.",
+	    NULL, false, 0, 0, NULL },
+	{ "weight", 0, CONFIG_U64, offsetof(struct command_options, weight), "PERCENT",
+	    "node add, set, replace: what its free room counts beside that of others; 100 by default.",
+	    NULL, false, 1, 1000, NULL },
+	{ "note", 0, CONFIG_STRING, offsetof(struct command_options, note), "TEXT",
+	    "node add, set, replace: for people.", NULL, false, 0, 0, NULL },
+	{ "address", 0, CONFIG_STRING, offsetof(struct command_options, address), "ADDR",
+	    "node set: where it is now.", NULL, false, 0, 0, NULL },
+	{ "maintenance", 0, CONFIG_STRING, offsetof(struct command_options, maintenance),
+	    "DURATION|off",
+	    "node set: it may be away for so long, and its copies are not made anew elsewhere meanwhile.",
+	    NULL, false, 0, 0, NULL },
+	{ "wait", 0, CONFIG_FLAG, offsetof(struct command_options, must_wait), NULL,
+	    "node drain, replace; gateway drain; cluster rebalance: until it is done; says how far it is.",
+	    NULL, false, 0, 0, NULL },
+	{ "dry-run", 0, CONFIG_FLAG, offsetof(struct command_options, is_dry_run), NULL,
+	    "cluster rebalance: only show how much would be moved.", NULL, false, 0, 0, NULL },
+	{ "stop", 0, CONFIG_FLAG, offsetof(struct command_options, must_stop), NULL,
+	    "cluster rebalance: no more; what was moved stays.", NULL, false, 0, 0, NULL },
+	{ "lost", 0, CONFIG_FLAG, offsetof(struct command_options, is_lost), NULL,
+	    "node remove, replace: it never comes back, whatever it holds.", NULL, false, 0, 0,
+	    NULL },
+	{ "with", 0, CONFIG_STRING, offsetof(struct command_options, with), "ADDR",
+	    "node replace: the new node.", NULL, false, 0, 0, NULL },
+	{ .name = NULL },
+};
