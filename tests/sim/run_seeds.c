@@ -220,6 +220,8 @@ search_run(const struct search *search)
 
 		if (pid == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail */
+			if (getppid() != search_pid)
+				_exit(1); /* it has ended before */
 			worker_run(search, i, end_s, &table->tallies[i]);
 			_exit(0);
 		}

@@ -4,6 +4,7 @@
 
 usage: tests/sim/test_programs.py SIM_RUN_SEEDS SIM_MUTANTS (which is not there in some presets)
 """
+import atexit
 import os
 import re
 import signal
@@ -49,15 +50,24 @@ def children(pid):
         return []
 
 
+def end_group(pid):
+    """What a failure leaves: it would keep the reader of this test's output waiting."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def start():
     """A search without end, in a session of its own; and the processes of it once seeds are at work."""
     search = subprocess.Popen([SEEDS, "--minutes", "60", "--jobs", "2"], stdout=subprocess.PIPE,
                               text=True, start_new_session=True)
+    atexit.register(end_group, search.pid)
     deadline = time.monotonic() + WAIT_S
     while True:
         workers = children(search.pid)
-        runs = [pid for worker in workers for pid in children(worker)]
-        if len(workers) == 2 and runs:
+        # One with a seed at work has asked to end with the search.
+        if len(workers) == 2 and all(children(worker) for worker in workers):
             return search, workers
         check(search.poll() is None and time.monotonic() < deadline, "no seed at work")
         time.sleep(0.01)
