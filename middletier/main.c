@@ -121,8 +121,7 @@ on_scrape(struct metrics_scrape *scrape, void *arg)
 	int rc = -EHOSTDOWN; /* it waits for its store */
 
 	if (process->gateway != NULL)
-		rc =
-		    mt_ask_ports(process->gateway, MT_ASK_SNAPSHOT, NULL, on_metrics_asked, scrape);
+		rc = mt_ask_ports(process->gateway, MT_ASK_STATUS, NULL, on_metrics_asked, scrape);
 	if (rc != 0)
 		metrics_scrape_finish(scrape, rc);
 }

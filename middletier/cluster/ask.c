@@ -37,7 +37,7 @@ ask_on_answer(struct loop_post *post, void *arg)
 		return;
 	ask->fn(ask, ask->arg);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		mt_port_status_fini(&ask->legs[i].snapshot);
+		mt_port_status_fini(&ask->legs[i].status);
 	list_remove(&ask->link);
 	mt_free(ask);
 }
@@ -57,9 +57,9 @@ ask_session(struct mt_ask_leg *leg, struct mt_session *session)
 	} else if (ask->kind == MT_ASK_ATTACH && is_older) {
 		mt_session_close(session, -ESHUTDOWN);
 	} else {
-		leg->snapshot.asked_session_count++;
-		leg->snapshot.asked_reader_count += is_reader;
-		leg->snapshot.asked_writer_count += !is_reader &&
+		leg->status.asked_session_count++;
+		leg->status.asked_reader_count += is_reader;
+		leg->status.asked_writer_count += !is_reader &&
 		    session->hello.attach == ask->volume.attach;
 	}
 }
@@ -89,15 +89,15 @@ ask_on_port(struct loop_post *post, void *arg)
 	else if (ask->kind == MT_ASK_REBALANCE_END)
 		mt_rebalance_stop(port);
 	if (ask->kind == MT_ASK_NODE)
-		mt_node_usage_take(port, ask->node_id, ask->node_version, &leg->snapshot.node);
+		mt_node_usage_take(port, ask->node_id, ask->node_version, &leg->status.node);
 	else if (ask->kind == MT_ASK_LOAD)
-		mt_port_load_take(port, &leg->snapshot);
+		mt_port_load_take(port, &leg->status);
 	else if (ask->kind != MT_ASK_SESSIONS)
-		mt_port_status_take(port, &leg->snapshot);
+		mt_port_status_take(port, &leg->status);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
-		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
+		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->status);
 	if (ask->kind == MT_ASK_USAGE)
-		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
+		mt_usage_take(port, &ask->volume, &leg->status.usage);
 	post->fn = ask_on_answer;
 	loop_post(port->main_loop, post);
 }
@@ -185,7 +185,7 @@ mt_asks_drop(struct mt_gateway *gateway)
 		struct mt_ask *ask = LIST_ENTRY(link, struct mt_ask, link);
 
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_status_fini(&ask->legs[i].snapshot);
+			mt_port_status_fini(&ask->legs[i].status);
 		list_remove(link);
 		mt_free(ask);
 	}

@@ -14,18 +14,18 @@ struct mt_ask;
 struct mt_gateway;
 
 enum mt_ask_kind {
-	MT_ASK_SNAPSHOT,
+	MT_ASK_STATUS,
 	MT_ASK_SESSIONS,       /* of a volume, and nothing else: cheap */
-	MT_ASK_ATTACH,         /* close what is older than volume->attach, then snapshot */
-	MT_ASK_DELETE,         /* close every session of the volume, then snapshot */
+	MT_ASK_ATTACH,         /* close what is older than volume->attach, then its status */
+	MT_ASK_DELETE,         /* close every session of the volume, then its status */
 	MT_ASK_NODE,           /* what a node holds, and nothing else: cheap */
 	MT_ASK_LOAD,           /* what the shards have answered, and nothing else: cheap */
-	MT_ASK_USAGE,          /* snapshot, with what the volume holds */
-	MT_ASK_SCRUB,          /* snapshot, and verify every copy of the shards that serve */
-	MT_ASK_REBALANCE_LOOK, /* snapshot, and ask the nodes how much room they have */
-	MT_ASK_REBALANCE,      /* snapshot, and even out the nodes */
+	MT_ASK_USAGE,          /* status, with what the volume holds */
+	MT_ASK_SCRUB,          /* status, and verify every copy of the shards that serve */
+	MT_ASK_REBALANCE_LOOK, /* status, and ask the nodes how much room they have */
+	MT_ASK_REBALANCE,      /* status, and even out the nodes */
 	MT_ASK_REBALANCE_END,  /* the same, no more */
-	MT_ASK_SWEEP,          /* snapshot, with the orphans */
+	MT_ASK_SWEEP,          /* status, with the orphans */
 	MT_ASK_SWEEP_CONFIRM,  /* the same; those that wait may go now */
 };
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
@@ -42,7 +42,7 @@ struct mt_ask {
 		struct loop_post post;
 		struct mt_ask *ask;
 		struct mt_port *port;
-		struct mt_port_status snapshot;
+		struct mt_port_status status;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
 	mt_ask_fn fn;

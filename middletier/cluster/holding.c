@@ -85,8 +85,8 @@ mt_holder_count(const struct mt_ask *ask, uint32_t *ret_reader_count)
 	assert(ask->kind == MT_ASK_SESSIONS && ask->left_count == 0);
 	*ret_reader_count = 0;
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		writer_count += ask->legs[i].snapshot.asked_writer_count;
-		*ret_reader_count += ask->legs[i].snapshot.asked_reader_count;
+		writer_count += ask->legs[i].status.asked_writer_count;
+		*ret_reader_count += ask->legs[i].status.asked_reader_count;
 	}
 	return writer_count > 0;
 }

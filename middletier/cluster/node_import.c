@@ -175,7 +175,7 @@ static void
 import_on_asked(struct mt_ask *ask, void *arg)
 {
 	struct mt_node_import *import = arg;
-	const struct mt_port_status *status = &ask->legs[0].snapshot;
+	const struct mt_port_status *status = &ask->legs[0].status;
 	const struct mt_link_status *unknown = NULL;
 	bool has_links = status->links != NULL;
 
@@ -205,7 +205,7 @@ import_on_asked(struct mt_ask *ask, void *arg)
 static void
 import_ask(struct mt_node_import *import)
 {
-	int rc = mt_ask_ports(import->gateway, MT_ASK_SNAPSHOT, NULL, import_on_asked, import);
+	int rc = mt_ask_ports(import->gateway, MT_ASK_STATUS, NULL, import_on_asked, import);
 
 	assert(!import->is_asking);
 	import->is_asking = rc == 0;

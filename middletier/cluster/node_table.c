@@ -344,7 +344,7 @@ static void
 nodes_on_learnt(struct mt_ask *ask, void *arg)
 {
 	struct mt_nodes *nodes = arg;
-	const struct mt_port_status *status = &ask->legs[0].snapshot;
+	const struct mt_port_status *status = &ask->legs[0].status;
 
 	assert(nodes->is_reading && !nodes->is_warned);
 	assert(ask->left_count == 0);
@@ -368,7 +368,7 @@ nodes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	}
 	rc = nodes_take(nodes, items, count);
 	if (rc == 0 && must_learn) {
-		rc = mt_ask_ports(nodes->gateway, MT_ASK_SNAPSHOT, NULL, nodes_on_learnt, nodes);
+		rc = mt_ask_ports(nodes->gateway, MT_ASK_STATUS, NULL, nodes_on_learnt, nodes);
 		if (rc == 0)
 			return;
 	}

@@ -110,7 +110,7 @@ tally_sum(const struct mt_ask *ask, struct mt_node_usage *ret_sum)
 	ret_sum->is_current = true;
 	assert(ask->kind == MT_ASK_NODE && ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_node_usage *usage = &ask->legs[i].snapshot.node;
+		const struct mt_node_usage *usage = &ask->legs[i].status.node;
 
 		ret_sum->is_current &= usage->is_current;
 		ret_sum->extent_count += usage->extent_count;

@@ -443,7 +443,7 @@ relief_count_room(struct mt_relief *relief, const struct mt_ask *ask)
 
 	relief->room = relief->full_port = UINT32_MAX;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_status *status = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 		uint32_t count = 0;
 
 		for (uint32_t k = i; k < gateway->cluster.shard_count; k += gateway->port_count) {
@@ -466,7 +466,7 @@ relief_count(struct mt_relief *relief, const struct mt_ask *ask)
 	uint64_t now_ns = loop_now_ns(relief_loop(relief));
 
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_status *status = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
 		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++)
 			relief_count_shard(relief, &status->shards[k], now_ns);

@@ -59,7 +59,7 @@ control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn
 static void
 control_on_map(struct mt_ask *ask, void *arg)
 {
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, json_pack("{s:o}", "map", mt_json_map(ask->gateway, ask)));
 }
@@ -67,13 +67,13 @@ control_on_map(struct mt_ask *ask, void *arg)
 static void
 control_map(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_SNAPSHOT, control_on_map);
+	control_ask(request, MT_ASK_STATUS, control_on_map);
 }
 
 static void
 control_on_nodes(struct mt_ask *ask, void *arg)
 {
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, json_pack("{s:o}", "nodes", mt_json_nodes(ask->gateway, ask)));
 }
@@ -81,7 +81,7 @@ control_on_nodes(struct mt_ask *ask, void *arg)
 static void
 control_nodes(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_SNAPSHOT, control_on_nodes);
+	control_ask(request, MT_ASK_STATUS, control_on_nodes);
 }
 
 static void
@@ -90,7 +90,7 @@ control_on_status(struct mt_ask *ask, void *arg)
 	bool has_shards = ask->gateway->cluster.shard_count <= MT_STATUS_SHARDS_MAX;
 	json_t *status = mt_json_status(ask->gateway, ask, has_shards);
 
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	if (has_shards && json_dumpb(status, NULL, 0, JSON_COMPACT) > MT_CONTROL_TEXT_BYTES_MAX) {
 		json_decref(status);
 		status = mt_json_status(ask->gateway, ask, false); /* their number has to do */
@@ -101,13 +101,13 @@ control_on_status(struct mt_ask *ask, void *arg)
 static void
 control_status(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_SNAPSHOT, control_on_status);
+	control_ask(request, MT_ASK_STATUS, control_on_status);
 }
 
 static void
 control_on_waits(struct mt_ask *ask, void *arg)
 {
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg, mt_json_waits(ask));
 }
@@ -116,7 +116,7 @@ control_on_waits(struct mt_ask *ask, void *arg)
 static void
 control_waits(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_SNAPSHOT, control_on_waits);
+	control_ask(request, MT_ASK_STATUS, control_on_waits);
 }
 
 static void
@@ -126,10 +126,10 @@ control_on_scrub(struct mt_ask *ask, void *arg)
 
 	assert(ask->kind == MT_ASK_SCRUB && ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++)
-			count += snapshot->shards[k].state == MT_SHARD_SERVING;
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++)
+			count += status->shards[k].state == MT_SHARD_SERVING;
 	}
 	mt_control_finish(arg, json_pack("{s:I}", "shards", count));
 }

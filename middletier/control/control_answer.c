@@ -109,13 +109,12 @@ mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		(void)json_map_port(&map, gateway->ports[i].address);
 	for (uint32_t i = 0; i < shard_count; i++) {
-		const struct mt_port_status *snapshot =
-		    &ask->legs[i % gateway->port_count].snapshot;
+		const struct mt_port_status *status = &ask->legs[i % gateway->port_count].status;
 		uint32_t at = i / gateway->port_count, epoch, port;
-		bool is_known = snapshot->shards != NULL && at < snapshot->shard_count;
+		bool is_known = status->shards != NULL && at < status->shard_count;
 
 		port = json_map_port(&map,
-		    json_map_shard(gateway, is_known ? &snapshot->shards[at] : NULL, i, &epoch));
+		    json_map_shard(gateway, is_known ? &status->shards[at] : NULL, i, &epoch));
 		json_array_append_new(port_of, json_integer(port));
 		json_array_append_new(epoch_of, json_integer(epoch));
 	}
@@ -209,12 +208,12 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 	assert(index < MT_NODES_MAX);
 	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		if (snapshot->links == NULL || index >= snapshot->link_count)
+		if (status->links == NULL || index >= status->link_count)
 			return names[MT_LINK_DOWN];
-		if (snapshot->links[index].state < worst)
-			worst = snapshot->links[index].state;
+		if (status->links[index].state < worst)
+			worst = status->links[index].state;
 	}
 	return names[worst];
 }
@@ -230,13 +229,13 @@ json_left_s(const struct mt_gateway *gateway, uint64_t until_ns)
 json_t *
 mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
-	const struct mt_port_status *snapshot = &ask->legs[0].snapshot;
+	const struct mt_port_status *status = &ask->legs[0].status;
 	json_t *nodes = json_array();
 
 	assert(gateway->port_count > 0);
 	assert(ask->left_count == 0 && ask->gateway == gateway);
-	for (uint32_t i = 0; snapshot->links != NULL && i < snapshot->link_count; i++) {
-		struct mt_link_status link = snapshot->links[i];
+	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
+		struct mt_link_status link = status->links[i];
 		const struct mt_node_entry *entry;
 
 		if (mt_node_is_gone(&link.config))
@@ -305,10 +304,10 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	assert(gateway->port_count > 0);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
-		const struct mt_port_status *snapshot = &ask->legs[port].snapshot;
+		const struct mt_port_status *status = &ask->legs[port].status;
 
-		if (snapshot->shards != NULL && at < snapshot->shard_count)
-			json_array_append_new(shards, json_shard(&snapshot->shards[at], port));
+		if (status->shards != NULL && at < status->shard_count)
+			json_array_append_new(shards, json_shard(&status->shards[at], port));
 	}
 	return shards;
 }
@@ -322,14 +321,13 @@ mt_json_orphans(const struct mt_ask *ask)
 	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		total += snapshot->orphan_total;
-		confirmed += snapshot->confirmed_count;
+		total += status->orphan_total;
+		confirmed += status->confirmed_count;
 		for (uint32_t k = 0;
-		     k < snapshot->orphan_count && json_array_size(list) < MT_ORPHANS_LIST_MAX;
-		     k++) {
-			const struct mt_orphan_status *from = &snapshot->orphans[k];
+		     k < status->orphan_count && json_array_size(list) < MT_ORPHANS_LIST_MAX; k++) {
+			const struct mt_orphan_status *from = &status->orphans[k];
 			char text[MT_EXTENT_TEXT_BYTES];
 
 			(void)snprintf(text, sizeof(text), "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
@@ -370,12 +368,12 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 		json_array_append_new(ports,
 		    json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:o}", "port", (int)i,
 			"address", gateway->ports[i].address, "sessions_open",
-			(int)ask->legs[i].snapshot.session_count, "receives_free",
-			(int)ask->legs[i].snapshot.receives_free, "rings",
-			(int)ask->legs[i].snapshot.ring_count, "rings_max",
-			(int)ask->legs[i].snapshot.ring_max, "shards_short",
-			(int)ask->legs[i].snapshot.short_count, "run_index_bytes",
-			(json_int_t)ask->legs[i].snapshot.run_index_bytes, "metrics",
+			(int)ask->legs[i].status.session_count, "receives_free",
+			(int)ask->legs[i].status.receives_free, "rings",
+			(int)ask->legs[i].status.ring_count, "rings_max",
+			(int)ask->legs[i].status.ring_max, "shards_short",
+			(int)ask->legs[i].status.short_count, "run_index_bytes",
+			(json_int_t)ask->legs[i].status.run_index_bytes, "metrics",
 			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
 			"split", json_split(&gateway->ports[i])));
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,

@@ -345,7 +345,7 @@ mt_control_volume_open(struct mt_control_request *request)
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	rc = entry == NULL
 	    ? -ENOENT
-	    : mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, &entry->volume, open_on_map, request);
+	    : mt_ask_ports(request->gateway, MT_ASK_STATUS, &entry->volume, open_on_map, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
 }

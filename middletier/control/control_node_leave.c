@@ -65,7 +65,7 @@ struct leave_rest {
 static struct leave_rest
 leave_count(const struct mt_ask *ask, uint32_t node_id)
 {
-	const struct mt_port_status *status = &ask->legs[0].snapshot;
+	const struct mt_port_status *status = &ask->legs[0].status;
 	struct mt_node_config rest[MT_NODES_MAX];
 	struct mt_balance_node nodes[MT_NODES_MAX];
 	struct leave_rest left = { 0 };
@@ -139,7 +139,7 @@ drain_judge(struct mt_control_request *request)
 	assert(request->op->is_change);
 	node->state = MT_NODE_DRAINING;
 	request->node.cluster_version = request->gateway->nodes->cluster.version;
-	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, drain_on_asked, request);
+	rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, drain_on_asked, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
 }
@@ -320,7 +320,7 @@ lost_judge(struct mt_control_request *request)
 	if (leave_node(request) == NULL)
 		return;
 	request->node.cluster_version = request->gateway->nodes->cluster.version;
-	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, lost_on_asked, request);
+	rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, lost_on_asked, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
 }

@@ -32,7 +32,7 @@ rebalance_on_asked(struct mt_ask *ask, void *arg)
 
 	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_rebalance_status *balance = &ask->legs[i].snapshot.balance;
+		const struct mt_rebalance_status *balance = &ask->legs[i].status.balance;
 
 		sum.is_on |= balance->is_on;
 		sum.copy_count += balance->copy_count;

@@ -523,7 +523,7 @@ mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 	if (rc > 0)
 		return; /* the request has ended */
 	if (rc == 0)
-		rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, open_on_map, request);
+		rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, open_on_map, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
 }

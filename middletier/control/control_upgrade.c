@@ -133,7 +133,7 @@ upgrade_link(const struct upgrade *upgrade, uint32_t index)
 
 	assert(upgrade->ask->left_count == 0);
 	for (uint32_t i = 0; i < upgrade->gateway->port_count; i++) {
-		const struct mt_port_status *port = &upgrade->ask->legs[i].snapshot;
+		const struct mt_port_status *port = &upgrade->ask->legs[i].status;
 		struct mt_link_status link;
 
 		if (port->links == NULL || index >= port->link_count)
@@ -206,7 +206,7 @@ upgrade_judge_nodes(struct upgrade *upgrade, const struct mt_ask *ask, const jso
 {
 	const struct mt_gateway *gateway = ask->gateway;
 
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	upgrade->ask = ask;
 	upgrade->without = without;
 	for (uint32_t i = 0; i < gateway->options.node_count && upgrade->next != 0; i++)
@@ -263,7 +263,7 @@ level_on_asked(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	struct upgrade upgrade;
 
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	upgrade_init(&upgrade, ask->gateway);
 	upgrade.missing = json_array();
 	if (upgrade.next != 0) {
@@ -279,7 +279,7 @@ level_on_asked(struct mt_ask *ask, void *arg)
 static void
 upgrade_ask(struct mt_control_request *request, mt_ask_fn fn)
 {
-	int rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, fn, request);
+	int rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, fn, request);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0)

@@ -32,9 +32,9 @@ usage_on_answer(struct mt_ask *ask, void *arg)
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	assert(ask->kind == MT_ASK_USAGE);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_usage *usage = &ask->legs[i].snapshot.usage;
+		const struct mt_usage *usage = &ask->legs[i].status.usage;
 
-		session_count += ask->legs[i].snapshot.asked_session_count;
+		session_count += ask->legs[i].status.asked_session_count;
 		sum.shard_count += usage->shard_count;
 		sum.chunk_count += usage->chunk_count;
 		sum.layer_bytes += usage->layer_bytes;

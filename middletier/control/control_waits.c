@@ -13,12 +13,12 @@ mt_json_waits(const struct mt_ask *ask)
 {
 	json_t *waits = json_array();
 
-	assert(ask->kind == MT_ASK_SNAPSHOT && ask->left_count == 0);
+	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_status *shard = &snapshot->shards[k];
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			const struct mt_shard_status *shard = &status->shards[k];
 
 			if (shard->wait == MT_WAIT_NONE || json_array_size(waits) >= MT_WAITS_MAX)
 				continue;

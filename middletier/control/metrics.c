@@ -174,7 +174,7 @@ write_ports(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 		metric_label_u64(&counters[i], "port", i);
 		splits[split_count] = gauges[i] = counters[i];
 		counters[i].values = port->metrics;
-		gauges[i].values = &ask->legs[i].snapshot;
+		gauges[i].values = &ask->legs[i].status;
 		if (port->split != NULL)
 			splits[split_count++].values = split_port_counters(port->split);
 	}
@@ -197,10 +197,10 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 	if (objects == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_status *shard = &snapshot->shards[k];
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			const struct mt_shard_status *shard = &status->shards[k];
 			struct metric_object *object = &objects[count];
 
 			if (shard->state == MT_SHARD_IDLE && !shard->is_short)
@@ -234,7 +234,7 @@ links_count(const struct mt_ask *ask)
 
 	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		count += ask->legs[i].snapshot.link_count;
+		count += ask->legs[i].status.link_count;
 	return count;
 }
 
@@ -245,15 +245,15 @@ write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	uint32_t link_count = 0, slots_count = 0;
 	struct metric_object *links = mt_calloc(num_max(links_count(ask), 1), sizeof(*links));
 	struct metric_object *slots =
-	    mt_calloc(num_max(ask->legs[0].snapshot.link_count, 1), sizeof(*slots));
+	    mt_calloc(num_max(ask->legs[0].status.link_count, 1), sizeof(*slots));
 
 	assert(ask->gateway == gateway);
-	assert(ask->kind == MT_ASK_SNAPSHOT);
+	assert(ask->kind == MT_ASK_STATUS);
 	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		for (uint32_t k = 0; snapshot->links != NULL && k < snapshot->link_count; k++) {
-			const struct mt_link_status *link = &snapshot->links[k];
+		for (uint32_t k = 0; status->links != NULL && k < status->link_count; k++) {
+			const struct mt_link_status *link = &status->links[k];
 
 			if (mt_node_is_gone(&link->config))
 				continue;
@@ -279,7 +279,7 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	int rc;
 
 	assert(ask->left_count == 0 && gateway->port_count <= MT_PORTS_MAX);
-	assert(ask->kind == MT_ASK_SNAPSHOT);
+	assert(ask->kind == MT_ASK_STATUS);
 	write_gateway(out, gateway);
 	write_meta(out, gateway);
 	write_ports(out, gateway, ask);

@@ -21,7 +21,7 @@ extern const struct metric_member mt_split_members[MT_SPLIT_NR]; /* of split_por
 extern const struct metric_member mt_shard_members[]; /* of struct mt_shard_status */
 extern const uint32_t mt_shard_member_count;
 
-/* mt_metrics_write -- all that monitors want to know, from an MT_ASK_SNAPSHOT's answers. 0 or -ENOMEM. */
+/* mt_metrics_write -- all that monitors want to know, from an MT_ASK_STATUS's answers. 0 or -ENOMEM. */
 int mt_metrics_write(FILE *out, const struct mt_ask *ask);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_METRICS_H */

@@ -478,10 +478,10 @@ mt_gateway_status_json(struct mt_gateway *gateway)
 	if (ask != NULL) {
 		ask->gateway = gateway;
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_status_take(&gateway->ports[i], &ask->legs[i].snapshot);
+			mt_port_status_take(&gateway->ports[i], &ask->legs[i].status);
 		status = mt_json_status(gateway, ask, true);
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_status_fini(&ask->legs[i].snapshot);
+			mt_port_status_fini(&ask->legs[i].status);
 	}
 	if (status != NULL)
 		text = json_dumps(status, JSON_COMPACT);

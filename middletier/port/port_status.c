@@ -28,7 +28,7 @@
 #include "upkeep/upkeep.h"
 
 static void
-snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapshot)
+status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 {
 	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
 	struct mt_flush_totals runs;
@@ -41,7 +41,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapsho
 		if (shard->extents[i] != NULL)
 			counts[shard->extents[i]->kind]++;
 	}
-	*ret_snapshot = (struct mt_shard_status){
+	*ret_status = (struct mt_shard_status){
 		.index = shard->index,
 		.wait = mt_shard_wait(shard),
 		.state = (enum mt_shard_state)shard->sm.state,
@@ -64,17 +64,17 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapsho
 		.run_live_bytes = runs.live_bytes,
 		.run_extent_bytes = runs.extent_bytes,
 	};
-	ret_snapshot->orphan_count = mt_upkeep_orphan_count(shard, &ret_snapshot->held_count);
+	ret_status->orphan_count = mt_upkeep_orphan_count(shard, &ret_status->held_count);
 	if (shard->block_index == NULL)
 		return;
-	ret_snapshot->index_blocks = shard->block_index->key_count;
-	ret_snapshot->chunk_count = shard->block_index->chunk_count;
-	ret_snapshot->chunk_bytes = mt_index_chunk_bytes(shard->block_index);
-	ret_snapshot->index_bytes = shard->block_index->memory_bytes + ret_snapshot->chunk_bytes;
+	ret_status->index_blocks = shard->block_index->key_count;
+	ret_status->chunk_count = shard->block_index->chunk_count;
+	ret_status->chunk_bytes = mt_index_chunk_bytes(shard->block_index);
+	ret_status->index_bytes = shard->block_index->memory_bytes + ret_status->chunk_bytes;
 }
 
 static void
-snapshot_shares(const struct mt_port *port, struct mt_link_status *links)
+status_shares(const struct mt_port *port, struct mt_link_status *links)
 {
 	struct mt_balance_node nodes[MT_NODES_MAX];
 	uint32_t indexes[MT_NODES_MAX];
@@ -86,31 +86,31 @@ snapshot_shares(const struct mt_port *port, struct mt_link_status *links)
 }
 
 void
-mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
+mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 {
-	struct mt_port_status *snapshot = ret_snapshot;
+	struct mt_port_status *status = ret_status;
 	struct loop_link *link, *next;
 
-	assert(snapshot->shards == NULL && snapshot->links == NULL);
-	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
-	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
-	snapshot->shard_count = port->shard_count;
-	snapshot->link_count = port->link_count;
-	snapshot->receives_free = split_port_receives_free(port->split);
-	snapshot->run_index_bytes = mt_run_cache_bytes(port);
-	snapshot->ring_count = port->ring_count;
-	snapshot->ring_max = port->ring_max;
-	snapshot->short_count = snapshot->session_count = 0;
+	assert(status->shards == NULL && status->links == NULL);
+	status->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*status->shards));
+	status->links = mt_calloc(num_max(port->link_count, 1), sizeof(*status->links));
+	status->shard_count = port->shard_count;
+	status->link_count = port->link_count;
+	status->receives_free = split_port_receives_free(port->split);
+	status->run_index_bytes = mt_run_cache_bytes(port);
+	status->ring_count = port->ring_count;
+	status->ring_max = port->ring_max;
+	status->short_count = status->session_count = 0;
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
-		snapshot->session_count++;
+		status->session_count++;
 	for (uint32_t i = 0; i < port->shard_count; i++)
-		snapshot->short_count += mt_shard_is_short(&port->shards[i]);
-	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
-		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
-	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
+		status->short_count += mt_shard_is_short(&port->shards[i]);
+	for (uint32_t i = 0; i < port->shard_count && status->shards != NULL; i++)
+		status_shard(&port->shards[i], &status->shards[i]);
+	for (uint32_t i = 0; i < port->link_count && status->links != NULL; i++) {
 		const struct mt_link *node = &port->links[i];
 
-		snapshot->links[i] = (struct mt_link_status){
+		status->links[i] = (struct mt_link_status){
 			.config = node->config,
 			.node_id = node->node_id,
 			.state = (enum mt_link_state)node->sm.state,
@@ -121,27 +121,26 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
 			.slot_bytes = node->slot_bytes,
 			.level = node->agreed_level,
 		};
-		memcpy(snapshot->links[i].disk, node->disk, sizeof(node->disk));
-		memcpy(snapshot->links[i].trouble, node->trouble, sizeof(node->trouble));
+		memcpy(status->links[i].disk, node->disk, sizeof(node->disk));
+		memcpy(status->links[i].trouble, node->trouble, sizeof(node->trouble));
 	}
-	if (snapshot->links != NULL)
-		snapshot_shares(port, snapshot->links);
-	mt_rebalance_status(port, &snapshot->balance);
+	if (status->links != NULL)
+		status_shares(port, status->links);
+	mt_rebalance_status(port, &status->balance);
 }
 
 void
-mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
+mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_status)
 {
-	assert(ret_snapshot->shards == NULL);
-	ret_snapshot->shards =
-	    mt_calloc(num_max(port->shard_count, 1), sizeof(*ret_snapshot->shards));
-	ret_snapshot->shard_count = port->shard_count;
-	ret_snapshot->ring_count = port->ring_count;
-	ret_snapshot->ring_max = port->ring_max;
-	for (uint32_t i = 0; i < port->shard_count && ret_snapshot->shards != NULL; i++) {
+	assert(ret_status->shards == NULL);
+	ret_status->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*ret_status->shards));
+	ret_status->shard_count = port->shard_count;
+	ret_status->ring_count = port->ring_count;
+	ret_status->ring_max = port->ring_max;
+	for (uint32_t i = 0; i < port->shard_count && ret_status->shards != NULL; i++) {
 		const struct mt_shard *shard = &port->shards[i];
 
-		ret_snapshot->shards[i] = (struct mt_shard_status){ .index = shard->index,
+		ret_status->shards[i] = (struct mt_shard_status){ .index = shard->index,
 			.state = (enum mt_shard_state)shard->sm.state,
 			.is_serving = shard->sm.state == MT_SHARD_SERVING,
 			.epoch = shard->epoch,
@@ -151,7 +150,7 @@ mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
 }
 
 static void
-snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
+status_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
     struct mt_orphan_status *ret_orphan)
 {
 	uint64_t now_ns = loop_now_ns(orphans->shard->port->loop);
@@ -168,11 +167,11 @@ snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
 }
 
 void
-mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_port_status *snapshot)
+mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_port_status *status)
 {
-	assert(snapshot->orphans == NULL);
-	snapshot->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*snapshot->orphans));
-	snapshot->orphan_count = snapshot->orphan_total = snapshot->confirmed_count = 0;
+	assert(status->orphans == NULL);
+	status->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*status->orphans));
+	status->orphan_count = status->orphan_total = status->confirmed_count = 0;
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		struct mt_upkeep *upkeep = port->shards[i].upkeep;
 		const struct mt_orphans *orphans = &upkeep->sweep.orphans;
@@ -180,26 +179,25 @@ mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_port_s
 		if (!upkeep->is_running)
 			continue;
 		if (must_confirm)
-			snapshot->confirmed_count += mt_sweep_confirm(&upkeep->sweep);
+			status->confirmed_count += mt_sweep_confirm(&upkeep->sweep);
 		for (uint32_t k = 0; k < orphans->count; k++) {
 			const struct mt_orphan *from = &orphans->entries[k];
 
 			if (from->is_known || from->is_asked)
 				continue;
-			snapshot->orphan_total++;
-			if (snapshot->orphans != NULL &&
-			    snapshot->orphan_count < MT_ORPHANS_LIST_MAX)
-				snapshot_orphan(orphans, from,
-				    &snapshot->orphans[snapshot->orphan_count++]);
+			status->orphan_total++;
+			if (status->orphans != NULL && status->orphan_count < MT_ORPHANS_LIST_MAX)
+				status_orphan(orphans, from,
+				    &status->orphans[status->orphan_count++]);
 		}
 	}
 }
 
 void
-mt_port_status_fini(struct mt_port_status *snapshot)
+mt_port_status_fini(struct mt_port_status *status)
 {
-	mt_free(snapshot->shards);
-	mt_free(snapshot->links);
-	mt_free(snapshot->orphans);
-	*snapshot = (struct mt_port_status){ 0 };
+	mt_free(status->shards);
+	mt_free(status->links);
+	mt_free(status->orphans);
+	*status = (struct mt_port_status){ 0 };
 }

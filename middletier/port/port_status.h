@@ -80,13 +80,12 @@ struct mt_port_status {
 	uint32_t confirmed_count;
 };
 /* mt_port_status_orphans -- @must_confirm: and those that wait may go now. */
-void mt_port_status_orphans(struct mt_port *port, bool must_confirm,
-    struct mt_port_status *snapshot);
+void mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_port_status *status);
 /* mt_port_status_take -- on the port's thread. What there is no memory for stays NULL. */
-void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot);
+void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_load_take -- cheap: of each shard its state and what it has answered, and how many rings are taken; no more */
-void mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_snapshot);
+void mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_status_fini -- any thread; also of one that is all zeros. */
-void mt_port_status_fini(struct mt_port_status *snapshot);
+void mt_port_status_fini(struct mt_port_status *status);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_PORT_STATUS_H */

@@ -54,10 +54,10 @@ starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serv
 	assert(ask->left_count == 0);
 	*ret_count = *ret_serving = *ret_stopped = 0;
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *status = &ask->legs[i].status;
 
-		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_status *shard = &snapshot->shards[k];
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			const struct mt_shard_status *shard = &status->shards[k];
 
 			if (shard->state == MT_SHARD_STOPPED)
 				(*ret_stopped)++;
@@ -78,19 +78,19 @@ starting_short_count(const struct mt_ask *ask)
 
 	assert(ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		count += ask->legs[i].snapshot.short_count;
+		count += ask->legs[i].status.short_count;
 	return count;
 }
 
 static void
 starting_add_nodes(struct mt_starting *starting, const struct mt_ask *ask)
 {
-	const struct mt_port_status *snapshot = &ask->legs[0].snapshot;
+	const struct mt_port_status *status = &ask->legs[0].status;
 	const char *separator = "; nodes that are not up: ";
 
 	assert(ask->left_count == 0);
-	for (uint32_t i = 0; snapshot->links != NULL && i < snapshot->link_count; i++) {
-		const struct mt_link_status *link = &snapshot->links[i];
+	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
+		const struct mt_link_status *link = &status->links[i];
 
 		if (link->is_up || mt_node_is_gone(&link->config))
 			continue;
@@ -158,8 +158,8 @@ starting_on_timer(struct loop_timer *timer, void *arg)
 	if (starting->is_asking)
 		return;
 	/* Without memory it is asked the next time. */
-	starting->is_asking = mt_ask_ports(starting->gateway, MT_ASK_SNAPSHOT, NULL,
-				  starting_on_asked, starting) == 0;
+	starting->is_asking =
+	    mt_ask_ports(starting->gateway, MT_ASK_STATUS, NULL, starting_on_asked, starting) == 0;
 }
 
 void

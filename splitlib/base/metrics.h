@@ -4,7 +4,7 @@
  *
  * A daemon declares a table (X-macro) of metrics, and keeps their values in a struct or an array of its
  * own; adding is a plain increment by the owner. Another thread reads with metric_read (relaxed
- * atomics), so a snapshot may be torn between metrics, never within one. Tables of struct metric_member
+ * atomics), so what is read may be torn between metrics, never within one. Tables of struct metric_member
  * say where in an object each value lies: for JSON, and for the text that monitors read.
  *
  * Threads: a FILE belongs to one; the values may be anybody's, if they are 8 bytes.

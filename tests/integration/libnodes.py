@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import subprocess
 
-from libcluster import CLUSTER_ID, Daemon, binary, run, wait_for
+from libcluster import CLUSTER_ID, WAIT_S, Daemon, binary, check, run, wait_for
 
 
 def nodes_of(c, address=None):
@@ -31,3 +32,48 @@ def new_node(c, name, node_id, cluster_id=CLUSTER_ID, disk_size=None):
     address = re.search(r"listen=(tcp://\S+)", line).group(1)
     daemon.argv[daemon.argv.index("--listen") + 1] = address
     return daemon, address
+
+
+class Drain:
+    """`cleave node drain ID --wait` beside the test."""
+
+    def __init__(self, c, node_id, *words):
+        self.argv = [binary("cleave"), *c.gateway_words(), "node", "drain", str(node_id),
+                     "--wait", *words]
+        self.path = os.path.join(c.folder, f"drain{node_id}")
+        self.out = open(self.path, "w")
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.out,
+                                        stderr=subprocess.STDOUT)
+
+    def text(self):
+        with open(self.path) as f:
+            return f.read()
+
+    def wait_text(self, pattern):
+        wait_for(lambda: re.search(pattern, self.text()) or self.process.poll() is not None,
+                 f"no '{pattern}' in\n{self.text()}")
+        check(re.search(pattern, self.text()), f"no '{pattern}' in\n{self.text()}")
+
+    def wait(self):
+        try:
+            rc = self.process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            rc = self.process.wait()
+        self.out.close()
+        check(rc == 0 and "empty" in self.text(), f"the drain ended with {rc}\n{self.text()}")
+
+
+def write_first(c, name, mib):
+    """So many MiB, with a journal to be verified at the end."""
+    c.volume_create(name, f"{max(mib, 64)}M")
+    journal = os.path.join(c.folder, f"journal-{name}")
+    c.load("--volume", name, "--quiet", "--pattern", "sequential", "--bytes", f"{mib}M",
+           "--block-size", "64K", "--compressibility", "0", "--journal", journal)
+    return journal
+
+
+def take_out(c, node_id):
+    """An empty node leaves, and its process ends."""
+    check("removed" in c.cleave("node", "remove", str(node_id)).stdout, "it is not removed")
+    check(c.nodes[node_id - 1].stop() == 0, f"node {node_id} did not stop well")

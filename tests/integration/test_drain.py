@@ -4,54 +4,14 @@
 import json
 import os
 import re
-import subprocess
 import time
 
-from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv, wait_for
+from libcluster import Cluster, check, expect_error, main, wait_for
 from libload import Load
-from libnodes import new_node, nodes_of, wait_imported
+from libnodes import Drain, new_node, nodes_of, take_out, wait_imported, write_first
 
 REPAIR_RATE_MIB = 8
 LOAD_WORDS = ["--rate", "400"]  # fewer writes in flight than make a copy give way to clients
-
-
-class Drain:
-    """`cleave node drain ID --wait` beside the test."""
-
-    def __init__(self, c, node_id, *words):
-        self.argv = [binary("cleave"), *c.gateway_words(), "node", "drain", str(node_id),
-                     "--wait", *words]
-        self.path = os.path.join(c.folder, f"drain{node_id}")
-        self.out = open(self.path, "w")
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.out,
-                                        stderr=subprocess.STDOUT)
-
-    def text(self):
-        with open(self.path) as f:
-            return f.read()
-
-    def wait_text(self, pattern):
-        wait_for(lambda: re.search(pattern, self.text()) or self.process.poll() is not None,
-                 f"no '{pattern}' in\n{self.text()}")
-        check(re.search(pattern, self.text()), f"no '{pattern}' in\n{self.text()}")
-
-    def wait(self):
-        try:
-            rc = self.process.wait(WAIT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            rc = self.process.wait()
-        self.out.close()
-        check(rc == 0 and "empty" in self.text(), f"the drain ended with {rc}\n{self.text()}")
-
-
-def write_first(c, name, mib):
-    """So many MiB, with a journal to be verified at the end."""
-    c.volume_create(name, "64M")
-    journal = os.path.join(c.folder, f"journal-{name}")
-    c.load("--volume", name, "--bytes", f"{mib}M", "--block-size", "64K", "--compressibility",
-           "0", "--journal", journal)
-    return journal
 
 
 def write_p99_us(c, name):
@@ -61,12 +21,6 @@ def write_p99_us(c, name):
     c.load("--volume", name, "--rate", "400", "--in-flight", "4", "--seconds", "2", "--json", path)
     with open(path) as f:
         return json.load(f)["write_latency_us_p99"]
-
-
-def take_out(c, node_id):
-    """An empty node leaves, and its process ends."""
-    check("removed" in c.cleave("node", "remove", str(node_id)).stdout, "it is not removed")
-    check(c.nodes[node_id - 1].stop() == 0, f"node {node_id} did not stop well")
 
 
 def replaced_under_load_with_one_killed():
