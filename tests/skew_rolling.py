@@ -4,10 +4,11 @@
 
 tests/skew runs this: CLEAVE_BUILD_DIR has the programs of the older release (and makes the cluster, its clients and
 their load), CLEAVE_NEW_BUILD_DIR those of the newer. The load goes on all the time, without an error, and is verified
-at the end. Told is what it does a second while daemons are rolled, as a share of what it does right before and right
-behind, so that a machine that changes its pace does not count; with CLEAVE_TEST_RATIO_MIN less is a failure.
+at the end. Told is what it does a second while daemons are rolled, as a share of what it does in stretches before,
+between and behind, so that a machine that changes its pace counts less; with CLEAVE_TEST_RATIO_MIN less is a failure.
 """
 import os
+import statistics
 import sys
 import time
 
@@ -18,7 +19,8 @@ from libload import Load
 
 NEW = os.environ.get("CLEAVE_NEW_BUILD_DIR", "")
 RATIO_MIN = float(os.environ.get("CLEAVE_TEST_RATIO_MIN", "0"))
-STEADY_WRITES = 30000  # whose rate is the measure
+# Whose rate is the measure: merges come and go every few seconds, so that a short stretch tells little.
+STEADY_WRITES = 200000 if RATIO_MIN > 0 else 30000
 
 
 def program(daemon, is_new):
@@ -60,17 +62,18 @@ def steady(load):
 
 
 def roll_all(c, load):
-    """Forward, back, and forward; the least share of the steady rate that was left meanwhile."""
-    ratios, before = [], steady(load)
+    """Forward, back, and forward; the share of the steady rate that was left meanwhile."""
+    rates, steady_rates = [], [steady(load)]
     for what, is_new in (("rolled forward", True), ("rolled back", False), ("rolled forward again", True)):
         started = time.monotonic()
-        rate = roll(c, load, is_new)
-        took_s, behind = time.monotonic() - started, steady(load)
-        ratios.append(2 * rate / (before + behind))
-        print(f"  {what}: {rate:.0f} writes/s for {took_s:.1f} s, {before:.0f} right before, {behind:.0f} right behind: "
-              f"ratio {ratios[-1]:.2f}", flush=True)
-        before = behind
-    return min(ratios)
+        rates.append(roll(c, load, is_new))
+        took_s = time.monotonic() - started
+        steady_rates.append(steady(load))
+        print(f"  {what}: {rates[-1]:.0f} writes/s for {took_s:.1f} s, {steady_rates[-2]:.0f} right before, "
+              f"{steady_rates[-1]:.0f} right behind", flush=True)
+    ratio = statistics.mean(rates) / statistics.mean(steady_rates)
+    print(f"  all three: ratio {ratio:.2f}", flush=True)
+    return ratio
 
 
 def expect_level(c, level, *lines):
@@ -116,6 +119,8 @@ def rolled_forward_back_forward_and_upgraded():
         for gateway in c.gateways[:1]:
             restart(c, load, gateway, True)
         expect_level(c, 1, "gateway 2 speaks 1 to 1")
+        wait_for(lambda: new_cleave(c, "node", "list").stdout.count(" up ") == len(c.nodes),
+                 "the new gateway does not reach all nodes")
         expect_error(new_cleave(c, "cluster", "upgrade", check_rc=False), "gateway 2 speaks 1 to 1",
                      r"node \d at tcp:\S+ speaks 1")
         restart(c, load, c.gateways[0], False)
