@@ -143,7 +143,7 @@ struct mt_gateway {
 	struct mt_drop *drop;          /* drop.c */
 	struct mt_relief *relief;      /* relief.c; NULL: it does not look at its load */
 	struct mt_holding *holding;    /* holding.c; NULL: nobody has asked yet */
-	uint64_t claimed_ns; /* holding.c: when a gateway last went, or a shard came here */
+	uint64_t claimed_ns; /* holding.c: when a gateway last went, or left a shard to us */
 	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */
 	void (*on_loaded)(struct mt_gateway *gateway); /* gateway_load.c */
 	uint64_t started_ns;

@@ -15,8 +15,9 @@
  * what is older (I11). A session that is wrongly thought gone was silent at all gateways for the session time,
  * and learns that it was taken. One that is wrongly thought alive is so until
  *	its queue pairs have ended (a silent peer's: after the transport's keep-alive, 10 s), and
- *	the session time after that; counted anew where a gateway died or shards changed hands meanwhile, for
- *	    what that gateway had seen is lost, and its clients may be on their way to the next one.
+ *	the session time after that; counted anew where a gateway died, or was stopped, meanwhile, for what it
+ *	    had seen is lost, and its clients may be on their way to the next one.
+ * A gateway that gave shards away and lives is asked, so shards that go to and fro make nobody wait longer.
  *
  * What a gateway has heard is in the volume's entry (heard_ns): when it first saw the attach number, when a
  * queue pair of that session came, and when the last one went.

@@ -27,9 +27,9 @@ typedef void (*mt_holder_fn)(const struct mt_holder_answer *answer, void *arg);
  * mt_holder_ask -- ask every port of every gateway that lives: is the session that has @volume still there?
  *
  * A session is gone when it was closed; or when no port of any gateway has had a queue pair of it, or an attempt
- * at one, for the session time (mt_gateway_options.session_ns). A gateway that took shards over counts from
- * then on, for what another one knew is lost with it. A gateway that lives and does not answer leaves it
- * open: is_held, until it answers or its lease has ended.
+ * at one, for the session time (mt_gateway_options.session_ns). A gateway that took shards over from one that
+ * does not live counts from then on, for what that one knew is lost with it. A gateway that lives and does not
+ * answer leaves it open: is_held, until it answers or its lease has ended.
  * Returns 0: @fn is called once, on main, within some seconds; -ESHUTDOWN; -ENOMEM. One question at a time.
  */
 int mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
@@ -45,7 +45,8 @@ int mt_holder_tell(struct mt_gateway *gateway, const struct mt_volume *volume, m
 /* mt_holder_fini -- drop the question that is out. Nobody runs the ports' loops any more. */
 void mt_holder_fini(struct mt_gateway *gateway);
 /*
- * mt_holder_on_claim -- a gateway has gone, or a shard has come here: the sessions that its owner had are unknown
+ * mt_holder_on_claim -- a gateway has gone, or a shard has come here that none that lives has given away: the
+ * sessions that its owner had are unknown
  *
  * Such sessions have the session time, from now on, to come to another port.
  */

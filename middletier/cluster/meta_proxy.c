@@ -19,6 +19,9 @@
  *
  * The transaction compares all that was read, so an owner that comes back meanwhile keeps its shard.
  *
+ * Of a shard that was given away by a gateway that lives nothing is lost: that one can still be asked about the
+ * sessions that it had. Any other claim is told to holding.c.
+ *
  * A call is one piece of memory, made when it is asked for: nothing on its way can fail for want of
  * more, and its handler is called once, unless the shard goes first. While the call is with main it
  * is main's; a shard that goes away leaves it there, orphaned, and main frees it.
@@ -37,7 +40,9 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "cluster/holding.h"
 #include "cluster/member.h"
+#include "cluster/member_view.h"
 #include "cluster/meta_proxy.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
@@ -68,6 +73,7 @@ struct root_call {
 	/* ROOT_CLAIM: the gateway that the shard is taken from. */
 	char old_key[MT_MEMBER_KEY_BYTES];
 	bool has_old;
+	bool is_given;        /* it lives, and has released the root */
 	uint64_t old_version; /* of its key; 0: absent */
 	int txn_rc;
 	/* ROOT_REFRESH */
@@ -114,6 +120,8 @@ root_call_answer(struct root_call *call, int rc)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	assert(call->place != ROOT_GOING_BACK);
 	assert(!list_contains(&call->waiter.link));
+	if (rc == 0 && call->kind == ROOT_CLAIM && !call->is_given)
+		mt_holder_on_claim(call->gateway);
 	if (call->shard == NULL) {
 		root_call_free(call);
 		return;
@@ -305,6 +313,8 @@ root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, voi
 	}
 	call->has_old = version != 0 && !call->found.is_released &&
 	    call->found.gateway_id != call->gateway->options.gateway_id;
+	call->is_given = version != 0 && call->found.is_released &&
+	    mt_view_is_live(&call->gateway->member, call->found.gateway_id, call->found.boot_id);
 	if (!call->has_old) {
 		root_call_txn(call);
 		return;

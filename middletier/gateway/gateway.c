@@ -282,8 +282,6 @@ gateway_on_shard(struct mt_port *port, uint32_t shard, enum mt_shard_state state
 
 	assert(shard < gateway->cluster.shard_count && state < MT_SHARD_STATE_NR);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
-	if (epoch != gateway->member.shards[shard].own_epoch)
-		mt_holder_on_claim(gateway);
 	mt_mirror_on_shard(gateway, shard, state);
 	mt_view_on_shard(&gateway->member, shard, state, epoch);
 }

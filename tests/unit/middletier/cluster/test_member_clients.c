@@ -205,6 +205,35 @@ Test(member_clients, a_writer_at_one_keeps_others_out_at_the_other)
 	close_client();
 }
 
+/* A gateway that gave its shards away says when it last heard of the session, whose time goes on. */
+Test(member_clients, shards_that_are_given_away_keep_nobody_waiting)
+{
+	static const char text[] =
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\"}";
+	struct sg_qp control;
+	int rc = 0;
+
+	made_cluster_at(rig->store, &rig->gateway_options, 2);
+	open_client();
+	connect_to(1, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	json_decref(
+	    ask(&control, "{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":65536}"));
+	json_decref(ask(&control,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000a\"}"));
+	sg_run_for(&sg, NUM_S(6));
+	json_decref(ask(&control, "{\"op\":\"gateway.drain\",\"gateway\":\"0000000000000001\"}"));
+	drained_mask = 1;
+	(void)wait_shared(3);
+	json_decref(sg_control(&control, text, &rc));
+	cr_assert_eq(rc, -EUSERS, "its time is not over: %d", rc);
+	sg_run_for(&sg, NUM_S(5));
+	json_decref(sg_control(&control, text, &rc));
+	cr_assert_eq(rc, 0, "nobody came: %d", rc);
+	sg_close(&control);
+	close_client();
+}
+
 Test(member_clients, each_has_the_whole_map)
 {
 	static const char *const ops[2] = { "{\"op\":\"map\"}", "{\"op\":\"gateways\"}" };
