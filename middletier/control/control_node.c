@@ -127,13 +127,16 @@ node_on_put(int rc, void *arg)
 void
 mt_control_node_put(struct mt_control_request *request, const char *what)
 {
+	uint64_t cluster_version = request->node.cluster_version;
 	int rc;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	assert(request->node.node.version != 0);
 	request->node.what = what;
-	rc = mt_nodes_put(request->gateway, &request->node.node, request->node.cluster_version,
-	    node_on_put, request);
+	if (MUTANT(drain_uncompared))
+		cluster_version = 0;
+	rc = mt_nodes_put(request->gateway, &request->node.node, cluster_version, node_on_put,
+	    request);
 	if (rc != 0)
 		mt_control_refuse(request, rc, "node %" PRIu32 ": %s", request->node.node.id,
 		    status_text(status_from_errno(rc)));

@@ -71,6 +71,7 @@
 	X(removed_unasked, "a node is removed as empty though other gateways were not asked")      \
 	X(removed_taken_back, "a node that has left the cluster is added again, its disk with it") \
 	X(nodes_imported_twice, "two gateways write the nodes of their options into the store")    \
+	X(drain_uncompared, "two drains that count on each other's node to stay both pass")        \
 	X(draining_taken, "new copies are put on a node that drains")                              \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")

@@ -9,6 +9,10 @@
  *	        --> STAY: drain, undrain     it is in again ------> RESTING
  *	        --> LOSE: kill, remove       it is lost ----------> RESTING
  *	        --> RETURN: start, add       refused often -------> RESTING    its process ends
+ *	        --> RACE: drain two at once  often enough --------> RESTING    what drains is undrained
+ *
+ * Where an operator has a rival (has_rival), a drain whose answer was lost may come about late: any node that drains
+ * and is not the one to leave is undrained, whatever else is being done (stray).
  *
  * Whether something is done is read from the metadata store itself: answers are lost, and requests may be carried out
  * although they failed.
@@ -43,10 +47,11 @@
 #define MEMBERS_TIMEOUT_NS NUM_S(10) /* of a request */
 #define MEMBERS_RETURN_TRIES 12u     /* a node that has left is not found so often, or refused */
 #define MEMBERS_COPIES 3u
+#define MEMBERS_RACE_TRIES 4u /* drains of two nodes at one moment, one pair after the other */
 #define MEMBERS_SLOTS_MAX 2048u
 #define MEMBERS_TEXT_BYTES 256u
 
-enum act { ACT_RESTING, ACT_ADD, ACT_LEAVE, ACT_STAY, ACT_LOSE, ACT_RETURN };
+enum act { ACT_RESTING, ACT_ADD, ACT_LEAVE, ACT_STAY, ACT_LOSE, ACT_RETURN, ACT_RACE };
 
 struct member {
 	bool is_known;       /* the store has named it */
@@ -66,16 +71,23 @@ struct sim_members {
 	struct loop *loop;
 	struct cleave_client *client;
 	struct cleave_call call;
+	/* RACE: the rival's. NULL: there is none. It asks the gateways in another order. */
+	struct cleave_client *rival_client;
+	struct cleave_call rival_call;
 	struct loop_timer timer, late_timer;
 	struct member members[SIM_NODES_MAX];
 	uint64_t next_node; /* 0: the store does not name the nodes yet */
 	enum act act;
-	uint32_t subject; /* index of the node that is changed */
+	uint32_t subject;   /* index of the node that is changed */
+	uint32_t rival;     /* RACE: of the one that is drained at the same moment */
+	uint32_t try_count; /* RACE: pairs that were asked for */
+	uint32_t race_count;
 	bool has_drained; /* STAY: it was seen to drain */
 	uint32_t rest_ticks, refused_count, change_count;
 	uint32_t victim, late; /* SIM_NODES_MAX: none comes late */
 	struct slots slots;    /* RETURN */
-	bool is_asking, is_finishing, is_victim_lost;
+	uint32_t asking_count; /* calls without an answer */
+	bool is_finishing, is_victim_lost;
 };
 
 static uint32_t
@@ -166,6 +178,18 @@ look_cluster(struct sim_members *members)
 	members->next_node = cluster.next_node;
 }
 
+/* No drain is forced. A node that is lost may leave fewer, so none is given up behind a race (begin_next). */
+static void
+check_enough(const struct sim_members *members)
+{
+	uint32_t count = in_count(members);
+
+	if (members->rival_client != NULL && count < MEMBERS_COPIES)
+		sim_cluster_fail(members->cluster,
+		    "members: nodes were drained until %" PRIu32 " were left for %u copies", count,
+		    MEMBERS_COPIES);
+}
+
 /* All that the store says now. Before next_node is there, keys may be half written. */
 static void
 look(struct sim_members *members)
@@ -195,6 +219,7 @@ look(struct sim_members *members)
 	if (known != seen)
 		sim_cluster_fail(members->cluster, "members: a node's key is gone");
 	check_unnamed(members, MT_NODE_OUT);
+	check_enough(members);
 }
 
 /* ---- a disk that was put back ---- */
@@ -278,7 +303,7 @@ on_answer(struct cleave_call *call, int rc, const char *reply, const char *error
 
 	(void)call;
 	(void)reply;
-	members->is_asking = false;
+	members->asking_count--;
 	sim_world_trace(cluster->world, "members: act %d of node %u: rc=%d %s", (int)members->act,
 	    members->subject + 1, rc, error == NULL ? "" : error);
 	if (members->act == ACT_RETURN && rc == 0)
@@ -296,7 +321,7 @@ ask(struct sim_members *members, const char *request)
 {
 	members->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_answer, .arg = members };
-	members->is_asking = cleave_control(members->client, &members->call, request) == 0;
+	members->asking_count += cleave_control(members->client, &members->call, request) == 0;
 }
 
 static void
@@ -307,6 +332,32 @@ ask_node(struct sim_members *members, const char *op, const char *more)
 	(void)snprintf(text, sizeof(text), "{\"op\":\"%s\",\"node\":%u%s}", op,
 	    members->subject + 1, more); /* fits */
 	ask(members, text);
+}
+
+static void
+ask_undrain(struct sim_members *members, uint32_t index)
+{
+	char text[MEMBERS_TEXT_BYTES];
+
+	(void)snprintf(text, sizeof(text), "{\"op\":\"node.undrain\",\"node\":%u}",
+	    index + 1); /* fits */
+	ask(members, text);
+}
+
+/* Two drains at one moment: where not both may be, one gateway's must see the other's. */
+static void
+ask_both(struct sim_members *members)
+{
+	char text[MEMBERS_TEXT_BYTES];
+
+	assert(members->rival != members->subject && members->asking_count == 0);
+	ask_node(members, "node.drain", "");
+	(void)snprintf(text, sizeof(text), "{\"op\":\"node.drain\",\"node\":%u}",
+	    members->rival + 1); /* fits */
+	members->rival_call =
+	    (struct cleave_call){ .must_not_repeat = true, .fn = on_answer, .arg = members };
+	members->asking_count +=
+	    cleave_control(members->rival_client, &members->rival_call, text) == 0;
 }
 
 static void
@@ -376,9 +427,26 @@ act_on(struct sim_members *members)
 			ask_add(members);
 		}
 		return;
+	case ACT_RACE:
+		if (members->try_count++ == MEMBERS_RACE_TRIES)
+			act_end(members);
+		else
+			ask_both(members);
+		return;
 	case ACT_RESTING:
 		return;
 	}
+}
+
+/* A node that drains, and nobody wants it to: its index. SIM_NODES_MAX: there is none. */
+static uint32_t
+stray(const struct sim_members *members)
+{
+	for (uint32_t i = 0; i < SIM_NODES_MAX && members->rival_client != NULL; i++)
+		if (is_state(members, i, MT_NODE_DRAINING) &&
+		    (members->act != ACT_LEAVE || members->subject != i))
+			return i;
+	return SIM_NODES_MAX;
 }
 
 /* A node of which @fn is true, by the dice. SIM_NODES_MAX: there is none. */
@@ -421,6 +489,21 @@ begin_lose(struct sim_members *members)
 	begin(members, ACT_LOSE, members->victim);
 }
 
+static void
+begin_race(struct sim_members *members)
+{
+	uint32_t count = members->cluster->options.node_count;
+
+	begin(members, ACT_RACE, pick(members, MT_NODE_IN));
+	members->rival = members->subject;
+	do
+		members->rival = (members->rival + 1) % count;
+	while (!is_state(members, members->rival, MT_NODE_IN));
+	assert(members->rival != members->subject);
+	members->try_count = 0;
+	members->race_count++;
+}
+
 /* With three nodes left for three copies, and room for another one. */
 static void
 begin_next(struct sim_members *members)
@@ -432,9 +515,11 @@ begin_next(struct sim_members *members)
 	if (dice == 0 && out != SIM_NODES_MAX) {
 		begin(members, ACT_RETURN, out);
 		return_begin(members);
-	} else if (dice == 1 && may_leave && !members->is_victim_lost &&
+	} else if (dice == 1 && may_leave && !members->is_victim_lost && members->race_count == 0 &&
 	    is_state(members, members->victim, MT_NODE_IN)) {
 		begin_lose(members);
+	} else if (dice < 4 && may_leave && members->rival_client != NULL) {
+		begin_race(members);
 	} else if (dice < 6 && may_leave) {
 		begin(members, dice == 2 ? ACT_STAY : ACT_LEAVE, pick(members, MT_NODE_IN));
 	} else if (has_room) {
@@ -448,12 +533,14 @@ on_timer(struct loop_timer *timer, void *arg)
 	struct sim_members *members = arg;
 
 	loop_timer_start(members->loop, timer, 1 + random_below(members->dice, MEMBERS_TICK_NS));
-	if (members->is_asking || !members->cluster->is_made)
+	if (members->asking_count > 0 || !members->cluster->is_made)
 		return;
 	look(members);
 	if (members->next_node == 0)
 		return;
-	if (members->act != ACT_RESTING)
+	if (stray(members) != SIM_NODES_MAX)
+		ask_undrain(members, stray(members));
+	else if (members->act != ACT_RESTING)
 		act_on(members);
 	else if (members->rest_ticks > 0)
 		members->rest_ticks--;
@@ -473,8 +560,9 @@ on_late(struct loop_timer *timer, void *arg)
 	sim_cluster_node_start(members->cluster, members->late);
 }
 
-static void
-create_client(struct sim_members *members)
+/* @first: index of the gateway that is asked first. */
+static struct cleave_client *
+create_client(const struct sim_members *members, uint32_t first)
 {
 	struct sim_cluster *cluster = members->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
@@ -483,12 +571,21 @@ create_client(struct sim_members *members)
 		.loop = members->loop,
 		.sim_host = members->host,
 		.control_timeout_ns = MEMBERS_TIMEOUT_NS };
+	struct cleave_client *client = NULL;
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 
 	for (uint32_t i = 0; i < options.gateway_count; i++)
-		gateways[i] = cluster->gateways[i].address;
-	if (cleave_client_create(&options, &members->client, error) != 0)
+		gateways[i] = cluster->gateways[(first + i) % options.gateway_count].address;
+	if (cleave_client_create(&options, &client, error) != 0)
 		sim_cluster_fail(cluster, "client: %s", error);
+	return client;
+}
+
+/* Which seeds have a rival: when it was chosen, none of those that mutants.tsv and regressions.tsv name. */
+static bool
+has_rival(uint64_t seed)
+{
+	return seed / 5 % 2 == 1;
 }
 
 struct sim_members *
@@ -506,7 +603,9 @@ sim_members_create(struct sim_cluster *cluster, uint64_t seed, uint32_t victim)
 	if (!sim_host_is_up(members->host))
 		sim_host_start(members->host);
 	members->loop = sim_cluster_loop_create(cluster, members->host);
-	create_client(members);
+	members->client = create_client(members, 0);
+	if (cluster->options.gateway_count > 1 && has_rival(seed))
+		members->rival_client = create_client(members, 1);
 	loop_timer_init(&members->timer, on_timer, members);
 	loop_timer_init(&members->late_timer, on_late, members);
 	return members;
@@ -536,7 +635,8 @@ is_resting(void *arg)
 {
 	const struct sim_members *members = arg;
 
-	return members->act == ACT_RESTING && members->next_node != 0 && !members->is_asking;
+	return members->act == ACT_RESTING && members->next_node != 0 &&
+	    members->asking_count == 0 && stray(members) == SIM_NODES_MAX;
 }
 
 void
@@ -584,6 +684,7 @@ sim_members_destroy(struct sim_members *members)
 	sim_host_kill(members->host, SIM_DEATH_RESET);
 	loop_timer_stop(sim_world_nature(members->cluster->world), &members->late_timer);
 	loop_timer_stop(members->loop, &members->timer);
+	cleave_client_destroy(members->rival_client);
 	cleave_client_destroy(members->client);
 	loop_destroy(members->loop);
 	free(members);

@@ -6,10 +6,12 @@
  * lost; puts disks back that have left, and disks with numbers of nodes that have left. All by the control operations
  * that `cleave node` sends, to whichever gateway the client finds. In some of these seeds one node comes late, so that
  * gateways write the nodes into the metadata store while faults go on.
+ * Half of the seeds with two gateways or more have a second operator, who drains another node at the same moment, by
+ * another gateway if there is one to be had; what drains then is undrained.
  *
  * It is a violation when a node's key is written a second time as if the node were new, when one that has left is
- * there again, is added again, or is written to, when a manifest names a copy on a removed node, and when a drained
- * node does not become empty once all works.
+ * there again, is added again, or is written to, when a manifest names a copy on a removed node, when a drained
+ * node does not become empty once all works, and when two drains at once leave fewer nodes than copies.
  *
  * It has a generator of its own: seeds without it decide what they always did.
  */

@@ -65,7 +65,7 @@ static const char *const of_etcd[] = { "expiry_without_compare", "watch_gap_igno
 
 /* In code that runs while storage nodes come and go. */
 static const char *const of_members[] = { "removed_unasked", "removed_taken_back",
-	"nodes_imported_twice", "draining_taken" };
+	"nodes_imported_twice", "draining_taken", "drain_uncompared" };
 
 /* In code that runs while shards are shared out by load. */
 static const char *const of_balance[] = { "relief_restless" };
@@ -212,6 +212,7 @@ checker_of(const char *text)
 		{ "is drained, and no other", "a drain that nobody takes" },
 		{ "balancer: shard", "a shard moves too soon" },
 		{ "as if added", "a node is imported twice" },
+		{ "nodes were drained until", "too few nodes stay" },
 		{ "has left, and", "a node that has left is back" },
 		{ "and a manifest names", "a removed node has copies" },
 		{ "a reader beside the writer", "an error to a reader" },
