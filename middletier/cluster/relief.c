@@ -75,6 +75,7 @@ struct mt_relief {
 	struct relief_shard *shards; /* the cluster's shard_count */
 	struct mt_relief_shard *own; /* those that are served here: the rule's question; as many */
 	uint64_t counted_ns;         /* when they were last read */
+	uint64_t idle_count;         /* looks that ended, and nothing was put */
 	uint64_t load;               /* of all of them */
 	uint32_t room; /* shards that each port has memory for besides those that fall to it */
 	uint32_t
@@ -105,6 +106,8 @@ relief_looks_ns(const struct mt_relief *relief, uint32_t looks)
 static void
 relief_rest(struct mt_relief *relief)
 {
+	relief->idle_count += relief->sm.state == RELIEF_COUNTING ||
+	    relief->sm.state == RELIEF_ASKING;
 	sm_move(&relief->sm, RELIEF_RESTING);
 	if (!relief->is_stopped)
 		loop_timer_start(relief_loop(relief), &relief->timer,
@@ -485,7 +488,8 @@ relief_on_counted(struct mt_ask *ask, void *arg)
 
 	assert(relief->sm.state == RELIEF_COUNTING);
 	relief_count(relief, ask);
-	if (relief->full_port != UINT32_MAX && gateway->member.sm.state == MT_MEMBER_UP)
+	if (relief->full_port != UINT32_MAX && gateway->member.sm.state == MT_MEMBER_UP &&
+	    !MUTANT(relief_keeps))
 		too_much = relief_placed_here(gateway, relief->full_port);
 	placed = relief_placed_here(gateway, UINT32_MAX);
 	if (relief->is_stopped)
@@ -514,6 +518,12 @@ relief_on_timer(struct loop_timer *timer, void *arg)
 	sm_move(&relief->sm, RELIEF_COUNTING);
 	if (mt_ask_ports(relief->gateway, MT_ASK_LOAD, NULL, relief_on_counted, relief) != 0)
 		relief_rest(relief);
+}
+
+uint64_t
+mt_relief_idle_count(const struct mt_gateway *gateway)
+{
+	return gateway->relief == NULL ? 0 : gateway->relief->idle_count;
 }
 
 json_t *

@@ -4,6 +4,7 @@
 #define CLEAVE_MIDDLETIER_CLUSTER_RELIEF_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 struct mt_gateway;
 
@@ -24,5 +25,7 @@ void mt_relief_fini(struct mt_gateway *gateway);
  * no memory.
  */
 json_t *mt_relief_json(const struct mt_gateway *gateway);
+/* mt_relief_idle_count -- looks that have ended, and said nothing of where a shard shall be. */
+uint64_t mt_relief_idle_count(const struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_RELIEF_H */

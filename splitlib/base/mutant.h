@@ -68,6 +68,7 @@
 	X(drain_unasked, "a gateway is drained, whoever could take its shards")                    \
 	X(relief_restless,                                                                         \
 	    "shards go to and fro by load: no margin, no pause, none stays a while")               \
+	X(relief_keeps, "a gateway keeps what was placed at it, though it has no room for all")    \
 	X(removed_unasked, "a node is removed as empty though other gateways were not asked")      \
 	X(removed_taken_back, "a node that has left the cluster is added again, its disk with it") \
 	X(nodes_imported_twice, "two gateways write the nodes of their options into the store")    \

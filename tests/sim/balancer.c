@@ -11,8 +11,12 @@
 #include "cleave/wire.h"
 #include "cluster.h"
 #include "middletier/catalog/placed_key.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/cluster/member.h"
+#include "middletier/cluster/member_view.h"
 #include "middletier/cluster/relief.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
 #include "store.h"
 
 /*
@@ -22,6 +26,14 @@
 #define BALANCER_POLL_NS NUM_MS(10)
 #define BALANCER_PAUSE_NS (SIM_BALANCE_INTERVAL_NS * 12 * 9 / 10 - BALANCER_POLL_NS)
 #define BALANCER_STAY_NS (SIM_BALANCE_INTERVAL_NS * 30 * 9 / 10 - BALANCER_POLL_NS)
+/* The look that was under way, and one for what has changed between two polls, may end without a word. */
+#define BALANCER_IDLE_MAX 2u
+
+/* A gateway with a port that more shards fall to than it has room for, and some of these were placed there. */
+struct overfull {
+	uint64_t boot_id;    /* 0: it has none */
+	uint64_t idle_count; /* of the gateway's looks, when that was first seen */
+};
 
 struct sim_balancer {
 	struct sim_cluster *cluster;
@@ -30,6 +42,7 @@ struct sim_balancer {
 	uint64_t moved_ns[CLEAVE_SHARDS_MAX]; /* when each was given away; 0: never */
 	uint64_t last_ns;                     /* when one was; 0: never */
 	uint64_t count;
+	struct overfull overfull[SIM_GATEWAYS_MAX];
 };
 
 static void
@@ -54,19 +67,69 @@ check_move(struct sim_balancer *balancer, uint32_t shard)
 	struct sim_cluster *cluster = balancer->cluster;
 	uint64_t now_ns = sim_world_now_ns(cluster->world);
 	uint64_t *moved_ns = &balancer->moved_ns[shard];
+	bool is_back = mt_placed_at(&balancer->placed, shard) == 0; /* for lack of room, at once */
 
 	sim_world_trace(cluster->world, "shard %" PRIu32 " placed at %" PRIu64, shard,
 	    mt_placed_at(&balancer->placed, shard));
-	if (*moved_ns != 0 && now_ns - *moved_ns < BALANCER_STAY_NS)
+	if (!is_back && *moved_ns != 0 && now_ns - *moved_ns < BALANCER_STAY_NS)
 		sim_cluster_fail(cluster,
 		    "balancer: shard %" PRIu32 " goes to and fro, after %.3f s", shard,
 		    (double)(now_ns - *moved_ns) / 1e9);
-	if (balancer->last_ns != 0 && now_ns - balancer->last_ns < BALANCER_PAUSE_NS)
+	if (!is_back && balancer->last_ns != 0 && now_ns - balancer->last_ns < BALANCER_PAUSE_NS)
 		sim_cluster_fail(cluster,
 		    "balancer: shard %" PRIu32 " moves %.3f s after another one", shard,
 		    (double)(now_ns - balancer->last_ns) / 1e9);
 	*moved_ns = balancer->last_ns = now_ns;
 	balancer->count++;
+}
+
+static bool
+port_is_overfull(const struct mt_gateway *gateway, uint32_t port)
+{
+	uint64_t id = gateway->options.gateway_id;
+	uint32_t count = 0, placed_count = 0;
+
+	for (uint32_t i = port; i < gateway->cluster.shard_count; i += gateway->port_count) {
+		const struct mt_member_peer *pick = mt_view_pick(&gateway->member, i);
+
+		count += pick != NULL && pick->gateway_id == id;
+		placed_count += mt_placed_at(&gateway->member.placed, i) == id;
+	}
+	return placed_count > 0 && count > gateway->ports[port].ring_max;
+}
+
+static bool
+is_overfull(const struct mt_gateway *gateway)
+{
+	if (gateway == NULL || gateway->sm.state != MT_GATEWAY_SERVING ||
+	    gateway->member.sm.state != MT_MEMBER_UP || !gateway->member.has_view)
+		return false;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		if (port_is_overfull(gateway, i))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_room(struct sim_balancer *balancer, uint32_t index)
+{
+	const struct sim_cluster_gateway *own = &balancer->cluster->gateways[index];
+	struct overfull *overfull = &balancer->overfull[index];
+	uint64_t idle_count;
+
+	if (!is_overfull(own->gateway)) {
+		overfull->boot_id = 0;
+		return;
+	}
+	idle_count = mt_relief_idle_count(own->gateway);
+	if (overfull->boot_id != own->boot_id)
+		*overfull = (struct overfull){ .boot_id = own->boot_id, .idle_count = idle_count };
+	if (idle_count - overfull->idle_count > BALANCER_IDLE_MAX)
+		sim_cluster_fail(balancer->cluster,
+		    "balancer: gateway %" PRIu32
+		    " has no room for all that fall to it, and keeps what was placed there",
+		    index + 1);
 }
 
 static void
@@ -81,6 +144,8 @@ on_timer(struct loop_timer *timer, void *arg)
 		if (mt_placed_at(&before, i) != mt_placed_at(&balancer->placed, i))
 			check_move(balancer, i);
 	}
+	for (uint32_t i = 0; i < balancer->cluster->options.gateway_count; i++)
+		check_room(balancer, i);
 }
 
 struct sim_balancer *

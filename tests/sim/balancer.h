@@ -3,7 +3,8 @@
  * balancer.h -- gateways share their shards out by load, in the middle of faults
  *
  * It is a violation when two shards are given away within less than the pause, by whichever gateways; or a shard that
- * has not been long enough where it was. That shards have owners, and clients no errors, the other checkers see.
+ * has not been long enough where it was; or when a gateway with too many for its room looks at its load, and gives none
+ * of those back that were placed there. That shards have owners, and clients no errors, the other checkers see.
  *
  * One seed in eight has it, by a hash of the seed, and a process of its own draws nothing: the others decide what they
  * always did.

@@ -68,7 +68,7 @@ static const char *const of_members[] = { "removed_unasked", "removed_taken_back
 	"nodes_imported_twice", "draining_taken", "drain_uncompared" };
 
 /* In code that runs while shards are shared out by load. */
-static const char *const of_balance[] = { "relief_restless" };
+static const char *const of_balance[] = { "relief_restless", "relief_keeps" };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored",
@@ -211,6 +211,7 @@ checker_of(const char *text)
 		{ "upgraded though", "an upgrade without asking all" },
 		{ "is drained, and no other", "a drain that nobody takes" },
 		{ "balancer: shard", "a shard moves too soon" },
+		{ "has no room for all", "a gateway keeps too much" },
 		{ "as if added", "a node is imported twice" },
 		{ "nodes were drained until", "too few nodes stay" },
 		{ "has left, and", "a node that has left is back" },
