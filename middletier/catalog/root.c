@@ -37,6 +37,15 @@ mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)
 	(void)snprintf(out, MT_ROOT_KEY_BYTES, MT_ROOT_PREFIX "%05" PRIu32, shard);
 }
 
+bool
+mt_root_is_key(const char *key)
+{
+	const size_t bytes = strlen(MT_ROOT_PREFIX);
+
+	assert(key != NULL);
+	return strncmp(key, MT_ROOT_PREFIX, bytes) == 0 && key[bytes] >= '0' && key[bytes] <= '9';
+}
+
 /* ---- encode ---- */
 
 static void

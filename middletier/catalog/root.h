@@ -13,6 +13,8 @@
 
 /* mt_root_key -- "shards/00003" */
 void mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard);
+/* mt_root_is_key -- what begins with MT_ROOT_PREFIX and a digit; other keys there are marks of the whole cluster. */
+bool mt_root_is_key(const char *key);
 /* mt_root_encode -- JSON, to be freed with free(). NULL: out of memory. Leaves version out. */
 char *mt_root_encode(const struct mt_root *root);
 /*

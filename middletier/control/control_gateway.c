@@ -154,8 +154,8 @@ gateway_judge_drain(struct mt_control_request *request, const struct gateway_cen
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "gateway %016" PRIx64
 		    " is not drained: no other gateway lives that could take its shards: start one, or "
-		    "undrain one (cleave gateway undrain), or say --force: it keeps them until another "
-		    "comes",
+		    "undrain one (cleave gateway undrain), or say --force: they stay where they are, "
+		    "or with another that is drained, until one comes that is not",
 		    id);
 	else if (mt_drained_add(&request->gateway_change.drained, id) != 0)
 		mt_control_refuse(request, -ENOSPC,

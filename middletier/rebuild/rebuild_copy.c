@@ -279,7 +279,7 @@ copy_plan_root(struct mt_rebuild_copy *copy, const struct mt_key *key, char *tex
 	char *value;
 	int rc = -EBADMSG;
 
-	assert(strncmp(key->key, MT_ROOT_PREFIX, strlen(MT_ROOT_PREFIX)) == 0);
+	assert(mt_root_is_key(key->key));
 	if (shard < copy->cluster.shard_count)
 		mt_root_key(name, shard);
 	if (strcmp(name, key->key) == 0)
@@ -318,8 +318,7 @@ mt_rebuild_copy_plan(struct mt_rebuild_copy *copy, const struct mt_rebuild_reade
 
 		if (strcmp(key->key, "cluster") == 0 || meta_key_is_leased(key->key))
 			continue;
-		if (strncmp(key->key, MT_ROOT_PREFIX, strlen(MT_ROOT_PREFIX)) == 0 &&
-		    strcmp(key->key, MT_LEVEL_KEY) != 0)
+		if (mt_root_is_key(key->key))
 			rc = copy_plan_root(copy, key, ret_text, text_bytes);
 		else
 			rc = mt_keys_add(&copy->wanted, key->key, key->value, key->value_bytes, 0);

@@ -394,7 +394,7 @@ is_planned(const struct mt_rebuild_store *store, const char *name)
 	return false;
 }
 
-/* Volumes and shards that are no more. Marks of deleted volumes stay. */
+/* Volumes and shards that are no more. Marks stay: of deleted volumes, of the level, of gateways that are drained. */
 static int
 plan_deletions(struct mt_rebuild_store *store)
 {
@@ -404,9 +404,9 @@ plan_deletions(struct mt_rebuild_store *store)
 		int rc;
 
 		if ((strcmp(name, MT_MOVED_KEY) != 0 && strcmp(name, MT_LOADING_KEY) != 0 &&
-			strncmp(name, "volumes/", 8) != 0 && strncmp(name, "shards/", 7) != 0 &&
+			strncmp(name, "volumes/", 8) != 0 && !mt_root_is_key(name) &&
 			strncmp(name, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) != 0) ||
-		    strcmp(name, MT_LEVEL_KEY) == 0 || is_planned(store, name))
+		    is_planned(store, name))
 			continue;
 		log_warn("recover: key %s is in the old store alone, and is deleted", name);
 		rc = plan_key(store, name, NULL);

@@ -91,6 +91,7 @@ class Data:
 def directory_to_etcd_and_back():
     with Etcd(1) as etcd, Cluster(shards=4, gateway_args=ARGS) as c:
         data = Data(c)
+        c.cleave("gateway", "drain", "9", "--force")
         places = [c.meta, etcd.place, os.path.join(c.folder, "third"), etcd.place + "/second",
                   c.meta]
         for source, target in zip(places, places[1:]):
@@ -100,6 +101,7 @@ def directory_to_etcd_and_back():
             check(f"was moved to {target}" in text and "done" in text, text)
             refuses_to_serve(c, source, f"was moved to {re.escape(target)}")
             serve_from(c, target)
+            check('"shards/drained"' in dump(c, target), "the drained gateway is forgotten")
             data.verify()
             data.grow()
             # Run again by mistake: the gateway is not disturbed.

@@ -183,6 +183,7 @@ def who_insists_takes_the_nodes():
 def old_copy_is_refused_then_replaced():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "256M")
+        c.cleave("gateway", "drain", "9", "--force")
         journal = os.path.join(c.folder, "journal")
         c.gateway.stop()
         shutil.copytree(meta(c), meta(c) + ".old")
@@ -202,6 +203,9 @@ def old_copy_is_refused_then_replaced():
         recover(c)
         c.gateway.start()
         verify(c, journal)
+        # What an operator has asked for, no node knows: that of the copy stays.
+        wait_for(lambda: "0000000000000009: drained, and does not live" in
+                 c.cleave("gateway", "list").stdout, "the drained gateway is forgotten")
         check(c.cleave("volume", "show", "later").returncode == 0, "a volume is missing")
 
 

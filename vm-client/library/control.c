@@ -164,7 +164,7 @@ call_expire(struct cleave_client *client, struct cleave_call *call)
 	char text[CLEAVE_ERROR_BYTES_MAX];
 
 	assert(call->message != NULL);
-	(void)snprintf(text, sizeof(text), "%.100s: no answer in time%s%.100s",
+	(void)snprintf(text, sizeof(text), "%.100s: no answer in time%s%.240s",
 	    control_address(client), why[0] == '\0' ? "" : "; last: ", why);
 	call_finish(client, call, -ETIMEDOUT, NULL, text);
 }

@@ -10,8 +10,10 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/drained_key.h"
 #include "middletier/catalog/keys.h"
 #include "middletier/catalog/moved.h"
+#include "middletier/catalog/placed_key.h"
 #include "middletier/catalog/root.h"
 #include "middletier/catalog/volume_table.h"
 #include "middletier/cluster/mirror.h"
@@ -31,6 +33,9 @@
 #include "tests/support/mt_rig.h"
 
 #define BLOCKS 5u
+
+#define DRAINED "{\"format\":1,\"gateways\":[\"0000000000000009\"]}"
+#define PLACED "{\"format\":1,\"shards\":[[1,\"0000000000000009\"]]}"
 
 static struct mt_rig *rig;
 static struct meta_store *first, *second; /* the rig's at its start, and an empty one */
@@ -355,6 +360,9 @@ setup(void)
 	cr_assert_not_null(log);
 	cr_assert_eq(mt_rig_append(rig, log, 0, BLOCKS, 7, UINT64_MAX), 0);
 	mt_rig_gateway_stop(rig);
+	/* Among the roots, and no roots. */
+	change(first, MT_DRAINED_KEY, DRAINED);
+	change(first, MT_PLACED_KEY, PLACED);
 }
 
 static void
@@ -413,6 +421,8 @@ Test(move, copy_has_all_keys_newer_epochs_and_an_identity_of_its_own)
 		cr_assert_str_eq(after.items[i].key, before.items[i].key);
 	for (uint32_t i = 0; i < 2; i++)
 		cr_assert_eq(root_of(&after, i).epoch, root_of(&before, i).epoch + 1024);
+	cr_assert_str_eq(mt_keys_find(&after, MT_DRAINED_KEY)->value, DRAINED);
+	cr_assert_str_eq(mt_keys_find(&after, MT_PLACED_KEY)->value, PLACED);
 	cr_assert_str_eq(mt_keys_find(&after, "volumes/a")->value,
 	    mt_keys_find(&before, "volumes/a")->value);
 	cr_assert_not(store_id_is_equal(&new.store_id, &old.store_id));
