@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three gateways under load: each is drained in turn, and nobody who uses the volume sees an error."""
 import json
+import subprocess
 
-from libcluster import Cluster, check, expect_error, main, wait_for
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, wait_for
 from libload import Load
 
 SHARDS = 6
@@ -78,6 +79,27 @@ def restarted_or_killed_it_is_drained_still():
         load.wait_writes(500)
 
 
+def who_waits_for_a_taker_is_told():
+    with Cluster(gateways=2, shards=4, gateway_args=ARGS) as c:
+        c.gateways[0].stop()
+        waiting = subprocess.Popen([binary("cleave"), *c.gateway_words(), "gateway", "drain", "2",
+                                    "--force", "--wait"], stdout=subprocess.PIPE, text=True)
+        try:
+            said = ""
+            while "no other gateway lives that takes shards" not in said:
+                line = waiting.stdout.readline()
+                check(line != "", f"it ended: {said}")
+                said += line
+            check("4 shards left, and no other gateway" in said and "undrain" in said, said)
+            c.gateways[0].start()
+            check(waiting.wait(WAIT_S) == 0, "the wait failed")
+            shares_are(c, [4, 0])
+        finally:
+            waiting.kill()
+            waiting.wait()
+            waiting.stdout.close()
+
+
 def refused_where_nobody_takes_the_shards():
     with three_gateways() as c:
         for words, patterns in (
@@ -100,4 +122,5 @@ def refused_where_nobody_takes_the_shards():
 
 
 main(each_is_drained_in_turn, stopped_instead_for_comparison,
-     restarted_or_killed_it_is_drained_still, refused_where_nobody_takes_the_shards)
+     restarted_or_killed_it_is_drained_still, who_waits_for_a_taker_is_told,
+     refused_where_nobody_takes_the_shards)

@@ -104,7 +104,7 @@ struct gateway_wait {
 };
 
 static void
-wait_print(struct gateway_wait *wait, uint64_t left)
+wait_print(struct gateway_wait *wait, uint64_t left, uint32_t taker_count)
 {
 	struct command_session *session = wait->session;
 	uint64_t now_ns = loop_now_ns(session->loop);
@@ -114,6 +114,12 @@ wait_print(struct gateway_wait *wait, uint64_t left)
 	assert(wait->shown_ns <= now_ns);
 	if (left != wait->shown && !session->options->is_json)
 		fprintf(session->out, "gateway %s: %" PRIu64 " shards left\n", wait->id, left);
+	else if (is_still && taker_count == 0 && !session->options->is_json)
+		fprintf(session->out,
+		    "gateway %s: %" PRIu64
+		    " shards left, and no other gateway lives that takes shards: start one, or keep this "
+		    "one (cleave gateway undrain %s)\n",
+		    wait->id, left, wait->id);
 	else if (is_still && !session->options->is_json)
 		fprintf(session->out,
 		    "gateway %s: %" PRIu64
@@ -134,13 +140,16 @@ wait_look(struct gateway_wait *wait, const json_t *reply)
 	const json_t *entry;
 	const char *state = NULL;
 	uint64_t left = 0;
+	uint32_t taker_count = 0;
 	size_t i;
 
 	assert(reply != NULL && wait->id[0] != '\0');
 	json_array_foreach(json_object_get(reply, "gateways"), i, entry)
 	{
-		if (strcmp(command_text(entry, "gateway"), wait->id) != 0)
+		if (strcmp(command_text(entry, "gateway"), wait->id) != 0) {
+			taker_count += strcmp(command_text(entry, "state"), "serving") == 0;
 			continue;
+		}
 		state = command_text(entry, "state");
 		left = command_u64(entry, "shards_owned");
 	}
@@ -148,7 +157,7 @@ wait_look(struct gateway_wait *wait, const json_t *reply)
 		return 1; /* who does not live has no shards */
 	if (strcmp(state, "draining") == 0) {
 		wait->has_begun = true;
-		wait_print(wait, left);
+		wait_print(wait, left, taker_count);
 		return 0;
 	}
 	if (wait->has_begun || loop_now_ns(session->loop) - wait->shown_ns >= GATEWAY_STILL_NS)
