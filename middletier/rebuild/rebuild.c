@@ -503,7 +503,7 @@ rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];
 	mt_rebuild_nodes_init(&rebuild->nodes, rebuild->port, &rebuild->survey);
-	mt_rebuild_reader_init(&rebuild->reader, rebuild->port, &rebuild->survey,
+	mt_rebuild_reader_init(&rebuild->reader, rebuild->port, &rebuild->survey, &rebuild->nodes,
 	    rebuild->gateway->options.node_timeout_ns);
 	return 0;
 }

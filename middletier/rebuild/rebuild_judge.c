@@ -95,12 +95,33 @@ judge_age(struct mt_rebuild_judge *judge, const struct mt_rebuild_store *store,
 	    "the metadata store is not older than what the nodes hold");
 }
 
+/*
+ * A node that has copies, and that nobody has named, would be none of the cluster's nodes: what it has would lack, and its
+ * place in extents be waited for. Where addresses did not answer, it may be one of those.
+ */
+static bool
+judge_unseen(struct mt_rebuild_judge *judge, const struct mt_rebuild_reader *reader)
+{
+	const struct mt_rebuild_unseen *first = &reader->unseen[0];
+
+	assert(reader->unseen_count <= MT_NODES_MAX);
+	if (reader->unseen_count <= mt_rebuild_nodes_unlisted(reader->nodes))
+		return true;
+	return mt_rebuild_judge_may(judge, -ENODATA,
+	    "node %" PRIu32 " has copies of %" PRIu32
+	    " extents, and is at none of the addresses of --node (%" PRIu32 " such nodes, %" PRIu32
+	    " addresses without an answer): name its address, too, also where it does not run; or "
+	    "say --force, if it is gone for good",
+	    first->node_id, first->extent_count, reader->unseen_count,
+	    mt_rebuild_nodes_unlisted(reader->nodes));
+}
+
 bool
 mt_rebuild_judge_plan(struct mt_rebuild_judge *judge, const struct mt_rebuild_store *store,
     const struct mt_rebuild_reader *reader, const struct mt_rebuild_plan *plan)
 {
 	assert(plan->shards == reader->shards);
-	if (!judge_age(judge, store, plan))
+	if (!judge_age(judge, store, plan) || !judge_unseen(judge, reader))
 		return false;
 	for (uint32_t i = 0; i < reader->shard_count; i++) {
 		const struct mt_rebuild_shard *shard = &reader->shards[i];

@@ -41,6 +41,17 @@ mt_rebuild_nodes_unlisted(const struct mt_rebuild_nodes *nodes)
 }
 
 bool
+mt_rebuild_nodes_is_listed(const struct mt_rebuild_nodes *nodes, uint32_t node_id)
+{
+	assert(nodes->fn == NULL && nodes->port->link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < nodes->port->link_count; i++) {
+		if (nodes->node[i].is_listed && nodes->node[i].node_id == node_id)
+			return true;
+	}
+	return false;
+}
+
+bool
 mt_rebuild_nodes_obey(const struct mt_rebuild_nodes *nodes, const struct store_id *store_id)
 {
 	assert(nodes->fn == NULL);

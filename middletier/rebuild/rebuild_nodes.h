@@ -50,6 +50,8 @@ int mt_rebuild_nodes_list(struct mt_rebuild_nodes *nodes, void (*fn)(void *arg),
     char *ret_text, size_t text_bytes);
 /* mt_rebuild_nodes_unlisted -- the number of nodes of which it is not known what they hold. */
 uint32_t mt_rebuild_nodes_unlisted(const struct mt_rebuild_nodes *nodes);
+/* mt_rebuild_nodes_is_listed -- it is known what @node_id holds. */
+bool mt_rebuild_nodes_is_listed(const struct mt_rebuild_nodes *nodes, uint32_t node_id);
 /* mt_rebuild_nodes_obey -- every node that was listed obeyed @store_id then, or no store. */
 bool mt_rebuild_nodes_obey(const struct mt_rebuild_nodes *nodes, const struct store_id *store_id);
 /* mt_rebuild_nodes_untold -- the number of listed nodes that are not up now, or do not obey @store_id yet. */

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
@@ -27,6 +28,7 @@
 #include "extent/replay.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
+#include "rebuild/rebuild_nodes.h"
 #include "rebuild/survey.h"
 
 /* A try to read a copy of a manifest. Kept to the end: its reads may still be out. */
@@ -85,6 +87,36 @@ reader_count_missing(const struct mt_rebuild_reader *reader, struct mt_rebuild_s
 		    mt_survey_find(reader->survey, &state->extents[i].id, &extent) ? 0 : 1;
 }
 
+static void
+reader_add_unseen(struct mt_rebuild_reader *reader, uint32_t node_id)
+{
+	uint32_t i = 0;
+
+	assert(node_id != 0);
+	while (i < reader->unseen_count && reader->unseen[i].node_id != node_id)
+		i++;
+	if (i == MT_NODES_MAX)
+		return;
+	reader->unseen_count = (uint32_t)num_max(reader->unseen_count, i + 1);
+	reader->unseen[i].node_id = node_id;
+	reader->unseen[i].extent_count++;
+}
+
+/* Nodes that have copies, and of which nobody has said what they hold. */
+static void
+reader_count_unseen(struct mt_rebuild_reader *reader, const struct mt_manifest_state *state)
+{
+	assert(state->is_complete);
+	for (uint32_t i = 0; i < state->extent_count; i++) {
+		for (uint32_t k = 0; k < state->extents[i].replica_count; k++) {
+			uint32_t node_id = state->extents[i].replicas[k].node_id;
+
+			if (!mt_rebuild_nodes_is_listed(reader->nodes, node_id))
+				reader_add_unseen(reader, node_id);
+		}
+	}
+}
+
 /* A copy was read to its end, or could not be. */
 static void
 reader_copy_done(struct mt_rebuild_reader *reader, int rc)
@@ -106,6 +138,7 @@ reader_copy_done(struct mt_rebuild_reader *reader, int rc)
 		shard->has_manifest = true;
 		shard->manifest = reader->candidate;
 		reader_count_missing(reader, shard, &read->state);
+		reader_count_unseen(reader, &read->state);
 		if (reader->shard_at == 0) {
 			reader->mirror = read->state;
 			mt_manifest_state_init(&read->state);
@@ -209,9 +242,10 @@ reader_on_task(struct loop_task *task, void *arg)
 
 void
 mt_rebuild_reader_init(struct mt_rebuild_reader *reader, struct mt_port *port,
-    struct mt_survey *survey, uint64_t timeout_ns)
+    struct mt_survey *survey, const struct mt_rebuild_nodes *nodes, uint64_t timeout_ns)
 {
-	assert(timeout_ns > 0);
+	assert(timeout_ns > 0 && nodes->port == port);
+	reader->nodes = nodes;
 	reader->port = port;
 	reader->loop = port->loop;
 	reader->survey = survey;

@@ -8,11 +8,13 @@
 
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/survey.h"
 
 struct mt_link;
 struct mt_port;
+struct mt_rebuild_nodes;
 struct rebuild_read;
 
 /* The finds about a shard. */
@@ -25,15 +27,24 @@ struct mt_rebuild_shard {
 	bool is_uncertain; /* a newer manifest could not be read */
 };
 
+/* A node that manifests name, and of which nothing was listed. */
+struct mt_rebuild_unseen {
+	uint32_t node_id;
+	uint32_t extent_count; /* that have a copy there, says the manifest */
+};
+
 struct mt_rebuild_reader {
 	/* The finds. */
 	struct mt_rebuild_shard shards[CLEAVE_SHARDS_MAX];
 	uint32_t shard_count;
+	struct mt_rebuild_unseen unseen[MT_NODES_MAX];
+	uint32_t unseen_count;           /* at most MT_NODES_MAX: there may be more */
 	struct mt_manifest_state mirror; /* of shard 0's manifest: volumes and snapshots */
 	/* Private to rebuild_read.c. */
 	struct loop *loop;
 	struct mt_port *port;
 	struct mt_survey *survey;
+	const struct mt_rebuild_nodes *nodes;
 	uint64_t timeout_ns;     /* of a copy, after which the next one is tried */
 	struct loop_timer timer; /* of the copy that is being read */
 	struct loop_task task;   /* the next copy, or shard */
@@ -45,9 +56,9 @@ struct mt_rebuild_reader {
 	void *arg;
 };
 
-/* mt_rebuild_reader_init -- nothing is read yet. @survey is sorted before the start. */
+/* mt_rebuild_reader_init -- nothing is read yet. @nodes are listed, and @survey is sorted, before the start. */
 void mt_rebuild_reader_init(struct mt_rebuild_reader *reader, struct mt_port *port,
-    struct mt_survey *survey, uint64_t timeout_ns);
+    struct mt_survey *survey, const struct mt_rebuild_nodes *nodes, uint64_t timeout_ns);
 /* mt_rebuild_reader_count -- the survey's shards, and the greatest epoch of each. Before the start. */
 void mt_rebuild_reader_count(struct mt_rebuild_reader *reader);
 /*

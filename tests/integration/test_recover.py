@@ -14,10 +14,10 @@ def meta(c):
     return os.path.join(c.folder, "meta")
 
 
-def recover(c, *words, check_rc=True, folder=None):
+def recover(c, *words, check_rc=True, folder=None, addresses=None):
     argv = [binary("cleave"), "recover", "--meta", folder or meta(c), "--cluster-id", CLUSTER_ID,
             "--node-timeout", "2s", *words]
-    for address in c.addresses:
+    for address in addresses or c.addresses:
         argv += ["--node", address]
     return run_argv(argv, check_rc=check_rc)
 
@@ -64,6 +64,30 @@ def lost_store_is_made_anew():
         verify(c, second)
         c.volume_create("new", "1G")
         check(volume_id(c, "new") > old_id + 1000, "an id that may have been given before")
+
+
+def node_that_nobody_names_is_missed():
+    """It has copies: without it they would lack, and it would be none of the cluster's nodes any more."""
+    with Cluster(nodes=4, shards=4) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 2000)
+        c.gateway.stop()
+        shutil.rmtree(meta(c))
+        result = recover(c, check_rc=False, addresses=c.addresses[:3])
+        expect_error(result, r"node 4 has copies of \d+ extents, and is at none of the addresses of "
+                     "--node", "name its address, too", "--force", codes=(1,))
+        check(not os.path.exists(meta(c)), "a refused recovery has left a store")
+        # Named, it need not run; and who says that it is gone for good is believed.
+        c.nodes[3].stop()
+        recover(c)
+        c.nodes[3].start()
+        c.gateway.start()
+        verify(c, journal)
+        c.gateway.stop()
+        shutil.rmtree(meta(c))
+        text = recover(c, "--force", addresses=c.addresses[:3]).stderr
+        check("node 4 has copies" in text and "forced" in text, text)
 
 
 def two_gateways_find_everything_again():
@@ -238,8 +262,8 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
-    main(lost_store_is_made_anew, two_gateways_find_everything_again,
-         running_gateways_are_left_alone, gateway_of_another_store_goes_on,
-         copy_of_a_store_is_no_excuse, gateway_that_is_gone_is_no_obstacle,
-         who_insists_takes_the_nodes, old_copy_is_refused_then_replaced,
+    main(lost_store_is_made_anew, node_that_nobody_names_is_missed,
+         two_gateways_find_everything_again, running_gateways_are_left_alone,
+         gateway_of_another_store_goes_on, copy_of_a_store_is_no_excuse,
+         gateway_that_is_gone_is_no_obstacle, who_insists_takes_the_nodes, old_copy_is_refused_then_replaced,
          store_that_is_not_older_is_left_alone, what_is_wrong_is_said)
