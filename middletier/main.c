@@ -308,7 +308,8 @@ main(int argc, char *argv[])
 		    ? EXIT_SUCCESS
 		    : EXIT_FAILURE;
 	} else if (values.is_accepting) {
-		rc = mt_place_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		rc = mt_place_main(&options, &where, values.must_take) == 0 ? EXIT_SUCCESS
+									    : EXIT_FAILURE;
 	} else if (values.is_release) {
 		rc = mt_release_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_dump) {

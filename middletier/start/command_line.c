@@ -331,9 +331,10 @@ line_check_mode(const struct line_error *error, const struct mt_command_line *va
 		    "things of their own: which?");
 	if (values->is_forced && !values->is_recovery)
 		return line_refuse(error, "--force goes with --recover alone");
-	if (values->must_take && !values->is_recovery && !values->is_load &&
-	    values->move_to == NULL)
-		return line_refuse(error, "--take goes with --recover, --load and --move-to alone");
+	if (values->must_take && !values->is_recovery && !values->is_accepting &&
+	    !values->is_load && values->move_to == NULL)
+		return line_refuse(error,
+		    "--take goes with --recover, --accept-copy, --load and --move-to alone");
 	return 0;
 }
 
@@ -359,8 +360,8 @@ line_take_cluster_id(const struct line_error *error, const struct mt_command_lin
 static bool
 line_needs_nodes(const struct mt_command_line *values)
 {
-	return values->is_creation || values->is_recovery || values->is_load ||
-	    values->move_to != NULL;
+	return values->is_creation || values->is_recovery || values->is_accepting ||
+	    values->is_load || values->move_to != NULL;
 }
 
 /* Names of places: the stores, the ports, the nodes, the cluster. */

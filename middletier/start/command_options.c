@@ -162,8 +162,9 @@ static const struct config_option option_table[] = {
 	    "With --recover: also where newer data may exist that was not found.", NULL, false, 0,
 	    0, NULL },
 	{ "take", 0, CONFIG_FLAG, offsetof(struct mt_command_line, must_take), NULL,
-	    "With --recover: also while gateways are connected to the nodes. The nodes refuse them from "
-	    "then on, for good.",
+	    "With --recover, --load and --move-to: also while gateways are connected to the nodes. The "
+	    "nodes refuse them from then on, for good. With --accept-copy: also while they are, or no "
+	    "node answers.",
 	    NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
@@ -173,7 +174,7 @@ const struct config_program mt_command_line_program = {
 	.synopsis = "--meta STORE --port ADDR --node ADDR --cluster-id HEX [options]\n"
 		    "--create --meta STORE --node ADDR --cluster-id HEX [--shards N]\n"
 		    "--recover --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
-		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX\n"
+		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX [--take]\n"
 		    "--release --meta STORE [--cluster-id HEX] [--gateway-id N]\n"
 		    "--dump --meta STORE [--cluster-id HEX]\n"
 		    "--load --meta STORE --node ADDR --cluster-id HEX [--take]\n"

@@ -2,7 +2,11 @@
 /*
  * place_main.c -- `cleave-gateway --accept-copy` from its beginning to its end, on a loop of its own
  *
- *	open --> list "cluster" --> compare-and-swap of it, with this place --> end
+ *	open --> list "cluster" --> connect to the nodes --> compare-and-swap of it, with this place --> end
+ *
+ * A gateway of the original that runs would lose all shards to the first one that is started with the copy, and stop as
+ * stale. No store tells of it: the copy knows of none, and the original may be anywhere. The nodes do: each says how
+ * many connections gateways of the store that it obeys have.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,25 +14,36 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/place.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "common/port.h"
+#include "extent/node_link.h"
+#include "gateway/gateway.h"
+#include "gateway/node_port.h"
 #include "meta/meta_open.h"
 #include "start/place_main.h"
 #include "start/store_path.h"
 
 #define ERROR_BYTES 512
+#define PLACE_DEVICE_BYTES NUM_MIB(16)
 
 struct place_process {
 	struct loop *loop;
 	uint64_t cluster_id;
+	const struct mt_gateway_options *options;
+	bool must_take; /* whoever is connected to the nodes */
 	const struct meta_where *where;
 	const char *meta_path; /* of it */
 	struct meta *meta;
 	struct mt_cluster cluster; /* as it is to be */
 	char old_place[META_PLACE_BYTES];
+	struct mt_gateway *nodes; /* for its one port, once the store was read; never started */
+	struct loop_timer timer;  /* until who has not answered does not count */
+	bool is_judged;
 	int rc;
 };
 
@@ -94,6 +109,127 @@ place_read(struct place_process *process, const struct meta_item *item)
 }
 
 static void
+place_write(struct place_process *process)
+{
+	int rc;
+
+	assert(process->is_judged);
+	mt_place_of(process->meta, process->cluster.place);
+	rc = mt_cluster_put(process->meta, &process->cluster, place_on_written, process);
+	if (rc == 0)
+		return;
+	log_error("accept-copy: %s: the metadata store cannot be written: %s", process->meta_path,
+	    strerror(-rc));
+	place_end(process, rc);
+}
+
+/* ---- does a gateway run? ---- */
+
+/* 0: none does, or that is insisted on. */
+static int
+place_judge_link(const struct place_process *process, const struct mt_link *link)
+{
+	assert(link->gateway_connections > 0);
+	if (process->must_take) {
+		log_warn("accept-copy: a gateway is connected to node %" PRIu32
+			 " address=%s peer=%s: forced",
+		    link->node_id, link->config.address, link->gateway_peer);
+		return 0;
+	}
+	log_error(
+	    "accept-copy: %s: the original is in use: a gateway is connected to node %" PRIu32
+	    " at %s, from %s, and would lose its shards to one that is started with the copy: "
+	    "stop it first, or insist with --take",
+	    process->meta_path, link->node_id, link->config.address, link->gateway_peer);
+	return -EBUSY;
+}
+
+static int
+place_judge_links(const struct place_process *process)
+{
+	const struct mt_port *port = &process->nodes->ports[0];
+	uint32_t up_count = 0;
+	int rc = 0;
+
+	assert(port->link_count > 0);
+	for (uint32_t i = 0; i < port->link_count && rc == 0; i++) {
+		const struct mt_link *link = &port->links[i];
+
+		up_count += mt_link_is_up(link);
+		if (mt_link_is_up(link) && link->gateway_connections > 0)
+			rc = place_judge_link(process, link);
+	}
+	if (rc != 0 || up_count > 0)
+		return rc;
+	if (process->must_take) {
+		log_warn("accept-copy: no node answers: forced");
+		return 0;
+	}
+	log_error(
+	    "accept-copy: %s: no node answers, so that it is not known whether a gateway uses "
+	    "the original: start the nodes first, or insist with --take",
+	    process->meta_path);
+	return -EHOSTDOWN;
+}
+
+static void
+place_judge(struct place_process *process)
+{
+	int rc;
+
+	assert(!process->is_judged);
+	process->is_judged = true;
+	loop_timer_stop(process->loop, &process->timer);
+	rc = place_judge_links(process);
+	if (rc == 0)
+		place_write(process);
+	else
+		place_end(process, rc);
+}
+
+static void
+place_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
+{
+	struct place_process *process = port->events_arg;
+
+	(void)link;
+	if (is_up && !process->is_judged && mt_node_port_is_connected(port))
+		place_judge(process);
+}
+
+static void
+place_on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	place_judge(arg);
+}
+
+static const struct mt_port_events place_events = { .on_link = place_on_link,
+	.on_objection = mt_node_port_on_objection };
+
+static int
+place_connect(struct place_process *process)
+{
+	struct mt_gateway_options options = *process->options;
+	char error[ERROR_BYTES];
+	int rc;
+
+	assert(process->nodes == NULL && !process->is_judged);
+	options.loop = process->loop;
+	rc = mt_node_port_open(&options, PLACE_DEVICE_BYTES, &place_events, process,
+	    &process->nodes, error, sizeof(error));
+	if (rc != 0) {
+		log_error("accept-copy: %s", error);
+		return rc;
+	}
+	mt_node_port_connect(&process->nodes->ports[0]);
+	loop_timer_start(process->loop, &process->timer, options.node_timeout_ns);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static void
 place_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct place_process *process = arg;
@@ -115,13 +251,8 @@ place_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg
 		place_end(process, 0);
 		return;
 	}
-	if (rc == 0) {
-		mt_place_of(process->meta, cluster->place);
-		rc = mt_cluster_put(process->meta, cluster, place_on_written, process);
-		if (rc != 0)
-			log_error("accept-copy: %s: the metadata store cannot be written: %s",
-			    process->meta_path, strerror(-rc));
-	}
+	if (rc == 0)
+		rc = place_connect(process);
 	if (rc != 0)
 		place_end(process, rc);
 }
@@ -143,19 +274,25 @@ place_run(struct place_process *process)
 		log_error("accept-copy: out of memory");
 	else
 		(void)loop_run(process->loop, NULL, NULL);
+	loop_timer_stop(process->loop, &process->timer);
+	mt_gateway_destroy(process->nodes);
 	process->meta->ops->close(process->meta);
 	return rc != 0 ? rc : process->rc;
 }
 
 int
-mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where *where)
+mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
+    bool must_take)
 {
 	struct place_process process = { .cluster_id = gateway->cluster_id,
+		.options = gateway,
+		.must_take = must_take,
 		.where = where,
 		.meta_path = where->place };
 	int rc = mt_meta_where_check(where); /* nothing is made where there is no store */
 
-	assert(gateway->cluster_id != 0 && meta_where_directory(where) != NULL);
+	assert(gateway->cluster_id != 0 && gateway->node_count > 0);
+	assert(meta_where_directory(where) != NULL);
 	if (rc != 0)
 		return rc;
 	process.loop = loop_ev_create(0);
@@ -165,6 +302,7 @@ mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where 
 		    "left");
 		return -ENOMEM;
 	}
+	loop_timer_init(&process.timer, place_on_timer, &process);
 	rc = place_run(&process);
 	loop_destroy(process.loop);
 	return rc;

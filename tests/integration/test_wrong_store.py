@@ -3,6 +3,7 @@
 """A gateway whose metadata store is not the cluster's: it is refused, and what the nodes hold stays."""
 import os
 import shutil
+import signal
 
 from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run_argv
 
@@ -267,6 +268,28 @@ def copy_beside_a_live_gateway_is_refused():
         verify(c, second)
 
 
+def copy_is_not_accepted_while_its_original_serves():
+    """A gateway that is started with it would take every shard from the ones that run."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        copy = meta(c) + ".copy"
+        shutil.copytree(meta(c), copy)
+        accept = [*gateway_beside(c, copy).argv, "--accept-copy", "--node-timeout", "2s"]
+        expect_error(run_argv(accept, check_rc=False), "the original is in use",
+                     "a gateway is connected to node", "--take", codes=(1,))
+        expect_copy_refused(gateway_beside(c, copy).argv, copy)
+        # What cannot be known is not taken for good either.
+        for node in c.nodes:
+            node.signal(signal.SIGSTOP)
+        expect_error(run_argv(accept, check_rc=False), "no node answers", "--take", codes=(1,))
+        for node in c.nodes:
+            node.signal(signal.SIGCONT)
+        verify(c, journal)
+        text = run_argv([*accept, "--take"]).stderr
+        check("a gateway is connected to node" in text and "forced" in text, text)
+
+
 def copy_put_back_serves_when_it_is_accepted():
     with Cluster(nodes=3, shards=2) as c:
         c.volume_create("v", "64M")
@@ -318,4 +341,5 @@ if __name__ == "__main__":
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
          copy_of_a_store_in_use_is_noticed_by_its_ids, copy_beside_a_live_gateway_is_refused,
-         copy_put_back_serves_when_it_is_accepted, moved_store_is_the_same)
+         copy_is_not_accepted_while_its_original_serves, copy_put_back_serves_when_it_is_accepted,
+         moved_store_is_the_same)
