@@ -3,7 +3,7 @@
 """The typed calls of libcleave against real gateways and nodes, by a program (managing_client.c) and by `cleave`."""
 import os
 
-from libcluster import BUILD, Cluster, check, expect_error, main, run_argv, skip
+from libcluster import BUILD, Cluster, check, expect_error, main, run_argv, skip, wait_for
 
 
 def a_program_manages_its_volumes():
@@ -11,6 +11,8 @@ def a_program_manages_its_volumes():
     if not os.path.exists(program):
         skip(f"{program} has not been built")
     with Cluster(nodes=3, shards=4, gateways=2) as c:
+        wait_for(lambda: [s["state"] for s in c.status()["shards"]].count("serving") == 2 and
+                 c.status()["gateway_count"] == 2, "the two do not share the shards")
         done = run_argv([program, c.address], check_rc=False)
         check(done.returncode == 0 and done.stdout == "managed\n", f"{done}")
 
