@@ -8,6 +8,9 @@
 #include "start/release_main.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -19,6 +22,24 @@
 #include "start/store_path.h"
 
 #define TEXT_BYTES 512
+#define RELEASE_S_MAX 20u
+
+/*
+ * A process that is stopped while it changes a store in a directory holds its lock for so long, and whoever wants it
+ * waits in the kernel. A service manager that waits for us has better things to do.
+ */
+static void
+release_on_alarm(int number)
+{
+	static const char text[] =
+	    "release: the metadata store's lock is not given back: a process that has it open is stopped. "
+	    "Nothing was released: the lease ends with its time\n";
+
+	(void)number;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_FAILURE);
+}
 
 static int
 release_run(const struct mt_gateway_options *options, const struct meta_where *where,
@@ -45,10 +66,13 @@ release_run(const struct mt_gateway_options *options, const struct meta_where *w
 int
 mt_release_main(struct mt_gateway_options *options, const struct meta_where *where)
 {
+	const struct sigaction on_alarm = { .sa_handler = release_on_alarm };
 	struct loop *loop;
 	int rc = mt_meta_where_check(where); /* nothing is made where there is no store */
 
 	assert(where->gateway_id == 0); /* this process is none */
+	(void)sigaction(SIGALRM, &on_alarm, NULL);
+	(void)alarm(RELEASE_S_MAX);
 	if (rc == 0)
 		rc = mt_gateway_ids_take(meta_where_directory(where), options);
 	if (rc != 0)
