@@ -89,7 +89,9 @@ struct cleave_node_entry {
 	char state[16];    /* up, connecting, down */
 	char trouble[128]; /* why it is not up; "": it is, or was not tried */
 	uint64_t slots_total, slots_free, slot_bytes;
-	uint32_t level;  /* agreed on with it when it was heard last; 0: never was */
+	uint64_t
+	    slots_reserved; /* of the free ones: kept for what gives room back, not for new data */
+	uint32_t level;     /* agreed on with it when it was heard last; 0: never was */
 	char member[16]; /* in, draining; "": the cluster knows it by its gateways' options alone */
 	uint32_t weight; /* of its free share, in percent */
 	uint64_t maintenance_s; /* that are left of it; 0: it is in none */

@@ -36,6 +36,7 @@
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member_view.h"
+#include "common/event.h"
 #include "common/port.h"
 
 #define MEMBER_FORMAT 1u
@@ -218,7 +219,9 @@ mt_member_lose(struct mt_member *member, const char *why)
 	assert(member->gateway != NULL);
 	if (member->sm.state != MT_MEMBER_UP)
 		return;
-	log_warn("gateway: lost its lease, all shards stop: %s", why);
+	mt_event(member->gateway->shared.events, loop_now_ns(member_loop(member)),
+	    CLEAVE_EVENT_LEASE_LOST, "gateway", "gateway: lost its lease, all shards stop: %s",
+	    why);
 	member->key_version = 0;
 	member->lease = 0;
 	member_set_until(member, 0);
@@ -323,7 +326,8 @@ member_on_read(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	member->failures_in_row = 0;
 	sm_move(&member->sm, MT_MEMBER_UP);
 	member_extend(member, member->sent_ns);
-	log_info("gateway: member id=%" PRIu64 " lease_ms=%" PRIu64,
+	mt_event(member->gateway->shared.events, loop_now_ns(member_loop(member)),
+	    CLEAVE_EVENT_LEASE_GOT, "gateway", "gateway: member id=%" PRIu64 " lease_ms=%" PRIu64,
 	    member->gateway->options.gateway_id, member_ttl_ns(member) / NUM_MS(1));
 	mt_view_on_lease(member, true);
 }

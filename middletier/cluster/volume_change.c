@@ -40,6 +40,7 @@
 #include "cluster/node_table.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/event.h"
 
 void
 mt_volumes_stamp(struct mt_gateway *gateway)
@@ -77,8 +78,10 @@ volumes_take_level(struct mt_gateway *gateway, uint32_t level)
 
 	assert(level >= CLEAVE_LEVEL_MIN);
 	if (before != 0 && before < level)
-		log_info("gateway: the cluster was upgraded from_level=%" PRIu32 " level=%" PRIu32
-			 ": releases that do not speak it are refused",
+		mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
+		    CLEAVE_EVENT_LEVEL_RAISED, "cluster",
+		    "gateway: the cluster was upgraded from_level=%" PRIu32 " level=%" PRIu32
+		    ": releases that do not speak it are refused",
 		    before, level);
 }
 

@@ -37,6 +37,8 @@ struct mt_settings {
 };
 
 /* mt_shared -- what main and its ports show each other at any time, without a message */
+struct mt_events;
+
 struct mt_shared {
 	_Atomic uint64_t lease_until_ns; /* main writes; 0: no lease */
 	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
@@ -45,6 +47,7 @@ struct mt_shared {
 	/* Simulator: destroyed without stop, the split ports are gone already. Main writes it, when no
 	 * port has a thread of its own. */
 	bool is_killed;
+	struct mt_events *events; /* any thread: event.h; NULL: none are kept */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_SETTINGS_H */

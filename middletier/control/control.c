@@ -22,7 +22,9 @@
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_cut.h"
+#include "control/control_events.h"
 #include "control/control_gateway.h"
+#include "control/control_health.h"
 #include "control/control_holder.h"
 #include "control/control_node.h"
 #include "control/control_node_join.h"
@@ -219,6 +221,8 @@ static const struct mt_control_op control_ops[] = {
 	{ "node.reserve", true, true, mt_control_node_reserve },
 	{ "status", false, false, control_status },
 	{ "waits", false, false, control_waits },
+	{ "health", false, false, mt_control_health },
+	{ "events", false, false, mt_control_events },
 	{ "scrub", false, false, control_scrub },
 	{ "sweep", false, false, control_sweep },
 };

@@ -52,7 +52,8 @@ attach_log_taken(const struct mt_control_request *request, const struct mt_volum
 
 	assert(request->attach.is_taken);
 	mt_holder_text(&request->volume, holder, sizeof(holder));
-	log_warn("volume: taken name=%s attach=%" PRIu64 " by=\"%s\" address=%s from=\"%s\" why=%s",
+	mt_control_event(request, CLEAVE_EVENT_VOLUME_TAKEN, volume->name,
+	    "volume: taken name=%s attach=%" PRIu64 " by=\"%s\" address=%s of=\"%s\" why=%s",
 	    volume->name, volume->attach, request->attach.holder.client,
 	    request->attach.holder.address, holder, request->attach.is_take ? "asked" : "silent");
 }
@@ -89,6 +90,10 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 	request->attach.is_taken = rc == 0 && request->attach.is_taken;
 	if (request->attach.is_taken)
 		attach_log_taken(request, volume);
+	else if (rc == 0)
+		mt_control_event(request, CLEAVE_EVENT_VOLUME_OPENED, volume->name,
+		    "volume: opened for writing name=%s attach=%" PRIu64 " by=\"%s\"", volume->name,
+		    volume->attach, request->attach.holder.client);
 	if (rc == 0 && request->attach.is_taken)
 		rc = mt_holder_tell(request->gateway, volume, attach_on_told, request);
 	else if (rc == 0)

@@ -195,6 +195,31 @@ mt_change_put(const char *key, const char *text)
 		.value_bytes = text == NULL ? 0 : (uint32_t)strlen(text) };
 }
 
+/* An event, by what was asked for. */
+static void
+change_tell(struct mt_control_request *request, const struct mt_volume *volume)
+{
+	static const struct {
+		const char *op, *what;
+		enum cleave_event_code code;
+	} changes[] = {
+		{ "volume.rename", "renamed", CLEAVE_EVENT_VOLUME_RENAMED },
+		{ "volume.resize", "resized", CLEAVE_EVENT_VOLUME_RESIZED },
+		{ "snapshot.rollback", "rolled back", CLEAVE_EVENT_VOLUME_ROLLED_BACK },
+		{ "clone", "cloned", CLEAVE_EVENT_VOLUME_CREATED },
+	};
+	const char *snapshot = request->change.snapshot_name;
+
+	assert(request->op->is_change);
+	for (size_t i = 0; i < NUM_COUNT(changes); i++) {
+		if (strcmp(changes[i].op, request->op->name) == 0)
+			mt_control_event(request, changes[i].code, volume->name,
+			    "volume: %s name=%s size_bytes=%" PRIu64 " of=%s%s%s", changes[i].what,
+			    volume->name, volume->size_bytes, request->volume.name,
+			    snapshot[0] != '\0' ? "@" : "", snapshot);
+	}
+}
+
 void
 mt_change_on_volume(struct mt_control_request *request)
 {
@@ -208,6 +233,7 @@ mt_change_on_volume(struct mt_control_request *request)
 		return;
 	}
 	entry->is_deleting = false;
+	change_tell(request, &entry->volume);
 	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
 }
 

@@ -32,6 +32,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/relief.h"
+#include "common/event.h"
 #include "control/control_request.h"
 
 static void
@@ -51,6 +52,7 @@ gateway_end(struct mt_control_request *request)
 static void
 gateway_on_put(int rc, void *arg)
 {
+	char object[MT_EVENT_OBJECT_BYTES];
 	struct mt_control_request *request = arg;
 	const char *what = request->gateway_change.is_drain ? "drained" : "undrained";
 	uint64_t id = request->gateway_change.id;
@@ -70,8 +72,9 @@ gateway_on_put(int rc, void *arg)
 		    status_text(status_from_errno(rc)));
 		return;
 	}
-	log_warn("gateway: %s by an operator id=%016" PRIx64 " from=%s", what, id,
-	    mt_control_peer(request));
+	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, id);
+	mt_control_event(request, CLEAVE_EVENT_GATEWAY_CHANGED, object,
+	    "gateway: %s by an operator id=%016" PRIx64, what, id);
 	gateway_end(request);
 }
 

@@ -32,6 +32,7 @@
 #include "cluster/node_table.h"
 #include "cluster/node_tally.h"
 #include "cluster/volume_change.h"
+#include "common/event.h"
 #include "control/control_request.h"
 
 /* ---- what all of them do ---- */
@@ -118,9 +119,10 @@ node_on_put(int rc, void *arg)
 		    node->id, status_text(status_from_errno(rc)));
 		return;
 	}
-	log_warn("node %" PRIu32 ": %s by an operator address=%s state=%s from=%s", node->id,
-	    request->node.what, node->address, mt_node_state_name(node->state),
-	    mt_control_peer(request));
+	mt_control_event(request, CLEAVE_EVENT_NODE_CHANGED,
+	    mt_event_object((char[MT_EVENT_OBJECT_BYTES]){ 0 }, "node", node->id),
+	    "node %" PRIu32 ": %s by an operator address=%s state=%s", node->id, request->node.what,
+	    node->address, mt_node_state_name(node->state));
 	mt_control_node_begin(request, node_end);
 }
 

@@ -82,9 +82,9 @@ mt_control_rebalance(struct mt_control_request *request)
 		return;
 	}
 	if (actions[i].kind != MT_ASK_REBALANCE_LOOK)
-		log_warn("rebalance: %s by an operator from=%s",
-		    actions[i].kind == MT_ASK_REBALANCE ? "begun" : "stopped",
-		    mt_control_peer(request));
+		mt_control_event(request, CLEAVE_EVENT_REBALANCE, "cluster",
+		    "rebalance: %s by an operator",
+		    actions[i].kind == MT_ASK_REBALANCE ? "begun" : "stopped");
 	rc = mt_ask_ports(request->gateway, actions[i].kind, NULL, rebalance_on_asked, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);

@@ -40,6 +40,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "session/session.h"
@@ -399,6 +400,22 @@ mt_control_is_left(const struct mt_control_request *request)
 {
 	assert(request->is_busy);
 	return __atomic_load_n(&request->is_left, __ATOMIC_ACQUIRE);
+}
+
+void
+mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
+    const char *object, const char *format, ...)
+{
+	struct mt_gateway *gateway = request->gateway;
+	char text[MT_EVENT_TEXT_BYTES];
+	va_list args;
+
+	assert(request->is_busy);
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop), code, object,
+	    "%s from=%s", text, mt_control_peer(request));
 }
 
 const char *

@@ -12,6 +12,7 @@
 #include "catalog/node_key.h"
 #include "catalog/snapshot.h"
 #include "catalog/volume.h"
+#include "cleave/event.h"
 #include "cleave/loop.h"
 #include "cluster/node_table.h"
 #include "common/port.h"
@@ -137,6 +138,9 @@ void mt_control_fail_volume(struct mt_control_request *request, int rc);
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* mt_control_event -- an event that the request brought about: " from=", and who asked, is added to the line. */
+void mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
+    const char *object, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* mt_control_peer -- the address that it came from, for people. */
 const char *mt_control_peer(const struct mt_control_request *request);
 /* mt_control_is_left -- main: nobody is there any more to hear the answer. A peer may go any time after. */

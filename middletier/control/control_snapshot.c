@@ -103,7 +103,8 @@ create_on_made(struct mt_control_request *request)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	assert(request->change.snapshot.state == MT_SNAPSHOT_LIVE);
-	log_info("snapshot %" PRIu64 ": taken: %s of volume %s", snapshot->number, snapshot->name,
+	mt_control_event(request, CLEAVE_EVENT_SNAPSHOT_TAKEN, request->volume.name,
+	    "snapshot %" PRIu64 ": taken: %s of volume %s", snapshot->number, snapshot->name,
 	    request->volume.name);
 	mt_control_finish(request,
 	    json_pack("{s:o}", "snapshot", json_of_snapshot(request, snapshot)));

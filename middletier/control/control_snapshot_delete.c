@@ -23,7 +23,8 @@ delete_on_done(struct mt_control_request *request)
 {
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	assert(request->change.snapshot.state == MT_SNAPSHOT_DELETED);
-	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
+	mt_control_event(request, CLEAVE_EVENT_SNAPSHOT_DELETED, request->volume.name,
+	    "snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
 	    request->change.snapshot_name, request->volume.name);
 	mt_control_finish(request, json_object());
 }

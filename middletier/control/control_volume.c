@@ -42,7 +42,8 @@ control_on_created(int rc, const struct mt_volume *volume, void *arg)
 		mt_control_fail_volume(request, rc);
 		return;
 	}
-	log_info("volume: created name=%s size_bytes=%" PRIu64, volume->name, volume->size_bytes);
+	mt_control_event(request, CLEAVE_EVENT_VOLUME_CREATED, volume->name,
+	    "volume: created name=%s size_bytes=%" PRIu64, volume->name, volume->size_bytes);
 	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(volume)));
 }
 
@@ -206,7 +207,8 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
-		log_info("volume: deleted name=%s id=%" PRIu64, volume->name, volume->id);
+		mt_control_event(request, CLEAVE_EVENT_VOLUME_DELETED, volume->name,
+		    "volume: deleted name=%s id=%" PRIu64, volume->name, volume->id);
 		rc = mt_ask_ports(request->gateway, MT_ASK_DELETE, volume,
 		    control_on_sessions_closed, request);
 	}

@@ -16,9 +16,11 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/metrics.h"
+#include "health/health.h"
 #include "port/port_status.h"
 
 const struct metric_member mt_metric_members[MT_METRIC_NR] = {
@@ -48,6 +50,22 @@ static const struct metric_member gateway_members[] = {
 	SAMPLE(gateway_count, "gateways", "count", "gateways that live, as this one knows"),
 };
 #undef SAMPLE
+
+struct event_sample {
+	uint64_t count;
+};
+static const struct metric_member event_members[] = {
+	METRIC_MEMBER(struct event_sample, count, "events", "count",
+	    "what happened here, by code: see cleave events", METRIC_COUNTER),
+};
+
+struct health_sample {
+	uint64_t count;
+};
+static const struct metric_member health_members[] = {
+	METRIC_MEMBER(struct health_sample, count, "reasons", "count",
+	    "reasons for its health not to be OK, by code: see cleave status", METRIC_GAUGE),
+};
 
 #define META(member, name, unit, help)                                                             \
 	METRIC_MEMBER(struct meta_report, member, name, unit, help, METRIC_GAUGE)
@@ -143,6 +161,52 @@ write_gateway(FILE *out, const struct mt_gateway *gateway)
 	assert(loop_now_ns(gateway->options.loop) >= gateway->started_ns);
 	metrics_write(out, "cleave_gateway", gateway_members, NUM_COUNT(gateway_members), &object,
 	    1);
+}
+
+/* Every code, so that an alarm on one of them is known to look at something. */
+static int
+write_health(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	struct metric_object objects[CLEAVE_HEALTH_CODE_NR] = { 0 };
+	struct health_sample samples[CLEAVE_HEALTH_CODE_NR] = { 0 };
+	struct mt_health *health = mt_calloc(1, sizeof(*health));
+
+	assert(ask->gateway == gateway);
+	if (health == NULL)
+		return -ENOMEM;
+	mt_health_judge(gateway, ask, health);
+	for (uint32_t i = 0; i < health->count; i++)
+		samples[health->reasons[i].code].count++;
+	for (uint32_t i = 0; i < CLEAVE_HEALTH_CODE_NR; i++) {
+		const struct cleave_health_info *info = health_info((enum cleave_health_code)i);
+
+		objects[i].values = &samples[i];
+		metric_label(&objects[i], "code", info->name);
+		metric_label(&objects[i], "level", health_level_name(info->level));
+	}
+	metrics_write(out, "cleave_gateway_health", health_members, NUM_COUNT(health_members),
+	    objects, CLEAVE_HEALTH_CODE_NR);
+	mt_free(health);
+	return 0;
+}
+
+static void
+write_events(FILE *out, const struct mt_gateway *gateway)
+{
+	struct metric_object objects[CLEAVE_EVENT_CODE_NR] = { 0 };
+	struct event_sample samples[CLEAVE_EVENT_CODE_NR];
+
+	assert(gateway->shared.events != NULL);
+	for (uint32_t i = 0; i < CLEAVE_EVENT_CODE_NR; i++) {
+		enum cleave_event_code code = (enum cleave_event_code)i;
+
+		samples[i].count = mt_events_count(gateway->shared.events, code);
+		objects[i].values = &samples[i];
+		metric_label(&objects[i], "code", event_info(code)->name);
+		metric_label(&objects[i], "level", event_level_name(event_info(code)->level));
+	}
+	metrics_write(out, "cleave_gateway", event_members, NUM_COUNT(event_members), objects,
+	    CLEAVE_EVENT_CODE_NR);
 }
 
 /* A store in a directory has nothing to tell. */
@@ -283,7 +347,10 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	write_gateway(out, gateway);
 	write_meta(out, gateway);
 	write_ports(out, gateway, ask);
-	rc = write_shards(out, gateway, ask);
+	write_events(out, gateway);
+	rc = write_health(out, gateway, ask);
+	if (rc == 0)
+		rc = write_shards(out, gateway, ask);
 	if (rc == 0)
 		rc = write_nodes(out, gateway, ask);
 	metrics_write_end(out);

@@ -70,6 +70,33 @@ mt_balance_fits(const struct mt_balance_node *nodes, uint32_t count, uint64_t sl
 	return usable >= slots_used;
 }
 
+uint64_t
+mt_balance_room(const struct mt_balance_node *nodes, uint32_t count, const uint64_t *slots_free)
+{
+	uint32_t domains[MT_NODES_MAX];
+	uint32_t domain_count = balance_domains(nodes, count, domains);
+	uint64_t copies = num_min(domain_count, CLEAVE_COPIES);
+	uint64_t free_of[MT_NODES_MAX] = { 0 }, low = 0, high = 1;
+
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		free_of[domains[i]] += slots_free[i];
+		high += slots_free[i];
+	}
+	/* A domain takes one copy of each extent at most: low of them fit, high do not. */
+	while (high - low > 1) {
+		uint64_t extents = low + (high - low) / 2, usable = 0;
+
+		for (uint32_t i = 0; i < domain_count; i++)
+			usable += num_min(free_of[i], extents);
+		if (usable >= extents * copies)
+			low = extents;
+		else
+			high = extents;
+	}
+	return low;
+}
+
 /* ---- shares ---- */
 
 /* Slots that @node has in use at @level. */

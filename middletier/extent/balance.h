@@ -22,6 +22,9 @@ struct mt_balance_node {
  * @nodes: those that take them, empty or not: @slots_used is of all copies, also those that are there already.
  */
 bool mt_balance_fits(const struct mt_balance_node *nodes, uint32_t count, uint64_t slots_used);
+/* mt_balance_room -- so many extents more find slots for all copies, where node i has @slots_free[i] that they may take */
+uint64_t mt_balance_room(const struct mt_balance_node *nodes, uint32_t count,
+    const uint64_t *slots_free);
 /*
  * mt_balance_shares -- the slots that each of @nodes has in use when what they hold is spread evenly
  *

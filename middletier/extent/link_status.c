@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "base/reader.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/split.h"
@@ -36,6 +37,15 @@ link_take_gateways(struct mt_link *link, const json_t *object)
 		    "an unknown address");
 }
 
+/* Releases before do not say. */
+static uint64_t
+link_read_reserved(struct reader *reader, const json_t *object, uint64_t slots_total)
+{
+	if (json_object_get(object, "slots_reserved") == NULL)
+		return 0;
+	return num_min(reader_u64(reader, object, "slots_reserved", UINT32_MAX), slots_total);
+}
+
 /* Reads what is needed of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
@@ -52,6 +62,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
+		link->slots_reserved = link_read_reserved(&reader, object, total);
 		mt_capacity_note_slot(link->port->shared, slot_bytes);
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "catalog/cluster_key.h"
 #include "cleave/wire.h"
+#include "common/event.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
@@ -77,7 +78,8 @@ store_stop_shards(struct mt_port *port)
 
 	assert(mt_port_is_refused(port));
 	store_id_text(&store_id, text);
-	log_error(
+	mt_event(port->shared->events, loop_now_ns(port->loop), CLEAVE_EVENT_STORE_REFUSED,
+	    "gateway",
 	    "gateway: serves nothing: %" PRIu32 " of %" PRIu32
 	    " storage nodes obey another metadata store than store_id=%s. Was cleave recover run with "
 	    "another --meta, or is this an old copy? Stop this gateway, and start it with the store "

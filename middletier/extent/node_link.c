@@ -29,6 +29,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/port_events.h"
@@ -134,8 +135,9 @@ link_become_up(struct mt_link *link)
 	assert(link->slots_free <= link->slots_total);
 	sm_move(&link->sm, MT_LINK_UP);
 	link->changed_ns = loop_now_ns(link->port->loop);
-	log_info("node %u: link up address=%s slots_free=%llu slots_total=%llu%s", link->node_id,
-	    link->config.address, (unsigned long long)link->slots_free,
+	mt_event_of(link->port->shared->events, link->changed_ns, CLEAVE_EVENT_NODE_UP, "node",
+	    link->node_id, "node %u: link up address=%s slots_free=%llu slots_total=%llu%s",
+	    link->node_id, link->config.address, (unsigned long long)link->slots_free,
 	    (unsigned long long)link->slots_total, link->is_read_only ? " read-only" : "");
 	if (link->config.disk[0] != '\0' && link->disk[0] != '\0' &&
 	    strcmp(link->config.disk, link->disk) != 0)

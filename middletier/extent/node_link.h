@@ -60,7 +60,8 @@ struct mt_link {
 	uint32_t node_id;     /* learnt from its hello; before that config.node_id; 0: not yet */
 	char disk[MT_NODE_DISK_BYTES]; /* the uuid of its disk, from its status; "": not yet */
 	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
-	struct loop_link calls;                       /* outstanding, oldest first */
+	uint64_t slots_reserved; /* from its status: free slots that no log extent may take */
+	struct loop_link calls;  /* outstanding, oldest first */
 	uint32_t call_count;
 	bool is_read_only; /* its disk takes no more writes */
 	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */

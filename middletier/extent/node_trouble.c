@@ -9,9 +9,12 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "cleave/loop.h"
 #include "cleave/split.h"
+#include "common/event.h"
 #include "common/port.h"
 #include "common/port_events.h"
+#include "common/settings.h"
 #include "extent/link_life.h"
 #include "extent/node_link.h"
 
@@ -53,7 +56,9 @@ mt_trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reas
 		return; /* mt_trouble_on_duplicate has told of it */
 	is_news = trouble_is_news(link, rc, reason);
 	if (was_up && !link->life->is_stopped)
-		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
+		mt_event_of(link->port->shared->events, loop_now_ns(link->port->loop),
+		    CLEAVE_EVENT_NODE_LOST, "node", link->node_id, "node %u: lost rc=%s reason=%s",
+		    link->node_id, log_errno(rc), reason);
 	if (was_up || !is_news)
 		return;
 	if (rc == -EXDEV)
@@ -63,7 +68,9 @@ mt_trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reas
 		    "formatted anew",
 		    link->config.address, reason);
 	else
-		log_warn("node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
+		mt_event_of(link->port->shared->events, loop_now_ns(link->port->loop),
+		    CLEAVE_EVENT_NODE_UNREACHED, "node", link->config.node_id,
+		    "node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
 		    log_errno(rc), reason);
 }
 

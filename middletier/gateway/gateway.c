@@ -49,6 +49,7 @@
 #include "cluster/snapshot.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
@@ -100,9 +101,10 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 		goto err;
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
 	gateway->port_options = mt_calloc(options->port_count, sizeof(*gateway->port_options));
+	gateway->shared.events = mt_events_create();
 	if (gateway->ports == NULL || gateway->port_options == NULL ||
-	    mt_nodes_init(gateway, options) != 0 || mt_mirror_init(gateway) != 0 ||
-	    mt_taking_init(gateway) != 0)
+	    gateway->shared.events == NULL || mt_nodes_init(gateway, options) != 0 ||
+	    mt_mirror_init(gateway) != 0 || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
@@ -115,6 +117,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	return gateway;
 
 err_gateway:
+	mt_events_destroy(gateway->shared.events);
 	mt_free(gateway->nodes);
 	mt_free(gateway->mirror);
 	mt_free(gateway->port_options);
@@ -271,7 +274,9 @@ gateway_log_ready(struct mt_gateway *gateway)
 		    i == 0 ? "" : ",", gateway->ports[i].address);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++)
 		epoch_max = (uint32_t)num_max(epoch_max, gateway->member.shards[i].own_epoch);
-	log_info("gateway: ready port=%s shards=%" PRIu32 " epoch=%" PRIu32, addresses,
+	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
+	    CLEAVE_EVENT_GATEWAY_READY, "gateway",
+	    "gateway: ready port=%s shards=%" PRIu32 " epoch=%" PRIu32, addresses,
 	    gateway->cluster.shard_count, epoch_max);
 }
 
@@ -455,6 +460,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_mirror_fini(gateway);
 	mt_nodes_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
+	mt_events_destroy(gateway->shared.events);
 	mt_free(gateway->port_options);
 	mt_free(gateway->ports);
 	gateway->magic = 0;

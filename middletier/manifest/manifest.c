@@ -43,10 +43,12 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/root.h"
 #include "common/root_ops.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
@@ -170,8 +172,8 @@ static void
 manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 {
 	assert(rc < 0);
-	log_error("shard %" PRIu32 ": stopped: %s rc=%s", manifest->shard->index, why,
-	    log_errno(rc));
+	mt_shard_event(manifest->shard, CLEAVE_EVENT_SHARD_STOPPED,
+	    "shard %" PRIu32 ": stopped: %s rc=%s", manifest->shard->index, why, log_errno(rc));
 	mt_shard_stop(manifest->shard, rc);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port_status.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -21,11 +22,28 @@
 #include "merge/flush.h"
 #include "port/port_status.h"
 #include "port/waits.h"
+#include "session/session.h"
 #include "shard/shard.h"
 #include "shard/takeover.h"
 #include "upkeep/orphans.h"
 #include "upkeep/sweep.h"
 #include "upkeep/upkeep.h"
+#include "write/write_answer.h"
+#include "write/write_path.h"
+
+static void
+status_oldest(const struct mt_shard *shard, struct mt_shard_status *status)
+{
+	const struct mt_write *write = mt_write_oldest(shard);
+	const char *name;
+
+	if (write == NULL)
+		return;
+	assert(write->session != NULL);
+	name = write->session->volume.name;
+	status->write_age_ns = loop_now_ns(shard->port->loop) - write->taken_ns;
+	(void)snprintf(status->write_volume, sizeof(status->write_volume), "%s", name);
+}
 
 static void
 status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
@@ -65,6 +83,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.run_extent_bytes = runs.extent_bytes,
 	};
 	ret_status->orphan_count = mt_upkeep_orphan_count(shard, &ret_status->held_count);
+	status_oldest(shard, ret_status);
 	if (shard->block_index == NULL)
 		return;
 	ret_status->index_blocks = shard->block_index->key_count;
@@ -90,6 +109,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 {
 	struct mt_port_status *status = ret_status;
 	struct loop_link *link, *next;
+	uint64_t now_ns = loop_now_ns(port->loop);
 
 	assert(status->shards == NULL && status->links == NULL);
 	status->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*status->shards));
@@ -116,6 +136,10 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.state = (enum mt_link_state)node->sm.state,
 			.is_up = mt_link_is_up(node),
 			.is_full = node->slots_free == 0 || node->full_kinds != 0,
+			.is_read_only = node->is_read_only,
+			.is_slow = node->slow.avoid_until_ns > now_ns,
+			.state_age_ns = now_ns - node->changed_ns,
+			.slots_reserved = node->slots_reserved,
 			.slots_total = node->slots_total,
 			.slots_free = node->slots_free,
 			.slot_bytes = node->slot_bytes,

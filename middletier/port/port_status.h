@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog/volume.h"
 #include "cleave/batch.h"
 #include "common/shard_state.h"
 #include "extent/node_config.h"
@@ -33,6 +34,8 @@ struct mt_shard_status {
 	uint32_t leaving_count; /* of the others: with a copy at a node that drains */
 	uint32_t orphan_count;  /* copies that no manifest names, and wait to be deleted */
 	uint32_t held_count;    /* of those, held back: enough have gone */
+	uint64_t write_age_ns;  /* of the oldest write that has no answer; 0: there is none */
+	char write_volume[MT_NAME_BYTES];      /* its volume's name */
 	uint64_t request_count, request_bytes; /* as struct mt_shard has them */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
 	uint64_t chunk_count, chunk_bytes; /* of index_bytes: chunks and runs, the rest is layers */
@@ -41,13 +44,23 @@ struct mt_shard_status {
 	uint64_t run_extent_bytes; /* of the extents that they are in */
 };
 
+/* mt_shard_status_extents -- all of them: those of log and runs, and that of the manifest. */
+static inline uint32_t
+mt_shard_status_extents(const struct mt_shard_status *shard)
+{
+	return shard->extent_count + (shard->is_serving ? 1 : 0);
+}
+
 struct mt_link_status {
 	struct mt_node_config config;
 	uint32_t node_id;
 	enum mt_link_state state;
 	bool is_up;
-	bool is_full; /* it takes no more of some kind */
+	bool is_full;               /* it takes no more of some kind */
+	bool is_read_only, is_slow; /* its disk takes no writes; it was given up as slow lately */
+	uint64_t state_age_ns;      /* since it came up, or went down, or was made */
 	uint64_t slots_total, slots_free, slot_bytes;
+	uint64_t slots_reserved;        /* of the free ones: not for the log */
 	uint64_t slots_share;           /* in use, if copies were spread evenly: balance.h */
 	uint32_t level;                 /* agreed on when it was heard last; 0: never */
 	char disk[MT_NODE_DISK_BYTES];  /* the uuid of its disk; "": not heard yet */

@@ -18,8 +18,12 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
+#include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/event.h"
+#include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "shard/agree.h"
 
@@ -80,8 +84,9 @@ mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 	char text[MT_AGREE_TEXT_BYTES];
 
 	assert(rc < 0);
-	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
-		 " length_bytes=%" PRIu64 " rc=%s: %s",
+	mt_shard_event(agree->shard, CLEAVE_EVENT_COPY_DAMAGED,
+	    "shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32 " length_bytes=%" PRIu64
+	    " rc=%s: %s",
 	    agree->shard->index, mt_agree_text(agree, text), mt_agree_replica_node_id(replica),
 	    replica->length_bytes, log_errno(rc), why);
 	sm_move(&replica->sm, MT_AGREE_DAMAGED);

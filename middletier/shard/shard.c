@@ -35,6 +35,7 @@
 #include "catalog/cluster_key.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/limits.h"
 #include "common/port.h"
 #include "common/port_events.h"
@@ -487,7 +488,8 @@ shard_on_released(int rc, const struct mt_root *root, void *arg)
 	assert(shard->sm.state == MT_SHARD_STOPPED);
 	/* Somebody else's by now is as good. */
 	if (rc == 0)
-		log_info("shard %" PRIu32 ": released epoch=%" PRIu32, shard->index, shard->epoch);
+		mt_shard_event(shard, CLEAVE_EVENT_SHARD_RELEASED,
+		    "shard %" PRIu32 ": released epoch=%" PRIu32, shard->index, shard->epoch);
 	if (rc == 0 || rc == -ESTALE)
 		shard->life->is_releasing = shard->life->is_claimed = false;
 	else

@@ -37,7 +37,9 @@
 #include "base/sm.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "common/shard_state.h"
@@ -158,8 +160,9 @@ void
 mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
 {
 	assert(rc < 0);
-	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index,
-	    why, takeover->shard->epoch, log_errno(rc));
+	mt_shard_event(takeover->shard, CLEAVE_EVENT_SHARD_STOPPED,
+	    "shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index, why,
+	    takeover->shard->epoch, log_errno(rc));
 	mt_shard_stop(takeover->shard, rc);
 }
 

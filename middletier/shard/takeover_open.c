@@ -21,8 +21,11 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/event.h"
 #include "common/metric.h"
+#include "common/port.h"
 #include "common/port_events.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "common/shard_state.h"
@@ -396,8 +399,9 @@ mt_takeover_serve(struct mt_takeover *takeover)
 	assert(takeover->step == TAKEOVER_SERVE && takeover->is_refreshed);
 	mt_free(takeover->sources);
 	takeover->sources = NULL;
-	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
-		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	mt_shard_event(shard, CLEAVE_EVENT_SHARD_SERVED,
+	    "shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
+	    " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
 	    shard->next_sequence, took_ns / NUM_MS(1));
 	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);

@@ -41,6 +41,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
@@ -364,11 +365,13 @@ static void
 repair_log_want(struct mt_repair *repair, bool is_wanting)
 {
 	if (is_wanting && !repair->is_want_logged)
-		log_warn("shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
-			 ": add nodes, or start those that are down",
+		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_STUCK,
+		    "shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
+		    ": add nodes, or start those that are down",
 		    repair->shard->index, repair->lacking_count);
 	else if (!is_wanting && repair->is_want_logged && repair->lacking_count == 0)
-		log_info("shard %" PRIu32 ": every extent has its copies", repair->shard->index);
+		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_WHOLE,
+		    "shard %" PRIu32 ": every extent has its copies", repair->shard->index);
 	if (is_wanting || repair->lacking_count == 0)
 		repair->is_want_logged = is_wanting;
 }

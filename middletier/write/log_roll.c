@@ -28,6 +28,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -37,6 +38,7 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "common/event.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/settings.h"
@@ -122,24 +124,23 @@ static void
 roll_log_wait(struct mt_write_state *state, int rc)
 {
 	const struct mt_shard *shard = state->shard;
+	char why[128];
 
 	assert(rc < 0);
 	if (state->roll.is_wait_logged)
 		return;
 	state->roll.is_wait_logged = true;
 	if (rc == -ENOSPC)
-		log_error("shard %" PRIu32
-			  ": too few storage nodes have room for its log: see cleave "
-			  "node list",
-		    shard->index);
+		(void)snprintf(why, sizeof(why),
+		    "too few storage nodes have room for its log: see cleave node list");
 	else if (rc != -EHOSTDOWN)
-		log_error("shard %" PRIu32
-			  ": no new extent for its log, tries again every second rc=%s",
-		    shard->index, log_errno(rc));
+		(void)snprintf(why, sizeof(why),
+		    "no new extent for its log, tries again every second rc=%s", log_errno(rc));
 	else
-		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
-			 " are up",
-		    shard->index, shard->port->settings->min_replicas, links_up_count(shard->port));
+		(void)snprintf(why, sizeof(why),
+		    "waits for %" PRIu32 " storage nodes, %" PRIu32 " are up",
+		    shard->port->settings->min_replicas, links_up_count(shard->port));
+	mt_shard_event(shard, CLEAVE_EVENT_WRITES_HELD, "shard %" PRIu32 ": %s", shard->index, why);
 }
 
 /* Nothing of it can come true later: what was sent is above the length at which its extent is sealed. */
@@ -329,7 +330,8 @@ roll_on_committed(int rc, void *arg)
 	roll->spare = NULL;
 	roll->is_offered = roll->is_full = false;
 	if (roll->is_wait_logged)
-		log_info("shard %" PRIu32 ": its log goes on", state->shard->index);
+		mt_shard_event(state->shard, CLEAVE_EVENT_WRITES_GO_ON,
+		    "shard %" PRIu32 ": its log goes on", state->shard->index);
 	roll->is_wait_logged = false;
 	mt_reclaim_kick(state->shard);
 	write_pump_soon(state);

@@ -116,3 +116,32 @@ mt_write_fail_parked(struct mt_write_state *state, int rc)
 			mt_write_finish(state, write_of(link), rc);
 	}
 }
+
+/* Writes of @list are in order of admission, which is nearly that of arrival. */
+static void
+write_older(const struct loop_link *list, const struct mt_write **oldest)
+{
+	const struct mt_write *write;
+
+	if (list_is_empty(list))
+		return;
+	write = write_of(list->next);
+	if (*oldest == NULL || write->taken_ns < (*oldest)->taken_ns)
+		*oldest = write;
+}
+
+const struct mt_write *
+mt_write_oldest(const struct mt_shard *shard)
+{
+	const struct mt_write_state *state = shard->write;
+	const struct mt_write *oldest = NULL;
+
+	assert(state != NULL && state->shard == shard);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++)
+		write_older(&state->parked[i], &oldest);
+	write_older(&state->storing, &oldest);
+	write_older(&state->held, &oldest);
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++)
+		write_older(&state->batches[i].writes, &oldest);
+	return oldest;
+}

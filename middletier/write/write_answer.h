@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_WRITE_WRITE_ANSWER_H
 #define CLEAVE_MIDDLETIER_WRITE_WRITE_ANSWER_H
 
+struct mt_shard;
 struct mt_write;
 struct mt_write_state;
 
@@ -17,5 +18,7 @@ void mt_write_finish(struct mt_write_state *state, struct mt_write *write, int r
 void mt_write_release_held(struct mt_write_state *state, int rc);
 /* mt_write_fail_parked -- answer what waits for admission or for room in a batch with @rc, which is an error. */
 void mt_write_fail_parked(struct mt_write_state *state, int rc);
+/* mt_write_oldest -- the write of @shard that has had no answer for the longest time; NULL: all have. */
+const struct mt_write *mt_write_oldest(const struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_ANSWER_H */

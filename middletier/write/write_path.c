@@ -362,6 +362,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->session = session;
 	write->msg = msg;
 	write->io = *io;
+	write->taken_ns = loop_now_ns(shard->port->loop);
 	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked[write_line_of(write)], &write->link);

@@ -109,6 +109,7 @@ struct mt_write {
 	struct mt_session *session;
 	struct split_msg *msg;
 	struct wire_io io;
+	uint64_t taken_ns;     /* when it came */
 	struct write_job *job; /* STORING, STORED */
 	uint32_t stored_bytes; /* BATCHED */
 	bool is_promised;      /* mt_index_promise: it was admitted */

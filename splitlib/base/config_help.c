@@ -83,9 +83,8 @@ config_format_choices(const struct config_option *option, char *ret_text, size_t
 		    option->choices[i]);
 }
 
-/* Print @text from @column on, broken between words, further lines at @indent. */
-static void
-print_wrapped(FILE *out, const char *text, size_t column, size_t indent)
+void
+config_print_wrapped(FILE *out, const char *text, size_t column, size_t indent)
 {
 	bool is_line_start = true;
 
@@ -120,7 +119,7 @@ print_entry(FILE *out, const char *left, const char *text)
 		width = 0;
 	}
 	fprintf(out, "%*s", (int)HELP_INDENT - width, "");
-	print_wrapped(out, text, HELP_INDENT, HELP_INDENT);
+	config_print_wrapped(out, text, HELP_INDENT, HELP_INDENT);
 }
 
 static void
@@ -173,7 +172,7 @@ print_usage(FILE *out, const struct config_program *program)
 
 		fprintf(out, "%s%s ", lead, program->name);
 		(void)snprintf(text, sizeof(text), "%.*s", bytes, line);
-		print_wrapped(out, text, column, column);
+		config_print_wrapped(out, text, column, column);
 		line += bytes;
 		line += *line == '\n';
 		lead = "       ";
@@ -187,7 +186,7 @@ config_print_help(const struct config_program *program, FILE *out)
 	assert(program->purpose != NULL);
 	print_usage(out, program);
 	fputc('\n', out);
-	print_wrapped(out, program->purpose, 0, 0);
+	config_print_wrapped(out, program->purpose, 0, 0);
 	fprintf(out, "\nOptions:\n");
 	for (const struct config_option *option = program->options; option->name != NULL; option++)
 		print_option(out, option);

@@ -4,6 +4,7 @@
 #define CLEAVE_BASE_CONFIG_HELP_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/config.h"
 
@@ -13,5 +14,12 @@
 void config_format_range(const struct config_option *option, char *ret_text, size_t bytes);
 /* config_format_choices -- "lz4, zstd, none"; cut at @bytes. */
 void config_format_choices(const struct config_option *option, char *ret_text, size_t bytes);
+
+/*
+ * config_print_wrapped -- @text and a newline, broken between words at 80 columns
+ *
+ * It begins at @column of a line that has been begun; further lines begin at @indent, below 80.
+ */
+void config_print_wrapped(FILE *out, const char *text, size_t column, size_t indent);
 
 #endif /* CLEAVE_BASE_CONFIG_HELP_H */

@@ -344,7 +344,19 @@ class Cluster:
 
         words = ["--gateway", address] if address else self.gateway_words()
         argv = self.at_client([binary("cleave"), *words, "--json", "status"])
-        return json.loads(run_argv(argv).stdout)
+        result = run_argv(argv, check_rc=False)
+        check("uptime_ns" in result.stdout, result.stderr)
+        return json.loads(result.stdout)
+
+    def health(self):
+        """What `cleave status` says: the level, and [(code, object, text)]."""
+        import json
+
+        argv = self.at_client([binary("cleave"), *self.gateway_words(), "--json", "status"])
+        result = run_argv(argv, check_rc=False)
+        health = json.loads(result.stdout)["health"]
+        check(("OK", "WARN", "ERROR")[result.returncode] == health["level"], result.stdout)
+        return health["level"], [(r["code"], r["object"], r["text"]) for r in health["reasons"]]
 
     def metric_of_all(self, name):
         """A metric, summed over all gateways."""

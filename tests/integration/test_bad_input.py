@@ -144,7 +144,7 @@ def volumes():
 
 def no_gateway():
     result = run("cleave", "--gateway", "tcp://127.0.0.1:1", "status", check_rc=False)
-    expect_error(result, "127.0.0.1:1", codes=(1,))
+    expect_error(result, "127.0.0.1:1", codes=(2,))
 
 
 def header(magic=0x45564C43, version=1, opcode=0x10, payload_bytes=0, fill=0):

@@ -158,7 +158,7 @@ def readers_that_read():
         check("no room for more connections, it has 56" in told, told)
         check(all(is_open(s) for s in readers), "a reader was closed")
         readers.pop().close()
-        wait_for(lambda: c.cleave("status", check_rc=False).returncode == 0, "a place")
+        wait_for(lambda: c.cleave("node", "list", check_rc=False).returncode == 0, "a place")
         check(all(is_open(s) for s in readers), "a reader was closed")
         check(c.metric("qps_cut") == 0, "somebody was cut off")
         close_all(readers)

@@ -12,11 +12,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config_help.h"
 #include "base/num.h"
 #include "cleave/wire.h"
 #include "library/gateways.h"
 
 #define COMMAND_CONNECT_NS_MAX NUM_S(5)
+#define COMMAND_LINE_BYTES 256
 #define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
 
 static const struct config_program program = {
@@ -98,14 +100,12 @@ static const struct command command_table[] = {
 	{ "node", "add", "ADDR [--domain PATH] [--weight PERCENT] [--note TEXT]",
 	    "Take a storage node into the cluster. It runs, on a disk that was formatted with the cluster's "
 	    "id and a --node-id of its own.",
-	    false, COMMAND_NODE | COMMAND_DOMAIN | COMMAND_WEIGHT | COMMAND_NOTE,
-	    command_node_add },
+	    false, COMMAND_NODE | COMMAND_PLACE, command_node_add },
 	{ "node", "set",
 	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--maintenance "
 	    "DURATION|off]",
 	    "Change what the cluster knows of a node.", false,
-	    COMMAND_NODE | COMMAND_DOMAIN | COMMAND_WEIGHT | COMMAND_NOTE | COMMAND_ADDRESS |
-		COMMAND_MAINTENANCE,
+	    COMMAND_NODE | COMMAND_PLACE | COMMAND_ADDRESS | COMMAND_MAINTENANCE,
 	    command_node_set },
 	{ "node", "drain", "ID [--wait] [--force]",
 	    "Move what a node holds to the others. Not where they are too few, or too full, but with --force.",
@@ -119,8 +119,8 @@ static const struct command command_table[] = {
 	{ "node", "replace",
 	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT]",
 	    "Add a node, then drain the old one; or, with --lost, take that out at once.", false,
-	    COMMAND_NODE | COMMAND_WITH | COMMAND_LOST | COMMAND_WAIT | COMMAND_DOMAIN |
-		COMMAND_WEIGHT | COMMAND_NOTE | COMMAND_FORCE,
+	    COMMAND_NODE | COMMAND_WITH | COMMAND_LOST | COMMAND_WAIT | COMMAND_PLACE |
+		COMMAND_FORCE,
 	    command_node_replace },
 	{ "gateway", "list", "", "List the gateways that live, and their shards.", false, 0,
 	    command_gateway_list },
@@ -134,14 +134,19 @@ static const struct command command_table[] = {
 	{ "cluster", "upgrade", "[--check] [--without NODE ...]",
 	    "Let all gateways and nodes use what their new release brought, once every one of them runs "
 	    "it: raises the cluster's level by one. There is no way back to the release before.",
-	    false, COMMAND_CHECK | COMMAND_WITHOUT, command_cluster_upgrade },
+	    false, COMMAND_UPGRADE, command_cluster_upgrade },
 	{ "cluster", "rebalance", "[--dry-run | --stop] [--wait]",
 	    "Move copies from nodes that have more than their share, by weight and room, to those that have "
 	    "less, behind all repairs and drains and within --repair-rate. It ends by itself.",
 	    false, COMMAND_REBALANCE | COMMAND_WAIT, command_cluster_rebalance },
-	{ "status", NULL, "",
-	    "Show the gateway's state, shards, metrics, nodes and peers, and the cluster's level.",
-	    false, 0, command_status },
+	{ "status", NULL, "[--counters | --quiet]",
+	    "Show whether the cluster is well: HEALTH OK, WARN or ERROR, with each reason and what helps, as "
+	    "all gateways say; then room, nodes and gateways. The exit status is 0, 1 or 2 by it.",
+	    false, COMMAND_STATUS, command_status },
+	{ "events", NULL, "[--follow]",
+	    "Show what happened, as all gateways that live keep it, a thousand each: nodes that came and went, "
+	    "shards, leases, and who changed what from where. With --json an object a line.",
+	    false, COMMAND_FOLLOW, command_events },
 	{ "scrub", NULL, "",
 	    "Have every copy of the gateway's shards verified now; status counts what was found.",
 	    false, 0, command_scrub },
@@ -205,6 +210,17 @@ find_command(const char *const words[], uint32_t count, uint32_t *ret_used)
 	return NULL;
 }
 
+/* A noun of the table as @word says it; NULL: there is none. */
+static const char *
+noun_of(const char *word)
+{
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		if (strcmp(word, command_table[i].noun) == 0)
+			return command_table[i].noun;
+	}
+	return NULL;
+}
+
 static int
 refuse_command(const char *const words[], uint32_t count)
 {
@@ -238,11 +254,13 @@ given_options(const struct command_options *options)
 	    (options->must_shrink ? COMMAND_SHRINK : 0u) |
 	    (options->is_confirmed ? COMMAND_CONFIRM : 0u) |
 	    (options->has_snapshots ? COMMAND_SNAPSHOTS : 0u) |
-	    (options->must_take ? COMMAND_TAKE : 0u) | (options->is_check ? COMMAND_CHECK : 0u) |
-	    (options->without.count > 0 ? COMMAND_WITHOUT : 0u) |
-	    (options->domain != NULL ? COMMAND_DOMAIN : 0u) |
-	    (options->weight != 0 ? COMMAND_WEIGHT : 0u) |
-	    (options->note != NULL ? COMMAND_NOTE : 0u) |
+	    (options->must_take ? COMMAND_TAKE : 0u) |
+	    (options->is_check || options->without.count > 0 ? COMMAND_UPGRADE : 0u) |
+	    (options->has_counters || options->is_quiet ? COMMAND_STATUS : 0u) |
+	    (options->domain != NULL || options->weight != 0 || options->note != NULL
+		    ? COMMAND_PLACE
+		    : 0u) |
+	    (options->must_follow ? COMMAND_FOLLOW : 0u) |
 	    (options->address != NULL ? COMMAND_ADDRESS : 0u) |
 	    (options->maintenance != NULL ? COMMAND_MAINTENANCE : 0u) |
 	    (options->must_wait ? COMMAND_WAIT : 0u) | (options->is_lost ? COMMAND_LOST : 0u) |
@@ -255,8 +273,9 @@ check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
 		"force", "read-only", "agent", "format", "progress", "shrink", "confirm",
-		"snapshots", "take", "check", "without", "domain", "weight", "note", "address",
-		"maintenance", "wait", "lost", "with", "dry-run, and no --stop" };
+		"snapshots", "take", "check, and no --without", "counters, and no --quiet",
+		"domain, --weight and --note", "follow", "address", "maintenance", "wait", "lost",
+		"with", "dry-run, and no --stop" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
@@ -302,12 +321,8 @@ take_help(struct command_options *options, const char *const words[], uint32_t c
 		return refuse_command(words, count);
 	if (options->command != NULL)
 		return used == count ? 0 : usage_error("did not expect '%s'", words[used]);
-	/* A noun alone: all of its commands are in the list. */
-	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
-		if (strcmp(words[0], command_table[i].noun) == 0)
-			return 0;
-	}
-	return refuse_command(words, count);
+	options->noun = noun_of(words[0]);
+	return options->noun != NULL ? 0 : refuse_command(words, count);
 }
 
 static int
@@ -372,6 +387,24 @@ wants_help(int argc, char *const argv[])
 	return false;
 }
 
+/* The first words that are a command, or a noun: what else stands there is not looked at. */
+static void
+take_help_words(struct command_options *options, int argc, char *const argv[])
+{
+	uint32_t used = 0;
+
+	options->is_help = true;
+	for (int i = 1; i < argc && options->command == NULL && options->noun == NULL; i++) {
+		const char *words[2] = { argv[i], i + 1 < argc ? argv[i + 1] : NULL };
+
+		options->command = find_command(words, words[1] == NULL ? 1 : 2, &used);
+		if (options->command == NULL)
+			options->noun = noun_of(argv[i]);
+	}
+	if (options->command != NULL && options->command->run == NULL)
+		options->command = NULL; /* help itself */
+}
+
 int
 command_parse(int argc, char *const argv[], struct command_options *ret_options,
     struct config_result *ret_result)
@@ -383,7 +416,7 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 	*ret_options = (struct command_options){ 0 };
 	*ret_result = (struct config_result){ 0 };
 	if (wants_help(argc, argv)) {
-		ret_options->is_help = true;
+		take_help_words(ret_options, argc, argv);
 		return 0;
 	}
 	rc = config_parse(&program, argc, argv, ret_options, ret_result);
@@ -398,15 +431,15 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 }
 
 static void
-print_command(const struct command *command, FILE *out)
+print_line(const struct command *command, FILE *out)
 {
-	assert(command->noun != NULL && command->synopsis != NULL);
-	assert(command->has_name + ((command->options & COMMAND_NODE) != 0) +
-		((command->options & COMMAND_GATEWAY) != 0) <=
-	    1);
-	fprintf(out, "%s%s%s%s%s", command->noun, command->verb == NULL ? "" : " ",
-	    command->verb == NULL ? "" : command->verb, command->synopsis[0] == '\0' ? "" : " ",
-	    command->synopsis);
+	char synopsis[COMMAND_LINE_BYTES];
+
+	command_synopsis(command, synopsis, sizeof(synopsis));
+	fprintf(out, "  ");
+	config_print_wrapped(out, synopsis, 2, 8);
+	fprintf(out, "      ");
+	config_print_wrapped(out, command->help, 6, 6);
 }
 
 void
@@ -415,20 +448,21 @@ command_print_help(const struct command_options *options, FILE *out)
 	assert(options->command == NULL || options->is_help);
 	assert(out != NULL);
 	if (options->command != NULL) {
-		fprintf(out, "Usage: cleave [options] ");
-		print_command(options->command, out);
-		fprintf(out, "\n\n%s `cleave --help` explains the options.\n",
-		    options->command->help);
+		command_print_one(options->command, out);
 		return;
 	}
-	config_print_help(&program, out);
-	fprintf(out, "\nCommands; options may stand anywhere:\n");
+	if (options->noun == NULL)
+		config_print_help(&program, out);
+	fprintf(out, "%sCommands; options may stand anywhere:\n",
+	    options->noun == NULL ? "\n" : "");
 	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
-		fprintf(out, "  ");
-		print_command(&command_table[i], out);
-		fprintf(out, ": %s\n", command_table[i].help);
+		if (options->noun == NULL || strcmp(options->noun, command_table[i].noun) == 0)
+			print_line(&command_table[i], out);
 	}
-	fprintf(out, "\nExit status: 0 done, 1 failed, 2 the command line is wrong.\n");
+	fprintf(out,
+	    "\n`cleave COMMAND --help` explains one, with its options.\n"
+	    "Exit status: 0 done, 1 failed, 2 the command line is wrong.\n"
+	    "Of status: 0 HEALTH OK, 1 WARN, 2 ERROR, or no gateway answers.\n");
 }
 
 /* Running. */
@@ -488,9 +522,11 @@ command_execute(const struct command_options *options, FILE *out)
 		loop_destroy(session.loop);
 	}
 	if (rc == 0)
-		return 0;
-	fprintf(stderr, "cleave: %s\n", session.error[0] != '\0' ? session.error : strerror(-rc));
-	return COMMAND_EXIT_FAILURE;
+		return session.exit_status;
+	if (!options->is_quiet)
+		fprintf(stderr, "cleave: %s\n",
+		    session.error[0] != '\0' ? session.error : strerror(-rc));
+	return session.exit_status != 0 ? session.exit_status : COMMAND_EXIT_FAILURE;
 }
 
 /* Replies. */

@@ -42,10 +42,12 @@ struct command_options {
 	const char *domain, *note, *address, *with; /* node add, set, replace */
 	uint64_t weight;                            /* likewise */
 	const char *maintenance;                    /* node set: a time, or "off" */
-	bool must_wait;             /* node drain, replace, gateway drain: until it is empty */
-	bool is_lost;               /* node remove, replace: it never comes back */
-	bool is_dry_run, must_stop; /* cluster rebalance */
-	const char *agent;          /* its control socket */
+	bool must_wait;              /* node drain, replace, gateway drain: until it is empty */
+	bool is_lost;                /* node remove, replace: it never comes back */
+	bool is_dry_run, must_stop;  /* cluster rebalance */
+	bool has_counters, is_quiet; /* status */
+	bool must_follow;            /* events */
+	const char *agent;           /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
 	uint64_t size_bytes;
@@ -60,6 +62,7 @@ struct command_options {
 	const char *format;   /* of it; NULL: as it looks */
 	bool has_progress;
 	const struct command *command; /* NULL: help about all of them */
+	const char *noun;              /* of those that help is about; NULL: all */
 };
 
 /* The choices' first word is the default, which the gateway is left to choose. */
@@ -82,17 +85,16 @@ enum command_option {
 	COMMAND_CONFIRM = 1u << 11,
 	COMMAND_SNAPSHOTS = 1u << 12,
 	COMMAND_TAKE = 1u << 13,
-	COMMAND_CHECK = 1u << 14,
-	COMMAND_WITHOUT = 1u << 15,
-	COMMAND_DOMAIN = 1u << 16,
-	COMMAND_WEIGHT = 1u << 17,
-	COMMAND_NOTE = 1u << 18,
-	COMMAND_ADDRESS = 1u << 19,
-	COMMAND_MAINTENANCE = 1u << 20,
-	COMMAND_WAIT = 1u << 21,
-	COMMAND_LOST = 1u << 22,
-	COMMAND_WITH = 1u << 23,
-	COMMAND_REBALANCE = 1u << 24, /* --dry-run, --stop */
+	COMMAND_UPGRADE = 1u << 14, /* --check, --without */
+	COMMAND_STATUS = 1u << 15,  /* --counters, --quiet */
+	COMMAND_PLACE = 1u << 16,   /* --domain, --weight, --note */
+	COMMAND_FOLLOW = 1u << 17,
+	COMMAND_ADDRESS = 1u << 18,
+	COMMAND_MAINTENANCE = 1u << 19,
+	COMMAND_WAIT = 1u << 20,
+	COMMAND_LOST = 1u << 21,
+	COMMAND_WITH = 1u << 22,
+	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
 	COMMAND_GATEWAY = 1u << 31,  /* a gateway's id follows: options->name */
 	COMMAND_NODE = 1u << 25,     /* a node's number follows, or its address: options->name */
@@ -110,6 +112,7 @@ struct command_session {
 	struct cleave_client *client;
 	FILE *out;
 	char error[2 * CLEAVE_ERROR_BYTES_MAX]; /* why a command failed, for people */
+	int exit_status;                        /* not 0: instead of what done, or failed, has */
 };
 
 struct command {
@@ -131,8 +134,11 @@ struct command {
  */
 int command_parse(int argc, char *const argv[], struct command_options *ret_options,
     struct config_result *ret_result);
-/* command_print_help -- about options->command; about all when that is NULL. */
+/* command_print_help -- about options->command; where that is NULL, about those of options->noun, or all. */
 void command_print_help(const struct command_options *options, FILE *out);
+/* command_help.c: its words, as they are typed; and all about it, with its options alone. */
+void command_synopsis(const struct command *command, char *ret_text, size_t bytes);
+void command_print_one(const struct command *command, FILE *out);
 /* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
 int command_execute(const struct command_options *options, FILE *out);
 
@@ -205,6 +211,15 @@ int command_export(struct command_session *session);
 
 /* command_status.c */
 int command_status(struct command_session *session);
+/* The head of `cleave status` is made of this. */
+struct command_health;
+struct command_summary {
+	const struct cleave_gateway_status *status; /* of the gateway that was asked */
+	const struct command_health *health;        /* of all */
+	const struct cleave_node_entry *nodes;
+	uint32_t node_count;
+};
+int command_print_summary(const struct command_summary *summary, FILE *out);
 int command_node_list(struct command_session *session);
 int command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out);
 int command_scrub(struct command_session *session);
@@ -239,6 +254,8 @@ int command_node_undrain(struct command_session *session);
 int command_node_remove(struct command_session *session);
 int command_node_replace(struct command_session *session);
 
+/* command_events.c */
+int command_events(struct command_session *session);
 /* command_recover.c */
 int command_recover(struct command_session *session);
 #define COMMAND_NOT_OURS (-1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_status.c -- cleave status, node list, scrub, sweep */
+/* command_status.c -- cleave status, which begins with health (command_health.c); node list, scrub, sweep */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,384 +8,168 @@
 #include "base/num.h"
 #include "command.h"
 #include "command_ask.h"
+#include "command_health.h"
 #include "table.h"
 
-static void
-cell_node_size(struct table *table, const void *entry)
-{
-	const struct cleave_node_entry *node = entry;
-	char text[TABLE_NUMBER_BYTES];
+/* ---- status ---- */
 
-	table_add(table, "%s", table_format_size(node->slots_total * node->slot_bytes, text));
-}
-
-static void
-cell_node_free(struct table *table, const void *entry)
-{
-	const struct cleave_node_entry *node = entry;
-	char text[TABLE_NUMBER_BYTES];
-
-	table_add(table, "%s", table_format_size(node->slots_free * node->slot_bytes, text));
-}
-
-static void
-cell_node_slots(struct table *table, const void *entry)
-{
-	const struct cleave_node_entry *node = entry;
-
-	table_add(table, "%" PRIu64 " of %" PRIu64 " free", node->slots_free, node->slots_total);
-}
-
-static void
-cell_node_state(struct table *table, const void *entry)
-{
-	const struct cleave_node_entry *node = entry;
-
-	table_add(table, "%s%s%s%s", node->state,
-	    node->member[0] != '\0' && strcmp(node->member, "in") != 0 ? ", " : "",
-	    strcmp(node->member, "in") != 0 ? node->member : "",
-	    node->maintenance_s > 0 ? ", maintenance" : "");
-}
-
-static void
-cell_node_level(struct table *table, const void *entry)
-{
-	const struct cleave_node_entry *node = entry;
-
-	if (node->level == 0)
-		table_add(table, "-");
-	else
-		table_add(table, "%" PRIu32, node->level);
-}
-
-int
-command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out)
-{
-	assert(nodes != NULL || count == 0);
-	static const struct table_field fields[] = {
-		TABLE_FIELD("NODE", TABLE_U64, struct cleave_node_entry, id),
-		TABLE_FIELD("ADDRESS", TABLE_TEXT, struct cleave_node_entry, address),
-		TABLE_FIELD("DOMAIN", TABLE_TEXT, struct cleave_node_entry, domain),
-		TABLE_FIELD_OF("STATE", false, cell_node_state),
-		TABLE_FIELD_OF("SIZE", true, cell_node_size),
-		TABLE_FIELD_OF("FREE", true, cell_node_free),
-		TABLE_FIELD_OF("SLOTS", true, cell_node_slots),
-		TABLE_FIELD_OF("LEVEL", true, cell_node_level),
-	};
-	int rc = table_print_list(fields, NUM_COUNT(fields), nodes, count, sizeof(*nodes), out);
-
-	assert(out != NULL);
-	for (uint32_t i = 0; i < count; i++) {
-		if (nodes[i].trouble[0] != '\0')
-			fprintf(out, "node at %s: %s\n", nodes[i].address, nodes[i].trouble);
-		if (nodes[i].note[0] != '\0')
-			fprintf(out, "note on %s: %s\n", nodes[i].address, nodes[i].note);
-	}
-	return rc;
-}
-
-static void
-cell_gateway(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-	char id[TABLE_NUMBER_BYTES];
-
-	table_add(table, "%s%s", table_format_id(gateway->id, id),
-	    gateway->is_asked ? " (asked)" : "");
-}
-
-static void
-cell_gateway_ports(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-
-	if (gateway->port_count > 1)
-		table_add(table, "%s +%" PRIu32, gateway->address, gateway->port_count - 1);
-	else
-		table_add(table, "%s", gateway->port_count == 0 ? "-" : gateway->address);
-}
-
-static void
-cell_gateway_state(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-
-	table_add(table, "%s", gateway->state[0] != '\0' ? gateway->state : "-");
-}
-
-static void
-cell_gateway_seen(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-	char text[TABLE_NUMBER_BYTES];
-
-	table_add(table, "%s", table_format_time(gateway->seen_for_ms * NUM_MS(1), text));
-}
-
-static void
-cell_gateway_lease(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-
-	if (gateway->lease_left_ms > 0)
-		table_add(table, "%" PRIu64 " ms", gateway->lease_left_ms);
-	else
-		table_add(table, "-");
-}
-
-static void
-cell_gateway_levels(struct table *table, const void *entry)
-{
-	const struct cleave_gateway_entry *gateway = entry;
-
-	table_add(table, "%" PRIu32 " to %" PRIu32, gateway->level_min, gateway->level_max);
-}
-
-int
-command_print_gateways(const struct cleave_gateway_entry *gateways, uint32_t count, FILE *out)
-{
-	static const struct table_field fields[] = {
-		TABLE_FIELD_OF("GATEWAY", false, cell_gateway),
-		TABLE_FIELD_OF("PORTS", false, cell_gateway_ports),
-		TABLE_FIELD_OF("STATE", false, cell_gateway_state),
-		TABLE_FIELD("SHARDS", TABLE_U32, struct cleave_gateway_entry, shards_owned),
-		TABLE_FIELD("SHARE", TABLE_U32, struct cleave_gateway_entry, shards_share),
-		TABLE_FIELD_OF("SEEN FOR", true, cell_gateway_seen),
-		TABLE_FIELD_OF("LEASE LEFT", true, cell_gateway_lease),
-		TABLE_FIELD_OF("LEVELS", true, cell_gateway_levels),
-	};
-
-	assert(out != NULL);
-	assert(gateways != NULL || count == 0);
-	return table_print_list(fields, NUM_COUNT(fields), gateways, count, sizeof(*gateways), out);
-}
-
-static void
-cell_shard_log(struct table *table, const void *entry)
-{
-	const struct cleave_shard_entry *shard = entry;
-
-	table_add(table, "%.2f", (double)shard->log_bytes / (double)NUM_MIB(1));
-}
-
-int
-command_print_shards(const struct cleave_shard_entry *shards, uint32_t count, FILE *out)
-{
-	static const struct table_field fields[] = {
-		TABLE_FIELD("SHARD", TABLE_U32, struct cleave_shard_entry, shard),
-		TABLE_FIELD("PORT", TABLE_U32, struct cleave_shard_entry, port),
-		TABLE_FIELD("STATE", TABLE_TEXT, struct cleave_shard_entry, state),
-		TABLE_FIELD("EPOCH", TABLE_U64, struct cleave_shard_entry, epoch),
-		TABLE_FIELD("EXTENTS", TABLE_U64, struct cleave_shard_entry, extents),
-		TABLE_FIELD("LACKING", TABLE_U64, struct cleave_shard_entry, extents_lacking),
-		TABLE_FIELD_OF("LOG MiB", true, cell_shard_log),
-		TABLE_FIELD("INDEX BLOCKS", TABLE_U64, struct cleave_shard_entry, index_blocks),
-	};
-
-	assert(out != NULL);
-	assert(shards != NULL || count == 0);
-	return table_print_list(fields, NUM_COUNT(fields), shards, count, sizeof(*shards), out);
-}
-
-/* The sum of a metric over all ports. */
-static uint64_t
-sum_metric(const json_t *status, const char *name)
-{
-	const json_t *port;
-	uint64_t sum = 0;
-	size_t i;
-
-	assert(name != NULL && name[0] != '\0');
-	json_array_foreach(json_object_get(status, "ports"), i, port)
-	    sum += command_u64(json_object_get(port, "metrics"), name);
-	return sum;
-}
-
-int
-command_print_status(const struct cleave_gateway_status *status, const json_t *reply, FILE *out)
-{
-	static const struct table_column columns[] = { { NULL, false }, { NULL, false } };
-	char id[TABLE_NUMBER_BYTES], cluster[TABLE_NUMBER_BYTES], boot[TABLE_NUMBER_BYTES];
-	const struct {
-		const char *title, *text;
-	} texts[] = { { "gateway", table_format_id(status->id, id) }, { "state", status->state },
-		{ "cluster", table_format_id(status->cluster_id, cluster) },
-		{ "boot", table_format_id(status->boot_id, boot) } };
-	struct table *table = table_create(columns, NUM_COUNT(columns));
-	char text[TABLE_NUMBER_BYTES], more[TABLE_NUMBER_BYTES];
-	uint64_t written = sum_metric(reply, "write_bytes");
-	uint64_t stored = sum_metric(reply, "stored_bytes");
-	int rc;
-
-	assert(out != NULL);
-	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
-		table_add(table, "%s", texts[i].title);
-		table_add(table, "%s", texts[i].text);
-	}
-	table_add(table, "uptime");
-	table_add(table, "%s", table_format_time(status->uptime_ns, text));
-	table_add(table, "level");
-	table_add(table, "%" PRIu32, status->level);
-	table_add(table, "shards");
-	table_add(table, "%" PRIu64, status->shard_count);
-	table_add(table, "volumes");
-	table_add(table, "%" PRIu64, status->volume_count);
-	table_add(table, "compression");
-	if (stored == 0)
-		table_add(table, "nothing written yet");
-	else
-		table_add(table, "%s (%s written, %s stored)",
-		    table_format_ratio(written, stored, (char[TABLE_NUMBER_BYTES]){ 0 }),
-		    table_format_size(written, text), table_format_size(stored, more));
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	return rc;
-}
-
-/* The unit is in the name, where it is not a count: write_bytes, host_bytes_in, engine_ns. */
-static const char *
-unit_of(const char *name)
-{
-	const char *suffix = strrchr(name, '_');
-
-	if (strstr(name, "_bytes") != NULL)
-		return "bytes";
-	return suffix != NULL && strcmp(suffix, "_ns") == 0 ? "ns" : "count";
-}
-
-static void
-add_metrics(struct table *table, const json_t *object)
-{
-	const char *name;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)object, name, value)
-	{
-		if (json_integer_value(value) == 0)
-			continue;
-		table_add(table, "%s", name);
-		table_add(table, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-		table_add(table, "%s", unit_of(name));
-	}
-}
+/* Answers for `cleave status`, all of which is asked for before anything is printed. */
+struct status_answers {
+	struct command_question status, shards, nodes, gateways, level;
+	struct command_health health;
+};
 
 static int
-print_port(const json_t *port, FILE *out)
+status_ask(struct command_session *session, struct status_answers *answers)
 {
-	static const struct table_column columns[] = {
-		{ NULL, false },
-		{ NULL, true },
-		{ NULL, false },
-	};
-	struct table *table = table_create(columns, NUM_COUNT(columns));
-	char size[TABLE_NUMBER_BYTES];
-	int rc;
+	struct cleave_client *client = session->client;
+	const struct command_options *options = session->options;
+	int rc = command_wait(&answers->gateways,
+	    cleave_gateway_list(client, &answers->gateways.ask, command_on_gateways,
+		&answers->gateways));
 
-	assert(port != NULL && out != NULL);
-	fprintf(out,
-	    "\nport %" PRIu64 "  %s  sessions %" PRIu64 "  receives free %" PRIu64
-	    "  indexes of runs %s  shards %" PRIu64 " of %" PRIu64,
-	    command_u64(port, "port"), command_text(port, "address"),
-	    command_u64(port, "sessions_open"), command_u64(port, "receives_free"),
-	    table_format_size(command_u64(port, "run_index_bytes"), size),
-	    command_u64(port, "rings"), command_u64(port, "rings_max"));
-	if (command_u64(port, "shards_short") > 0)
-		fprintf(out, ", %" PRIu64 " wait for room (--device-memory)",
-		    command_u64(port, "shards_short"));
-	fputc('\n', out);
-	add_metrics(table, json_object_get(port, "metrics"));
-	add_metrics(table, json_object_get(port, "split"));
-	rc = table_print(table, 2, out);
-	table_destroy(table);
-	return rc;
-}
-
-int
-command_print_ports(const json_t *reply, FILE *out)
-{
-	const json_t *port;
-	size_t i;
-	int rc = 0;
-
-	assert(reply != NULL && out != NULL);
-	json_array_foreach(json_object_get(reply, "ports"), i, port)
-	{
-		if (rc == 0)
-			rc = print_port(port, out);
-	}
-	return rc;
-}
-
-/* `cleave status` as people read it, behind the answer in @status: all is asked for before anything is printed. */
-static int
-print_cluster(struct command_session *session, const struct command_question *status)
-{
-	struct command_question shards, nodes, gateways, level;
-	FILE *out = session->out;
-	int rc;
-
-	assert(status->session == session && status->count == 1);
-	assert(!session->options->is_json);
-	assert(status->entries != NULL && status->reply != NULL);
-	command_question_init(&shards, session);
-	command_question_init(&nodes, session);
-	command_question_init(&gateways, session);
-	command_question_init(&level, session);
-	rc = command_wait(&shards,
-	    cleave_shard_list(session->client, &shards.ask, command_on_shards, &shards));
+	assert(client != NULL);
 	if (rc == 0)
-		rc = command_wait(&nodes,
-		    cleave_node_list(session->client, &nodes.ask, command_on_nodes, &nodes));
+		rc = command_health_ask(session, answers->gateways.entries, answers->gateways.count,
+		    &answers->health);
+	if (rc != 0 || options->is_quiet)
+		return rc;
+	rc = command_wait(&answers->status,
+	    cleave_gateway_status(client, &answers->status.ask, command_on_status,
+		&answers->status));
 	if (rc == 0)
-		rc = command_wait(&gateways,
-		    cleave_gateway_list(session->client, &gateways.ask, command_on_gateways,
-			&gateways));
+		rc = command_wait(&answers->nodes,
+		    cleave_node_list(client, &answers->nodes.ask, command_on_nodes,
+			&answers->nodes));
+	if (rc == 0 && options->has_counters)
+		rc = command_wait(&answers->shards,
+		    cleave_shard_list(client, &answers->shards.ask, command_on_shards,
+			&answers->shards));
 	/* A gateway of level 1 does not know the question. */
 	if (rc == 0)
-		(void)command_wait(&level,
-		    cleave_cluster_level(session->client, &level.ask, NULL, 0, command_on_level,
-			&level));
-	if (rc == 0)
-		rc = command_print_status(status->entries, status->reply, out);
-	if (rc == 0 && shards.count > 0) { /* too many for one reply: none */
-		fputc('\n', out);
-		rc = command_print_shards(shards.entries, shards.count, out);
-	}
-	if (rc == 0)
-		rc = command_print_ports(status->reply, out);
-	if (rc == 0) {
-		fputc('\n', out);
-		rc = command_print_nodes(nodes.entries, nodes.count, out);
-	}
-	if (rc == 0) {
-		fputc('\n', out);
-		rc = command_print_gateways(gateways.entries, gateways.count, out);
-	}
-	if (rc == 0 && level.count > 0) {
-		fputc('\n', out);
-		command_print_level(level.entries, out);
-	}
-	command_question_fini(&level);
-	command_question_fini(&shards);
-	command_question_fini(&nodes);
-	command_question_fini(&gateways);
+		(void)command_wait(&answers->level,
+		    cleave_cluster_level(client, &answers->level.ask, NULL, 0, command_on_level,
+			&answers->level));
 	return rc;
+}
+
+static int
+print_summary(const struct status_answers *answers, FILE *out)
+{
+	const struct command_summary summary = {
+		.status = answers->status.entries,
+		.health = &answers->health,
+		.nodes = answers->nodes.entries,
+		.node_count = answers->nodes.count,
+	};
+
+	assert(answers->status.count == 1);
+	return command_print_summary(&summary, out);
+}
+
+/* The gateway that was asked, its ports and shards, and all that they count. */
+static int
+print_counters(const struct status_answers *answers, FILE *out)
+{
+	int rc;
+
+	assert(answers->status.count == 1 && answers->status.reply != NULL);
+	fputc('\n', out);
+	rc = command_print_status(answers->status.entries, answers->status.reply, out);
+	if (rc == 0 && answers->shards.count > 0) { /* too many for one reply: none */
+		fputc('\n', out);
+		rc = command_print_shards(answers->shards.entries, answers->shards.count, out);
+	}
+	if (rc == 0)
+		rc = command_print_ports(answers->status.reply, out);
+	return rc;
+}
+
+static int
+print_cluster(const struct status_answers *answers, bool has_counters, FILE *out)
+{
+	int rc;
+
+	command_health_print(&answers->health, out);
+	fputc('\n', out);
+	rc = print_summary(answers, out);
+	if (rc == 0) {
+		fputc('\n', out);
+		rc = command_print_nodes(answers->nodes.entries, answers->nodes.count, out);
+	}
+	if (rc == 0) {
+		fputc('\n', out);
+		rc =
+		    command_print_gateways(answers->gateways.entries, answers->gateways.count, out);
+	}
+	if (rc == 0 && answers->level.count > 0) {
+		fputc('\n', out);
+		command_print_level(answers->level.entries, out);
+	}
+	if (rc == 0 && has_counters)
+		rc = print_counters(answers, out);
+	return rc;
+}
+
+/* The asked gateway's words of itself, and "health": what all say. */
+static int
+print_status_json(const struct status_answers *answers, FILE *out)
+{
+	json_t *health = command_health_json(&answers->health);
+
+	if (health == NULL || json_object_set_new(answers->status.reply, "health", health) != 0)
+		return -ENOMEM;
+	return command_print_json(answers->status.reply, out);
+}
+
+/* No gateway has answered, with session->error. */
+static void
+print_unreached(struct command_session *session, struct command_health *health)
+{
+	const struct command_options *options = session->options;
+	json_t *object;
+
+	if (options->is_quiet || command_health_unreached(session, session->error, health) != 0)
+		return;
+	if (!options->is_json) {
+		command_health_print(health, session->out);
+		return;
+	}
+	object = json_pack("{s:o}", "health", command_health_json(health));
+	if (object != NULL)
+		(void)command_print_json(object, session->out);
+	json_decref(object);
 }
 
 int
 command_status(struct command_session *session)
 {
-	struct command_question question;
+	const struct command_options *options = session->options;
+	struct status_answers answers = { .health = { .reasons = NULL } };
 	int rc;
 
 	assert(session->client != NULL && session->out != NULL);
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_gateway_status(session->client, &question.ask, command_on_status, &question));
-	if (rc == 0)
-		rc = session->options->is_json ? command_print_json(question.reply, session->out)
-					       : print_cluster(session, &question);
-	command_question_fini(&question);
+	command_question_init(&answers.status, session);
+	command_question_init(&answers.shards, session);
+	command_question_init(&answers.nodes, session);
+	command_question_init(&answers.gateways, session);
+	command_question_init(&answers.level, session);
+	rc = status_ask(session, &answers);
+	session->exit_status = rc != 0 ? (int)CLEAVE_HEALTH_ERROR : (int)answers.health.level;
+	if (rc != 0) {
+		command_health_fini(&answers.health);
+		print_unreached(session, &answers.health);
+	} else if (options->is_json && !options->is_quiet) {
+		rc = print_status_json(&answers, session->out);
+	} else if (!options->is_quiet) {
+		rc = print_cluster(&answers, options->has_counters, session->out);
+	}
+	command_health_fini(&answers.health);
+	command_question_fini(&answers.level);
+	command_question_fini(&answers.shards);
+	command_question_fini(&answers.nodes);
+	command_question_fini(&answers.gateways);
+	command_question_fini(&answers.status);
 	return rc;
 }
 

@@ -74,6 +74,8 @@ node_read(struct reader *reader, const json_t *object, void *ret_entry)
 	/* Gateways of before say nothing of these. */
 	reader_cut(object, "member", entry->member, sizeof(entry->member));
 	reader_cut(object, "note", entry->note, sizeof(entry->note));
+	if (json_object_get(object, "slots_reserved") != NULL)
+		entry->slots_reserved = reader_u64(reader, object, "slots_reserved", INT64_MAX);
 	if (json_object_get(object, "weight") != NULL)
 		entry->weight = (uint32_t)reader_u64(reader, object, "weight", UINT32_MAX);
 	if (json_object_get(object, "maintenance_s") != NULL)

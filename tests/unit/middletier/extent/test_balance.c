@@ -37,6 +37,31 @@ Test(balance, a_domain_has_a_third_at_most)
 	cr_assert_not(mt_balance_fits(nodes, count, 243));
 }
 
+Test(balance, room_is_what_all_copies_find)
+{
+	const uint64_t some[] = { 50, 7, 30, 4 }, none[] = { 0, 9, 9 };
+
+	cr_assert_eq(mt_balance_room(nodes, 0, some), 0);
+	add("a", 100);
+	cr_assert_eq(mt_balance_room(nodes, count, some), 50, "one copy each");
+	add("b", 100);
+	cr_assert_eq(mt_balance_room(nodes, count, some), 7, "two copies");
+	add("c", 100);
+	cr_assert_eq(mt_balance_room(nodes, count, some), 7);
+	cr_assert_eq(mt_balance_room(nodes, count, none), 0);
+	add("b", 100);
+	cr_assert_eq(mt_balance_room(nodes, count, some), 11, "two nodes of a domain are one");
+	(void)snprintf(configs[3].domain, sizeof(configs[3].domain), "d");
+	cr_assert_eq(mt_balance_room(nodes, count, some), 11, "7 and 4 are the third copies");
+	for (uint64_t extents = 0; extents < 40; extents++) {
+		uint64_t usable = 0;
+
+		for (uint32_t i = 0; i < count; i++)
+			usable += some[i] < extents ? some[i] : extents;
+		cr_assert_eq(usable >= 3 * extents, extents <= 11, "%lu", (unsigned long)extents);
+	}
+}
+
 Test(balance, fewer_domains_have_fewer_copies)
 {
 	cr_assert(mt_balance_fits(nodes, 0, 0));

@@ -13,6 +13,7 @@
 #include "middletier/index/ring.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/write/auto_engine.h"
+#include "middletier/write/write_answer.h"
 #include "middletier/write/write_path.h"
 #include "unit/fake_port.h"
 
@@ -110,6 +111,31 @@ Test(write_path, is_not_acknowledged_before_every_replica)
 		cr_assert_not(msg->is_answered);
 		fake_node_resume(log_node(i)->index);
 		cr_assert_eq(fake_wait(msg), 0);
+	}
+}
+
+Test(write_path, the_oldest_write_without_an_answer_is_known)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		const struct mt_write *oldest;
+		uint64_t first_ns;
+
+		if (round == 1)
+			with_threads();
+		fake_start_quiet();
+		cr_assert_null(mt_write_oldest(&fake.shard));
+		fake_stall_all(true);
+		first_ns = loop_now_ns(fake.shard.port->loop);
+		for (uint32_t i = 0; i < 40; i++) {
+			(void)fake_write(16 * i, 16, 4);
+			fake_run_for(NUM_MS(10));
+			oldest = mt_write_oldest(&fake.shard);
+			cr_assert_not_null(oldest);
+			cr_assert_eq(oldest->taken_ns, first_ns, "write %u hides the first", i);
+		}
+		fake_stall_all(false);
+		cr_assert(fake_run_quiet());
+		cr_assert_null(mt_write_oldest(&fake.shard));
 	}
 }
 

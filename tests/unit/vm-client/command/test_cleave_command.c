@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "vm-client/command/command.h"
+#include "vm-client/command/command_health.h"
 #include "vm-client/command/table.h"
 
 #define WORDS_MAX 16
@@ -248,13 +249,73 @@ Test(command, help_names_every_command)
 	char *text;
 	FILE *out = open_memstream(&text, &bytes);
 
-	cr_assert_eq(parse("volume --help"), 0);
+	cr_assert_eq(parse("--help"), 0);
 	cr_assert(options.is_help);
 	command_print_help(&options, out);
 	cr_assert_eq(fclose(out), 0);
 	for (size_t i = 0; i < NUM_COUNT(names); i++)
 		cr_assert_not_null(strstr(text, names[i]), "%s: not in: %s", names[i], text);
+	for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+		cr_assert_leq(strcspn(line, "\n"), 80, "%.*s", (int)strcspn(line, "\n"), line);
 	free(text);
+}
+
+Test(command, help_is_about_what_stands_before_it)
+{
+	static const struct {
+		const char *line, *has[3], *lacks[3];
+	} cases[] = {
+		{ "volume create --help",
+		    { "Usage: cleave volume create NAME", "--size", "--timeout" },
+		    { "--force", "--quiet", "volume delete" } },
+		{ "help volume create", { "--replicas", "--gateway" },
+		    { "--take", "volume list" } },
+		{ "cluster upgrade disk1 -h", { "--check", "--without" },
+		    { "--size", "--counters" } },
+		{ "--json status --help", { "--counters", "--quiet", "0, 1 or 2" }, { "--size" } },
+		{ "volume --help", { "volume create", "volume map" }, { "node list", "--quiet" } },
+		{ "help snapshot", { "snapshot diff" }, { "volume create" } },
+		{ "nothing --help", { "volume create", "node list", "--quiet" }, { NULL } },
+		{ "help --help", { "volume create", "node list" }, { NULL } },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		FILE *out = print_begin();
+		char *text;
+
+		cr_assert_eq(parse(cases[i].line), 0, "%s", cases[i].line);
+		cr_assert(options.is_help);
+		command_print_help(&options, out);
+		text = print_end(out, 0);
+		for (size_t k = 0; k < 3; k++) {
+			cr_assert(cases[i].has[k] == NULL || strstr(text, cases[i].has[k]) != NULL,
+			    "%s: no %s in\n%s", cases[i].line, cases[i].has[k], text);
+			cr_assert(cases[i].lacks[k] == NULL ||
+				strstr(text, cases[i].lacks[k]) == NULL,
+			    "%s: %s in\n%s", cases[i].line, cases[i].lacks[k], text);
+		}
+		free(text);
+	}
+}
+
+Test(command, every_option_is_of_some_command)
+{
+	for (const struct config_option *option = command_option_table; option->name != NULL;
+	     option++) {
+		char word[64], *text;
+		FILE *out = print_begin();
+
+		(void)snprintf(word, sizeof(word), "--%s ", option->name);
+		cr_assert_eq(parse("volume map --help"), 0);
+		command_print_help(&options, out);
+		text = print_end(out, 0);
+		word[strlen(word) - 1] = '\0';
+		cr_assert_eq(strstr(text, word) != NULL,
+		    strcmp(option->name, "gateway") == 0 || strcmp(option->name, "json") == 0 ||
+			strcmp(option->name, "timeout") == 0,
+		    "%s: who takes it is not told (command_help.c)", word);
+		free(text);
+	}
 }
 
 Test(command, create_asks_for_what_was_given_alone)
@@ -286,7 +347,7 @@ Test(command, an_unreachable_gateway_fails_at_once, .timeout = 20)
 	cr_assert_eq(parse("--gateway tcp://127.0.0.1:1 status"), 0);
 	cr_assert_eq(pipe(fds), 0);
 	cr_assert_geq(dup2(fds[1], STDERR_FILENO), 0);
-	cr_assert_eq(command_execute(&options, stdout), COMMAND_EXIT_FAILURE);
+	cr_assert_eq(command_execute(&options, stdout), CLEAVE_HEALTH_ERROR);
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
 	cr_assert_gt(read(fds[0], text, sizeof(text) - 1), 0);
 	cr_assert_not_null(strstr(text, "cleave: tcp://127.0.0.1:1: "), "%s", text);
@@ -503,6 +564,60 @@ Test(command, status_shows_shards_metrics_and_ratio)
 	cr_assert_null(strstr(text, "reads"), "a zero is shown:\n%s", text);
 	expect_parts(text, parts, NUM_COUNT(parts));
 	json_decref(reply);
+}
+
+Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
+{
+	static const struct cleave_gateway_status status = { .cluster_id = 0xcc,
+		.shard_count = 8,
+		.volume_count = 2,
+		.level = 2 };
+	static const struct cleave_node_entry nodes[] = { { .state = "up" }, { .state = "down" } };
+	struct command_health health = { .level = CLEAVE_HEALTH_ERROR,
+		.gateway_count = 3,
+		.silent_count = 1,
+		.left_out = 2,
+		.sessions = 5,
+		.shards_serving = 6,
+		.extents = 20,
+		.extents_lacking = 4,
+		.extents_leaving = 1,
+		.write_bytes = 8192,
+		.stored_bytes = 4096 };
+	const struct command_summary summary = { &status, &health, nodes, NUM_COUNT(nodes) };
+	FILE *out = print_begin();
+
+	health.reasons = json_loads(
+	    "[{\"code\":\"room-out\",\"level\":\"ERROR\",\"object\":\"gateway 1\",\"text\":\"no room\","
+	    "\"helps\":\"delete\",\"seen_by\":1},"
+	    "{\"code\":\"node-down\",\"level\":\"WARN\",\"object\":\"node 2\",\"text\":\"node 2 is away\","
+	    "\"helps\":\"start it\",\"for_ms\":65000,\"seen_by\":1},"
+	    "{\"code\":\"node-down\",\"level\":\"WARN\",\"object\":\"node 3\",\"text\":\"node 3 is away\","
+	    "\"helps\":\"start it\",\"seen_by\":2}]",
+	    0, NULL);
+	health.room =
+	    json_loads("{\"raw_total\":30720,\"data_total\":8192,\"data_free\":2048}", 0, NULL);
+	cr_assert_not_null(health.reasons);
+	command_health_print(&health, out);
+	expect_lines(print_end(out, 0),
+	    "HEALTH ERROR\n"
+	    "ERROR room-out: no room\n"
+	    "      -> delete\n"
+	    "WARN  node-down: node 2 is away (for 1m 05s) (say 1 of 2 gateways)\n"
+	    "WARN  node-down: node 3 is away\n"
+	    "      -> start it\n"
+	    "      and 2 reasons more\n");
+	out = print_begin();
+	expect_lines(print_end(out, command_print_summary(&summary, out)),
+	    "cluster      00000000000000cc, level 2\n"
+	    "gateways     3, 2 answer\n"
+	    "nodes        2, 1 up\n"
+	    "shards       8, 6 serving\n"
+	    "volumes      2, 5 connections of clients\n"
+	    "extents      20, 4 lack copies, 1 to be moved\n"
+	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks\n"
+	    "compression  2.00 (8 KiB written, 4 KiB stored)\n");
+	command_health_fini(&health);
 }
 
 Test(command, level_tells_the_next_step)

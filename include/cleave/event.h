@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event.h -- what happens in a cluster and is worth a person's attention: one list of codes
+ *
+ * An *event* is a line of a gateway's log that has a code and an object as well, and is kept for `cleave events`. Codes
+ * are for machines and never change their meaning.
+ */
+#ifndef CLEAVE_EVENT_H
+#define CLEAVE_EVENT_H
+
+enum cleave_event_level {
+	CLEAVE_EVENT_INFO,
+	CLEAVE_EVENT_WARN,
+	CLEAVE_EVENT_ERROR,
+	CLEAVE_EVENT_LEVEL_NR
+};
+
+/* X(NAME, "name", level, what it means) */
+#define CLEAVE_EVENT_LIST(X)                                                                       \
+	X(GATEWAY_READY, "gateway-ready", INFO, "The gateway has begun to serve.")                 \
+	X(GATEWAY_CHANGED, "gateway-changed", WARN,                                                \
+	    "Somebody drained a gateway, or gave it its shards back.")                             \
+	X(LEASE_GOT, "lease-got", INFO, "The gateway is a member of the cluster.")                 \
+	X(LEASE_LOST, "lease-lost", ERROR, "The gateway's lease has ended: all its shards stop.")  \
+	X(LEVEL_RAISED, "level-raised", INFO, "The cluster's level was raised.")                   \
+	X(SHARD_SERVED, "shard-served", INFO, "A shard was taken over, and is served here.")       \
+	X(SHARD_RELEASED, "shard-released", INFO,                                                  \
+	    "A shard was given back; another gateway takes it.")                                   \
+	X(SHARD_STOPPED, "shard-stopped", ERROR, "A shard stopped by itself; the text says why.")  \
+	X(NODE_UP, "node-up", INFO, "A port has reached a storage node.")                          \
+	X(NODE_LOST, "node-lost", WARN, "A port has lost a storage node.")                         \
+	X(NODE_UNREACHED, "node-unreached", WARN,                                                  \
+	    "A storage node cannot be reached, for another reason than before.")                   \
+	X(NODE_CHANGED, "node-changed", WARN,                                                      \
+	    "Somebody added, drained, removed or changed a storage node.")                         \
+	X(STORE_REFUSED, "store-refused", ERROR, "Storage nodes obey another metadata store.")     \
+	X(COPIES_STUCK, "copies-stuck", WARN, "Extents lack copies, and no node can take one.")    \
+	X(COPIES_WHOLE, "copies-whole", INFO, "Every extent of a shard has its copies again.")     \
+	X(COPY_DAMAGED, "copy-damaged", WARN, "A copy was found damaged.")                         \
+	X(WRITES_HELD, "writes-held", ERROR, "A shard's log cannot go on: its writes wait.")       \
+	X(WRITES_GO_ON, "writes-go-on", INFO, "A shard's log goes on.")                            \
+	X(REBALANCE, "rebalance", WARN, "Somebody began or stopped a rebalance.")                  \
+	X(VOLUME_CREATED, "volume-created", INFO, "A volume was made, or cloned.")                 \
+	X(VOLUME_DELETED, "volume-deleted", WARN, "A volume was deleted.")                         \
+	X(VOLUME_RENAMED, "volume-renamed", INFO, "A volume has another name.")                    \
+	X(VOLUME_RESIZED, "volume-resized", INFO, "A volume has another size.")                    \
+	X(VOLUME_OPENED, "volume-opened", INFO, "Somebody has opened a volume for writing.")       \
+	X(VOLUME_TAKEN, "volume-taken", WARN, "Somebody has taken a volume from another writer.")  \
+	X(VOLUME_ROLLED_BACK, "volume-rolled-back", WARN,                                          \
+	    "A volume is what it was at a snapshot.")                                              \
+	X(SNAPSHOT_TAKEN, "snapshot-taken", INFO, "A snapshot was taken.")                         \
+	X(SNAPSHOT_DELETED, "snapshot-deleted", WARN, "A snapshot was deleted.")
+
+enum cleave_event_code {
+#define CLEAVE_EVENT_CODE(name, text, level, means) CLEAVE_EVENT_##name,
+	CLEAVE_EVENT_LIST(CLEAVE_EVENT_CODE)
+#undef CLEAVE_EVENT_CODE
+	    CLEAVE_EVENT_CODE_NR
+};
+
+struct cleave_event_info {
+	const char *name; /* "node-lost" */
+	enum cleave_event_level level;
+	const char *means; /* for people */
+};
+
+/* event_info -- of a code. event_level_name -- "INFO", "WARN", "ERROR". */
+const struct cleave_event_info *event_info(enum cleave_event_code code);
+const char *event_level_name(enum cleave_event_level level);
+
+#endif /* CLEAVE_EVENT_H */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health.h -- what may be wrong with a cluster: one list of codes, for gateways, the command and the handbook
+ *
+ * A *reason* is a code with an object and a text: "node-down", node 3, "Connection refused". Codes are for machines
+ * and never change their meaning; a level is how bad it is at least.
+ */
+#ifndef CLEAVE_HEALTH_H
+#define CLEAVE_HEALTH_H
+
+enum cleave_health_level {
+	CLEAVE_HEALTH_OK,
+	CLEAVE_HEALTH_WARN,  /* nobody waits yet, or not for long; something is to be done */
+	CLEAVE_HEALTH_ERROR, /* clients wait or get errors, or are about to */
+	CLEAVE_HEALTH_LEVEL_NR
+};
+
+/* X(NAME, "name", level, what it means, what helps) */
+#define CLEAVE_HEALTH_LIST(X)                                                                                 \
+	X(WRITES_WAIT, "writes-wait", ERROR, "Writes have had no answer for ten seconds.",                    \
+	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
+	X(NODES_FEW, "nodes-few", ERROR,                                                                      \
+	    "Fewer storage nodes are up than --min-replicas: writes wait.",                                   \
+	    "start the nodes that are down: cleave node list")                                                \
+	X(ROOM_OUT, "room-out", ERROR,                                                                        \
+	    "No node has room for new data: writes wait or are refused.",                                     \
+	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(STORE_STALE, "store-stale", ERROR,                                                                  \
+	    "The nodes know later owners of shards than the metadata store does: it is an old copy.",         \
+	    "stop the gateways, then cleave recover: HANDBOOK, The metadata store is lost")                   \
+	X(STORE_OTHER, "store-other", ERROR, "The nodes obey another metadata store.",                        \
+	    "stop this gateway: the cluster is served from the other store")                                  \
+	X(SHARD_UNOWNED, "shard-unowned", ERROR, "No gateway that lives has the shard.",                      \
+	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
+	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \
+	    "start one more gateway, or this one with the --device-memory that its log names")                \
+	X(GATEWAY_SILENT, "gateway-silent", ERROR, "A gateway does not answer.",                              \
+	    "look at its host and its log; its shards go to others when its lease is over")                   \
+	X(LEASE_OUT, "lease-out", ERROR, "The gateway has no lease, and serves nothing.",                     \
+	    "look whether the metadata store answers: the gateway's log")                                     \
+	X(LEASE_LOW, "lease-low", ERROR,                                                                      \
+	    "The gateway's lease ends soon, and is not renewed: its shards will stop.",                       \
+	    "look whether the metadata store answers: the gateway's log")                                     \
+	X(ROOM_END, "room-end", ERROR, "At most 5 % of the room for data is left.",                           \
+	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(WRITES_SLOW, "writes-slow", WARN, "Writes have had no answer for two seconds.",                     \
+	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
+	X(SHARD_STARTING, "shard-starting", WARN, "A shard is being taken over.",                             \
+	    "wait; it takes a second or two, longer where its log is long")                                   \
+	X(STORE_SLOW, "store-slow", WARN, "The metadata store has not answered for a second.",                \
+	    "look at its disk, or at the members of the etcd")                                                \
+	X(STORE_FULL, "store-full", WARN,                                                                     \
+	    "The etcd's database is nearly as large as it may be; full, every gateway stops.",                \
+	    "etcdctl defrag on each member, or a larger --quota-backend-bytes")                               \
+	X(NODE_DOWN, "node-down", WARN, "A storage node cannot be reached.",                                  \
+	    "start it, or look at the network between; one that never comes back: cleave node remove --lost") \
+	X(NODE_READ_ONLY, "node-read-only", WARN,                                                             \
+	    "A node's disk takes no more writes: a flush has failed.",                                        \
+	    "look at the disk (dmesg, smartctl); then cleave node drain or replace")                          \
+	X(NODE_SLOW, "node-slow", WARN,                                                                       \
+	    "A node answers much slower than its peers: new data goes elsewhere.",                            \
+	    "look at its disk and its network (iostat, smartctl)")                                            \
+	X(NODE_FULL, "node-full", WARN, "A node has no room for new data.",                                   \
+	    "cleave cluster rebalance, or cleave node add one more")                                          \
+	X(NODE_MAINTENANCE, "node-maintenance", WARN,                                                         \
+	    "A node is in maintenance: what it holds is not made anew elsewhere.",                            \
+	    "cleave node set ID --maintenance off, when it is done")                                          \
+	X(DOMAINS_FEW, "domains-few", WARN,                                                                   \
+	    "Fewer failure domains are up than there are copies: new data has fewer.",                        \
+	    "start the nodes that are down, or add one of another domain")                                    \
+	X(COPIES_LACK, "copies-lack", WARN, "Extents have fewer good copies than they should.",               \
+	    "repair makes them anew --repair-after a node is lost: cleave status shows how many are left")    \
+	X(ROOM_LOW, "room-low", WARN, "At most 15 % of the room for data is left.",                           \
+	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(ORPHANS_HELD, "orphans-held", WARN,                                                                 \
+	    "Copies that no manifest names are held back: more than a sixteenth of a node's.",                \
+	    "cleave sweep lists them; with --confirm they are deleted")                                       \
+	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways of more than one release run.",                       \
+	    "end the upgrade: HANDBOOK, Upgrades")
+
+enum cleave_health_code {
+#define CLEAVE_HEALTH_CODE(name, text, level, means, helps) CLEAVE_HEALTH_##name,
+	CLEAVE_HEALTH_LIST(CLEAVE_HEALTH_CODE)
+#undef CLEAVE_HEALTH_CODE
+	    CLEAVE_HEALTH_CODE_NR
+};
+
+struct cleave_health_info {
+	const char *name; /* "node-down" */
+	enum cleave_health_level level;
+	const char *means, *helps; /* for people */
+};
+
+/* health_info -- of a code. health_level_name -- "OK", "WARN", "ERROR". */
+const struct cleave_health_info *health_info(enum cleave_health_code code);
+const char *health_level_name(enum cleave_health_level level);
+
+#endif /* CLEAVE_HEALTH_H */

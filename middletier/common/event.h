@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event.h -- lines of the log that are kept: what happened, to what, and when, for `cleave events`
+ *
+ * A gateway keeps its last MT_EVENTS_MAX, and counts all by code. Main and every port add: there is a lock, which is
+ * held for a copy, and events are rare: nothing on the data path is one.
+ */
+#ifndef CLEAVE_MIDDLETIER_COMMON_EVENT_H
+#define CLEAVE_MIDDLETIER_COMMON_EVENT_H
+
+#include <stdint.h>
+
+#include "cleave/event.h"
+
+#define MT_EVENTS_MAX 1024u
+#define MT_EVENT_OBJECT_BYTES 64u
+#define MT_EVENT_TEXT_BYTES 256u
+
+struct mt_events;
+
+struct mt_event {
+	uint64_t number; /* from 1 on, in order */
+	uint64_t at_ns;  /* by the loops' clock */
+	enum cleave_event_code code;
+	char object[MT_EVENT_OBJECT_BYTES]; /* "node 3", "shard 5", "volume disk1" */
+	char text[MT_EVENT_TEXT_BYTES];     /* the line, cut if it is longer */
+};
+
+/* mt_events_create -- none yet. NULL: out of memory. */
+struct mt_events *mt_events_create(void);
+/* mt_events_destroy -- nobody adds any more; NULL is a no-op. */
+void mt_events_destroy(struct mt_events *events);
+/*
+ * mt_event -- log a line at the level of @code, and keep it
+ *
+ * @events: NULL: it is only logged. @object is copied. @format: as log_info's.
+ * Threads: any.
+ */
+void mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
+    const char *object, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* mt_event_of -- mt_event of a "NOUN NUMBER". mt_shard_event -- of a shard, on its port's thread. */
+#define mt_event_of(events, now_ns, code, noun, number, ...)                                       \
+	mt_event((events), (now_ns), (code),                                                       \
+	    mt_event_object((char[MT_EVENT_OBJECT_BYTES]){ 0 }, (noun), (number)), __VA_ARGS__)
+#define mt_shard_event(shard, code, ...)                                                           \
+	mt_event_of((shard)->port->shared->events, loop_now_ns((shard)->port->loop), (code),       \
+	    "shard", (shard)->index, __VA_ARGS__)
+/* mt_event_object -- "NOUN NUMBER" into @ret_text, which is returned. */
+const char *mt_event_object(char ret_text[MT_EVENT_OBJECT_BYTES], const char *noun,
+    uint64_t number);
+/* mt_events_read -- up to @max of those behind number @after that are still kept, oldest first. Returns how many. */
+uint32_t mt_events_read(struct mt_events *events, uint64_t after, struct mt_event *ret_events,
+    uint32_t max);
+/* mt_events_count -- how many of @code there were since the gateway has run. */
+uint64_t mt_events_count(struct mt_events *events, enum cleave_event_code code);
+
+#endif /* CLEAVE_MIDDLETIER_COMMON_EVENT_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_health.c -- health: what is wrong, as this gateway sees it
+ *
+ *	{"health":{"gateway":ID,"level":"WARN","reasons":[{"code":"node-down","level":"WARN","object":"node 3",
+ *	    "text":T,"for_ms":N,"means":T,"helps":T}, ...],"left_out":0,
+ *	    "room":{"raw_total":N,"raw_free":N,"data_total":N,"data_free":N},
+ *	    "totals":{"sessions":N,"shards_serving":N,"extents":N,"extents_lacking":N,"extents_leaving":N,
+ *	        "write_bytes":N,"stored_bytes":N}}}
+ *
+ * for_ms is there where it is known. What a node has is as it was told last: each look has them asked for the next one,
+ * and so a node that is silent is found out although nobody writes.
+ */
+#include "control/control_health.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "catalog/json.h"
+#include "cluster/ask.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "common/metric.h"
+#include "common/port.h"
+#include "control/control_request.h"
+#include "health/health.h"
+#include "port/port_status.h"
+
+static json_t *
+json_reason(const struct mt_health_reason *reason)
+{
+	const struct cleave_health_info *info = health_info(reason->code);
+	json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "code", info->name, "level",
+	    health_level_name(info->level), "object", reason->object, "text", reason->text, "means",
+	    info->means, "helps", info->helps);
+
+	assert(reason->object[0] != '\0');
+	if (object != NULL && reason->age_ns > 0)
+		json_object_set_new(object, "for_ms",
+		    json_integer((json_int_t)(reason->age_ns / NUM_MS(1))));
+	return object;
+}
+
+/* Numbers that those who ask every gateway add up. */
+static json_t *
+json_totals(const struct mt_ask *ask)
+{
+	json_int_t sessions = 0, serving = 0, extents = 0, lacking = 0, leaving = 0;
+	json_int_t written = 0, stored = 0;
+
+	assert(ask->left_count == 0 && ask->gateway->port_count <= MT_PORTS_MAX);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+		const uint64_t *metrics = ask->gateway->ports[i].metrics;
+
+		sessions += status->session_count;
+		written += (json_int_t)metric_read(&metrics[MT_METRIC_write_bytes]);
+		stored += (json_int_t)metric_read(&metrics[MT_METRIC_stored_bytes]);
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			const struct mt_shard_status *shard = &status->shards[k];
+
+			serving += shard->is_serving;
+			extents += mt_shard_status_extents(shard);
+			lacking += shard->lacking_count;
+			leaving += shard->leaving_count;
+		}
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "sessions", sessions,
+	    "shards_serving", serving, "extents", extents, "extents_lacking", lacking,
+	    "extents_leaving", leaving, "write_bytes", written, "stored_bytes", stored);
+}
+
+static json_t *
+json_health(const struct mt_ask *ask, const struct mt_health *health)
+{
+	const struct mt_gateway *gateway = ask->gateway;
+	json_t *reasons = json_array();
+	char id[17];
+
+	assert(health->count <= MT_HEALTH_REASONS_MAX);
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
+	for (uint32_t i = 0; i < health->count; i++)
+		json_array_append_new(reasons, json_reason(&health->reasons[i]));
+	return json_pack("{s:{s:s, s:s, s:o, s:i, s:{s:I, s:I, s:I, s:I}, s:o}}", "health",
+	    "gateway", id, "level", health_level_name(health->level), "reasons", reasons,
+	    "left_out", (int)health->left_out, "room", "raw_total",
+	    (json_int_t)health->room.raw_total, "raw_free", (json_int_t)health->room.raw_free,
+	    "data_total", (json_int_t)health->room.data_total, "data_free",
+	    (json_int_t)health->room.data_free, "totals", json_totals(ask));
+}
+
+static void
+health_on_ports(struct mt_ask *ask, void *arg)
+{
+	struct mt_health *health = mt_calloc(1, sizeof(*health));
+
+	assert(ask->kind == MT_ASK_REBALANCE_LOOK && ask->left_count == 0);
+	if (health != NULL)
+		mt_health_judge(ask->gateway, ask, health);
+	mt_control_finish(arg, health == NULL ? NULL : json_health(ask, health));
+	mt_free(health);
+}
+
+void
+mt_control_health(struct mt_control_request *request)
+{
+	char error[MT_ERROR_BYTES];
+	int rc = reader_strict(request->in, NULL, 0, error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc == 0) {
+		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
+		rc = mt_ask_ports(request->gateway, MT_ASK_REBALANCE_LOOK, NULL, health_on_ports,
+		    request);
+	}
+	if (rc != 0)
+		mt_control_fail(request, rc, error);
+}

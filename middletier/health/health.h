@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health.h -- what is wrong, as one gateway sees it: reasons, by the list of cleave/health.h
+ *
+ * Nothing is kept between two looks: the age of a reason is that of its cause, where that is known.
+ */
+#ifndef CLEAVE_MIDDLETIER_HEALTH_HEALTH_H
+#define CLEAVE_MIDDLETIER_HEALTH_HEALTH_H
+
+#include <stdint.h>
+
+#include "base/num.h"
+#include "cleave/health.h"
+
+struct mt_ask;
+struct mt_gateway;
+
+#define MT_HEALTH_REASONS_MAX 128u /* more are counted alone */
+#define MT_HEALTH_OBJECT_BYTES 32u
+#define MT_HEALTH_TEXT_BYTES 256u
+
+/* Writes that have waited so long are told of as slow; so long, as not served. */
+#define MT_HEALTH_SLOW_NS NUM_S(2)
+#define MT_HEALTH_WAIT_NS NUM_S(10)
+/* A store that has not answered for so long is slow; a link that came to be just now may be on its way. */
+#define MT_HEALTH_STORE_NS NUM_S(1)
+#define MT_HEALTH_LINK_NS NUM_S(1)
+/* Percent of the room for data in use. */
+#define MT_HEALTH_ROOM_LOW 85u
+#define MT_HEALTH_ROOM_END 95u
+
+struct mt_health_reason {
+	enum cleave_health_code code;
+	char object[MT_HEALTH_OBJECT_BYTES]; /* "node 3", "gateway 0000000000000001", "cluster" */
+	char text[MT_HEALTH_TEXT_BYTES];     /* for people */
+	uint64_t age_ns;                     /* it has been so for; 0: not known */
+};
+
+/* Room at all nodes together, in bytes. */
+struct mt_health_room {
+	uint64_t raw_total, raw_free; /* slots of all nodes; those without an extent */
+	uint64_t data_total,
+	    data_free; /* extents that all copies find slots for: in all, and now */
+};
+
+struct mt_health {
+	enum cleave_health_level level;
+	struct mt_health_reason reasons[MT_HEALTH_REASONS_MAX]; /* as they were found */
+	uint32_t count, left_out;
+	struct mt_health_room room;
+};
+
+/*
+ * mt_health_judge -- what is wrong now
+ *
+ * @ask: an answered question that had the ports tell their status (MT_ASK_STATUS and others).
+ * Ownership: borrows both; *@ret_health has no pointers.
+ * Errors:    none. What a port had no memory to tell is not judged.
+ * Threads:   the main loop's.
+ */
+void mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
+    struct mt_health *ret_health);
+
+/* For the files of this folder: */
+/* mt_health_add -- one reason more. @age_ns: 0 where it is not known. */
+void mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
+    uint64_t age_ns, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+#endif /* CLEAVE_MIDDLETIER_HEALTH_HEALTH_H */

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* health_member.c -- lease, metadata store, owners of shards, releases */
+#include "health/health_member.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/drained_key.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cluster/gateway_state.h"
+#include "cluster/member.h"
+#include "cluster/member_view.h"
+#include "health/health.h"
+#include "health/shard_list.h"
+
+/* A part of the lease's time: a renewal is due when two thirds are left, and an eighth of it never counts. */
+#define HEALTH_LEASE_LOW_PART 3u
+
+static void
+health_gateway_text(const struct mt_gateway *gateway, char out[MT_HEALTH_OBJECT_BYTES])
+{
+	(void)snprintf(out, MT_HEALTH_OBJECT_BYTES, "gateway %016" PRIx64,
+	    gateway->options.gateway_id);
+}
+
+static void
+judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_member *member = &gateway->member;
+	uint64_t left_ns = member->until_ns > now_ns ? member->until_ns - now_ns : 0;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	health_gateway_text(gateway, object);
+	if (member->gateway == NULL || member->sm.state != MT_MEMBER_UP) {
+		mt_health_add(health, CLEAVE_HEALTH_LEASE_OUT, object, 0,
+		    "%s has no lease from %s (%s)", object,
+		    gateway->options.meta_name != NULL ? gateway->options.meta_name
+						       : "the metadata store",
+		    member->gateway == NULL ? "out" : sm_state_name(&member->sm));
+		return;
+	}
+	if (left_ns < gateway->options.lease_ns / HEALTH_LEASE_LOW_PART)
+		mt_health_add(health, CLEAVE_HEALTH_LEASE_LOW, object, 0,
+		    "%s has %" PRIu64 " ms of its lease of %" PRIu64 " ms left", object,
+		    left_ns / NUM_MS(1), gateway->options.lease_ns / NUM_MS(1));
+	if (member->is_renewing && now_ns - member->renew_sent_ns >= MT_HEALTH_STORE_NS)
+		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object,
+		    now_ns - member->renew_sent_ns,
+		    "%s waits for %s, which has not answered the renewal of its lease", object,
+		    gateway->options.meta_name != NULL ? gateway->options.meta_name
+						       : "the metadata store");
+}
+
+/* A store in a directory has nothing to tell. */
+static void
+judge_store(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	struct meta *meta = gateway->options.meta;
+	struct meta_report report;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	if (meta == NULL || meta->ops->report == NULL)
+		return;
+	meta->ops->report(meta, &report);
+	health_gateway_text(gateway, object);
+	if (report.unreachable_s > 0)
+		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, NUM_S(report.unreachable_s),
+		    "%s: no request to the metadata store has been answered", object);
+	if (report.quota_bytes > 0 &&
+	    report.database_bytes >= report.quota_bytes / 100 * MT_HEALTH_ROOM_LOW)
+		mt_health_add(health, CLEAVE_HEALTH_STORE_FULL, "metadata store", 0,
+		    "its database has %" PRIu64 " of the %" PRIu64 " MiB with which it takes no "
+		    "more writes",
+		    report.database_bytes / NUM_MIB(1), report.quota_bytes / NUM_MIB(1));
+}
+
+static bool
+is_ours_to_serve(const struct mt_gateway *gateway, uint32_t index)
+{
+	const struct mt_member_peer *peer = mt_view_pick(&gateway->member, index);
+
+	return peer != NULL && peer->gateway_id == gateway->options.gateway_id;
+}
+
+/* Shards that we are to have are told of by our own ports: they start, or have no room. */
+static void
+judge_owners(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	const struct mt_member *member = &gateway->member;
+	struct mt_shard_list list = { .count = 0 };
+	char text[MT_SHARD_LIST_BYTES];
+
+	if (!member->has_view || member->sm.state != MT_MEMBER_UP)
+		return;
+	assert(member->shards != NULL);
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
+		const struct mt_member_shard *shard = &member->shards[i];
+
+		if (shard->own_state != MT_SHARD_IDLE && shard->own_state != MT_SHARD_STOPPED)
+			continue;
+		if (shard->has_root && !shard->is_released &&
+		    mt_view_is_live(member, shard->gateway_id, shard->boot_id))
+			continue;
+		if (!is_ours_to_serve(gateway, i))
+			mt_shard_list_add(&list, i);
+	}
+	if (list.count == 0)
+		return;
+	mt_shard_list_text(&list, text);
+	mt_health_add(health, CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", 0,
+	    "%s: no gateway that lives has taken %s over", text, list.count > 1 ? "them" : "it");
+}
+
+static void
+judge_levels(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	const struct mt_member *member = &gateway->member;
+	uint64_t low = UINT32_MAX, high = 0;
+
+	assert(member->peer_count <= MT_GATEWAYS_MAX);
+	for (uint32_t i = 0; i < member->peer_count; i++) {
+		low = num_min(low, member->peers[i].level_max);
+		high = num_max(high, member->peers[i].level_max);
+	}
+	if (low < high)
+		mt_health_add(health, CLEAVE_HEALTH_LEVELS_MIXED, "cluster", 0,
+		    "gateways speak up to level %" PRIu64 ", and up to level %" PRIu64, low, high);
+}
+
+void
+mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+
+	assert(health->count == 0);
+	judge_lease(gateway, now_ns, health);
+	judge_store(gateway, health);
+	judge_owners(gateway, health);
+	judge_levels(gateway, health);
+}

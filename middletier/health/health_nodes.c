@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health_nodes.c -- each storage node, failure domains, room
+ *
+ * A node is what the worst of the ports' links to it says: one port that does not reach it is one whose writes wait.
+ */
+#include "health/health_nodes.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "cluster/ask.h"
+#include "cluster/gateway_state.h"
+#include "extent/balance.h"
+#include "extent/capacity.h"
+#include "extent/node_config.h"
+#include "health/health.h"
+#include "port/port_status.h"
+
+/* A node, over all ports. */
+struct health_node {
+	const struct mt_link_status *link; /* of a port that has it worst */
+	bool is_up;                        /* at every port */
+	bool is_full, is_slow, is_read_only;
+};
+
+static void
+node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node)
+{
+	*ret_node = (struct health_node){ .is_up = true };
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+		const struct mt_link_status *link;
+
+		if (status->links == NULL || index >= status->link_count)
+			continue;
+		link = &status->links[index];
+		if (ret_node->link == NULL || (ret_node->is_up && !link->is_up))
+			ret_node->link = link;
+		ret_node->is_up = ret_node->is_up && link->is_up;
+		ret_node->is_slow = ret_node->is_slow || link->is_slow;
+		ret_node->is_read_only = ret_node->is_read_only || link->is_read_only;
+		ret_node->is_full = ret_node->is_full || link->is_full ||
+		    (link->slots_total > 0 && link->slots_free <= link->slots_reserved);
+	}
+}
+
+static void
+node_object(const struct mt_link_status *link, char out[MT_HEALTH_OBJECT_BYTES])
+{
+	uint32_t id = link->node_id != 0 ? link->node_id : link->config.node_id;
+
+	/* A node that was never reached has none yet: its address has to do. */
+	if (id != 0)
+		(void)snprintf(out, MT_HEALTH_OBJECT_BYTES, "node %" PRIu32, id);
+	else
+		(void)snprintf(out, MT_HEALTH_OBJECT_BYTES, "node %.26s", link->config.address);
+}
+
+static void
+judge_node(const struct health_node *node, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_link_status *link = node->link;
+	const char *address = link->config.address;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	node_object(link, object);
+	if (mt_node_is_in_maintenance(&link->config, now_ns))
+		mt_health_add(health, CLEAVE_HEALTH_NODE_MAINTENANCE, object, 0,
+		    "%s at %s is in maintenance for %" PRIu64 " s more, and %s", object, address,
+		    (link->config.maintenance_until_ns - now_ns) / NUM_S(1) + 1,
+		    node->is_up ? "up" : "away");
+	else if (!node->is_up &&
+	    (link->trouble[0] != '\0' || link->state_age_ns >= MT_HEALTH_LINK_NS))
+		mt_health_add(health, CLEAVE_HEALTH_NODE_DOWN, object, link->state_age_ns,
+		    "%s at %s cannot be reached%s%s", object, address,
+		    link->trouble[0] != '\0' ? ": " : "", link->trouble);
+	if (!node->is_up)
+		return;
+	if (node->is_read_only)
+		mt_health_add(health, CLEAVE_HEALTH_NODE_READ_ONLY, object, 0,
+		    "%s at %s: its disk takes no more writes", object, address);
+	if (node->is_slow)
+		mt_health_add(health, CLEAVE_HEALTH_NODE_SLOW, object, 0,
+		    "%s at %s was much slower than its peers lately", object, address);
+	if (node->is_full && link->config.state == MT_NODE_IN)
+		mt_health_add(health, CLEAVE_HEALTH_NODE_FULL, object, 0,
+		    "%s at %s has %" PRIu64 " of %" PRIu64 " slots free, and keeps %" PRIu64
+		    " back",
+		    object, address, link->slots_free, link->slots_total, link->slots_reserved);
+}
+
+/* ---- failure domains ---- */
+
+static void
+judge_domains(const struct mt_gateway *gateway, const struct mt_node_config *configs,
+    const bool *is_up, uint32_t count, struct mt_health *health)
+{
+	struct mt_node_config up[MT_NODES_MAX];
+	uint32_t up_count = 0, domains, up_domains;
+
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		if (is_up[i])
+			up[up_count++] = configs[i];
+	}
+	domains = mt_node_domain_count(configs, count);
+	up_domains = mt_node_domain_count(up, up_count);
+	if (up_domains < gateway->options.min_replicas)
+		mt_health_add(health, CLEAVE_HEALTH_NODES_FEW, "cluster", 0,
+		    "%" PRIu32 " of %" PRIu32 " nodes are up, in %" PRIu32 " of %" PRIu32
+		    " failure domains; --min-replicas is %" PRIu32,
+		    up_count, count, up_domains, domains, gateway->options.min_replicas);
+	else if (up_domains < CLEAVE_COPIES)
+		mt_health_add(health, CLEAVE_HEALTH_DOMAINS_FEW, "cluster", 0,
+		    "%" PRIu32 " of %" PRIu32 " failure domains are up: new data has %" PRIu32
+		    " copies",
+		    up_domains, domains, up_domains);
+}
+
+/* ---- room ---- */
+
+/* Percent of what data can have that it has. */
+static uint64_t
+room_used_percent(uint64_t total, uint64_t left)
+{
+	assert(left <= total && total > 0);
+	return (total - left) * 100 / total;
+}
+
+/*
+ * All nodes that take data are counted for how full they are: that one is away for a while does not make the others
+ * fuller. For what can be written now those that are up.
+ */
+static void
+judge_room(const struct mt_link_status *const *links, const bool *is_up, uint32_t count,
+    struct mt_health *health)
+{
+	struct mt_balance_node all[MT_NODES_MAX], up[MT_NODES_MAX];
+	uint64_t total[MT_NODES_MAX], left[MT_NODES_MAX], left_up[MT_NODES_MAX];
+	uint64_t slot_bytes = UINT64_MAX, room_total, room_left, percent;
+	uint32_t up_count = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_link_status *link = links[i];
+
+		assert(link->slots_total > 0 && link->slots_reserved <= link->slots_total);
+		slot_bytes = num_min(slot_bytes, link->slot_bytes);
+		health->room.raw_total += link->slots_total * link->slot_bytes;
+		health->room.raw_free += link->slots_free * link->slot_bytes;
+		all[i] = (struct mt_balance_node){ .config = &link->config };
+		total[i] = link->slots_total - link->slots_reserved;
+		left[i] = link->slots_free - num_min(link->slots_free, link->slots_reserved);
+		if (!is_up[i])
+			continue;
+		left_up[up_count] = left[i];
+		up[up_count++] = all[i];
+	}
+	room_total = mt_balance_room(all, count, total);
+	room_left = num_min(mt_balance_room(all, count, left), room_total);
+	if (room_total == 0)
+		return;
+	health->room.data_total = room_total * slot_bytes;
+	health->room.data_free = mt_balance_room(up, up_count, left_up) * slot_bytes;
+	percent = room_used_percent(room_total, room_left);
+	if (percent >= MT_HEALTH_ROOM_LOW)
+		mt_health_add(health,
+		    percent >= MT_HEALTH_ROOM_END ? CLEAVE_HEALTH_ROOM_END : CLEAVE_HEALTH_ROOM_LOW,
+		    "cluster", 0,
+		    "%" PRIu64 " %% of the room for data is in use: %" PRIu64 " of %" PRIu64
+		    " MiB are left",
+		    percent, room_left * slot_bytes / NUM_MIB(1),
+		    room_total * slot_bytes / NUM_MIB(1));
+}
+
+void
+mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask,
+    struct mt_health *health)
+{
+	const struct mt_link_status *room_links[MT_NODES_MAX];
+	struct mt_node_config configs[MT_NODES_MAX];
+	bool is_up[MT_NODES_MAX], is_room_up[MT_NODES_MAX];
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	uint32_t count = 0, room_count = 0;
+
+	assert(ask->legs[0].status.link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < ask->legs[0].status.link_count; i++) {
+		struct health_node node;
+
+		node_look(ask, i, &node);
+		if (node.link == NULL || mt_node_is_gone(&node.link->config))
+			continue;
+		judge_node(&node, now_ns, health);
+		if (node.link->config.state != MT_NODE_IN)
+			continue;
+		is_up[count] = node.is_up && !node.is_read_only;
+		configs[count++] = node.link->config;
+		if (node.link->slots_total == 0)
+			continue;
+		is_room_up[room_count] = node.is_up && !node.is_read_only;
+		room_links[room_count++] = node.link;
+	}
+	if (ask->legs[0].status.links == NULL)
+		return; /* out of memory */
+	judge_domains(gateway, configs, is_up, count, health);
+	judge_room(room_links, is_room_up, room_count, health);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health_shards.c -- what the shards here wait for, and what they lack
+ *
+ * Shards of one trouble are one reason. Which it is: by what the shard waits for, where that stands in the way of
+ * every write (the table); else by how long its oldest write has had no answer.
+ */
+#include "health/health_shards.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cluster/ask.h"
+#include "cluster/gateway_state.h"
+#include "health/health.h"
+#include "health/shard_list.h"
+#include "port/port_status.h"
+#include "port/waits.h"
+
+/* Waits that keep all writes away, whether one has come or not. */
+static const struct {
+	bool is_told;
+	enum cleave_health_code code;
+} blocked[MT_WAIT_NR] = {
+	[MT_WAIT_TAKEOVER] = { true, CLEAVE_HEALTH_SHARD_STARTING },
+	[MT_WAIT_STALE] = { true, CLEAVE_HEALTH_STORE_STALE },
+	[MT_WAIT_DEVICE] = { true, CLEAVE_HEALTH_SHARD_SHORT },
+	[MT_WAIT_STORE] = { true, CLEAVE_HEALTH_STORE_OTHER },
+	[MT_WAIT_NODES] = { true, CLEAVE_HEALTH_NODES_FEW },
+	[MT_WAIT_ROOM] = { true, CLEAVE_HEALTH_ROOM_OUT },
+};
+
+/* Shards of one code that wait for one thing. */
+struct health_group {
+	struct mt_shard_list list;
+	uint64_t age_ns; /* of the oldest write; 0: there is none */
+	const char *volume;
+};
+
+/* Returns false: nothing is wrong with its writes. */
+static bool
+shard_code(const struct mt_shard_status *shard, enum cleave_health_code *ret_code)
+{
+	assert(shard->wait < MT_WAIT_NR);
+	*ret_code = CLEAVE_HEALTH_SHARD_STARTING;
+	if (blocked[shard->wait].is_told)
+		*ret_code = blocked[shard->wait].code;
+	if (blocked[shard->wait].is_told && health_info(*ret_code)->level == CLEAVE_HEALTH_ERROR)
+		return true;
+	if (shard->write_age_ns >= MT_HEALTH_WAIT_NS)
+		*ret_code = CLEAVE_HEALTH_WRITES_WAIT;
+	else if (shard->write_age_ns >= MT_HEALTH_SLOW_NS)
+		*ret_code = CLEAVE_HEALTH_WRITES_SLOW;
+	else
+		return blocked[shard->wait].is_told;
+	return true;
+}
+
+static void
+group_add(struct health_group *group, const struct mt_shard_status *shard)
+{
+	mt_shard_list_add(&group->list, shard->index);
+	if (shard->write_age_ns <= group->age_ns)
+		return;
+	group->age_ns = shard->write_age_ns;
+	group->volume = shard->write_volume;
+}
+
+static void
+group_tell(const struct health_group *group, enum cleave_health_code code, enum mt_wait wait,
+    const char *object, struct mt_health *health)
+{
+	const char *why = wait == MT_WAIT_NONE ? "has had no answer" : mt_wait_text(wait);
+	char text[MT_SHARD_LIST_BYTES], volume[MT_NAME_BYTES + 32] = "";
+
+	assert(group->list.count > 0 && why != NULL);
+	mt_shard_list_text(&group->list, text);
+	if (group->volume != NULL && group->volume[0] != '\0')
+		(void)snprintf(volume, sizeof(volume), "; the oldest write is of volume '%s'",
+		    group->volume);
+	mt_health_add(health, code, object, group->age_ns, "%s%s %s%s",
+	    group->list.count > 1 ? "each of " : "", text, why, volume);
+}
+
+/* All shards of @code that wait for @wait are a reason. */
+static void
+judge_group(const struct mt_ask *ask, enum cleave_health_code code, enum mt_wait wait,
+    const char *object, struct mt_health *health)
+{
+	struct health_group group = { .age_ns = 0 };
+	enum cleave_health_code is;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			const struct mt_shard_status *shard = &status->shards[k];
+
+			if (shard->wait == wait && shard_code(shard, &is) && is == code)
+				group_add(&group, shard);
+		}
+	}
+	if (group.list.count > 0)
+		group_tell(&group, code, wait, object, health);
+}
+
+/* Bit sets of the waits that any shard has, of those in trouble, by code. */
+static void
+judge_waits(const struct mt_ask *ask, const char *object, struct mt_health *health)
+{
+	uint32_t waits[CLEAVE_HEALTH_CODE_NR] = { 0 };
+
+	_Static_assert(MT_WAIT_NR <= 32, "a bit for each");
+	assert(object[0] != '\0');
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			enum cleave_health_code code;
+
+			if (shard_code(&status->shards[k], &code))
+				waits[code] |= 1u << status->shards[k].wait;
+		}
+	}
+	for (uint32_t code = 0; code < CLEAVE_HEALTH_CODE_NR; code++) {
+		for (uint32_t wait = 0; wait < MT_WAIT_NR; wait++) {
+			if ((waits[code] >> wait & 1) != 0)
+				judge_group(ask, (enum cleave_health_code)code, (enum mt_wait)wait,
+				    object, health);
+		}
+	}
+}
+
+static void
+judge_copies(const struct mt_ask *ask, const char *object, struct mt_health *health)
+{
+	uint64_t lacking = 0, held = 0, extents = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			lacking += status->shards[k].lacking_count;
+			extents += mt_shard_status_extents(&status->shards[k]);
+			held += status->shards[k].held_count;
+		}
+	}
+	if (lacking > 0)
+		mt_health_add(health, CLEAVE_HEALTH_COPIES_LACK, object, 0,
+		    "%" PRIu64 " of the %" PRIu64
+		    " extents of its shards have fewer good copies than they should",
+		    lacking, extents);
+	if (held > 0)
+		mt_health_add(health, CLEAVE_HEALTH_ORPHANS_HELD, object, 0,
+		    "%" PRIu64 " copies that no manifest names wait for a word", held);
+}
+
+void
+mt_health_judge_shards(const struct mt_gateway *gateway, const struct mt_ask *ask,
+    struct mt_health *health)
+{
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	assert(ask->gateway == gateway && ask->left_count == 0);
+	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
+	judge_waits(ask, object, health);
+	judge_copies(ask, object, health);
+}

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `cleave status` says of each fault, and after how long; and that it says nothing where nothing is wrong."""
+import json
+import signal
+import subprocess
+import time
+
+from libcluster import Cluster, binary, check, main, run_argv, wait_for
+from libetcd import Etcd
+from libload import Load
+
+ARGS = ("--lease-ms", "3000", "--node-timeout", "1s", "--repair-after", "600s")
+
+
+class Said:
+    """The seconds from a fault until the status has its reason, printed as rows of the handbook's table."""
+
+    def __init__(self, c):
+        self.c, self.health = c, None
+
+    def has(self, level, code, obj, *words):
+        self.health = self.c.health()
+        return self.health[0] == level and any(
+            (code, obj) == reason[:2] and all(word in reason[2] for word in words)
+            for reason in self.health[1])
+
+    def after(self, fault, level, code, obj, *words):
+        begun = time.monotonic()
+        try:
+            wait_for(lambda: self.has(level, code, obj, *words), f"{level} {code} of {obj}")
+        except Exception:
+            print(f"  {fault}: it said {self.health}")
+            raise
+        print(f"  {fault}: {level} {code} after {time.monotonic() - begun:.1f} s", flush=True)
+
+    def well(self, what):
+        begun = time.monotonic()
+        wait_for(lambda: self.c.health() == ("OK", []), what)
+        print(f"  {what}: OK after {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def gateway_object(number):
+    return f"gateway {number:016x}"
+
+
+def status(c, *words):
+    return c.cleave("status", *words, check_rc=False)
+
+
+def nodes_that_die_stop_or_are_put_away():
+    with Cluster(gateways=2, shards=4, gateway_args=ARGS) as c, Load(c) as load:
+        said = Said(c)
+        said.well("a cluster that was started")
+        load.wait_writes(300)
+        result = status(c)
+        check(result.stdout.startswith("HEALTH OK\n\n"), result.stdout)
+        check(status(c, "--quiet").stdout == "" and result.returncode == 0, "it is well")
+        c.nodes[2].kill()
+        said.after("a node is killed", "WARN", "node-down", "node 3", "refused")
+        check(said.has("WARN", "domains-few", "cluster", "2 of 3"), f"{said.health}")
+        check(said.has("WARN", "copies-lack", gateway_object(1)), f"{said.health}")
+        result = status(c, "--quiet")
+        check((result.returncode, result.stdout, result.stderr) == (1, "", ""), f"{result}")
+        load.wait_writes(300)
+        c.nodes[1].kill()
+        said.after("a second one is killed", "ERROR", "nodes-few", "cluster", "1 of 3 nodes are up")
+        said.after("and writes wait", "ERROR", "nodes-few", gateway_object(1), "volume 'v'")
+        result = status(c)
+        check(result.returncode == 2 and result.stdout.startswith("HEALTH ERROR\nERROR nodes-few: "),
+              result.stdout)
+        check(result.stdout.count("-> start the nodes that are down") == 1, result.stdout)
+        for index in (1, 2):
+            c.start_node(index, listen=c.addresses[index])
+        load.wait_writes(300)
+        said.well("both are back")
+        c.nodes[0].signal(signal.SIGSTOP)
+        said.after("a node is stopped", "WARN", "node-down", "node 1")
+        c.nodes[0].signal(signal.SIGCONT)
+        said.well("it goes on")
+        c.cleave("node", "set", "2", "--maintenance", "1h")
+        said.after("a node is in maintenance", "WARN", "node-maintenance", "node 2", "and up")
+        c.cleave("node", "set", "2", "--maintenance", "off")
+        said.well("it is in none")
+
+
+def a_node_that_stops_is_found_although_nobody_writes():
+    with Cluster(gateway_args=ARGS) as c:
+        said = Said(c)
+        said.well("an idle cluster")
+        c.nodes[1].signal(signal.SIGSTOP)
+        said.after("a node is stopped", "WARN", "node-down", "node 2")
+        c.nodes[1].signal(signal.SIGCONT)
+        said.well("it goes on")
+
+
+def gateways_that_die_or_stop():
+    """On an etcd: in a directory the other one takes the shards of a dead process over at once."""
+    with Etcd(1) as etcd, Cluster(gateways=2, shards=4, meta=etcd.place, gateway_args=ARGS) as c:
+        said = Said(c)
+        said.well("two gateways")
+        c.gateways[1].signal(signal.SIGSTOP)
+        said.after("a gateway is stopped", "ERROR", "gateway-silent", gateway_object(2),
+                   "no answer in time")
+        c.gateways[1].signal(signal.SIGCONT)
+        said.well("it goes on")
+        c.gateways[1].kill()
+        said.after("a gateway is killed", "ERROR", "gateway-silent", gateway_object(2), "refused")
+        said.well("its lease is over, and the other one has its shards")
+        c.gateways[0].kill()
+        for words in ((), ("--json",)):
+            result = status(c, *words)
+            check(result.returncode == 2, f"{result}")
+            check("gateway-silent" in result.stdout, result.stdout)
+            check("refused" in result.stderr, result.stderr)
+        result = status(c, "--quiet")
+        check((result.returncode, result.stdout, result.stderr) == (2, "", ""), f"{result}")
+
+
+def a_store_that_stops():
+    """The lease is long: nothing is lost before the store goes on."""
+    with Etcd(1) as etcd, Cluster(meta=etcd.place, gateway_args=("--lease-ms", "12000", "--gateway-id", "1")) as c:
+        said = Said(c)
+        said.well("a cluster with an etcd")
+        etcd.processes[0].send_signal(signal.SIGSTOP)
+        try:
+            said.after("the metadata store is stopped", "WARN", "store-slow", gateway_object(1))
+            said.after("for most of a lease", "ERROR", "lease-low", gateway_object(1))
+        finally:
+            etcd.processes[0].send_signal(signal.SIGCONT)
+        said.well("it goes on")
+
+
+def disks_that_fill():
+    with Cluster(disk_size="96M", slot_size="1M") as c:
+        said = Said(c)
+        said.well("small disks")
+        total = c.cleave("--json", "status")
+        room = json.loads(total.stdout)["health"]["room"]
+        check(room["data_free"] <= room["data_total"] < room["raw_total"] / 3, f"{room}")
+        c.volume_create("v", "1G", "--engine", "none")
+        load = subprocess.Popen(c.load_argv("--volume", "v", "--pattern", "sequential", "--bytes",
+                                            "256M", "--block-size", "64K", "--in-flight", "32"),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            load.wait(timeout=300)
+        finally:
+            load.kill()
+            load.wait()
+        check(load.returncode == 1, "it was not told that there is no room")
+        said.after("disks are full", "ERROR", "room-end", "cluster", "of the room for data is in use")
+        columns = [line.split() for line in c.cleave("node", "list").stdout.splitlines()]
+        check(all(row[6] == "0" for row in columns if row and row[0].isdigit()), f"{columns}")
+
+
+def events(c):
+    result = c.cleave("events", "--json")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def what_happened_is_kept():
+    with Cluster(gateways=2, shards=4, gateway_args=ARGS) as c:
+        Said(c).well("two gateways")
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "100")
+        c.cleave("snapshot", "create", "v@s")
+        c.cleave("clone", "v@s", "w")
+        c.cleave("volume", "rename", "w", "x")
+        c.cleave("volume", "resize", "x", "--size", "128M")
+        c.cleave("snapshot", "rollback", "v@s")
+        c.cleave("volume", "delete", "x")
+        c.cleave("snapshot", "delete", "v@s")
+        c.cleave("node", "set", "2", "--note", "here")
+        follow = subprocess.Popen([binary("cleave"), *c.gateway_words(), "events", "--follow"],
+                                  stdout=subprocess.PIPE, text=True)
+        try:
+            wait_for(lambda: "note" not in (line := follow.stdout.readline()) and
+                     "node-changed" in line, "what was before")
+            c.nodes[2].kill()
+            wait_for(lambda: "node-lost: node 3: lost " in follow.stdout.readline(), "a node is lost")
+            c.start_node(2, listen=c.addresses[2])
+            wait_for(lambda: "node-up: node 3: link up " in follow.stdout.readline(), "it is back")
+        finally:
+            follow.kill()
+            follow.wait()
+        found = events(c)
+        check([e["age_ms"] for e in found] == sorted((e["age_ms"] for e in found), reverse=True),
+              "they are not in order of time")
+        said = [(e["code"], e["object"]) for e in found]
+        acts = ["volume-created v", "volume-opened v", "snapshot-taken v", "volume-created w",
+                "volume-renamed x", "volume-resized x", "volume-rolled-back v", "volume-deleted x",
+                "snapshot-deleted v", "node-changed node 2"]
+        for act in acts:
+            lines = [e for e in found if f"{e['code']} {e['object']}" == act]
+            check(len(lines) == 1, f"{act}: {lines} of {said}")
+            check(" from=" in lines[0]["text"] and "127.0.0.1:" in lines[0]["text"], f"{lines}")
+        for number in (1, 2):
+            for code in ("lease-got", "gateway-ready", "shard-served"):
+                check(any(e["code"] == code and e["gateway"] == f"{number:016x}" for e in found),
+                      f"gateway {number}: no {code}")
+        check(("node-lost", "node 3") in said and ("node-up", "node 3") in said, f"{said}")
+        lines = c.cleave("events").stdout.splitlines()
+        check(len(lines) == len(found) and " WARN  node-lost: node 3: lost " in "\n".join(lines), lines)
+        c.gateways[1].kill()
+        result = c.cleave("events")
+        check("shard-served" in result.stdout, result.stdout)
+
+
+def what_is_not_there_and_what_is_older():
+    with Cluster() as c:
+        result = run_argv([binary("cleave"), *c.gateway_words(), "status", "--check"], check_rc=False)
+        check(result.returncode == 2 and "takes no --check" in result.stderr, result.stderr)
+        result = run_argv([binary("cleave"), *c.gateway_words(), "volume", "list", "--quiet"],
+                          check_rc=False)
+        check(result.returncode == 2 and "takes no --counters, and no --quiet" in result.stderr,
+              result.stderr)
+        counters = status(c, "--counters").stdout
+        check("\nstate        serving\n" in counters and "host_bytes_in" in counters, counters)
+        check("host_bytes_in" not in status(c).stdout, "counters are not asked for")
+
+
+if __name__ == "__main__":
+    main(nodes_that_die_stop_or_are_put_away, a_node_that_stops_is_found_although_nobody_writes,
+         gateways_that_die_or_stop, a_store_that_stops, disks_that_fill,
+         what_happened_is_kept, what_is_not_there_and_what_is_older)

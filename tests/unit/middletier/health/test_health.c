@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_health.c -- from what main and the ports know to reasons: every code, and what is no reason */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/sm.h"
+#include "middletier/cluster/ask.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/health/health.h"
+
+#define PORTS 2u
+#define PORT_SHARDS 4u
+#define SHARDS (PORTS * PORT_SHARDS)
+#define NODES 3u
+#define SLOTS 100u
+#define RESERVED 10u
+
+static const struct sm_state states[MT_MEMBER_STATE_NR] = {
+	[MT_MEMBER_OUT] = { "out", SM_TO(MT_MEMBER_UP), SM_INITIAL },
+	[MT_MEMBER_UP] = { "up", SM_TO(MT_MEMBER_OUT), 0 },
+};
+
+static struct mt_gateway gateway;
+static struct mt_port ports[PORTS];
+static struct mt_ask ask;
+static struct mt_shard_status shards[PORTS][PORT_SHARDS];
+static struct mt_link_status links[PORTS][NODES];
+static struct mt_member_shard owned[SHARDS];
+static struct mt_member_peer peers[2];
+static uint8_t picks[SHARDS];
+static struct mt_health health;
+static uint64_t now_ns;
+
+static struct mt_link_status
+link_of(uint32_t node)
+{
+	struct mt_link_status link = { .config.state = MT_NODE_IN,
+		.node_id = node + 1,
+		.state = MT_LINK_UP,
+		.is_up = true,
+		.state_age_ns = NUM_S(60),
+		.slots_total = SLOTS,
+		.slots_free = SLOTS,
+		.slots_reserved = RESERVED,
+		.slot_bytes = NUM_MIB(1) };
+
+	(void)snprintf(link.config.address, sizeof(link.config.address), "tcp://n%u:1", node + 1);
+	return link;
+}
+
+/* A gateway that is well: two ports, three nodes, another gateway that has no shard. */
+static void
+well(void)
+{
+	gateway = (struct mt_gateway){ .port_count = PORTS, .ports = ports };
+	gateway.options.loop = loop_ev_create(0);
+	gateway.options.gateway_id = 0xab;
+	gateway.options.min_replicas = 2;
+	gateway.options.lease_ns = NUM_S(3);
+	gateway.cluster.shard_count = SHARDS;
+	now_ns = loop_now_ns(gateway.options.loop);
+	gateway.member = (struct mt_member){ .gateway = &gateway,
+		.has_view = true,
+		.until_ns = now_ns + NUM_S(2),
+		.shards = owned,
+		.picks = picks,
+		.peers = peers,
+		.peer_count = 2 };
+	sm_init(&gateway.member.sm, "member", states, MT_MEMBER_OUT, 0);
+	sm_move(&gateway.member.sm, MT_MEMBER_UP);
+	peers[0] = (struct mt_member_peer){ .gateway_id = 0xab, .level_max = 2, .port_count = 1 };
+	peers[1] = (struct mt_member_peer){ .gateway_id = 0xcd, .level_max = 2, .port_count = 1 };
+	ask = (struct mt_ask){ .gateway = &gateway };
+	for (uint32_t i = 0; i < PORTS; i++) {
+		ask.legs[i].status = (struct mt_port_status){ .shard_count = PORT_SHARDS,
+			.link_count = NODES,
+			.shards = shards[i],
+			.links = links[i] };
+		for (uint32_t k = 0; k < NODES; k++)
+			links[i][k] = link_of(k);
+		for (uint32_t k = 0; k < PORT_SHARDS; k++)
+			shards[i][k] = (struct mt_shard_status){ .index = k * PORTS + i,
+				.state = MT_SHARD_SERVING,
+				.is_serving = true,
+				.extent_count = 10 };
+	}
+	for (uint32_t i = 0; i < SHARDS; i++)
+		owned[i] = (struct mt_member_shard){ .has_root = true,
+			.gateway_id = 0xab,
+			.own_state = MT_SHARD_SERVING };
+}
+
+static void
+gone(void)
+{
+	loop_destroy(gateway.options.loop);
+}
+
+TestSuite(health, .init = well, .fini = gone);
+
+static struct mt_shard_status *
+shard(uint32_t index)
+{
+	return &shards[index % PORTS][index / PORTS];
+}
+
+static void
+judge(void)
+{
+	mt_health_judge(&gateway, &ask, &health);
+}
+
+static const struct mt_health_reason *
+reason_of(enum cleave_health_code code, const char *object)
+{
+	for (uint32_t i = 0; i < health.count; i++) {
+		if (health.reasons[i].code == code && strcmp(health.reasons[i].object, object) == 0)
+			return &health.reasons[i];
+	}
+	return NULL;
+}
+
+/* @code of @object, with @words in its text, is the only reason. */
+static const struct mt_health_reason *
+expect_only(enum cleave_health_code code, const char *object, const char *words)
+{
+	const struct mt_health_reason *reason;
+
+	judge();
+	reason = reason_of(code, object);
+	for (uint32_t i = 0; i < health.count; i++)
+		cr_expect(reason != NULL && health.count == 1, "%s %s: %s",
+		    health_info(health.reasons[i].code)->name, health.reasons[i].object,
+		    health.reasons[i].text);
+	cr_assert_not_null(reason, "no %s of %s", health_info(code)->name, object);
+	cr_assert_eq(health.count, 1);
+	cr_assert_not_null(strstr(reason->text, words), "'%s' does not say '%s'", reason->text,
+	    words);
+	cr_assert_eq(health.level, health_info(code)->level);
+	return reason;
+}
+
+static void
+expect_well(void)
+{
+	judge();
+	cr_assert_eq(health.count, 0, "%s: %s", health_info(health.reasons[0].code)->name,
+	    health.reasons[0].text);
+	cr_assert_eq(health.level, CLEAVE_HEALTH_OK);
+}
+
+#define HERE "gateway 00000000000000ab"
+
+Test(health, a_gateway_that_is_well_has_no_reason)
+{
+	expect_well();
+	cr_assert_eq(health.room.raw_total, NODES * SLOTS * NUM_MIB(1));
+	cr_assert_eq(health.room.raw_free, NODES * SLOTS * NUM_MIB(1));
+	cr_assert_eq(health.room.data_total, (SLOTS - RESERVED) * NUM_MIB(1));
+	cr_assert_eq(health.room.data_free, (SLOTS - RESERVED) * NUM_MIB(1));
+}
+
+Test(health, each_code_has_its_words)
+{
+	for (uint32_t i = 0; i < CLEAVE_HEALTH_CODE_NR; i++) {
+		const struct cleave_health_info *info = health_info((enum cleave_health_code)i);
+
+		cr_assert(info->level > CLEAVE_HEALTH_OK && info->level < CLEAVE_HEALTH_LEVEL_NR);
+		cr_assert(strlen(info->means) > 10 && strlen(info->helps) > 10, "%s", info->name);
+		cr_assert_eq(info->means[strlen(info->means) - 1], '.', "%s", info->name);
+		for (uint32_t k = 0; k < i; k++)
+			cr_assert_str_neq(info->name,
+			    health_info((enum cleave_health_code)k)->name);
+	}
+}
+
+/* ---- shards ---- */
+
+Test(health, what_stands_in_the_way_of_every_write_is_told_without_one)
+{
+	static const struct {
+		enum mt_wait wait;
+		enum cleave_health_code code;
+	} cases[] = {
+		{ MT_WAIT_TAKEOVER, CLEAVE_HEALTH_SHARD_STARTING },
+		{ MT_WAIT_STALE, CLEAVE_HEALTH_STORE_STALE },
+		{ MT_WAIT_DEVICE, CLEAVE_HEALTH_SHARD_SHORT },
+		{ MT_WAIT_STORE, CLEAVE_HEALTH_STORE_OTHER },
+		{ MT_WAIT_NODES, CLEAVE_HEALTH_NODES_FEW },
+		{ MT_WAIT_ROOM, CLEAVE_HEALTH_ROOM_OUT },
+	};
+
+	for (uint32_t i = 0; i < NUM_COUNT(cases); i++) {
+		shard(3)->wait = cases[i].wait;
+		cr_assert_eq(expect_only(cases[i].code, HERE, "shard 3 ")->age_ns, 0);
+		cr_assert_not_null(strstr(health.reasons[0].text, mt_wait_text(cases[i].wait)));
+	}
+}
+
+Test(health, what_is_ordinary_is_told_when_a_write_has_waited)
+{
+	static const enum mt_wait waits[] = { MT_WAIT_NONE, MT_WAIT_STOPPED, MT_WAIT_LEASE,
+		MT_WAIT_LOG, MT_WAIT_MEMORY, MT_WAIT_EXTENT, MT_WAIT_ANSWERS };
+
+	for (uint32_t i = 0; i < NUM_COUNT(waits); i++) {
+		shard(5)->wait = waits[i];
+		shard(5)->write_age_ns = 0;
+		expect_well();
+		shard(5)->write_age_ns = MT_HEALTH_SLOW_NS - 1;
+		expect_well();
+		shard(5)->write_age_ns = MT_HEALTH_SLOW_NS;
+		(void)expect_only(CLEAVE_HEALTH_WRITES_SLOW, HERE, "shard 5 ");
+		shard(5)->write_age_ns = MT_HEALTH_WAIT_NS - 1;
+		(void)expect_only(CLEAVE_HEALTH_WRITES_SLOW, HERE, "shard 5 ");
+		shard(5)->write_age_ns = MT_HEALTH_WAIT_NS;
+		cr_assert_eq(expect_only(CLEAVE_HEALTH_WRITES_WAIT, HERE, "shard 5 ")->age_ns,
+		    MT_HEALTH_WAIT_NS);
+	}
+}
+
+Test(health, a_take_over_that_keeps_writes_waiting_is_worse)
+{
+	shard(0)->wait = MT_WAIT_TAKEOVER;
+	shard(0)->write_age_ns = MT_HEALTH_WAIT_NS;
+	(void)expect_only(CLEAVE_HEALTH_WRITES_WAIT, HERE, "is being taken over");
+	shard(0)->wait = MT_WAIT_NODES;
+	(void)expect_only(CLEAVE_HEALTH_NODES_FEW, HERE, "--min-replicas");
+}
+
+Test(health, shards_of_one_trouble_are_one_reason_with_the_oldest_write)
+{
+	const struct mt_health_reason *reason;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		shard(i)->wait = MT_WAIT_ROOM;
+		shard(i)->write_age_ns = NUM_S(i);
+		(void)snprintf(shard(i)->write_volume, sizeof(shard(i)->write_volume), "disk%u", i);
+	}
+	shard(6)->wait = MT_WAIT_ROOM;
+	reason = expect_only(CLEAVE_HEALTH_ROOM_OUT, HERE, "each of shards 0 to 3, 6 ");
+	cr_assert_eq(reason->age_ns, NUM_S(3));
+	cr_assert_not_null(strstr(reason->text, "'disk3'"), "%s", reason->text);
+	shard(6)->wait = MT_WAIT_NODES;
+	judge();
+	cr_assert_eq(health.count, 2);
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODES_FEW, HERE));
+}
+
+Test(health, copies_that_lack_or_are_held_back_are_counted_over_all_shards)
+{
+	shard(0)->lacking_count = 2;
+	shard(5)->lacking_count = 3;
+	(void)expect_only(CLEAVE_HEALTH_COPIES_LACK, HERE, "5 of the 88 extents");
+	shard(0)->lacking_count = shard(5)->lacking_count = 0;
+	shard(7)->leaving_count = 4; /* a node drains: that is somebody's will */
+	shard(7)->orphan_count = 3;
+	expect_well();
+	shard(7)->held_count = 2;
+	(void)expect_only(CLEAVE_HEALTH_ORPHANS_HELD, HERE, "2 copies");
+}
+
+Test(health, a_port_without_memory_to_tell_is_not_judged)
+{
+	shard(1)->wait = MT_WAIT_NODES;
+	ask.legs[1].status.shards = NULL;
+	ask.legs[1].status.links = NULL;
+	expect_well();
+	ask.legs[0].status.shards = NULL;
+	ask.legs[0].status.links = NULL;
+	expect_well();
+}
+
+/* ---- nodes ---- */
+
+Test(health, a_node_that_one_port_does_not_reach_is_down)
+{
+	links[1][2].is_up = false;
+	links[1][2].state_age_ns = NUM_S(7);
+	(void)snprintf(links[1][2].trouble, sizeof(links[1][2].trouble), "refused");
+	judge();
+	cr_assert_eq(health.count, 2);
+	cr_assert_eq(health.level, CLEAVE_HEALTH_WARN);
+	cr_assert_eq(reason_of(CLEAVE_HEALTH_NODE_DOWN, "node 3")->age_ns, NUM_S(7));
+	cr_assert_str_eq(reason_of(CLEAVE_HEALTH_NODE_DOWN, "node 3")->text,
+	    "node 3 at tcp://n3:1 cannot be reached: refused");
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster")->text,
+	    "2 of 3 failure domains"));
+	cr_assert_eq(health.room.data_free, (SLOTS - RESERVED) * NUM_MIB(1), "two copies fit");
+}
+
+Test(health, a_link_that_was_made_just_now_is_given_a_second)
+{
+	gateway.options.min_replicas = 1;
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][0].config.state = MT_NODE_DRAINING; /* counts for no domain */
+		links[i][0].is_up = false;
+		links[i][0].state_age_ns = MT_HEALTH_LINK_NS - 1;
+	}
+	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2");
+	links[0][0].state_age_ns = MT_HEALTH_LINK_NS;
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_DOWN, "node 1"));
+}
+
+Test(health, too_few_nodes_stop_writes)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][0].is_up = false;
+		links[i][1].is_read_only = true;
+	}
+	judge();
+	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR);
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_NODES_FEW, "cluster")->text,
+	    "1 of 3 nodes are up, in 1 of 3 failure domains; --min-replicas is 2"));
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_DOWN, "node 1"));
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_READ_ONLY, "node 2"));
+	cr_assert_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"), "told twice");
+}
+
+Test(health, one_domain_of_many_nodes_is_one)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		for (uint32_t k = 0; k < NODES; k++)
+			(void)snprintf(links[i][k].config.domain, sizeof(links[i][k].config.domain),
+			    "rack%u", k / 2);
+	}
+	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2 failure domains");
+}
+
+Test(health, a_node_in_maintenance_is_that_and_not_down)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][1].config.maintenance_until_ns = now_ns + NUM_S(3600);
+		links[i][1].is_up = i == 0;
+	}
+	judge();
+	cr_assert_eq(health.count, 2);
+	cr_assert_not_null(
+	    strstr(reason_of(CLEAVE_HEALTH_NODE_MAINTENANCE, "node 2")->text, "away"));
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
+}
+
+Test(health, slow_nodes_and_nodes_that_have_left)
+{
+	links[0][1].is_slow = true;
+	(void)expect_only(CLEAVE_HEALTH_NODE_SLOW, "node 2", "slower than its peers");
+	links[0][1].is_slow = false;
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][1] = (struct mt_link_status){ .config.state = MT_NODE_LOST };
+	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2");
+}
+
+Test(health, a_node_that_was_never_reached_is_named_by_its_address)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][2].node_id = 0;
+		links[i][2].is_up = false;
+		links[i][2].slots_total = links[i][2].slots_free = 0;
+		links[i][2].slots_reserved = 0;
+	}
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_DOWN, "node tcp://n3:1"));
+}
+
+/* ---- room ---- */
+
+static void
+leave_free(uint32_t node, uint64_t slots)
+{
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][node].slots_free = slots;
+}
+
+Test(health, a_node_is_full_where_it_keeps_back_what_it_has)
+{
+	leave_free(1, RESERVED);
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_FULL, "node 2"));
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_ROOM_END, "cluster"),
+	    "three copies fit nowhere");
+	cr_assert_eq(health.room.data_free, 0);
+	leave_free(1, RESERVED + 1);
+	judge();
+	cr_assert_null(reason_of(CLEAVE_HEALTH_NODE_FULL, "node 2"));
+	links[1][1].is_full = true; /* for some kind of extent */
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_FULL, "node 2"));
+}
+
+Test(health, room_is_judged_by_what_three_copies_find)
+{
+	/* 90 slots for data each: 85 % of that are 76.5. */
+	for (uint32_t node = 0; node < NODES; node++)
+		leave_free(node, RESERVED + 14);
+	expect_well();
+	leave_free(0, RESERVED + 13);
+	(void)expect_only(CLEAVE_HEALTH_ROOM_LOW, "cluster", "85 % of the room");
+	cr_assert_eq(health.room.data_free, NUM_MIB(13));
+	leave_free(0, RESERVED + 5);
+	(void)expect_only(CLEAVE_HEALTH_ROOM_LOW, "cluster", "94 % of the room");
+	leave_free(0, RESERVED + 4);
+	(void)expect_only(CLEAVE_HEALTH_ROOM_END, "cluster", "95 % of the room");
+}
+
+Test(health, a_node_that_is_away_makes_the_others_no_fuller)
+{
+	for (uint32_t node = 0; node < NODES; node++)
+		leave_free(node, RESERVED + 50);
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][0].is_up = false;
+	judge();
+	cr_assert_null(reason_of(CLEAVE_HEALTH_ROOM_LOW, "cluster"));
+	cr_assert_eq(health.room.data_free, NUM_MIB(50), "two copies each");
+}
+
+/* ---- main's ---- */
+
+Test(health, a_lease_that_is_out_or_runs_out)
+{
+	gateway.member.until_ns = now_ns + NUM_MS(500);
+	(void)expect_only(CLEAVE_HEALTH_LEASE_LOW, HERE, "3000 ms left");
+	gateway.member.until_ns = now_ns + NUM_S(2);
+	gateway.member.is_renewing = true;
+	gateway.member.renew_sent_ns = now_ns;
+	expect_well();
+	gateway.member.renew_sent_ns = now_ns - NUM_S(2);
+	cr_assert_geq(expect_only(CLEAVE_HEALTH_STORE_SLOW, HERE, "the metadata store")->age_ns,
+	    NUM_S(2));
+	gateway.member.is_renewing = false;
+	sm_move(&gateway.member.sm, MT_MEMBER_OUT);
+	(void)expect_only(CLEAVE_HEALTH_LEASE_OUT, HERE, "(out)");
+}
+
+static struct meta_report report;
+
+static void
+tell_report(struct meta *meta, struct meta_report *ret_report)
+{
+	(void)meta;
+	*ret_report = report;
+}
+
+Test(health, a_store_that_tells_that_it_is_away_or_full)
+{
+	static const struct meta_ops ops = { .report = tell_report };
+	struct meta meta = { .ops = &ops };
+
+	gateway.options.meta = &meta;
+	report = (struct meta_report){ .quota_bytes = NUM_MIB(100), .database_bytes = NUM_MIB(84) };
+	expect_well();
+	report.database_bytes = NUM_MIB(85);
+	(void)expect_only(CLEAVE_HEALTH_STORE_FULL, "metadata store", "85 of the 100 MiB");
+	report = (struct meta_report){ .unreachable_s = 4 };
+	cr_assert_eq(expect_only(CLEAVE_HEALTH_STORE_SLOW, HERE, "no request")->age_ns, NUM_S(4));
+}
+
+Test(health, a_shard_that_nobody_who_lives_has)
+{
+	picks[2] = 1; /* the other gateway shall have it */
+	owned[2].own_state = MT_SHARD_IDLE;
+	owned[2].gateway_id = 0xcd;
+	expect_well();
+	owned[2].is_released = true;
+	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", "shard 2: no gateway that lives");
+	owned[2].is_released = false;
+	owned[2].boot_id = 1; /* a process before this one */
+	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", "has taken it over");
+	owned[2].own_state = MT_SHARD_CLAIMING;
+	expect_well();
+	owned[2].own_state = MT_SHARD_IDLE;
+	picks[2] = 0; /* our port tells of it: it starts, or has no room */
+	expect_well();
+	picks[2] = 1;
+	gateway.member.has_view = false;
+	expect_well();
+}
+
+Test(health, gateways_of_two_releases)
+{
+	peers[1].level_max = 3;
+	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "cluster", "level 2, and up to level 3");
+}
+
+Test(health, more_reasons_than_there_is_room_for_are_counted)
+{
+	judge();
+	for (uint32_t i = 0; i < MT_HEALTH_REASONS_MAX + 3; i++)
+		mt_health_add(&health, i == 0 ? CLEAVE_HEALTH_NODE_DOWN : CLEAVE_HEALTH_NODE_FULL,
+		    "node 1", 0, "%u", i);
+	cr_assert_eq(health.count, MT_HEALTH_REASONS_MAX);
+	cr_assert_eq(health.left_out, 3);
+	cr_assert_eq(health.level, CLEAVE_HEALTH_WARN);
+	mt_health_add(&health, CLEAVE_HEALTH_ROOM_OUT, "node 1", 0, "the last");
+	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR, "what is left out counts");
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command_health.c -- is the cluster well? What all of its gateways say of it, as one list of reasons
+ *
+ *	each gateway --"health"--> its reasons --+
+ *	one that is silent ----------------------+--> one of each code and object, the worst first
+ */
+#include "command_health.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "table.h"
+
+#define HEALTH_ASK_NS_MAX NUM_S(2)
+#define HEALTH_REQUEST "{\"op\":\"health\"}"
+
+/* A gateway, while it is asked. */
+struct health_ask {
+	const struct cleave_gateway_entry *gateway;
+	struct cleave_client *client;
+	struct cleave_call call;
+	uint32_t *left; /* that are still out */
+	json_t *reply;
+	char error[CLEAVE_ERROR_BYTES_MAX];
+	int rc;
+};
+
+/* ---- a list of reasons ---- */
+
+/* Gateways of a later release may have a level that we do not know: it is the worst. */
+static enum cleave_health_level
+level_of(const json_t *reason)
+{
+	const char *name = command_text(reason, "level");
+
+	for (uint32_t i = 0; i < CLEAVE_HEALTH_LEVEL_NR; i++) {
+		if (strcmp(name, health_level_name((enum cleave_health_level)i)) == 0)
+			return (enum cleave_health_level)i;
+	}
+	return CLEAVE_HEALTH_ERROR;
+}
+
+/* The place of @reason in the list of codes, by which reasons of one level are in order. */
+static uint32_t
+place_of(const json_t *reason)
+{
+	const char *name = command_text(reason, "code");
+	uint32_t place = 0;
+
+	while (place < CLEAVE_HEALTH_CODE_NR &&
+	    strcmp(name, health_info((enum cleave_health_code)place)->name) != 0)
+		place++;
+	return place;
+}
+
+static bool
+is_before(const json_t *a, const json_t *b)
+{
+	if (level_of(a) != level_of(b))
+		return level_of(a) > level_of(b);
+	return place_of(a) < place_of(b);
+}
+
+static bool
+is_same(const json_t *a, const json_t *b)
+{
+	return strcmp(command_text(a, "code"), command_text(b, "code")) == 0 &&
+	    strcmp(command_text(a, "object"), command_text(b, "object")) == 0;
+}
+
+/* @reason is taken over. What another gateway has said already is counted. */
+static void
+reasons_add(struct command_health *health, json_t *reason)
+{
+	size_t at = 0;
+	json_t *other;
+
+	assert(health->reasons != NULL);
+	if (reason == NULL)
+		return;
+	json_array_foreach(health->reasons, at, other)
+	{
+		if (!is_same(other, reason))
+			continue;
+		json_object_set_new(other, "seen_by",
+		    json_integer((json_int_t)command_u64(other, "seen_by") + 1));
+		if (command_u64(reason, "for_ms") > command_u64(other, "for_ms"))
+			json_object_set(other, "for_ms", json_object_get(reason, "for_ms"));
+		json_decref(reason);
+		return;
+	}
+	if (level_of(reason) > health->level)
+		health->level = level_of(reason);
+	json_object_set_new(reason, "seen_by", json_integer(1));
+	at = 0;
+	while (at < json_array_size(health->reasons) &&
+	    !is_before(reason, json_array_get(health->reasons, at)))
+		at++;
+	json_array_insert_new(health->reasons, at, reason);
+}
+
+static void
+reasons_add_own(struct command_health *health, enum cleave_health_code code, const char *object,
+    const char *text)
+{
+	const struct cleave_health_info *info = health_info(code);
+
+	assert(object[0] != '\0' && text[0] != '\0');
+	reasons_add(health,
+	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "code", info->name, "level",
+		health_level_name(info->level), "object", object, "text", text, "means",
+		info->means, "helps", info->helps));
+}
+
+/* ---- asking ---- */
+
+static void
+ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
+{
+	struct health_ask *ask = arg;
+
+	assert(call == &ask->call && *ask->left > 0);
+	ask->rc = rc;
+	if (rc == 0)
+		ask->reply = json_loads(reply, 0, NULL);
+	else
+		(void)snprintf(ask->error, sizeof(ask->error), "%s",
+		    error != NULL ? error : cleave_error_text(rc));
+	--*ask->left;
+}
+
+static bool
+ask_is_done(void *arg)
+{
+	return *(const uint32_t *)arg == 0;
+}
+
+static void
+ask_start(struct command_session *session, struct health_ask *ask, uint32_t *left)
+{
+	const char *address = ask->gateway->address;
+	uint64_t timeout_ns = num_min(session->options->timeout_ns, HEALTH_ASK_NS_MAX);
+	const struct cleave_client_options options = {
+		.loop = session->loop,
+		.gateways = &address,
+		.gateway_count = 1,
+		.control_timeout_ns = timeout_ns,
+		.connect_timeout_ns = timeout_ns,
+		.is_impatient = true,
+		.forgets_gateways = true, /* this one, or none */
+	};
+
+	assert(address[0] != '\0' && timeout_ns > 0);
+	ask->left = left;
+	ask->call = (struct cleave_call){ .fn = ask_on_answer, .arg = ask };
+	/* The one that listed the others has a connection. */
+	if (ask->gateway->is_asked)
+		ask->rc = cleave_control(session->client, &ask->call, HEALTH_REQUEST);
+	else
+		ask->rc = cleave_client_create(&options, &ask->client, ask->error);
+	if (ask->rc == 0 && !ask->gateway->is_asked)
+		ask->rc = cleave_control(ask->client, &ask->call, HEALTH_REQUEST);
+	if (ask->rc == 0)
+		++*left;
+	else if (ask->error[0] == '\0')
+		(void)snprintf(ask->error, sizeof(ask->error), "%s", cleave_error_text(ask->rc));
+}
+
+/* ---- answers ---- */
+
+static void
+take_totals(struct command_health *health, const json_t *told)
+{
+	const json_t *totals = json_object_get(told, "totals");
+
+	health->left_out += (uint32_t)command_u64(told, "left_out");
+	health->sessions += command_u64(totals, "sessions");
+	health->shards_serving += command_u64(totals, "shards_serving");
+	health->extents += command_u64(totals, "extents");
+	health->extents_lacking += command_u64(totals, "extents_lacking");
+	health->extents_leaving += command_u64(totals, "extents_leaving");
+	health->write_bytes += command_u64(totals, "write_bytes");
+	health->stored_bytes += command_u64(totals, "stored_bytes");
+	if (health->room == NULL)
+		health->room = json_incref(json_object_get(told, "room"));
+}
+
+static void
+take_answer(struct command_health *health, const struct health_ask *ask)
+{
+	const json_t *told = json_object_get(ask->reply, "health"), *reason;
+	char id[TABLE_NUMBER_BYTES], object[64], text[CLEAVE_ERROR_BYTES_MAX + 256];
+	size_t i;
+
+	assert(ask->gateway != NULL);
+	if (told != NULL) {
+		take_totals(health, told);
+		json_array_foreach(json_object_get(told, "reasons"), i, reason)
+		    reasons_add(health, json_deep_copy(reason));
+		return;
+	}
+	(void)snprintf(object, sizeof(object), "gateway %s", table_format_id(ask->gateway->id, id));
+	/* Answered, but it does not know the question. */
+	if (ask->rc == -EINVAL || ask->rc == 0) {
+		(void)snprintf(text, sizeof(text), "%s at %s is of a release that tells no health",
+		    object, ask->gateway->address);
+		reasons_add_own(health, CLEAVE_HEALTH_LEVELS_MIXED, object, text);
+		return;
+	}
+	health->silent_count++;
+	(void)snprintf(text, sizeof(text), "%s at %s does not answer: %s", object,
+	    ask->gateway->address, ask->error);
+	reasons_add_own(health, CLEAVE_HEALTH_GATEWAY_SILENT, object, text);
+}
+
+int
+command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
+    uint32_t count, struct command_health *ret_health)
+{
+	struct health_ask *asks = calloc(num_max(count, 1), sizeof(*asks));
+	uint32_t left = 0;
+
+	assert(session->loop != NULL && (count == 0 || gateways != NULL));
+	*ret_health = (struct command_health){ .reasons = json_array() };
+	if (asks == NULL || ret_health->reasons == NULL) {
+		free(asks);
+		return command_fail(session, -ENOMEM, "out of memory");
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		asks[i].gateway = &gateways[i];
+		if (gateways[i].address[0] != '\0')
+			ask_start(session, &asks[i], &left);
+	}
+	if (left > 0)
+		(void)loop_run(session->loop, ask_is_done, &left);
+	assert(left == 0); /* each gives up when its time is over */
+	for (uint32_t i = 0; i < count; i++) {
+		if (gateways[i].address[0] != '\0') {
+			ret_health->gateway_count++;
+			take_answer(ret_health, &asks[i]);
+		}
+		json_decref(asks[i].reply);
+		cleave_client_destroy(asks[i].client);
+	}
+	free(asks);
+	return 0;
+}
+
+int
+command_health_unreached(struct command_session *session, const char *error,
+    struct command_health *ret_health)
+{
+	assert(error[0] != '\0');
+	*ret_health = (struct command_health){ .reasons = json_array() };
+	if (ret_health->reasons == NULL)
+		return command_fail(session, -ENOMEM, "out of memory");
+	reasons_add_own(ret_health, CLEAVE_HEALTH_GATEWAY_SILENT, "cluster", error);
+	return 0;
+}
+
+void
+command_health_fini(struct command_health *health)
+{
+	json_decref(health->reasons);
+	json_decref(health->room);
+	*health = (struct command_health){ .reasons = NULL };
+}
+
+/* ---- showing ---- */
+
+static void
+print_reason(const struct command_health *health, const json_t *reason, FILE *out)
+{
+	uint64_t for_ms = command_u64(reason, "for_ms"), seen = command_u64(reason, "seen_by");
+	uint32_t answered = health->gateway_count - health->silent_count;
+	char time[TABLE_NUMBER_BYTES];
+
+	assert(health->silent_count <= health->gateway_count);
+	fprintf(out, "%-5s %s: %s", command_text(reason, "level"), command_text(reason, "code"),
+	    command_text(reason, "text"));
+	if (for_ms > 0)
+		fprintf(out, " (for %s)", table_format_time(for_ms * NUM_MS(1), time));
+	if (strncmp(command_text(reason, "object"), "node ", 5) == 0 && seen < answered)
+		fprintf(out, " (say %" PRIu64 " of %" PRIu32 " gateways)", seen, answered);
+	fputc('\n', out);
+}
+
+void
+command_health_print(const struct command_health *health, FILE *out)
+{
+	const json_t *reason;
+	size_t i;
+
+	assert(health->reasons != NULL);
+	fprintf(out, "HEALTH %s\n", health_level_name(health->level));
+	json_array_foreach(health->reasons, i, reason)
+	{
+		const json_t *next = json_array_get(health->reasons, i + 1);
+
+		print_reason(health, reason, out);
+		/* Once, behind all of its code. */
+		if (next == NULL || place_of(next) != place_of(reason))
+			fprintf(out, "      -> %s\n", command_text(reason, "helps"));
+	}
+	if (health->left_out > 0)
+		fprintf(out, "      and %" PRIu32 " reasons more\n", health->left_out);
+}
+
+json_t *
+command_health_json(const struct command_health *health)
+{
+	json_t *object = json_pack("{s:s, s:O, s:i, s:i, s:i}", "level",
+	    health_level_name(health->level), "reasons", health->reasons, "gateways",
+	    (int)health->gateway_count, "silent", (int)health->silent_count, "left_out",
+	    (int)health->left_out);
+
+	assert(health->reasons != NULL);
+	if (object != NULL && health->room != NULL)
+		json_object_set(object, "room", health->room);
+	return object;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_health.h -- is the cluster well? What all of its gateways say of it, as one list of reasons */
+#ifndef CLEAVE_COMMAND_HEALTH_H
+#define CLEAVE_COMMAND_HEALTH_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cleave/health.h"
+#include "cleave/manage.h"
+#include "command.h"
+
+struct command_health {
+	enum cleave_health_level level;
+	/* Objects as a gateway tells them, the worst first; "seen_by": how many gateways say so. NULL: no memory. */
+	json_t *reasons;
+	uint32_t gateway_count, silent_count; /* that were asked; that have not answered */
+	uint32_t left_out;                    /* reasons that were too many to be told */
+	json_t *room;                         /* of the first gateway that told it, or NULL */
+	/* Sums over all that answered. */
+	uint64_t sessions, shards_serving, extents, extents_lacking, extents_leaving;
+	uint64_t write_bytes, stored_bytes;
+};
+
+/*
+ * command_health_ask -- ask each of @gateways, all at once, for two seconds at most
+ *
+ * One that does not answer is a reason itself. command_health_fini is due in any case. 0 or -ENOMEM, with
+ * session->error set.
+ */
+int command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
+    uint32_t count, struct command_health *ret_health);
+/* command_health_unreached -- the same where no gateway could be asked: @error says why. */
+int command_health_unreached(struct command_session *session, const char *error,
+    struct command_health *ret_health);
+void command_health_fini(struct command_health *health);
+/* command_health_print -- the line HEALTH, then each reason, and what helps. */
+void command_health_print(const struct command_health *health, FILE *out);
+/* command_health_json -- {"level":..., "reasons":[...], "gateways":N, "silent":N, "room":{...}}; NULL: no memory. */
+json_t *command_health_json(const struct command_health *health);
+
+#endif /* CLEAVE_COMMAND_HEALTH_H */
