@@ -59,6 +59,7 @@
 #include "control/control_request.h"
 #include "gateway/gateway_load.h"
 #include "gateway/gateway_options.h"
+#include "health/health.h"
 #include "port/port.h"
 #include "port/port_shards.h"
 #include "port/port_status.h"
@@ -469,29 +470,56 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 
 /* Looking in. */
 
+/* Words of all ports, when they run on our loop. Others answer control requests. NULL: no memory. */
+static struct mt_ask *
+gateway_look(struct mt_gateway *gateway)
+{
+	struct mt_ask *ask = mt_calloc(1, sizeof(*ask));
+
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
+	assert(gateway->options.is_single_loop);
+	if (ask == NULL)
+		return NULL;
+	ask->gateway = gateway;
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		mt_port_status_take(&gateway->ports[i], &ask->legs[i].status);
+	return ask;
+}
+
+static void
+gateway_look_end(struct mt_ask *ask)
+{
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
+		mt_port_status_fini(&ask->legs[i].status);
+	mt_free(ask);
+}
+
 char *
 mt_gateway_status_json(struct mt_gateway *gateway)
 {
-	struct mt_ask *ask = mt_calloc(1, sizeof(*ask));
-	json_t *status = NULL;
-	char *text = NULL;
+	struct mt_ask *ask = gateway_look(gateway);
+	json_t *status;
+	char *text;
 
-	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
-	/* Ports with threads of their own answer the control request "status". */
-	assert(gateway->options.is_single_loop);
-	if (ask != NULL) {
-		ask->gateway = gateway;
-		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_status_take(&gateway->ports[i], &ask->legs[i].status);
-		status = mt_json_status(gateway, ask, true);
-		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_status_fini(&ask->legs[i].status);
-	}
-	if (status != NULL)
-		text = json_dumps(status, JSON_COMPACT);
+	if (ask == NULL)
+		return NULL;
+	status = mt_json_status(gateway, ask, true);
+	gateway_look_end(ask);
+	text = status == NULL ? NULL : json_dumps(status, JSON_COMPACT);
 	json_decref(status);
-	mt_free(ask);
 	return text;
+}
+
+int
+mt_gateway_health(struct mt_gateway *gateway, struct mt_health *ret_health)
+{
+	struct mt_ask *ask = gateway_look(gateway);
+
+	if (ask == NULL)
+		return -ENOMEM;
+	mt_health_judge(gateway, ask, ret_health);
+	gateway_look_end(ask);
+	return 0;
 }
 
 uint64_t

@@ -10,6 +10,7 @@
 #include "common/metric.h"
 
 struct mt_gateway;
+struct mt_health;
 struct mt_gateway_options;
 struct mt_port;
 
@@ -24,6 +25,8 @@ void mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *ar
 void mt_gateway_destroy(struct mt_gateway *gateway);
 /* mt_gateway_status_json -- for tests with options.is_single_loop; caller frees. Others ask by a control request. */
 char *mt_gateway_status_json(struct mt_gateway *gateway);
+/* mt_gateway_health -- likewise: what is wrong, as the request "health" tells. Returns 0; -ENOMEM. */
+int mt_gateway_health(struct mt_gateway *gateway, struct mt_health *ret_health);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 

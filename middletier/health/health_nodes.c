@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -75,7 +76,7 @@ judge_node(const struct health_node *node, uint64_t now_ns, struct mt_health *he
 		    "%s at %s is in maintenance for %" PRIu64 " s more, and %s", object, address,
 		    (link->config.maintenance_until_ns - now_ns) / NUM_S(1) + 1,
 		    node->is_up ? "up" : "away");
-	else if (!node->is_up &&
+	else if (!node->is_up && !MUTANT(health_silent) &&
 	    (link->trouble[0] != '\0' || link->state_age_ns >= MT_HEALTH_LINK_NS))
 		mt_health_add(health, CLEAVE_HEALTH_NODE_DOWN, object, link->state_age_ns,
 		    "%s at %s cannot be reached%s%s", object, address,

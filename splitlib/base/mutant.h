@@ -74,6 +74,7 @@
 	X(nodes_imported_twice, "two gateways write the nodes of their options into the store")    \
 	X(drain_uncompared, "two drains that count on each other's node to stay both pass")        \
 	X(draining_taken, "new copies are put on a node that drains")                              \
+	X(health_silent, "a node that is away is not said to be")                                  \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

@@ -212,6 +212,7 @@ checker_of(const char *text)
 		{ "is drained, and no other", "a drain that nobody takes" },
 		{ "balancer: shard", "a shard moves too soon" },
 		{ "has no room for all", "a gateway keeps too much" },
+		{ "nobody is told", "a node is away, and nobody is told" },
 		{ "as if added", "a node is imported twice" },
 		{ "nodes were drained until", "too few nodes stay" },
 		{ "has left, and", "a node that has left is back" },

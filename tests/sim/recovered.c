@@ -24,6 +24,7 @@
 #include "middletier/upkeep/scrub.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/extent.h"
+#include "well.h"
 
 #define RECOVER_LIMIT_NS NUM_S(180)
 #define LOOK_EVERY_NS NUM_MS(100)
@@ -252,8 +253,9 @@ sim_check_recovers(struct sim_cluster *cluster, bool must_scrub)
 
 	recovery_init(&recovery, cluster);
 	wait_until(&recovery, cluster_is_whole);
-	if (!must_scrub)
-		return;
-	recovery.scrubs_done = sim_check_scrub(cluster);
-	wait_until(&recovery, cluster_is_whole);
+	if (must_scrub) {
+		recovery.scrubs_done = sim_check_scrub(cluster);
+		wait_until(&recovery, cluster_is_whole);
+	}
+	sim_check_well(cluster);
 }

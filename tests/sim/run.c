@@ -23,6 +23,7 @@
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
 #include "store.h"
+#include "well.h"
 #include "workload.h"
 
 #define RUN_CLIENTS_MAX ((SIM_CLIENTS_MAX - 1) / WORKLOAD_HOSTS)
@@ -648,7 +649,7 @@ run_restart_gateways(struct run *run)
 {
 	for (uint32_t i = 0; i < run->cluster->options.gateway_count; i++)
 		sim_cluster_gateway_kill(run->cluster, i);
-	sim_cluster_start(run->cluster);
+	sim_cluster_start_gateways(run->cluster);
 }
 
 /* New gateways have nothing in memory: what they serve is from the disks. */
@@ -663,7 +664,7 @@ run_begin_anew(struct run *run)
 		run_restart_gateways(run);
 }
 
-/* Without any one node, where the others are not too few to serve at all. */
+/* Without any one node, where the others are enough. */
 static void
 run_verify_without(struct run *run)
 {
@@ -679,15 +680,13 @@ run_verify_without(struct run *run)
 		sim_cluster_node_kill(cluster, i, false);
 		run_restart_gateways(run);
 		run_verify(run, "everything is read while a node is absent");
+		sim_check_told(cluster, i);
 		sim_cluster_node_start(cluster, i);
 		sim_cluster_run(cluster, RUN_SETTLE_NS);
 	}
 }
 
-/*
- * Without what checkers hold, which is no process's: histories grow with everything that is read, and a manifest is
- * read from the disks when something that it may name is deleted.
- */
+/* Without what checkers hold: histories grow with all that is read, manifests are read when something is deleted. */
 static uint64_t
 run_memory_bytes(const struct run *run)
 {
