@@ -137,13 +137,21 @@ function print_options(words,    n, i, count, text) {
 		fail("no options in --help")
 }
 
-function print_commands(    n, i, at, count) {
+# A command's words begin behind two spaces and go on behind eight, what it does stands behind six.
+function print_commands(    n, i, count, words, text) {
 	n = read_help("")
 	for (i = 1; i <= n && help[i] !~ /^Commands/; i++)
 		;
 	for (i++; i <= n && help[i] != ""; i++) {
-		at = index(help[i], ": ")
-		print ".TP\n" marked(substr(help[i], 3, at - 3)) "\n" roff(substr(help[i], at + 2))
+		words = substr(help[i], 3)
+		while (i < n && help[i + 1] ~ /^        [^ ]/)
+			words = words " " substr(help[++i], 9)
+		text = ""
+		while (i < n && help[i + 1] ~ /^      [^ ]/)
+			text = text (text == "" ? "" : " ") substr(help[++i], 7)
+		if (text == "")
+			fail("not a command: " words)
+		print ".TP\n" marked(words) "\n" roff(text)
 		count++
 	}
 	if (count == 0)

@@ -87,7 +87,7 @@ def manual_pages_render_without_warnings(root):
             text = f.read()
         for words in (["--help"], ["format", "--help"])[: 2 if name == "cleave-storage" else 1]:
             shown = run_argv([find(root, f"bin/{name}"), *words]).stdout
-            for option in re.findall(r"^  (?:    |-., )(--[a-z-]+)", shown, re.M):
+            for option in re.findall(r"^  (?:    |-., )(--[a-z-]+)", shown.split("\nCommands")[0], re.M):
                 check(f"\\fB{option}\\fR".replace("-", "\\-") in text, f"{path}: no {option}")
         for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "SIGNALS", "EXIT STATUS", "FILES",
                       "EXAMPLES", "SEE ALSO"):

@@ -66,6 +66,10 @@ def monitors_are_told_what_status_tells():
         check({has["domain"] for has, _ in found["cleave_gateway_node_up"]} ==
               {"rack1", "rack2", "rack3"}, "each node")
         check(total(found, "cleave_gateway_node_up") == 6, "two ports, three nodes")
+        check(total(found, "cleave_gateway_health_reasons") == 0, "all is well")
+        check({"node-down", "writes-wait"} <= {has["code"] for has, _ in
+                                               found["cleave_gateway_health_reasons"]}, "codes")
+        check(total(found, "cleave_gateway_events_total", code="gateway-ready") == 1, "events")
         for node in c.nodes:
             told = scrape(metrics_address(node))
             check(total(told, "cleave_storage_ready") == 1, "it is ready")

@@ -503,6 +503,19 @@ session_init(struct command_session *session)
 	return command_fail(session, rc, "%s", error[0] != '\0' ? error : strerror(-rc));
 }
 
+/* Programs read one thing, also where it failed. cleave status has told it by itself. */
+static void
+print_json_error(const struct command_session *session, int rc)
+{
+	json_t *object = json_pack("{s:s, s:i}", "error",
+	    session->error[0] != '\0' ? session->error : strerror(-rc), "errno", -rc);
+
+	assert(rc < 0);
+	if (object != NULL)
+		(void)command_print_json(object, session->out);
+	json_decref(object);
+}
+
 int
 command_execute(const struct command_options *options, FILE *out)
 {
@@ -523,6 +536,8 @@ command_execute(const struct command_options *options, FILE *out)
 	}
 	if (rc == 0)
 		return session.exit_status;
+	if (options->is_json && session.exit_status == 0)
+		print_json_error(&session, rc);
 	if (!options->is_quiet)
 		fprintf(stderr, "cleave: %s\n",
 		    session.error[0] != '\0' ? session.error : strerror(-rc));
