@@ -218,7 +218,8 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 		copy_fail(copy, -ESTALE);
 		return;
 	}
-	log_limited(LOG_WARN,
+	/* An extent that was reclaimed meanwhile is at no source: whoever began the copy knows. */
+	log_limited(rc == -ENOENT ? LOG_DEBUG : LOG_WARN,
 	    "copy: another source is read from, %s extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
 	    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 	    why, id->shard, id->epoch, id->counter, copy->options.sources[copy->source].node_id,

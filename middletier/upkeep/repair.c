@@ -200,6 +200,13 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		repair_commit(repair);
 		return;
 	}
+	if (extent == NULL && (rc == -EIO || rc == -ENOENT)) {
+		log_debug("repair: reclaimed while it was copied extent=%" PRIu32 ".%" PRIu32
+			  ".%" PRIu64,
+		    repair->id.shard, repair->id.epoch, repair->id.counter);
+		repair_idle(repair, 0);
+		return;
+	}
 	metric_add(&repair->shard->port->metrics[MT_METRIC_copies_failed], 1);
 	log_limited(LOG_WARN,
 	    "repair: not copied extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32 " rc=%s",

@@ -17,6 +17,7 @@
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/manifest/manifest.h"
@@ -650,6 +651,32 @@ Test(repair, second_failure_during_the_first)
 	cr_assert(mt_rig_run_until(rig, is_copying, NULL));
 	mt_rig_node_kill(rig, mt_rig_shard(rig, 0)->upkeep->repair.made.node_id - 1, false);
 	wait_whole();
+}
+
+Test(repair, extent_that_is_reclaimed_meanwhile_raises_no_alarm)
+{
+	struct mt_shard *shard;
+	struct mt_extent *extent;
+
+	up(4, 2, 4);
+	mt_rig_gateway_kill(rig);
+	rig->gateway_options.repair_bytes_per_s = NUM_KIB(256);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	make_extents(1);
+	mt_rig_node_kill(rig, 0, false);
+	cr_assert(mt_rig_run_until(rig, is_copying, NULL));
+	shard = mt_rig_shard(rig, 0);
+	extent = mt_shard_extent(shard, shard->upkeep->repair.extent_index);
+	cr_assert_not_null(extent);
+	mt_shard_extent_remove(shard, extent);
+	mt_extent_delete(extent); /* as reclaim does, behind its edit */
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert(!is_copying(NULL));
+	cr_assert_not(mt_rig_logged(rig, "not copied"));
+	cr_assert_not(mt_rig_logged(rig, "another source"));
+	cr_assert_eq(metric(MT_METRIC_copies_failed), 0);
 }
 
 Test(repair, gateway_that_dies_in_the_middle)
