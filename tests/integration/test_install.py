@@ -101,6 +101,22 @@ def manual_pages_render_without_warnings(root):
                 check(done.stdout + done.stderr == "", f"{checker[0]}: {done.stdout}{done.stderr}")
 
 
+def alert_rules_are_what_prometheus_takes(root):
+    path = find(root, "examples/cleave.rules.yml")
+    with open(path, encoding="utf-8") as f:
+        rules = f.read()
+    with open(os.path.join(SOURCE, "include/cleave/health.h"), encoding="utf-8") as f:
+        codes = re.findall(r'^\tX\(\w+, "([a-z-]+)"', f.read(), re.M)
+    check(len(codes) > 20 and rules.count("- alert: ") == len(codes), f"{len(codes)} codes:\n{rules}")
+    for code in codes:
+        check(f'code="{code}"' in rules or code == "gateway-silent", f"no alert of {code}")
+    if shutil.which("promtool") is None:
+        print("  not by promtool: it is not installed")
+        return
+    done = run_argv(["promtool", "check", "rules", path], check_rc=False)
+    check(done.returncode == 0 and f"{len(codes)} rules found" in done.stdout, done.stdout + done.stderr)
+
+
 def each_function_has_a_manual_page(root):
     folder = os.path.join(os.path.dirname(os.path.dirname(find(root, "man1/cleave.1.gz"))), "man3")
     with tempfile.TemporaryDirectory(prefix="cleave-pages-") as pages:
@@ -404,7 +420,8 @@ def a_cluster_runs_from_the_examples(root):
                     daemon.kill()
 
 
-TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings, each_function_has_a_manual_page,
+TESTS = (nothing_names_the_build_tree, alert_rules_are_what_prometheus_takes,
+         manual_pages_render_without_warnings, each_function_has_a_manual_page,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
          each_public_header_stands_alone, public_names_have_a_prefix, each_function_says_what_it_promises,
          libraries_export_what_headers_declare, a_cluster_runs_from_the_examples)
