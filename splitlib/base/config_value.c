@@ -9,6 +9,9 @@
 #include "base/check.h"
 #include "base/num.h"
 
+#define FRACTION_DIGITS_MAX 3
+#define SIZE_PART_BYTES 4096u /* a part of a unit becomes whole blocks */
+
 /* The number at the start of @text; *@ret_end is behind it. */
 static int
 parse_number(const char *text, uint64_t *ret_value, const char **ret_end)
@@ -34,12 +37,37 @@ struct unit {
 	uint64_t factor;
 };
 
+/* ".5" behind a number: its digits and the power of ten below them; 0 and 1 where there is none. */
 static int
-parse_with_unit(const char *text, const struct unit *units, uint64_t *ret_value)
+parse_fraction(const char **text, uint64_t *ret_digits, uint64_t *ret_below)
+{
+	const char *first = *text + 1;
+	uint64_t digits = 0;
+	int rc;
+
+	*ret_digits = 0;
+	*ret_below = 1;
+	if (**text != '.')
+		return 0;
+	rc = parse_number(first, &digits, text);
+	if (rc != 0 || *text - first > FRACTION_DIGITS_MAX)
+		return -EINVAL;
+	for (; first < *text; first++)
+		*ret_below *= 10;
+	*ret_digits = digits;
+	return 0;
+}
+
+/* @round: a part of a unit is rounded up to a multiple of it. */
+static int
+parse_with_unit(const char *text, const struct unit *units, uint64_t round, uint64_t *ret_value)
 {
 	const char *suffix = NULL;
-	uint64_t value = 0;
+	uint64_t value = 0, digits = 0, below = 1, part;
 	int rc = parse_number(text, &value, &suffix);
+
+	if (rc == 0)
+		rc = parse_fraction(&suffix, &digits, &below);
 
 	assert(text != NULL && ret_value != NULL);
 	assert(units->name != NULL);
@@ -48,7 +76,12 @@ parse_with_unit(const char *text, const struct unit *units, uint64_t *ret_value)
 	for (; units->name != NULL; units++) {
 		if (strcasecmp(suffix, units->name) != 0)
 			continue;
-		if (__builtin_mul_overflow(value, units->factor, &value))
+		if (below > 1 && units->factor < below)
+			return -EINVAL; /* a part of a byte, or of a nanosecond */
+		/* At most 10^3 of the largest unit, 2^40 or an hour of nanoseconds. */
+		part = num_round_up((digits * units->factor + below - 1) / below, round);
+		if (__builtin_mul_overflow(value, units->factor, &value) ||
+		    __builtin_add_overflow(value, part, &value))
 			return -ERANGE;
 		*ret_value = value;
 		return 0;
@@ -62,7 +95,7 @@ config_parse_u64(const char *text, uint64_t *ret_value)
 	static const struct unit units[] = { { "", 1 }, { NULL, 0 } };
 
 	assert(ret_value != NULL);
-	return parse_with_unit(text, units, ret_value);
+	return parse_with_unit(text, units, 1, ret_value);
 }
 
 int
@@ -78,11 +111,15 @@ config_parse_size(const char *text, uint64_t *ret_bytes)
 		{ "MiB", NUM_MIB(1) },
 		{ "GiB", NUM_GIB(1) },
 		{ "TiB", NUM_GIB(1024) },
+		{ "KB", NUM_KIB(1) },
+		{ "MB", NUM_MIB(1) },
+		{ "GB", NUM_GIB(1) },
+		{ "TB", NUM_GIB(1024) },
 		{ NULL, 0 },
 	};
 
 	assert(ret_bytes != NULL);
-	return parse_with_unit(text, units, ret_bytes);
+	return parse_with_unit(text, units, SIZE_PART_BYTES, ret_bytes);
 }
 
 int
@@ -104,5 +141,5 @@ config_parse_duration(const char *text, uint64_t *ret_ns)
 		*ret_ns = 0;
 		return 0;
 	}
-	return parse_with_unit(text, units, ret_ns);
+	return parse_with_unit(text, units, 1, ret_ns);
 }

@@ -359,11 +359,42 @@ Test(config, sizes_parse)
 	bytes = 77;
 	cr_assert_eq(config_parse_size("", &bytes), -EINVAL);
 	cr_assert_eq(config_parse_size("M", &bytes), -EINVAL);
-	cr_assert_eq(config_parse_size("1.5M", &bytes), -EINVAL);
 	cr_assert_eq(config_parse_size("-1", &bytes), -EINVAL);
 	cr_assert_eq(config_parse_size(" 1", &bytes), -EINVAL);
 	cr_assert_eq(config_parse_size("18446744073709551616", &bytes), -ERANGE);
 	cr_assert_eq(config_parse_size("18446744073709551615T", &bytes), -ERANGE);
+	cr_assert_eq(bytes, 77);
+}
+
+Test(config, sizes_parse_as_people_type_them)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} cases[] = {
+		{ "1GB", NUM_GIB(1) },
+		{ "2tb", NUM_GIB(2048) },
+		{ "64kb", NUM_KIB(64) },
+		{ "1.5G", NUM_MIB(1536) },
+		{ "0.5MiB", NUM_KIB(512) },
+		{ "1.3G", NUM_GIB(1) + 322125824 }, /* whole blocks, not less than was asked for */
+		{ "2.125K", 2048 + 4096 },
+		{ "1.000T", NUM_GIB(1024) },
+	};
+	static const char *const wrong[] = { "1.", ".5G", "1.5", "1.2345G", "1.5.5G", "1,5G", "1.G",
+		"1.-5G", "1GiBs", "1BG", "1. 5G" };
+	uint64_t bytes;
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		cr_assert_eq(config_parse_size(cases[i].text, &bytes), 0, "%s", cases[i].text);
+		cr_assert_eq(bytes, cases[i].bytes, "%s: %llu", cases[i].text,
+		    (unsigned long long)bytes);
+	}
+	bytes = 77;
+	for (size_t i = 0; i < NUM_COUNT(wrong); i++)
+		cr_assert_eq(config_parse_size(wrong[i], &bytes), -EINVAL, "%s", wrong[i]);
+	cr_assert_eq(config_parse_size("16777216.5T", &bytes), -ERANGE);
+	cr_assert_eq(config_parse_size("18446744073709551615.5K", &bytes), -ERANGE);
 	cr_assert_eq(bytes, 77);
 }
 
@@ -380,6 +411,12 @@ Test(config, durations_parse)
 	cr_assert_eq(config_parse_duration("1h", &ns), 0);
 	cr_assert_eq(ns, NUM_S(3600));
 	ns = 77;
+	cr_assert_eq(config_parse_duration("1.5s", &ns), 0);
+	cr_assert_eq(ns, NUM_MS(1500));
+	cr_assert_eq(config_parse_duration("0.25h", &ns), 0);
+	cr_assert_eq(ns, NUM_S(900));
+	ns = 77;
+	cr_assert_eq(config_parse_duration("1.5ns", &ns), -EINVAL);
 	cr_assert_eq(config_parse_duration("1d", &ns), -EINVAL);
 	cr_assert_eq(config_parse_duration("18446744073709551615h", &ns), -ERANGE);
 	cr_assert_eq(ns, 77);
