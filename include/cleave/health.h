@@ -72,6 +72,9 @@ enum cleave_health_level {
 	    "repair makes them anew --repair-after a node is lost: cleave status shows how many are left")    \
 	X(ROOM_LOW, "room-low", WARN, "At most 15 % of the room for data is left.",                           \
 	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(SCRUB_LATE, "scrub-late", WARN,                                                                     \
+	    "Copies have not been verified for two scrub intervals.",                                         \
+	    "nodes are too busy or away: a longer --scrub-interval, or a higher --verify-rate at the nodes")  \
 	X(ORPHANS_HELD, "orphans-held", WARN,                                                                 \
 	    "Copies that no manifest names are held back: more than a sixteenth of a node's.",                \
 	    "cleave sweep lists them; with --confirm they are deleted")                                       \

@@ -158,6 +158,33 @@ judge_copies(const struct mt_ask *ask, const char *object, struct mt_health *hea
 		    "%" PRIu64 " copies that no manifest names wait for a word", held);
 }
 
+/* A pass takes an interval where nothing stands in its way. */
+static void
+judge_scrub(const struct mt_gateway *gateway, const struct mt_ask *ask, const char *object,
+    struct mt_health *health)
+{
+	struct mt_shard_list list = { .count = 0 };
+	uint64_t limit_ns = 2 * gateway->options.scrub_interval_ns, oldest_ns = 0;
+	char text[MT_SHARD_LIST_BYTES];
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			if (status->shards[k].scrub_age_ns <= limit_ns)
+				continue;
+			mt_shard_list_add(&list, status->shards[k].index);
+			oldest_ns = num_max(oldest_ns, status->shards[k].scrub_age_ns);
+		}
+	}
+	if (list.count == 0)
+		return;
+	mt_shard_list_text(&list, text);
+	mt_health_add(health, CLEAVE_HEALTH_SCRUB_LATE, object, oldest_ns,
+	    "%s: no pass over all copies has ended, --scrub-interval is %" PRIu64 " s", text,
+	    gateway->options.scrub_interval_ns / NUM_S(1));
+}
+
 void
 mt_health_judge_shards(const struct mt_gateway *gateway, const struct mt_ask *ask,
     struct mt_health *health)
@@ -168,4 +195,5 @@ mt_health_judge_shards(const struct mt_gateway *gateway, const struct mt_ask *as
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
 	judge_waits(ask, object, health);
 	judge_copies(ask, object, health);
+	judge_scrub(gateway, ask, object, health);
 }

@@ -72,6 +72,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.lacking_count = mt_upkeep_lacking_count(shard) +
 		    mt_upkeep_open_lacking_count(shard),
 		.leaving_count = mt_upkeep_leaving_count(shard),
+		.scrub_age_ns = mt_upkeep_scrub_age_ns(shard),
 		.request_count = shard->request_count,
 		.request_bytes = shard->request_bytes,
 		.log_bytes = shard->log_bytes,

@@ -253,7 +253,7 @@ scrub_end_pass(struct mt_scrub *scrub)
 	scrub->is_asked = scrub->is_asked_again;
 	scrub->is_asked_again = false;
 	/* An empty pass, too, is one an interval. */
-	scrub->last_ns = scrub_now_ns(scrub);
+	scrub->last_ns = scrub->passed_ns = scrub_now_ns(scrub);
 }
 
 /* True: one is being verified. False: the pass has ended, or waits. */
@@ -338,7 +338,7 @@ mt_scrub_start(struct mt_scrub *scrub)
 	assert(!scrub->is_call_out);
 	mt_scrub_init(scrub, scrub->shard);
 	scrub->is_stopped = false;
-	scrub->last_ns = scrub_now_ns(scrub);
+	scrub->last_ns = scrub->passed_ns = scrub_now_ns(scrub);
 }
 
 void

@@ -23,6 +23,7 @@ struct mt_scrub {
 	uint32_t extent_index; /* where the pass is */
 	uint32_t replica_index;
 	uint64_t last_ns;       /* when the pass went on */
+	uint64_t passed_ns;     /* when the last pass ended, or this life began */
 	uint64_t not_before_ns; /* a node was busy */
 	struct extent_id id;
 	uint32_t node_id;

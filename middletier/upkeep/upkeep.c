@@ -178,6 +178,15 @@ mt_upkeep_lacking_count(const struct mt_shard *shard)
 	    : 0;
 }
 
+uint64_t
+mt_upkeep_scrub_age_ns(const struct mt_shard *shard)
+{
+	assert(shard->upkeep == NULL || shard->upkeep->shard == shard);
+	return shard->upkeep != NULL && shard->upkeep->is_running
+	    ? loop_now_ns(shard->port->loop) - shard->upkeep->scrub.passed_ns
+	    : 0;
+}
+
 static bool
 upkeep_open_leaves(const struct mt_extent *extent)
 {

@@ -37,6 +37,8 @@ void mt_upkeep_fini(struct mt_shard *shard);
 uint32_t mt_upkeep_lacking_count(const struct mt_shard *shard);
 /* mt_upkeep_orphan_count -- copies that no manifest names and that wait; some of them held back. */
 uint32_t mt_upkeep_orphan_count(const struct mt_shard *shard, uint32_t *ret_held_count);
+/* mt_upkeep_scrub_age_ns -- since every copy was verified last, or the shard began to be served here; 0: it is not. */
+uint64_t mt_upkeep_scrub_age_ns(const struct mt_shard *shard);
 /* mt_upkeep_leaving_count -- extents, open ones too, that lack nothing and have a copy at a node that drains. */
 uint32_t mt_upkeep_leaving_count(const struct mt_shard *shard);
 /* mt_upkeep_open_lacking_count -- open ones, the manifest's too: they are made anew within seconds. */

@@ -60,6 +60,7 @@ well(void)
 	gateway.options.gateway_id = 0xab;
 	gateway.options.min_replicas = 2;
 	gateway.options.lease_ns = NUM_S(3);
+	gateway.options.scrub_interval_ns = NUM_S(100);
 	gateway.cluster.shard_count = SHARDS;
 	now_ns = loop_now_ns(gateway.options.loop);
 	gateway.member = (struct mt_member){ .gateway = &gateway,
@@ -260,6 +261,16 @@ Test(health, copies_that_lack_or_are_held_back_are_counted_over_all_shards)
 	expect_well();
 	shard(7)->held_count = 2;
 	(void)expect_only(CLEAVE_HEALTH_ORPHANS_HELD, HERE, "2 copies");
+}
+
+Test(health, a_pass_that_does_not_end_is_late_after_two_intervals)
+{
+	shard(2)->scrub_age_ns = NUM_S(200);
+	expect_well();
+	shard(2)->scrub_age_ns = NUM_S(201);
+	shard(3)->scrub_age_ns = NUM_S(205);
+	cr_assert_eq(expect_only(CLEAVE_HEALTH_SCRUB_LATE, HERE, "shards 2, 3: ")->age_ns,
+	    NUM_S(205));
 }
 
 Test(health, a_port_without_memory_to_tell_is_not_judged)

@@ -614,7 +614,9 @@ Test(repair, pass_goes_by_itself_within_its_interval)
 	mt_rig_run(rig, NUM_S(400));
 	cr_assert_gt(metric(MT_METRIC_copies_verified), 0);
 	cr_assert_lt(metric(MT_METRIC_copies_verified), 6);
+	cr_assert_geq(mt_upkeep_scrub_age_ns(mt_rig_shard(rig, 0)), NUM_S(400));
 	mt_rig_run(rig, NUM_S(1700));
+	cr_assert_lt(mt_upkeep_scrub_age_ns(mt_rig_shard(rig, 0)), NUM_S(1100), "a pass has ended");
 	cr_assert_geq(metric(MT_METRIC_scrubs_done), 1);
 	cr_assert_leq(metric(MT_METRIC_scrubs_done), 3);
 }
