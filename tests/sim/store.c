@@ -248,34 +248,56 @@ sim_store_copy_destroy(struct sim_store_copy *copy)
 	free(copy);
 }
 
-/* Durable keys that were put since. */
-struct younger {
-	uint64_t revision;
-	uint32_t count, durable_count;
+static bool
+key_is_durable(const char *key)
+{
+	const char *name = key + strlen(STORE_KEYS);
+
+	return strncmp(name, META_LEASED_PREFIX, strlen(META_LEASED_PREFIX)) != 0;
+}
+
+static void
+durable_count(const char *key, const struct fake_change *change, void *arg)
+{
+	uint32_t *count = arg;
+
+	(void)change;
+	*count += key_is_durable(key);
+}
+
+/* Durable keys of a copy, and those of them that the store has as well. */
+struct common {
+	const struct sim_store *store;
+	uint32_t count, same_count;
 };
 
 static void
-younger_look(const char *key, const struct fake_change *change, void *arg)
+common_look(const char *key, const struct fake_change *then, void *arg)
 {
-	struct younger *younger = arg;
-	const char *name = key + strlen(STORE_KEYS);
+	struct common *common = arg;
+	const struct fake_change *now = fake_etcd_find(common->store->etcd, key);
 
-	if (strncmp(name, META_LEASED_PREFIX, strlen(META_LEASED_PREFIX)) == 0)
+	if (!key_is_durable(key))
 		return;
-	younger->durable_count++;
-	younger->count += change->revision > younger->revision;
+	common->count++;
+	common->same_count += now != NULL && now->revision == then->revision &&
+	    strcmp(now->value, then->value) == 0;
 }
 
-/* No key is younger, and none is gone. */
+/*
+ * Each key is compared. Revisions alone do not tell which put is younger: an etcd that is set back counts on from its
+ * backup's revision, so a put behind that may have a lower revision than a backup from before.
+ */
 bool
 sim_store_is_as(struct sim_store *store, const struct sim_store_copy *copy)
 {
-	struct younger now = { .revision = fake_etcd_copy_revision(copy->etcd) }, then = now;
+	struct common common = { .store = store };
+	uint32_t count = 0;
 
 	assert(store->etcd != NULL);
-	fake_etcd_each(store->etcd, STORE_KEYS, younger_look, &now);
-	fake_etcd_copy_each(copy->etcd, STORE_KEYS, younger_look, &then);
-	return now.count == 0 && now.durable_count == then.durable_count;
+	fake_etcd_each(store->etcd, STORE_KEYS, durable_count, &count);
+	fake_etcd_copy_each(copy->etcd, STORE_KEYS, common_look, &common);
+	return common.same_count == common.count && common.count == count;
 }
 
 /* ---- leases of an etcd ---- */

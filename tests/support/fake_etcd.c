@@ -761,12 +761,6 @@ fake_etcd_copy_each(const struct fake_etcd_copy *copy, const char *prefix,
 }
 
 uint64_t
-fake_etcd_copy_revision(const struct fake_etcd_copy *copy)
-{
-	return copy->revision;
-}
-
-uint64_t
 fake_etcd_held_bytes(const struct fake_etcd *etcd)
 {
 	uint64_t bytes = malloc_usable_size(etcd->changes) + malloc_usable_size(etcd->keys);

@@ -80,7 +80,6 @@ void fake_etcd_silence_streams(struct fake_etcd *etcd);
 struct fake_etcd_copy *fake_etcd_copy(const struct fake_etcd *etcd);
 void fake_etcd_restore(struct fake_etcd *etcd, const struct fake_etcd_copy *copy);
 void fake_etcd_copy_destroy(struct fake_etcd_copy *copy);
-uint64_t fake_etcd_copy_revision(const struct fake_etcd_copy *copy);
 
 uint64_t fake_etcd_revision(const struct fake_etcd *etcd);
 uint64_t fake_etcd_compacted(const struct fake_etcd *etcd);
