@@ -16,6 +16,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "cluster/view_lost.h"
 #include "common/limits.h"
 #include "common/shard_state.h"
 
@@ -82,6 +83,7 @@ struct mt_member {
 	struct loop_timer read_timer, take_timer;
 	struct mt_member_peer *peers, *next_peers; /* MT_GATEWAYS_MAX; sorted by the key's text */
 	uint32_t peer_count;
+	struct mt_lost lost;                      /* that lived, and are gone: view_lost.c */
 	struct mt_drained drained;                /* that shall have no shards */
 	bool is_drained;                          /* we are, and others take our shards */
 	struct mt_placed placed;                  /* shards elsewhere than by count: relief.c */

@@ -343,6 +343,7 @@ view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	}
 	mt_view_take_drained(member, drained);
 	mt_view_take_placed(member, placed);
+	mt_lost_judge(member);
 	view_finish(member);
 }
 
@@ -438,6 +439,7 @@ view_take_peers(struct mt_member *member, uint32_t peer_count)
 		is_same = is_same && member->peers[i].gateway_id == peers[i].gateway_id;
 	if (view_has_lost(member, peers, peer_count))
 		mt_holder_on_claim(member->gateway);
+	mt_lost_note(member, peers, peer_count);
 	member->next_peers = member->peers;
 	member->peers = peers;
 	member->peer_count = peer_count;

@@ -132,6 +132,26 @@ judge_levels(const struct mt_gateway *gateway, struct mt_health *health)
 		    "gateways speak up to level %" PRIu64 ", and up to level %" PRIu64, low, high);
 }
 
+static void
+judge_lost(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_lost *lost = &gateway->member.lost;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	assert(lost->count <= MT_LOST_MAX);
+	for (uint32_t i = 0; i < lost->count; i++) {
+		const struct mt_lost_gateway *gone = &lost->gateways[i];
+
+		if (!gone->is_dead)
+			continue;
+		(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gone->gateway_id);
+		mt_health_add(health, CLEAVE_HEALTH_GATEWAY_LOST, object,
+		    now_ns - num_min(gone->since_ns, now_ns),
+		    "%s at %s ended without giving its shards back: others have them", object,
+		    gone->address);
+	}
+}
+
 void
 mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *health)
 {
@@ -140,6 +160,7 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 	assert(health->count == 0);
 	judge_lease(gateway, now_ns, health);
 	judge_store(gateway, health);
+	judge_lost(gateway, now_ns, health);
 	judge_owners(gateway, health);
 	judge_levels(gateway, health);
 }

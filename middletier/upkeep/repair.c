@@ -369,17 +369,20 @@ repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, str
 }
 
 static void
-repair_log_want(struct mt_repair *repair, bool is_wanting)
+repair_log_want(struct mt_repair *repair, bool is_wanting, bool has_away)
 {
+	bool is_whole = !is_wanting && repair->lacking_count == 0 && !has_away;
+
+	assert(!is_wanting || repair->lacking_count > 0);
 	if (is_wanting && !repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_STUCK,
 		    "shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
 		    ": add nodes, or start those that are down",
 		    repair->shard->index, repair->lacking_count);
-	else if (!is_wanting && repair->is_want_logged && repair->lacking_count == 0)
+	else if (is_whole && repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_WHOLE,
 		    "shard %" PRIu32 ": every extent has its copies", repair->shard->index);
-	if (is_wanting || repair->lacking_count == 0)
+	if (is_wanting || is_whole)
 		repair->is_want_logged = is_wanting;
 }
 
@@ -434,6 +437,7 @@ struct repair_look {
 	uint32_t lacking_count, leaving_count, flags_count;
 	bool is_wanting; /* some lack a copy that no node can take */
 	bool is_stuck;   /* some cannot leave: no other node can take a copy */
+	bool has_away;   /* some count a copy at a node that is away, and waited for */
 	uint64_t next_ns;
 };
 
@@ -481,6 +485,7 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
 	}
 	if (view.good_count >= MT_REPLICAS_MAX) {
+		look->has_away = look->has_away || view.up_count < extent->replica_count;
 		if (view.leaving >= 0)
 			repair_look_at_leaving(repair, extent, view.leaving, look);
 		return;
@@ -540,7 +545,7 @@ mt_repair_step(struct mt_repair *repair)
 	}
 	repair->lacking_count = look.lacking_count;
 	repair->leaving_count = look.leaving_count;
-	repair_log_want(repair, look.is_wanting && look.extent == NULL);
+	repair_log_want(repair, look.is_wanting && look.extent == NULL, look.has_away);
 	repair_log_stuck(repair, look.is_stuck && look.mover == NULL);
 	if (look.is_wanting || look.is_stuck)
 		look.next_ns = num_min(look.next_ns, now_ns + REPAIR_NO_NODE_NS);

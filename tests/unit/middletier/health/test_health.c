@@ -489,6 +489,18 @@ Test(health, a_shard_that_nobody_who_lives_has)
 	expect_well();
 }
 
+Test(health, a_gateway_that_died_is_missed)
+{
+	struct mt_lost *lost = &gateway.member.lost;
+
+	lost->gateways[lost->count++] = (struct mt_lost_gateway){ .gateway_id = 0xcd };
+	expect_well();
+	lost->gateways[0].is_dead = true;
+	(void)snprintf(lost->gateways[0].address, sizeof(lost->gateways[0].address), "tcp://g:1");
+	(void)expect_only(CLEAVE_HEALTH_GATEWAY_LOST, "gateway 00000000000000cd",
+	    "at tcp://g:1 ended");
+}
+
 Test(health, gateways_of_two_releases)
 {
 	peers[1].level_max = 3;

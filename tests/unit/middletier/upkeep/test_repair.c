@@ -307,6 +307,23 @@ Test(repair, without_a_node_to_go_to_it_waits)
 	cr_assert_eq(metric(MT_METRIC_copies_made), 0);
 }
 
+Test(repair, node_that_is_waited_for_makes_nothing_whole)
+{
+	up(3, 2, 3);
+	make_extents(2);
+	mt_rig_node_kill(rig, 1, false);
+	mt_rig_run(rig, REPAIR_AFTER_NS + NUM_S(5));
+	cr_assert(mt_rig_logged(rig, "no node can take a copy"));
+	mt_rig_log_clear(rig);
+	mt_rig_link(rig, 1)->config.maintenance_until_ns = UINT64_MAX;
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_not(mt_rig_logged(rig, "every extent has its copies"));
+	cr_assert_not(mt_rig_logged(rig, "no node can take a copy"), "it was said");
+	mt_rig_node_start(rig, 1);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert(mt_rig_logged(rig, "every extent has its copies"));
+}
+
 Test(repair, disk_that_takes_no_more_writes_is_left)
 {
 	struct mt_extent *extent;
