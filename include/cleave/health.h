@@ -17,6 +17,8 @@ enum cleave_health_level {
 
 /* X(NAME, "name", level, what it means, what helps) */
 #define CLEAVE_HEALTH_LIST(X)                                                                                 \
+	X(NO_GATEWAY, "no-gateway", ERROR, "No gateway answers.",                                             \
+	    "are the addresses right (--gateway, $CLEAVE_GATEWAY)? Does one run? Start it")                   \
 	X(WRITES_WAIT, "writes-wait", ERROR, "Writes have had no answer for ten seconds.",                    \
 	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
 	X(NODES_FEW, "nodes-few", ERROR,                                                                      \

@@ -96,6 +96,7 @@ struct cleave_node_entry {
 	uint32_t weight; /* of its free share, in percent */
 	uint64_t maintenance_s; /* that are left of it; 0: it is in none */
 	char note[128];         /* an operator's */
+	bool is_read_only;      /* its disk takes no more writes */
 };
 
 /* A change of a storage node. Zero, or NULL, leaves what it is as it is. */

@@ -243,13 +243,14 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		entry = mt_nodes_by_id(gateway, link.config.node_id);
 		json_array_append_new(nodes,
 		    json_pack(
-			"{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:s, s:i, "
+			"{s:I, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:s, s:i, "
 			"s:I, s:s}",
 			"id", (json_int_t)link.node_id, "trouble", link.trouble, "address",
 			link.config.address, "domain", link.config.domain, "state",
-			json_link_state(gateway, ask, i), "slots_total",
-			(json_int_t)link.slots_total, "slots_free", (json_int_t)link.slots_free,
-			"slots_reserved", (json_int_t)link.slots_reserved, "slots_share",
+			json_link_state(gateway, ask, i), "read_only", link.is_read_only,
+			"slots_total", (json_int_t)link.slots_total, "slots_free",
+			(json_int_t)link.slots_free, "slots_reserved",
+			(json_int_t)link.slots_reserved, "slots_share",
 			(json_int_t)link.slots_share, "slot_bytes", (json_int_t)link.slot_bytes,
 			"full", link.is_up && link.is_full, "level", (int)link.level, "member",
 			entry == NULL ? "" : mt_node_state_name(link.config.state), "weight",

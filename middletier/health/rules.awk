@@ -5,7 +5,7 @@
 #	awk -f rules.awk include/cleave/health.h >cleave.rules.yml
 #
 # An alert a code, of the reasons that gateways tell (cleave_gateway_health_reasons). A gateway does not tell that it
-# is silent: that is what up says. Fails where the list is not read.
+# is silent: that is what up says; nor that there is none. Fails where the list is not read.
 
 !/^[ \t]*\/\*/ { text = text " " $0 } # comments show what an entry looks like
 
@@ -47,7 +47,8 @@ END {
 		level = substr(rest, RSTART, RLENGTH)
 		means = taken()
 		helps = taken()
-		expr = code == "gateway-silent" ? "up{job=~\"cleave.*gateway.*\"} == 0" \
+		expr = code == "no-gateway" ? "absent(cleave_gateway_uptime_seconds)" \
+		    : code == "gateway-silent" ? "up{job=~\"cleave.*gateway.*\"} == 0" \
 		    : "max by (instance) (cleave_gateway_health_reasons{code=\"" code "\"}) > 0"
 		print "      - alert: " alert_of(code)
 		print "        expr: " quoted(expr)

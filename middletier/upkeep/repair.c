@@ -201,9 +201,8 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		return;
 	}
 	if (extent == NULL && (rc == -EIO || rc == -ENOENT)) {
-		log_debug("repair: reclaimed while it was copied extent=%" PRIu32 ".%" PRIu32
-			  ".%" PRIu64,
-		    repair->id.shard, repair->id.epoch, repair->id.counter);
+		log_debug("repair: an extent was reclaimed meanwhile shard=%" PRIu32,
+		    repair->id.shard);
 		repair_idle(repair, 0);
 		return;
 	}
@@ -373,7 +372,6 @@ repair_log_want(struct mt_repair *repair, bool is_wanting, bool has_away)
 {
 	bool is_whole = !is_wanting && repair->lacking_count == 0 && !has_away;
 
-	assert(!is_wanting || repair->lacking_count > 0);
 	if (is_wanting && !repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_STUCK,
 		    "shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
@@ -382,8 +380,7 @@ repair_log_want(struct mt_repair *repair, bool is_wanting, bool has_away)
 	else if (is_whole && repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_WHOLE,
 		    "shard %" PRIu32 ": every extent has its copies", repair->shard->index);
-	if (is_wanting || is_whole)
-		repair->is_want_logged = is_wanting;
+	repair->is_want_logged = is_wanting || (repair->is_want_logged && !is_whole);
 }
 
 static void

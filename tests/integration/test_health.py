@@ -120,7 +120,7 @@ def gateways_that_die_or_stop():
         for words in ((), ("--json",)):
             result = status(c, *words)
             check(result.returncode == 2, f"{result}")
-            check("gateway-silent" in result.stdout, result.stdout)
+            check("no-gateway" in result.stdout, result.stdout)
             check("refused" in result.stderr, result.stderr)
         result = status(c, "--quiet")
         check((result.returncode, result.stdout, result.stderr) == (2, "", ""), f"{result}")

@@ -260,7 +260,7 @@ command_health_unreached(struct command_session *session, const char *error,
 	*ret_health = (struct command_health){ .reasons = json_array() };
 	if (ret_health->reasons == NULL)
 		return command_fail(session, -ENOMEM, "out of memory");
-	reasons_add_own(ret_health, CLEAVE_HEALTH_GATEWAY_SILENT, "cluster", error);
+	reasons_add_own(ret_health, CLEAVE_HEALTH_NO_GATEWAY, "cluster", error);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ cell_node_state(struct table *table, const void *entry)
 {
 	const struct cleave_node_entry *node = entry;
 
-	table_add(table, "%s%s%s%s", node->state,
+	table_add(table, "%s%s%s%s%s", node->state, node->is_read_only ? ", read-only" : "",
 	    node->member[0] != '\0' && strcmp(node->member, "in") != 0 ? ", " : "",
 	    strcmp(node->member, "in") != 0 ? node->member : "",
 	    node->maintenance_s > 0 ? ", maintenance" : "");

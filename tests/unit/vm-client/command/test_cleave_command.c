@@ -504,8 +504,10 @@ Test(command, nodes_are_listed_with_their_trouble)
 		    .address = "tcp://n:1",
 		    .domain = "a",
 		    .state = "up",
+		    .is_read_only = true,
 		    .slots_total = 4,
-		    .slots_free = 2,
+		    .slots_free = 3,
+		    .slots_reserved = 1,
 		    .slot_bytes = NUM_MIB(1),
 		    .level = 2 },
 		{ .address = "tcp://n:2", .state = "down", .trouble = "refused" },
@@ -513,9 +515,9 @@ Test(command, nodes_are_listed_with_their_trouble)
 	FILE *out = print_begin();
 
 	expect_lines(print_end(out, command_print_nodes(nodes, NUM_COUNT(nodes), out)),
-	    "NODE  ADDRESS    DOMAIN  STATE   SIZE   FREE        SLOTS  LEVEL\n"
-	    "   1  tcp://n:1  a       up     4 MiB  2 MiB  2 of 4 free      2\n"
-	    "   0  tcp://n:2          down     0 B    0 B  0 of 0 free      -\n"
+	    "NODE  ADDRESS    DOMAIN  STATE           SIZE   FREE        SLOTS  LEVEL\n"
+	    "   1  tcp://n:1  a       up, read-only  4 MiB  2 MiB  3 of 4 free      2\n"
+	    "   0  tcp://n:2          down             0 B    0 B  0 of 0 free      -\n"
 	    "node at tcp://n:2: refused\n");
 }
 
