@@ -20,8 +20,8 @@ enum cleave_event_level {
 	X(GATEWAY_READY, "gateway-ready", INFO, "The gateway has begun to serve.")                 \
 	X(GATEWAY_CHANGED, "gateway-changed", WARN,                                                \
 	    "Somebody drained a gateway, or gave it its shards back.")                             \
-	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway ended without giving its shards back.")   \
-	X(GATEWAY_LEFT, "gateway-left", INFO, "A gateway has left, or ended without a shard.")     \
+	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway that had shards has ended.")              \
+	X(GATEWAY_LEFT, "gateway-left", INFO, "A gateway without shards has ended.")               \
 	X(LEASE_GOT, "lease-got", INFO, "The gateway is a member of the cluster.")                 \
 	X(LEASE_LOST, "lease-lost", ERROR, "The gateway's lease has ended: all its shards stop.")  \
 	X(LEVEL_RAISED, "level-raised", INFO, "The cluster's level was raised.")                   \

@@ -55,7 +55,7 @@ enum cleave_health_level {
 	    "The etcd's database is nearly as large as it may be; full, every gateway stops.",                \
 	    "etcdctl defrag on each member, or a larger --quota-backend-bytes")                               \
 	X(GATEWAY_LOST, "gateway-lost", WARN,                                                                 \
-	    "A gateway ended without giving its shards back, and has not come again.",                        \
+	    "A gateway that had shards has ended, and has not come again.",                                   \
 	    "start it; one that is not to come back: cleave gateway drain ID --force")                        \
 	X(NODE_DOWN, "node-down", WARN, "A storage node cannot be reached.",                                  \
 	    "start it, or look at the network between; one that never comes back: cleave node remove --lost") \

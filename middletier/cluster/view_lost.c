@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view_lost.c -- gateways that lived, and are gone: did they leave, or die?
+ * view_lost.c -- gateways that lived, and are gone: were they taken out of use, or are they missed?
  *
- * One that stops gives its shards back first, and its key last. One that dies leaves roots that name it, and whoever
- * takes those shards has read them so before: at least one gateway knows.
+ * One that was drained has no shards any more when it ends. Any other one, stopped or dead, leaves roots that name it,
+ * and whoever takes those shards has read them so before: at least one gateway knows.
  */
 #include "cluster/view_lost.h"
 
@@ -91,7 +91,7 @@ lost_tell(struct mt_member *member, const struct mt_lost_gateway *gone, uint32_t
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gone->gateway_id);
 	if (shard_count > 0)
 		mt_event(member->gateway->shared.events, gone->since_ns, CLEAVE_EVENT_GATEWAY_LOST,
-		    object, "gateway: %s at %s is gone without a word, and had shards=%" PRIu32,
+		    object, "gateway: %s at %s has ended, and had shards=%" PRIu32,
 		    object, gone->address, shard_count);
 	else
 		mt_event(member->gateway->shared.events, gone->since_ns, CLEAVE_EVENT_GATEWAY_LEFT,

@@ -4,6 +4,7 @@
 
 LOCALHOST in these letters is a name: the system's resolver knows it, on every machine, and it may have two addresses.
 """
+import json
 import os
 import re
 import shutil
@@ -122,6 +123,9 @@ def a_client_remembers_where_its_cluster_was():
         c.volume_create("v", "16M")
         state = os.path.join(c.folder, "state")
         told, other = c.gateway_addresses
+        wait_for(lambda: all(gateway["shards"] for gateway in json.loads(
+            c.cleave("--json", "gateway", "list").stdout)["gateways"]),
+            "a gateway has no shards")
         env = {**os.environ, "XDG_STATE_HOME": state}
         path = os.path.join(state, "cleave", f"{CLUSTER_ID}.gateways")
 

@@ -498,7 +498,7 @@ Test(health, a_gateway_that_died_is_missed)
 	lost->gateways[0].is_dead = true;
 	(void)snprintf(lost->gateways[0].address, sizeof(lost->gateways[0].address), "tcp://g:1");
 	(void)expect_only(CLEAVE_HEALTH_GATEWAY_LOST, "gateway 00000000000000cd",
-	    "at tcp://g:1 ended");
+	    "at tcp://g:1 had shards");
 }
 
 Test(health, gateways_of_two_releases)
