@@ -17,6 +17,11 @@ enum cleave_event_level {
 
 /* X(NAME, "name", level, what it means) */
 #define CLEAVE_EVENT_LIST(X)                                                                       \
+	X(HEALTH_ERROR, "health-error", ERROR,                                                     \
+	    "A reason of level ERROR has come up: cleave status has what helps.")                  \
+	X(HEALTH_WARN, "health-warn", WARN,                                                        \
+	    "A reason of level WARN has come up: cleave status has what helps.")                   \
+	X(HEALTH_OVER, "health-over", INFO, "A reason that was told is over.")                     \
 	X(GATEWAY_READY, "gateway-ready", INFO, "The gateway has begun to serve.")                 \
 	X(GATEWAY_CHANGED, "gateway-changed", WARN,                                                \
 	    "Somebody drained a gateway, or gave it its shards back.")                             \

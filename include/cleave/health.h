@@ -32,6 +32,9 @@ enum cleave_health_level {
 	    "stop the gateways, then cleave recover: HANDBOOK, The metadata store is lost")                   \
 	X(STORE_OTHER, "store-other", ERROR, "The nodes obey another metadata store.",                        \
 	    "stop this gateway: the cluster is served from the other store")                                  \
+	X(STORE_DISPLACED, "store-displaced", ERROR,                                                          \
+	    "The metadata store that is in use is not found by its path: no gateway could start again.",      \
+	    "was it moved: put it back, and stop no gateway before; deleted: HANDBOOK, The metadata store")   \
 	X(SHARD_UNOWNED, "shard-unowned", ERROR, "No gateway that lives has the shard.",                      \
 	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
 	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \

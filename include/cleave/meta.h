@@ -117,6 +117,11 @@ struct meta_ops {
 	 * it: text of [0-9TZ@:.-], the same for all processes and after each boot. At once.
 	 */
 	const char *(*place)(struct meta *meta);
+	/*
+	 * Optional; NULL: the store is in no file. What of its files is not found where they were opened, though they
+	 * are in use: a text, valid until the next call; NULL: nothing, as was found lately. At once.
+	 */
+	const char *(*displaced)(struct meta *meta);
 	/* Optional; NULL: it has nothing to tell. At once. */
 	void (*report)(struct meta *meta, struct meta_report *ret_report);
 };

@@ -24,6 +24,7 @@
 
 struct mt_control_request;
 struct mt_drop;
+struct mt_health_watch;
 struct mt_holding;
 struct mt_mirror;
 struct mt_nodes;
@@ -95,6 +96,7 @@ struct mt_gateway_options {
 	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
 	enum mt_balance balance;
 	uint64_t balance_interval_ns; /* between two looks at the load [10 s] */
+	bool is_health_watched;       /* it looks at its health by itself: health_watch.c */
 	uint64_t balance_floor;       /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;   /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;         /* plain bytes of a run's frames [16 KiB] */
@@ -136,13 +138,14 @@ struct mt_gateway {
 	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
-	struct loop_link asks;         /* mt_ask: out with the ports */
-	struct loop_link cut_asks;     /* cut_ask.c: likewise */
-	struct loop_link cut_releases; /* cut_call.c: on their way to other gateways */
-	struct mt_taking *taking;      /* snapshot.c: the snapshot that is being taken */
-	struct mt_drop *drop;          /* drop.c */
-	struct mt_relief *relief;      /* relief.c; NULL: it does not look at its load */
-	struct mt_holding *holding;    /* holding.c; NULL: nobody has asked yet */
+	struct loop_link asks;                /* mt_ask: out with the ports */
+	struct loop_link cut_asks;            /* cut_ask.c: likewise */
+	struct loop_link cut_releases;        /* cut_call.c: on their way to other gateways */
+	struct mt_taking *taking;             /* snapshot.c: the snapshot that is being taken */
+	struct mt_drop *drop;                 /* drop.c */
+	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
+	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
+	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */
 	uint64_t claimed_ns; /* holding.c: when a gateway last went, or left a shard to us */
 	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */
 	void (*on_loaded)(struct mt_gateway *gateway); /* gateway_load.c */

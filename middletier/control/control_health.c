@@ -8,7 +8,7 @@
  *	    "totals":{"sessions":N,"shards_serving":N,"extents":N,"extents_lacking":N,"extents_leaving":N,
  *	        "write_bytes":N,"stored_bytes":N}}}
  *
- * for_ms is there where it is known. What a node has is as it was told last: each look has them asked for the next one,
+ * for_ms is there where it is known, by the cause itself or by when health_watch.c saw it first. What a node has is as it was told last: each look has them asked for the next one,
  * and so a node that is silent is found out although nobody writes.
  */
 #include "control/control_health.h"
@@ -29,6 +29,7 @@
 #include "common/port.h"
 #include "control/control_request.h"
 #include "health/health.h"
+#include "health/health_watch.h"
 #include "port/port_status.h"
 
 static json_t *
@@ -100,8 +101,10 @@ health_on_ports(struct mt_ask *ask, void *arg)
 	struct mt_health *health = mt_calloc(1, sizeof(*health));
 
 	assert(ask->kind == MT_ASK_REBALANCE_LOOK && ask->left_count == 0);
-	if (health != NULL)
+	if (health != NULL) {
 		mt_health_judge(ask->gateway, ask, health);
+		mt_health_watch_date(ask->gateway, health);
+	}
 	mt_control_finish(arg, health == NULL ? NULL : json_health(ask, health));
 	mt_free(health);
 }

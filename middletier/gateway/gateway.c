@@ -60,6 +60,7 @@
 #include "gateway/gateway_load.h"
 #include "gateway/gateway_options.h"
 #include "health/health.h"
+#include "health/health_watch.h"
 #include "port/port.h"
 #include "port/port_shards.h"
 #include "port/port_status.h"
@@ -157,6 +158,8 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		rc = mt_member_start(&gateway->member);
 	if (rc == 0)
 		rc = mt_relief_start(gateway);
+	if (rc == 0)
+		rc = mt_health_watch_start(gateway);
 	if (rc != 0) {
 		mt_gateway_fail(gateway, rc, "membership: %s", strerror(-rc));
 		return;
@@ -428,6 +431,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	mt_volumes_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
+	mt_health_watch_stop(gateway);
 	if (gateway->member.gateway != NULL)
 		mt_view_stop(&gateway->member);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
@@ -449,6 +453,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_volumes_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
+	mt_health_watch_stop(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
@@ -457,6 +462,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_drop_fini(gateway);
 	mt_holder_fini(gateway);
 	mt_relief_fini(gateway);
+	mt_health_watch_fini(gateway);
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
 	mt_nodes_fini(gateway);

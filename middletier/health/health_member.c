@@ -56,6 +56,19 @@ judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health 
 						       : "the metadata store");
 }
 
+static void
+judge_place(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	struct meta *meta = gateway->options.meta;
+	const char *text =
+	    meta == NULL || meta->ops->displaced == NULL ? NULL : meta->ops->displaced(meta);
+
+	assert(health->count <= MT_HEALTH_REASONS_MAX);
+	if (text != NULL)
+		mt_health_add(health, CLEAVE_HEALTH_STORE_DISPLACED, "metadata store", 0, "%s",
+		    text);
+}
+
 /* A store in a directory has nothing to tell. */
 static void
 judge_store(const struct mt_gateway *gateway, struct mt_health *health)
@@ -147,8 +160,7 @@ judge_lost(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *
 		(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gone->gateway_id);
 		mt_health_add(health, CLEAVE_HEALTH_GATEWAY_LOST, object,
 		    now_ns - num_min(gone->since_ns, now_ns),
-		    "%s at %s had shards and has ended: others have them", object,
-		    gone->address);
+		    "%s at %s had shards and has ended: others have them", object, gone->address);
 	}
 }
 
@@ -160,6 +172,7 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 	assert(health->count == 0);
 	judge_lease(gateway, now_ns, health);
 	judge_store(gateway, health);
+	judge_place(gateway, health);
 	judge_lost(gateway, now_ns, health);
 	judge_owners(gateway, health);
 	judge_levels(gateway, health);

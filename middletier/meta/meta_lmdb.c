@@ -36,6 +36,7 @@
 #include "meta/lmdb_lease_table.h"
 #include "meta/lmdb_leases.h"
 #include "meta/lmdb_place.h"
+#include "meta/lmdb_sight.h"
 #include "meta/lmdb_store.h"
 #include "meta/lmdb_worker.h"
 #include "meta/meta_txn.h"
@@ -54,6 +55,7 @@ struct meta_lmdb {
 	int directory_fd, claim_fd; /* the store's; gateway-ID.lock, or -1 */
 	struct lmdb_leases host;
 	char place[META_PLACE_BYTES]; /* of the durable half's data.mdb, as it was opened */
+	struct lmdb_sight sight;
 	struct meta_lmdb_workers workers;
 	struct loop_link watches;
 	bool *ret_closed; /* told when a handler closes the store under lmdb_on_answers */
@@ -250,6 +252,7 @@ lmdb_free(struct meta_lmdb *lmdb)
 	lmdb_store_close(&lmdb->workers.durable.store);
 	lmdb_store_close(&lmdb->workers.leased.store);
 	lmdb_leases_close(&lmdb->host);
+	lmdb_sight_close(&lmdb->sight);
 	if (lmdb->doorbell_fd >= 0)
 		(void)close(lmdb->doorbell_fd);
 	if (lmdb->claim_fd >= 0)
@@ -281,6 +284,12 @@ lmdb_place(struct meta *meta)
 	return lmdb_of(meta)->place;
 }
 
+static const char *
+lmdb_displaced(struct meta *meta)
+{
+	return lmdb_sight_look(&lmdb_of(meta)->sight);
+}
+
 static const struct meta_ops lmdb_ops = {
 	.name = "lmdb",
 	.txn = lmdb_txn,
@@ -292,6 +301,7 @@ static const struct meta_ops lmdb_ops = {
 	.unwatch = lmdb_unwatch,
 	.close = lmdb_close,
 	.place = lmdb_place,
+	.displaced = lmdb_displaced,
 };
 
 static int
@@ -475,6 +485,8 @@ open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t er
 		return rc;
 	}
 	rc = lmdb_place_read(durable->env, lmdb->place);
+	if (rc == 0)
+		rc = lmdb_sight_open(&lmdb->sight, lmdb->loop, path, lmdb->place);
 	if (rc != 0) {
 		(void)snprintf(ret_error, error_bytes, "%s/data.mdb: %s", path, strerror(-rc));
 		return rc;

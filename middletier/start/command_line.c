@@ -422,6 +422,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->index_cache_bytes = values->index_cache;
 	options->balance = (enum mt_balance)(MT_BALANCE_COUNT + values->balance);
 	options->balance_interval_ns = values->balance_interval;
+	options->is_health_watched = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
 		return line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",

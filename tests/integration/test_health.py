@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `cleave status` says of each fault, and after how long; and that it says nothing where nothing is wrong."""
 import json
+import os
 import signal
 import subprocess
 import time
@@ -18,6 +19,7 @@ class Said:
 
     def __init__(self, c):
         self.c, self.health = c, None
+        self.told = {}  # (code, object): events of it so far
 
     def has(self, level, code, obj, *words):
         self.health = self.c.health()
@@ -33,6 +35,18 @@ class Said:
             print(f"  {fault}: it said {self.health}")
             raise
         print(f"  {fault}: {level} {code} after {time.monotonic() - begun:.1f} s", flush=True)
+        if code != "gateway-silent":  # no gateway knows that
+            wait_for(lambda: self.is_event(level, code, obj), f"an event of {code} of {obj}")
+            print(f"  {fault}: its event after {time.monotonic() - begun:.1f} s", flush=True)
+
+    def is_event(self, level, code, obj):
+        """One more than the last time."""
+        count = sum(e["code"] == f"health-{level.lower()}" and e["object"] == obj and
+                    e["text"].startswith(f"health: {code}: ") for e in events(self.c))
+        if count <= self.told.get((code, obj), 0):
+            return False
+        self.told[code, obj] = count
+        return True
 
     def well(self, what):
         begun = time.monotonic()
@@ -74,6 +88,8 @@ def nodes_that_die_stop_or_are_put_away():
             c.start_node(index, listen=c.addresses[index])
         load.wait_writes(300)
         said.well("both are back")
+        wait_for(lambda: any(e["code"] == "health-over" and "nodes-few" in e["text"] and
+                             e["object"] == "cluster" for e in events(c)), "it is not over")
         c.nodes[0].signal(signal.SIGSTOP)
         said.after("a node is stopped", "WARN", "node-down", "node 1")
         c.nodes[0].signal(signal.SIGCONT)
@@ -125,6 +141,18 @@ def gateways_that_die_or_stop():
             check("refused" in result.stderr, result.stderr)
         result = status(c, "--quiet")
         check((result.returncode, result.stdout, result.stderr) == (2, "", ""), f"{result}")
+
+
+def a_store_that_is_moved_away():
+    """Under a gateway that runs: it serves, and nobody could start it again."""
+    with Cluster(gateway_args=ARGS) as c:
+        said = Said(c)
+        said.well("a store in a directory")
+        os.rename(c.meta, c.meta + ".moved")
+        said.after("its directory is moved", "ERROR", "store-displaced", "metadata store",
+                   f"{c.meta}/data.mdb was moved or deleted")
+        os.rename(c.meta + ".moved", c.meta)
+        said.well("it is put back")
 
 
 def a_store_that_stops():
@@ -231,5 +259,5 @@ def what_is_not_there_and_what_is_older():
 
 if __name__ == "__main__":
     main(nodes_that_die_stop_or_are_put_away, a_node_that_stops_is_found_although_nobody_writes,
-         gateways_that_die_or_stop, a_store_that_stops, disks_that_fill,
+         gateways_that_die_or_stop, a_store_that_is_moved_away, a_store_that_stops, disks_that_fill,
          what_happened_is_kept, what_is_not_there_and_what_is_older)

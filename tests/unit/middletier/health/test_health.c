@@ -468,6 +468,28 @@ Test(health, a_store_that_tells_that_it_is_away_or_full)
 	cr_assert_eq(expect_only(CLEAVE_HEALTH_STORE_SLOW, HERE, "no request")->age_ns, NUM_S(4));
 }
 
+static const char *displaced;
+
+static const char *
+tell_displaced(struct meta *meta)
+{
+	(void)meta;
+	return displaced;
+}
+
+Test(health, a_store_that_is_not_where_it_was_opened)
+{
+	static const struct meta_ops ops = { .displaced = tell_displaced };
+	struct meta meta = { .ops = &ops };
+
+	gateway.options.meta = &meta;
+	expect_well();
+	displaced = "/m/data.mdb was moved or deleted";
+	(void)expect_only(CLEAVE_HEALTH_STORE_DISPLACED, "metadata store", displaced);
+	displaced = NULL;
+	expect_well();
+}
+
 Test(health, a_shard_that_nobody_who_lives_has)
 {
 	picks[2] = 1; /* the other gateway shall have it */

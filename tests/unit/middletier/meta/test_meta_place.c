@@ -46,6 +46,64 @@ Test(meta_place, it_is_that_of_the_file)
 	fixture_fini(&f);
 }
 
+/* A store that is open, and what is waited for it to say. */
+struct sight {
+	struct fixture f;
+	struct loop_timer timer; /* a thread looks: each turn asks again */
+	const char *word;        /* NULL: nothing is wrong */
+};
+
+static bool
+is_said(void *arg)
+{
+	const struct sight *sight = arg;
+	const char *text = sight->f.meta->ops->displaced(sight->f.meta);
+
+	return sight->word == NULL ? text == NULL : text != NULL && strstr(text, sight->word);
+}
+
+static void
+on_turn(struct loop_timer *timer, void *arg)
+{
+	loop_timer_start(((struct sight *)arg)->f.loop, timer, NUM_MS(1));
+}
+
+static void
+wait_said(struct sight *sight, const char *word)
+{
+	sight->word = word;
+	cr_assert_eq(loop_run(sight->f.loop, is_said, sight), 0);
+}
+
+/* Moved away, a copy in its place, deleted, put back: while it is open, and used. */
+Test(meta_place, a_store_that_is_open_is_missed_at_its_path)
+{
+	char path[64], moved[64], copy[96], text[128];
+	struct sight sight;
+
+	path_make(path);
+	open_shared(&sight.f, path);
+	loop_timer_init(&sight.timer, on_turn, &sight);
+	loop_timer_start(sight.f.loop, &sight.timer, NUM_MS(1));
+	wait_said(&sight, NULL);
+	(void)snprintf(moved, sizeof(moved), "%.48s.moved", path);
+	cr_assert_eq(rename(path, moved), 0);
+	(void)snprintf(text, sizeof(text), "%s/data.mdb was moved or deleted", path);
+	wait_said(&sight, text);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	copy_file(moved, path, "data.mdb");
+	(void)snprintf(text, sizeof(text), "%s/data.mdb is another file", path);
+	wait_said(&sight, text);
+	(void)snprintf(copy, sizeof(copy), "%s/data.mdb", path);
+	cr_assert_eq(unlink(copy), 0);
+	wait_said(&sight, "was moved or deleted");
+	cr_assert_eq(rmdir(path), 0);
+	cr_assert_eq(rename(moved, path), 0);
+	wait_said(&sight, NULL);
+	loop_timer_stop(sight.f.loop, &sight.timer);
+	fixture_fini(&sight.f);
+}
+
 /* A file system that tells no birth time, or did not before: the inode decides. */
 Test(meta_place, one_without_a_birth_time_is_the_inode)
 {

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health_watch.c -- a gateway looks at its health by itself
+ *
+ *	RESTING --timer--> LOOKING: our ports are asked --all have answered--> judged, events --> RESTING
+ *
+ * Nobody feels a look: it is what `cleave status` asks. There is one in two seconds, one a second while something is
+ * wrong. The nodes are asked, too, so that one that is silent is found out; while there is no client and nothing is
+ * wrong at every fifth look alone, so that idle nodes sleep (I12).
+ */
+#include "health/health_watch.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cluster/ask.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "health/health.h"
+#include "health/health_changes.h"
+
+#define WATCH_INTERVAL_NS NUM_S(2)
+#define WATCH_TROUBLE_NS NUM_S(1)
+#define WATCH_NODES_LOOKS 5u
+
+struct mt_health_watch {
+	struct mt_gateway *gateway;
+	struct loop_timer timer; /* RESTING */
+	bool is_looking, is_stopped;
+	uint32_t quiet_looks;    /* in a row: no client, nothing wrong */
+	struct mt_health health; /* of the last look */
+	struct mt_health_changes changes;
+};
+
+static void
+watch_rest(struct mt_health_watch *watch)
+{
+	assert(!watch->is_looking);
+	if (!watch->is_stopped)
+		loop_timer_start(watch->gateway->options.loop, &watch->timer,
+		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : WATCH_INTERVAL_NS);
+}
+
+static bool
+watch_is_quiet(const struct mt_health_watch *watch, const struct mt_ask *ask)
+{
+	uint32_t sessions = 0;
+
+	assert(ask->gateway == watch->gateway);
+	for (uint32_t i = 0; i < watch->gateway->port_count; i++)
+		sessions += ask->legs[i].status.session_count;
+	return sessions == 0 && watch->changes.count == 0;
+}
+
+static void
+watch_on_ports(struct mt_ask *ask, void *arg)
+{
+	struct mt_health_watch *watch = arg;
+	struct mt_gateway *gateway = watch->gateway;
+
+	assert(watch->is_looking && ask->left_count == 0);
+	watch->is_looking = false;
+	if (watch->is_stopped)
+		return;
+	mt_health_judge(gateway, ask, &watch->health);
+	mt_health_changes_take(&watch->changes, &watch->health, loop_now_ns(gateway->options.loop),
+	    gateway->shared.events);
+	watch->quiet_looks = watch_is_quiet(watch, ask) ? watch->quiet_looks + 1 : 0;
+	watch_rest(watch);
+}
+
+static void
+watch_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_health_watch *watch = arg;
+
+	enum mt_ask_kind kind = watch->quiet_looks % WATCH_NODES_LOOKS == 0 ? MT_ASK_REBALANCE_LOOK
+									    : MT_ASK_STATUS;
+
+	assert(timer == &watch->timer && !watch->is_looking);
+	(void)timer;
+	watch->is_looking = true;
+	if (mt_ask_ports(watch->gateway, kind, NULL, watch_on_ports, watch) != 0) {
+		watch->is_looking = false;
+		watch_rest(watch); /* no memory, or it is about to stop */
+	}
+}
+
+int
+mt_health_watch_start(struct mt_gateway *gateway)
+{
+	struct mt_health_watch *watch;
+
+	assert(gateway->health_watch == NULL);
+	if (!gateway->options.is_health_watched)
+		return 0;
+	watch = mt_calloc(1, sizeof(*watch));
+	if (watch == NULL)
+		return -ENOMEM;
+	watch->gateway = gateway;
+	loop_timer_init(&watch->timer, watch_on_timer, watch);
+	gateway->health_watch = watch;
+	watch_rest(watch);
+	return 0;
+}
+
+void
+mt_health_watch_stop(struct mt_gateway *gateway)
+{
+	struct mt_health_watch *watch = gateway->health_watch;
+
+	if (watch == NULL)
+		return;
+	watch->is_stopped = true;
+	loop_timer_stop(gateway->options.loop, &watch->timer);
+}
+
+void
+mt_health_watch_fini(struct mt_gateway *gateway)
+{
+	mt_health_watch_stop(gateway);
+	mt_free(gateway->health_watch);
+	gateway->health_watch = NULL;
+}
+
+void
+mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	if (gateway->health_watch != NULL)
+		mt_health_changes_date(&gateway->health_watch->changes,
+		    loop_now_ns(gateway->options.loop), health);
+}
