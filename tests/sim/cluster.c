@@ -443,6 +443,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.sweep_interval_ns = from->sweep_interval_ns,
 		.orphan_grace_ns = from->orphan_grace_ns,
 		.scrub_interval_ns = from->scrub_interval_ns,
+		.is_health_watched = from->is_health_watched,
 		.on_ready = gateway_on_ready,
 		.on_failed = gateway_on_failed };
 	if (from->has_balance) {

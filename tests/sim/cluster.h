@@ -64,9 +64,10 @@ struct sim_cluster_options {
 	uint32_t client_receives;                     /* of a port [64] */
 	struct sim_link_options link;                 /* of all [sim_net's] */
 	uint64_t node_timeout_ns;                     /* [5 s] */
-	bool has_balance;                             /* gateways share out by load: balancer.h */
-	bool is_shuffled;                             /* seeded order of what is due at one time */
-	bool has_drift; /* clocks of processes begin anywhere and run at different rates */
+	bool is_health_watched; /* gateways look at their health by themselves */
+	bool has_balance;       /* gateways share out by load: balancer.h */
+	bool is_shuffled;       /* seeded order of what is due at one time */
+	bool has_drift;         /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;
 };
 

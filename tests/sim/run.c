@@ -331,6 +331,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.sweep_interval_ns = NUM_S(2),
 		/* By the seed alone: the dice fall as before. */
 		.orphan_grace_ns = NUM_S(given->seed % 4),
+		.is_health_watched = given->seed % 12 == 8,
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
 	/* Two seeds in three have gateways that share a host with the metadata store. */
