@@ -101,6 +101,18 @@ def manual_pages_render_without_warnings(root):
                 check(done.stdout + done.stderr == "", f"{checker[0]}: {done.stdout}{done.stderr}")
 
 
+def shells_complete_the_command(root):
+    """By the installed file, as bash would; of zsh's only that it is there."""
+    program, script = find(root, "bin/cleave"), find(root, "bash-completion/completions/cleave")
+    check("cleave" in open(find(root, "vendor-completions/_cleave"), encoding="utf-8").readline(), "zsh")
+    for words, expected in (("volume re", "rename resize"), ("volume create v --engine z", "zstd"),
+                            ("status --q", "--quiet"), ("volume delete --en", "")):
+        typed = " ".join(f"'{word}'" for word in (program, *words.split(" ")))
+        done = run_argv(["bash", "-c", f". '{script}'; COMP_WORDS=({typed}); "
+                         'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cleave; echo "${COMPREPLY[*]}"'])
+        check(done.stdout.strip() == expected, f"{words}: {done.stdout}{done.stderr}")
+
+
 def alert_rules_are_what_prometheus_takes(root):
     path = find(root, "examples/cleave.rules.yml")
     with open(path, encoding="utf-8") as f:
@@ -420,7 +432,7 @@ def a_cluster_runs_from_the_examples(root):
                     daemon.kill()
 
 
-TESTS = (nothing_names_the_build_tree, alert_rules_are_what_prometheus_takes,
+TESTS = (nothing_names_the_build_tree, shells_complete_the_command, alert_rules_are_what_prometheus_takes,
          manual_pages_render_without_warnings, each_function_has_a_manual_page,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
          each_public_header_stands_alone, public_names_have_a_prefix, each_function_says_what_it_promises,

@@ -25,6 +25,8 @@ main(int argc, char *argv[])
 
 	if (status != COMMAND_NOT_OURS)
 		return status;
+	if (argc > 1 && strcmp(argv[1], "complete") == 0)
+		return finish_output(command_complete(argc - 2, argv + 2, stdout));
 	status = 0;
 	(void)signal(SIGPIPE, SIG_IGN); /* a reader that left is an error with a message */
 	rc = command_parse(argc, argv, &options, &result);

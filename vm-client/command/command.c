@@ -174,6 +174,10 @@ static const struct command command_table[] = {
 	    "gateways before. No gateway starts with the old one afterwards. Run it again where it did "
 	    "not end; go back with the same, the other way round.",
 	    false, 0, command_recover },
+	{ "complete", NULL, "[WORD ...]",
+	    "Print what may stand for the last WORD of a command line, one a line: what the completion "
+	    "of bash and zsh asks. It must be the first word.",
+	    false, 0, command_complete_late },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
 
@@ -192,9 +196,14 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
 	return -EINVAL;
 }
 
-/* The command that @words begin with; *@ret_used: how many of them are its name. */
-static const struct command *
-find_command(const char *const words[], uint32_t count, uint32_t *ret_used)
+const struct command *
+command_at(uint32_t index)
+{
+	return index < NUM_COUNT(command_table) ? &command_table[index] : NULL;
+}
+
+const struct command *
+command_find(const char *const words[], uint32_t count, uint32_t *ret_used)
 {
 	assert(count == 0 || words != NULL);
 	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
@@ -316,7 +325,7 @@ take_help(struct command_options *options, const char *const words[], uint32_t c
 	options->command = NULL;
 	if (count == 0)
 		return 0;
-	options->command = find_command(words, count, &used);
+	options->command = command_find(words, count, &used);
 	if (options->command == NULL && count > 1)
 		return refuse_command(words, count);
 	if (options->command != NULL)
@@ -330,7 +339,7 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 {
 	uint32_t used = 0;
 
-	options->command = find_command(words, count, &used);
+	options->command = command_find(words, count, &used);
 	if (options->command == NULL)
 		return refuse_command(words, count);
 	assert(used > 0 && used <= count);
@@ -397,7 +406,7 @@ take_help_words(struct command_options *options, int argc, char *const argv[])
 	for (int i = 1; i < argc && options->command == NULL && options->noun == NULL; i++) {
 		const char *words[2] = { argv[i], i + 1 < argc ? argv[i + 1] : NULL };
 
-		options->command = find_command(words, words[1] == NULL ? 1 : 2, &used);
+		options->command = command_find(words, words[1] == NULL ? 1 : 2, &used);
 		if (options->command == NULL)
 			options->noun = noun_of(argv[i]);
 	}

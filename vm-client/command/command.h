@@ -139,6 +139,11 @@ void command_print_help(const struct command_options *options, FILE *out);
 /* command_help.c: its words, as they are typed; and all about it, with its options alone. */
 void command_synopsis(const struct command *command, char *ret_text, size_t bytes);
 void command_print_one(const struct command *command, FILE *out);
+/* command_takes_option -- those that every command takes included. */
+bool command_takes_option(const struct command *command, const struct config_option *option);
+/* command_at -- of the table; NULL behind its end. command_find: that @words begin with, *@ret_used of them; or NULL. */
+const struct command *command_at(uint32_t index);
+const struct command *command_find(const char *const words[], uint32_t count, uint32_t *ret_used);
 /* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
 int command_execute(const struct command_options *options, FILE *out);
 
@@ -256,6 +261,9 @@ int command_node_replace(struct command_session *session);
 
 /* command_events.c */
 int command_events(struct command_session *session);
+/* command_complete.c: print what may stand for the last of @words, a line each; 0. And what `complete` is elsewhere. */
+int command_complete(int count, char *const words[], FILE *out);
+int command_complete_late(struct command_session *session);
 /* command_recover.c */
 int command_recover(struct command_session *session);
 #define COMMAND_NOT_OURS (-1)

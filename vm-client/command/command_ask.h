@@ -53,6 +53,9 @@ int command_wait(struct command_question *question, int rc);
 int command_wait_pages(struct command_question *question, const char *member,
     int (*start)(struct command_question *question));
 
+/* command_ask_volumes -- all of them, in question->entries; command_ask_snapshots: of options->name, or NULL: of all. */
+int command_ask_volumes(struct command_question *question);
+int command_ask_snapshots(struct command_question *question);
 /*
  * command_say -- the end of a command that changes one thing: print the reply (--json), or NAME: @done
  *

@@ -46,8 +46,8 @@ static const struct {
 	{ "stop", COMMAND_REBALANCE },
 };
 
-static bool
-is_taken(const struct config_option *option, const struct command *command)
+bool
+command_takes_option(const struct command *command, const struct config_option *option)
 {
 	for (size_t i = 0; i < NUM_COUNT(owned); i++) {
 		if (strcmp(owned[i].name, option->name) == 0)
@@ -78,7 +78,7 @@ command_print_one(const struct command *command, FILE *out)
 
 	command_synopsis(command, synopsis, sizeof(synopsis));
 	for (const struct config_option *from = command_option_table; from->name != NULL; from++) {
-		if (!is_taken(from, command))
+		if (!command_takes_option(command, from))
 			continue;
 		assert(count + 1 < HELP_OPTIONS_MAX);
 		options[count++] = *from;

@@ -122,6 +122,12 @@ list_start(struct command_question *question)
 }
 
 int
+command_ask_snapshots(struct command_question *question)
+{
+	return command_wait_pages(question, "snapshots", list_start);
+}
+
+int
 command_snapshot_list(struct command_session *session)
 {
 	struct command_question question;
@@ -129,7 +135,7 @@ command_snapshot_list(struct command_session *session)
 
 	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
-	rc = command_wait_pages(&question, "snapshots", list_start);
+	rc = command_ask_snapshots(&question);
 	if (rc == 0)
 		rc = session->options->is_json
 		    ? command_print_json(question.reply, session->out)

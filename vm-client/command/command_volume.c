@@ -244,6 +244,12 @@ list_start(struct command_question *question)
 }
 
 int
+command_ask_volumes(struct command_question *question)
+{
+	return command_wait_pages(question, "volumes", list_start);
+}
+
+int
 command_volume_list(struct command_session *session)
 {
 	struct command_question question;
@@ -251,7 +257,7 @@ command_volume_list(struct command_session *session)
 
 	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
-	rc = command_wait_pages(&question, "volumes", list_start);
+	rc = command_ask_volumes(&question);
 	if (rc == 0 && json_object_set_new(question.reply, "more", json_false()) != 0)
 		rc = -ENOMEM;
 	if (rc == 0)
