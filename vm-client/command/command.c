@@ -174,6 +174,9 @@ static const struct command command_table[] = {
 	    "gateways before. No gateway starts with the old one afterwards. Run it again where it did "
 	    "not end; go back with the same, the other way round.",
 	    false, 0, command_recover },
+	{ "version", NULL, "",
+	    "Print the version of this command, and the commit that it was built of.", false, 0,
+	    command_version },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
 

@@ -139,6 +139,8 @@ void command_print_help(const struct command_options *options, FILE *out);
 /* command_help.c: its words, as they are typed; and all about it, with its options alone. */
 void command_synopsis(const struct command *command, char *ret_text, size_t bytes);
 void command_print_one(const struct command *command, FILE *out);
+/* command_version -- its own, with the commit; asks nobody. */
+int command_version(struct command_session *session);
 /* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
 int command_execute(const struct command_options *options, FILE *out);
 
