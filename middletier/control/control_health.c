@@ -75,8 +75,8 @@ json_totals(const struct mt_ask *ask)
 	    "extents_leaving", leaving, "write_bytes", written, "stored_bytes", stored);
 }
 
-static json_t *
-json_health(const struct mt_ask *ask, const struct mt_health *health)
+json_t *
+mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 {
 	const struct mt_gateway *gateway = ask->gateway;
 	json_t *reasons = json_array();
@@ -102,7 +102,7 @@ health_on_ports(struct mt_ask *ask, void *arg)
 	assert(ask->kind == MT_ASK_REBALANCE_LOOK && ask->left_count == 0);
 	if (health != NULL)
 		mt_health_judge(ask->gateway, ask, health);
-	mt_control_finish(arg, health == NULL ? NULL : json_health(ask, health));
+	mt_control_finish(arg, health == NULL ? NULL : mt_json_health(ask, health));
 	mt_free(health);
 }
 
