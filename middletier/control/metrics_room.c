@@ -20,10 +20,10 @@ struct room_sample {
 	METRIC_MEMBER(struct room_sample, member, name, "bytes", help, METRIC_GAUGE)
 static const struct metric_member room_members[] = {
 	ROOM(raw, "room_raw_bytes", "slots of all nodes, whatever is in them"),
-	ROOM(stored, "room_stored_bytes", "of those, with an extent: all copies"),
+	ROOM(stored, "room_stored_bytes", "slots of all nodes with an extent: all copies"),
 	ROOM(total, "room_data_bytes", "extents that all their copies find slots for, in all"),
 	ROOM(usable, "room_usable_bytes",
-	    "of those, that new data finds now, at nodes that are up"),
+	    "extents that new data finds slots for now, at nodes that are up"),
 };
 #undef ROOM
 

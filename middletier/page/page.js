@@ -72,7 +72,7 @@ const state = (tone, text) => el("span", { class: "state", "data-level": tone },
 function reasons(list) {
 	return list.map((r) => el("li", { "data-level": level(r.level) },
 		el("p", {}, el("span", { class: "tag" }, sign(r.level) + " " + r.code), ": " + r.text +
-			(r.for_ms ? " (for " + time(Math.floor(r.for_ms / 1000)) + ")" : "")),
+			(r.for_ms >= 1000 ? " (for " + time(Math.floor(r.for_ms / 1000)) + ")" : "")),
 		el("p", { class: "helps" }, r.means + " What helps: " + r.helps)));
 }
 
