@@ -18,12 +18,11 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
-#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "control/metrics.h"
 #include "gateway/gateway.h"
 #include "meta/meta_open.h"
 #include "move/move_main.h"
+#include "page/page.h"
 #include "rebuild/rebuild_main.h"
 #include "start/command_line.h"
 #include "start/creation_main.h"
@@ -42,6 +41,7 @@ struct gateway_process {
 	struct mt_gateway *gateway;
 	struct mt_starting starting;
 	struct metrics_http *metrics; /* NULL: nobody may ask */
+	struct mt_page page;          /* what it tells */
 	struct signals signals;
 	bool is_stopping;
 	int exit_code;
@@ -107,25 +107,6 @@ on_failed(int rc, const char *text, void *arg)
 	process_stop(process);
 }
 
-static void
-on_metrics_asked(struct mt_ask *ask, void *arg)
-{
-	assert(ask->left_count == 0);
-	metrics_scrape_finish(arg, mt_metrics_write(metrics_scrape_out(arg), ask));
-}
-
-static void
-on_scrape(struct metrics_scrape *scrape, void *arg)
-{
-	struct gateway_process *process = arg;
-	int rc = -EHOSTDOWN; /* it waits for its store */
-
-	if (process->gateway != NULL)
-		rc = mt_ask_ports(process->gateway, MT_ASK_STATUS, NULL, on_metrics_asked, scrape);
-	if (rc != 0)
-		metrics_scrape_finish(scrape, rc);
-}
-
 static int
 start_metrics(struct gateway_process *process, const char *address)
 {
@@ -134,8 +115,9 @@ start_metrics(struct gateway_process *process, const char *address)
 	assert(process->metrics == NULL);
 	if (address == NULL)
 		return 0;
-	process->metrics =
-	    metrics_http_start(process->loop, address, on_scrape, process, error, sizeof(error));
+	mt_page_init(&process->page, process->loop);
+	process->metrics = metrics_http_start(process->loop, address, mt_page_paths,
+	    MT_PAGE_PATHS_NR, &process->page, error, sizeof(error));
 	if (process->metrics == NULL) {
 		log_error("gateway: --metrics: %s", error);
 		return -EINVAL;
@@ -226,6 +208,8 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 		log_error("gateway: %s", error);
 		return EXIT_FAILURE;
 	}
+	if (process->metrics != NULL)
+		mt_page_begin(&process->page, process->gateway);
 	rc = mt_gateway_start(process->gateway, error, sizeof(error));
 	if (rc != 0) {
 		log_error("gateway: %s", error);
@@ -244,6 +228,7 @@ process_fini(struct gateway_process *process)
 	assert(process->gateway == NULL || process->meta != NULL);
 	mt_starting_fini(&process->starting);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
+	mt_page_fini(&process->page);
 	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)
 		process->meta->ops->close(process->meta);

@@ -82,7 +82,8 @@ static const struct config_option option_table[] = {
 	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
 	    NUM_GIB(64), NULL },
 	{ "metrics", 0, CONFIG_STRING, offsetof(struct main_options, metrics), "HOST:PORT",
-	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics); by default nowhere.",
+	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether the disk takes writes, at "
+	    "/healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
@@ -271,6 +272,22 @@ storage_on_scrape(struct metrics_scrape *scrape, void *arg)
 	metrics_scrape_finish(scrape, 0);
 }
 
+static void
+storage_on_health(struct metrics_scrape *scrape, void *arg)
+{
+	struct storage_process *process = arg;
+
+	if (node_health_write(process->node, metrics_scrape_out(scrape)))
+		metrics_scrape_finish(scrape, 0);
+	else
+		metrics_scrape_refuse(scrape);
+}
+
+static const struct metrics_path metrics_paths[] = {
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, storage_on_scrape },
+	{ "/healthz", METRICS_TYPE_TEXT, NULL, storage_on_health },
+};
+
 static int
 storage_start_metrics(struct storage_process *process)
 {
@@ -280,8 +297,8 @@ storage_start_metrics(struct storage_process *process)
 	assert(process->metrics == NULL);
 	if (address == NULL)
 		return 0;
-	process->metrics = metrics_http_start(process->loop, address, storage_on_scrape, process,
-	    error, sizeof(error));
+	process->metrics = metrics_http_start(process->loop, address, metrics_paths,
+	    NUM_COUNT(metrics_paths), process, error, sizeof(error));
 	if (process->metrics == NULL)
 		return storage_error("--metrics: %s", error);
 	log_info("storage: metrics listen=%s", metrics_http_address(process->metrics));

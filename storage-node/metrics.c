@@ -2,8 +2,12 @@
 /* metrics.c -- what a node counts and measures: names, and the text that monitors read */
 #include "metrics.h"
 
+#include <inttypes.h>
+
+#include "base/build_info.h"
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/health.h"
 #include "extent.h"
 #include "node_state.h"
 
@@ -47,9 +51,62 @@ static const struct metric_member disk_members[] = {
 };
 #undef NODE
 
+/* Bytes of the disk's slots, and whose they are. */
+struct disk_sample {
+	uint64_t total_bytes, used_bytes, reserved_bytes;
+};
+#define DISK(member, name, help)                                                                   \
+	METRIC_MEMBER(struct disk_sample, member, name, "bytes", help, METRIC_GAUGE)
+static const struct metric_member room_members[] = {
+	DISK(total_bytes, "disk_bytes", "slots of the disk that can be used"),
+	DISK(used_bytes, "disk_used_bytes", "slots with an extent"),
+	DISK(reserved_bytes, "disk_reserved_bytes", "free slots that no log extent may take"),
+};
+#undef DISK
+
+struct info_sample {
+	uint64_t one;
+};
+static const struct metric_member info_members[] = {
+	METRIC_MEMBER(struct info_sample, one, "info", "count",
+	    "1, of the node's cluster and number", METRIC_GAUGE),
+};
+
 static const struct metric_member kind_members[] = {
 	{ { "extents", "count", "extents", METRIC_GAUGE }, 0, sizeof(uint32_t) },
 };
+
+static void
+label_node(const struct node *node, struct metric_object *object)
+{
+	char cluster[17];
+
+	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, node->super.cluster_id);
+	metric_label(object, "cluster", cluster);
+	metric_label_u64(object, "node", node->super.node_id);
+}
+
+static void
+write_room(const struct node *node, const struct node_sample *slots, FILE *out)
+{
+	const struct info_sample info = { .one = 1 };
+	const struct disk_sample room = {
+		.total_bytes = (uint64_t)(slots->slots_total - slots->slots_bad) *
+		    slots->slot_bytes,
+		.used_bytes =
+		    (uint64_t)(slots->slots_total - slots->slots_bad - slots->slots_free) *
+		    slots->slot_bytes,
+		.reserved_bytes = (uint64_t)num_min(slots->slots_reserved, slots->slots_free) *
+		    slots->slot_bytes,
+	};
+	struct metric_object object = { .values = &info };
+
+	assert(slots->slots_bad + slots->slots_free <= slots->slots_total);
+	label_node(node, &object);
+	metrics_write(out, "cleave_storage", info_members, NUM_COUNT(info_members), &object, 1);
+	object.values = &room;
+	metrics_write(out, "cleave_storage", room_members, NUM_COUNT(room_members), &object, 1);
+}
 
 static void
 write_disk(const struct node *node, FILE *out)
@@ -72,6 +129,7 @@ write_disk(const struct node *node, FILE *out)
 
 	assert(node->sm.state == NODE_READY);
 	metrics_write(out, "cleave_storage", disk_members, NUM_COUNT(disk_members), &object, 1);
+	write_room(node, &sample, out);
 	for (uint32_t i = 0; i < NUM_COUNT(by_kind); i++) {
 		by_kind[i].values = &node->kind_counts[EXTENT_LOG + i];
 		metric_label(&by_kind[i], "kind", kinds[EXTENT_LOG + i]);
@@ -97,5 +155,20 @@ node_metrics_write(const struct node *node, FILE *out)
 	metrics_write(out, "cleave_storage", sn_counter_members, SN_COUNTER_NR, &object, 1);
 	if (sample.is_ready)
 		write_disk(node, out);
+	build_info_write(out);
 	metrics_write_end(out);
+}
+
+bool
+node_health_write(const struct node *node, FILE *out)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	if (node->is_read_only)
+		(void)fprintf(out, "%s: %s\n", health_info(CLEAVE_HEALTH_NODE_READ_ONLY)->name,
+		    health_info(CLEAVE_HEALTH_NODE_READ_ONLY)->means);
+	else if (node->sm.state != NODE_READY)
+		(void)fputs("it reads its disk, or stops\n", out);
+	else
+		(void)fputs("ok\n", out);
+	return !node->is_read_only && node->sm.state == NODE_READY;
 }

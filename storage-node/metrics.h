@@ -3,6 +3,7 @@
 #ifndef CLEAVE_STORAGE_METRICS_H
 #define CLEAVE_STORAGE_METRICS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/metrics.h"
@@ -23,5 +24,7 @@ extern const struct metric_member sn_split_members[SN_SPLIT_NR];
  * At any time from node_create on; members of the disk and the port are left out before the node is READY.
  */
 void node_metrics_write(const struct node *node, FILE *out);
+/* node_health_write -- "ok", or why the node does not serve, to @out. Returns whether it serves and its disk takes writes. */
+bool node_health_write(const struct node *node, FILE *out);
 
 #endif /* CLEAVE_STORAGE_METRICS_H */

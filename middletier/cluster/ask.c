@@ -32,6 +32,7 @@ ask_on_answer(struct loop_post *post, void *arg)
 	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	(void)post;
 	assert(ask->left_count > 0);
+	leg->is_answered = true;
 	ask->left_count--;
 	if (ask->left_count > 0)
 		return;
@@ -174,6 +175,37 @@ mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_a
 	ask->node_version = version;
 	ask_post(ask);
 	return 0;
+}
+
+struct mt_ask *
+mt_ask_so_far(const struct mt_gateway *gateway, mt_ask_fn fn, const void *arg)
+{
+	const struct mt_ask *out = NULL;
+	struct loop_link *link, *next;
+	struct mt_ask *ask;
+
+	LIST_FOREACH_SAFE(&gateway->asks, link, next) {
+		const struct mt_ask *candidate = LIST_ENTRY(link, struct mt_ask, link);
+
+		if (candidate->fn == fn && candidate->arg == arg)
+			out = candidate;
+	}
+	ask = out != NULL ? mt_calloc(1, sizeof(*ask)) : NULL;
+	if (ask == NULL)
+		return NULL;
+	ask->gateway = out->gateway;
+	ask->kind = out->kind;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct mt_ask_leg *leg = &ask->legs[i];
+
+		/* A status of a port that has not answered is its thread's. */
+		if (out->legs[i].is_answered)
+			leg->status = out->legs[i].status;
+		leg->is_answered = out->legs[i].is_answered;
+		ask->silent_count += !leg->is_answered;
+	}
+	assert(ask->silent_count == out->left_count);
+	return ask;
 }
 
 void

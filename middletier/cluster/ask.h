@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_ASK_H
 #define CLEAVE_MIDDLETIER_CLUSTER_ASK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "catalog/volume.h"
@@ -43,8 +44,11 @@ struct mt_ask {
 		struct mt_ask *ask;
 		struct mt_port *port;
 		struct mt_port_status status;
+		bool is_answered;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
+	uint32_t
+	    silent_count; /* mt_ask_so_far: ports that have told nothing; 0 where all have answered */
 	mt_ask_fn fn;
 	void *arg;
 };
@@ -54,6 +58,15 @@ int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct
 /* mt_ask_node -- MT_ASK_NODE: what @node_id holds, and whether the ports know @version of its key. As mt_ask_ports. */
 int mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_ask_fn fn,
     void *arg);
+/*
+ * mt_ask_so_far -- a question that is out, as answered by those ports that have
+ *
+ * Of the others the status is all zeros. Found by @fn and @arg, as it was asked.
+ * Ownership: the caller's: mt_free. It borrows what the ports told: for this turn of the loop.
+ * Returns:   NULL: none is out, or no memory.
+ * Threads:   the main loop's.
+ */
+struct mt_ask *mt_ask_so_far(const struct mt_gateway *gateway, mt_ask_fn fn, const void *arg);
 /* mt_asks_drop -- main: the gateway goes, and nobody runs the ports' loops any more; no @fn is called. */
 void mt_asks_drop(struct mt_gateway *gateway);
 

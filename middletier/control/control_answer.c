@@ -198,7 +198,18 @@ mt_json_gateways(const struct mt_gateway *gateway)
 	    "drained_away", json_drained_away(&gateway->member));
 }
 
-/* Up only when every port reaches it. */
+/* The first port that has told of its links; the first of all, where none has. */
+static const struct mt_port_status *
+json_links(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		if (ask->legs[i].status.links != NULL)
+			return &ask->legs[i].status;
+	}
+	return &ask->legs[0].status;
+}
+
+/* Up only when every port reaches it, of those that have answered. */
 static const char *
 json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint32_t index)
 {
@@ -210,6 +221,8 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port_status *status = &ask->legs[i].status;
 
+		if (ask->silent_count > 0 && !ask->legs[i].is_answered)
+			continue;
 		if (status->links == NULL || index >= status->link_count)
 			return names[MT_LINK_DOWN];
 		if (status->links[index].state < worst)
@@ -229,7 +242,7 @@ json_left_s(const struct mt_gateway *gateway, uint64_t until_ns)
 json_t *
 mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
-	const struct mt_port_status *status = &ask->legs[0].status;
+	const struct mt_port_status *status = json_links(gateway, ask);
 	json_t *nodes = json_array();
 
 	assert(gateway->port_count > 0);

@@ -26,8 +26,8 @@
 #define EVENTS_PAGE                                                                                \
 	64u /* with all texts as long as they may be, escaped, they fit into an answer */
 
-static json_t *
-json_event(const struct mt_event *event, uint64_t now_ns)
+json_t *
+mt_json_event(const struct mt_event *event, uint64_t now_ns)
 {
 	const struct cleave_event_info *info = event_info(event->code);
 	uint64_t age_ns = now_ns - num_min(event->at_ns, now_ns);
@@ -47,7 +47,7 @@ json_events(const struct mt_gateway *gateway, const struct mt_event *events, uin
 	assert(count <= EVENTS_PAGE);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	for (uint32_t i = 0; i < count; i++)
-		json_array_append_new(list, json_event(&events[i], now_ns));
+		json_array_append_new(list, mt_json_event(&events[i], now_ns));
 	return json_pack("{s:s, s:o, s:b}", "boot", boot, "events", list, "more",
 	    count == EVENTS_PAGE);
 }

@@ -76,8 +76,8 @@ json_totals(const struct mt_ask *ask)
 	    "extents_leaving", leaving, "write_bytes", written, "stored_bytes", stored);
 }
 
-static json_t *
-json_health(const struct mt_ask *ask, const struct mt_health *health)
+json_t *
+mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 {
 	const struct mt_gateway *gateway = ask->gateway;
 	json_t *reasons = json_array();
@@ -105,7 +105,7 @@ health_on_ports(struct mt_ask *ask, void *arg)
 		mt_health_judge(ask->gateway, ask, health);
 		mt_health_watch_date(ask->gateway, health);
 	}
-	mt_control_finish(arg, health == NULL ? NULL : json_health(ask, health));
+	mt_control_finish(arg, health == NULL ? NULL : mt_json_health(ask, health));
 	mt_free(health);
 }
 

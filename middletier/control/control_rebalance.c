@@ -23,8 +23,8 @@
 #include "port/port_status.h"
 #include "upkeep/rebalance.h"
 
-static void
-rebalance_on_asked(struct mt_ask *ask, void *arg)
+json_t *
+mt_json_rebalance(const struct mt_ask *ask)
 {
 	const struct mt_gateway *gateway = ask->gateway;
 	struct mt_rebalance_status sum = { .is_on = false };
@@ -43,14 +43,17 @@ rebalance_on_asked(struct mt_ask *ask, void *arg)
 		}
 	}
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
-	mt_control_finish(arg,
-	    json_pack("{s:s, s:{s:b, s:I, s:I, s:s, s:I, s:I}}", "gateway", id, "rebalance", "on",
-		sum.is_on, "copies", (json_int_t)sum.copy_count, "bytes", (json_int_t)sum.bytes,
-		"waits", mt_rebalance_wait_name(sum.wait), "node", (json_int_t)sum.wait_node_id,
-		"rate",
-		(json_int_t)(num_min(gateway->options.repair_bytes_per_s,
-				 INT64_MAX / MT_PORTS_MAX) *
-		    gateway->port_count)));
+	return json_pack("{s:s, s:{s:b, s:I, s:I, s:s, s:I, s:I}}", "gateway", id, "rebalance",
+	    "on", sum.is_on, "copies", (json_int_t)sum.copy_count, "bytes", (json_int_t)sum.bytes,
+	    "waits", mt_rebalance_wait_name(sum.wait), "node", (json_int_t)sum.wait_node_id, "rate",
+	    (json_int_t)(num_min(gateway->options.repair_bytes_per_s, INT64_MAX / MT_PORTS_MAX) *
+		gateway->port_count));
+}
+
+static void
+rebalance_on_asked(struct mt_ask *ask, void *arg)
+{
+	mt_control_finish(arg, mt_json_rebalance(ask));
 }
 
 void

@@ -20,6 +20,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/metrics.h"
+#include "control/metrics_room.h"
 #include "health/health.h"
 #include "port/port_status.h"
 
@@ -175,6 +176,7 @@ write_health(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 	if (health == NULL)
 		return -ENOMEM;
 	mt_health_judge(gateway, ask, health);
+	mt_metrics_write_room(out, ask, &health->room);
 	for (uint32_t i = 0; i < health->count; i++)
 		samples[health->reasons[i].code].count++;
 	for (uint32_t i = 0; i < CLEAVE_HEALTH_CODE_NR; i++) {

@@ -187,10 +187,15 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 	struct mt_node_config configs[MT_NODES_MAX];
 	bool is_up[MT_NODES_MAX], is_room_up[MT_NODES_MAX];
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	uint32_t count = 0, room_count = 0;
+	uint32_t count = 0, room_count = 0, link_count = 0;
 
-	assert(ask->legs[0].status.link_count <= MT_NODES_MAX);
-	for (uint32_t i = 0; i < ask->legs[0].status.link_count; i++) {
+	/* A port may have told nothing: it had no memory, or has not answered. */
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		if (ask->legs[i].status.links != NULL)
+			link_count = (uint32_t)num_max(link_count, ask->legs[i].status.link_count);
+	}
+	assert(link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < link_count; i++) {
 		struct health_node node;
 
 		node_look(ask, i, &node);
@@ -206,8 +211,8 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 		is_room_up[room_count] = node.is_up && !node.is_read_only;
 		room_links[room_count++] = node.link;
 	}
-	if (ask->legs[0].status.links == NULL)
-		return; /* out of memory */
+	if (link_count == 0)
+		return; /* no port has told */
 	judge_domains(gateway, configs, is_up, count, health);
 	judge_room(room_links, is_room_up, room_count, health);
 }

@@ -127,8 +127,8 @@ static const struct config_option option_table[] = {
 	    "move, and then stays where it is for 30.",
 	    "10s", false, NUM_MS(100), NUM_S(3600), NULL },
 	{ "metrics", 0, CONFIG_STRING, offsetof(struct mt_command_line, metrics), "HOST:PORT",
-	    "Tell monitors what there is to know, over HTTP at /metrics (OpenMetrics); by default "
-	    "nowhere.",
+	    "Tell what there is to know, over HTTP, to whoever can reach it: a page for people at /, to "
+	    "monitors at /metrics (OpenMetrics) and /healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct mt_command_line, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },

@@ -15,14 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/build_info.h"
 #include "base/check.h"
 #include "base/config_help.h"
 #include "base/config_value.h"
 #include "base/num.h"
-
-#ifndef CLEAVE_VERSION
-#define CLEAVE_VERSION "unknown"
-#endif
 
 #define CONFIG_OPTIONS_MAX 128
 #define CONFIG_MESSAGE_BYTES 512
@@ -424,7 +421,8 @@ scan_command_line(struct parser *p, int argc, char *const argv[])
 			return 0;
 		}
 		if (value == VALUE_VERSION || value == 'V') {
-			printf("%s %s\n", p->program->name, CLEAVE_VERSION);
+			printf("%s %s (%s)\n", p->program->name, build_info_version(),
+			    build_info_commit());
 			p->is_done = true;
 			return 0;
 		}

@@ -193,5 +193,5 @@ config_print_help(const struct config_program *program, FILE *out)
 	print_entry(out, "      --config FILE",
 	    "Read options from FILE first: lines of `name = value`, no sections; lines that begin with # are comments.");
 	print_entry(out, "  -h, --help", "Print this text.");
-	print_entry(out, "  -V, --version", "Print the version.");
+	print_entry(out, "  -V, --version", "Print the version and the commit.");
 }

@@ -2,7 +2,7 @@
 /*
  * metrics_http.c -- libmicrohttpd in a daemon's loop
  *
- *	            GET /metrics            metrics_scrape_finish
+ *	            GET /metrics            metrics_scrape_finish, _refuse
  *	(request) --------------> ASKED ----------------------------> ANSWERED ---> freed with its request
  *	                            |                                                  (http_on_completed)
  *	                            +-----> freed by metrics_http_stop
@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,18 +27,20 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "base/resolve.h"
 #include "base/tcp_address.h"
 
 #define METRICS_HTTP_MAGIC 0x5054544du   /* "MTTP" */
 #define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
 #define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
-#define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define HTTP_PATHS_BYTES 256u /* of the text that lists all paths; what is longer is cut */
 
 struct metrics_http {
 	uint32_t magic;
 	struct loop *loop;
-	metrics_http_fn fn;
-	void *arg;
+	const struct metrics_path *paths;
+	uint32_t path_count;
+	void *arg; /* of their functions */
 	struct MHD_Daemon *daemon;
 	struct loop_fd watcher;
 	struct loop_timer timer;
@@ -59,6 +62,7 @@ struct http_client {
 struct metrics_scrape {
 	uint32_t magic;
 	struct metrics_http *http;
+	const struct metrics_path *path;
 	struct loop_link link; /* http->scrapes; ANSWERED: in no list */
 	struct MHD_Connection *connection;
 	struct http_client *client;
@@ -66,6 +70,7 @@ struct metrics_scrape {
 	char *text;
 	size_t text_bytes;
 	int rc;
+	bool is_refused; /* the text says why */
 };
 
 /* The con_cls of a request whose head alone has come. */
@@ -187,7 +192,8 @@ http_on_connection(void *arg, struct MHD_Connection *connection, void **client,
 /* ---- scrapes ---- */
 
 static struct metrics_scrape *
-scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
+scrape_create(struct metrics_http *http, const struct metrics_path *path,
+    struct MHD_Connection *connection)
 {
 	struct http_client *client = client_of(connection);
 	struct metrics_scrape *scrape = client != NULL ? calloc(1, sizeof(*scrape)) : NULL;
@@ -201,6 +207,7 @@ scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
 	}
 	scrape->magic = METRICS_SCRAPE_MAGIC;
 	scrape->http = http;
+	scrape->path = path;
 	scrape->connection = connection;
 	scrape->client = client;
 	assert(!client->is_asked); /* while it is the library does not look at it */
@@ -247,27 +254,61 @@ metrics_scrape_finish(struct metrics_scrape *scrape, int rc)
 	loop_timer_start(scrape->http->loop, &scrape->http->timer, 0);
 }
 
+void
+metrics_scrape_refuse(struct metrics_scrape *scrape)
+{
+	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
+	scrape->is_refused = true;
+	metrics_scrape_finish(scrape, 0);
+}
+
 /* ---- requests ---- */
 
+struct http_answer {
+	unsigned status;
+	const char *type, *policy, *text;
+	size_t bytes;
+};
+
 static enum MHD_Result
-request_answer(struct MHD_Connection *connection, unsigned status, const char *text, size_t bytes)
+answer_add_headers(const struct http_answer *answer, struct MHD_Response *response)
+{
+	const char *const headers[][2] = {
+		{ MHD_HTTP_HEADER_CONTENT_TYPE, answer->type },
+		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "Content-Security-Policy", answer->policy },
+		{ "Referrer-Policy", answer->policy != NULL ? "no-referrer" : NULL },
+		{ MHD_HTTP_HEADER_ALLOW,
+		    answer->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
+	};
+
+	assert(answer->type != NULL);
+	for (size_t i = 0; i < NUM_COUNT(headers); i++) {
+		if (headers[i][1] != NULL &&
+		    MHD_add_response_header(response, headers[i][0], headers[i][1]) != MHD_YES)
+			return MHD_NO;
+	}
+	return MHD_YES;
+}
+
+static enum MHD_Result
+request_answer(struct MHD_Connection *connection, const struct http_answer *answer)
 {
 	union {
 		const char *from;
 		void *to;
-	} unconst = { .from = text }; /* it is copied */
+	} unconst = { .from = answer->text }; /* it is copied */
 	struct MHD_Response *response =
-	    MHD_create_response_from_buffer(bytes, unconst.to, MHD_RESPMEM_MUST_COPY);
+	    MHD_create_response_from_buffer(answer->bytes, unconst.to, MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result result;
 
+	assert(answer->text != NULL);
 	if (response == NULL)
 		return MHD_NO;
-	result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-	    status == MHD_HTTP_OK ? METRICS_TYPE : "text/plain; charset=utf-8");
-	if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	result = answer_add_headers(answer, response);
 	if (result == MHD_YES)
-		result = MHD_queue_response(connection, status, response);
+		result = MHD_queue_response(connection, answer->status, response);
 	MHD_destroy_response(response);
 	return result;
 }
@@ -275,19 +316,50 @@ request_answer(struct MHD_Connection *connection, unsigned status, const char *t
 static enum MHD_Result
 request_refuse(struct MHD_Connection *connection, unsigned status, const char *text)
 {
+	const struct http_answer answer = { status, METRICS_TYPE_TEXT, NULL, text, strlen(text) };
+
 	assert(status != MHD_HTTP_OK);
-	return request_answer(connection, status, text, strlen(text));
+	return request_answer(connection, &answer);
 }
 
 static enum MHD_Result
 scrape_answer(struct metrics_scrape *scrape)
 {
+	const struct http_answer answer = { scrape->is_refused ? MHD_HTTP_SERVICE_UNAVAILABLE
+							       : MHD_HTTP_OK,
+		scrape->path->type, scrape->path->policy, scrape->text, scrape->text_bytes };
+
 	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
 	assert(scrape->out == NULL); /* while it is ASKED its connection is suspended */
 	if (scrape->rc != 0)
 		return request_refuse(scrape->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 		    "it is starting, stopping, or out of memory\n");
-	return request_answer(scrape->connection, MHD_HTTP_OK, scrape->text, scrape->text_bytes);
+	return request_answer(scrape->connection, &answer);
+}
+
+static const struct metrics_path *
+path_of(const struct metrics_http *http, const char *url)
+{
+	for (uint32_t i = 0; i < http->path_count; i++) {
+		if (strcmp(http->paths[i].path, url) == 0)
+			return &http->paths[i];
+	}
+	return NULL;
+}
+
+/* Names the paths that there are. */
+static enum MHD_Result
+request_refuse_path(const struct metrics_http *http, struct MHD_Connection *connection)
+{
+	char text[HTTP_PATHS_BYTES] = "there is", *end = text + strlen(text);
+
+	assert(http->path_count > 0);
+	for (uint32_t i = 0; i < http->path_count; i++)
+		end += num_min((uint64_t)snprintf(end, (size_t)(text + sizeof(text) - end), " %s",
+				   http->paths[i].path),
+		    (uint64_t)(text + sizeof(text) - 1 - end));
+	(void)snprintf(end, (size_t)(text + sizeof(text) - end), " alone\n");
+	return request_refuse(connection, MHD_HTTP_NOT_FOUND, text);
 }
 
 /* Once for a request's head, once for its end, and once more when its scrape is ANSWERED. MHD_NO closes. */
@@ -296,6 +368,7 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
     const char *version, const char *upload_data, size_t *upload_bytes, void **request)
 {
 	struct metrics_http *http = arg;
+	const struct metrics_path *path;
 	struct metrics_scrape *scrape;
 
 	(void)version;
@@ -314,14 +387,15 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return request_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
 		    "GET or HEAD is wanted\n");
-	if (strcmp(url, "/metrics") != 0)
-		return request_refuse(connection, MHD_HTTP_NOT_FOUND, "there is /metrics alone\n");
-	scrape = scrape_create(http, connection);
+	path = path_of(http, url);
+	if (path == NULL)
+		return request_refuse_path(http, connection);
+	scrape = scrape_create(http, path, connection);
 	if (scrape == NULL)
 		return MHD_NO;
 	*request = scrape;
 	MHD_suspend_connection(connection);
-	http->fn(scrape, http->arg);
+	path->fn(scrape, http->arg);
 	return MHD_YES;
 }
 
@@ -339,32 +413,72 @@ http_on_completed(void *arg, struct MHD_Connection *connection, void **request,
 
 /* ---- life ---- */
 
+/* A descriptor that listens at @at; or a negative errno. */
+static int
+http_listen_at(struct metrics_http *http, struct sockaddr_storage *at)
+{
+	socklen_t bytes = at->ss_family == AF_INET ? sizeof(struct sockaddr_in)
+						   : sizeof(struct sockaddr_in6);
+	int fd, rc, one = 1;
+
+	assert(at->ss_family == AF_INET || at->ss_family == AF_INET6);
+	fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(fd, (const struct sockaddr *)at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
+	    getsockname(fd, (struct sockaddr *)at, &bytes) != 0) {
+		rc = -errno;
+		if (fd >= 0)
+			(void)close(fd); /* nothing was written to it */
+		return rc;
+	}
+	tcp_address_format(at, http->address);
+	return fd;
+}
+
+/* The same where a name stands for addresses: the first that is this machine's. */
+static int
+http_listen_name(struct metrics_http *http, const char *address, char *ret_error,
+    size_t error_bytes)
+{
+	char name[SPLIT_ADDRESS_BYTES_MAX];
+	struct resolve_answer answer;
+	uint16_t port;
+	int fd = -EADDRNOTAVAIL;
+
+	if (!tcp_address_is_name(address, name, &port)) {
+		(void)snprintf(ret_error, error_bytes, "'%s': HOST:PORT is wanted", address);
+		return -EINVAL;
+	}
+	resolve_wait(name, METRICS_RESOLVE_NS, &answer);
+	if (answer.rc != 0) {
+		(void)snprintf(ret_error, error_bytes, "'%s': %s", name, resolve_text(&answer));
+		return -ENOENT;
+	}
+	for (uint32_t i = 0; i < answer.count && fd < 0; i++) {
+		tcp_address_set_port(&answer.addresses[i], port);
+		fd = http_listen_at(http, &answer.addresses[i]);
+	}
+	if (fd < 0)
+		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
+		    strerror(-fd));
+	return fd;
+}
+
 /* A descriptor that listens; or a negative errno, with why. */
 static int
 http_listen(struct metrics_http *http, const char *address, char *ret_error, size_t error_bytes)
 {
 	struct sockaddr_storage at;
 	socklen_t bytes;
-	int fd, rc, one = 1;
+	int fd;
 
 	assert(error_bytes > 0);
-	if (tcp_address_parse(address, &at, &bytes) != 0) {
-		(void)snprintf(ret_error, error_bytes, "'%s': HOST:PORT is wanted, HOST a number",
-		    address);
-		return -EINVAL;
-	}
-	fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-	    bind(fd, (const struct sockaddr *)&at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-		rc = -errno;
+	if (tcp_address_parse(address, &at, &bytes) != 0)
+		return http_listen_name(http, address, ret_error, error_bytes);
+	fd = http_listen_at(http, &at);
+	if (fd < 0)
 		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
-		    strerror(-rc));
-		if (fd >= 0)
-			(void)close(fd); /* nothing was written to it */
-		return rc;
-	}
-	tcp_address_format(&at, http->address);
+		    strerror(-fd));
 	return fd;
 }
 
@@ -382,14 +496,14 @@ http_watch(struct metrics_http *http)
 }
 
 struct metrics_http *
-metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, void *arg,
-    char *ret_error, size_t error_bytes)
+metrics_http_start(struct loop *loop, const char *address, const struct metrics_path *paths,
+    uint32_t path_count, void *arg, char *ret_error, size_t error_bytes)
 {
 	struct metrics_http *http = calloc(1, sizeof(*http));
 	int fd;
 
 	assert(loop != NULL);
-	assert(fn != NULL);
+	assert(paths != NULL && path_count > 0);
 	assert(error_bytes > 0);
 	(void)snprintf(ret_error, error_bytes,
 	    "cannot serve metrics at %s: there is no memory or no descriptor left", address);
@@ -397,7 +511,8 @@ metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, v
 		return NULL;
 	*http = (struct metrics_http){ .magic = METRICS_HTTP_MAGIC,
 		.loop = loop,
-		.fn = fn,
+		.paths = paths,
+		.path_count = path_count,
 		.arg = arg };
 	list_init(&http->scrapes);
 	list_init(&http->clients);

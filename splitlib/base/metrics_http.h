@@ -1,37 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics_http.h -- a daemon's metrics over HTTP, for monitors: GET /metrics
+ * metrics_http.h -- what a daemon tells over HTTP, to monitors and people: a table of paths, read only
  *
- * The text is made when somebody asks, by the daemon, which may take its time (a gateway asks its ports).
+ * A text is made when somebody asks, by the daemon, which may take its time (a gateway asks its ports).
  * libmicrohttpd speaks HTTP, from the daemon's loop: no thread, and nothing runs while nobody asks (I12).
  * At most METRICS_CONNECTIONS_MAX connections, each silent for METRICS_IDLE_S at most (I9); one more takes the
  * place of the one that has been longest without a request.
+ *
+ * Paths take GET and HEAD, another method is a 405, another path a 404. No answer may be kept or guessed at:
+ * Cache-Control: no-store, X-Content-Type-Options: nosniff.
  */
 #ifndef CLEAVE_BASE_METRICS_HTTP_H
 #define CLEAVE_BASE_METRICS_HTTP_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
+#include "base/num.h"
 #include "cleave/loop.h"
 
 #define METRICS_CONNECTIONS_MAX 16u
 #define METRICS_IDLE_S 10u
 
+/* A host that is a name is looked up for so long. */
+#define METRICS_RESOLVE_NS NUM_S(10)
+#define METRICS_TYPE_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define METRICS_TYPE_TEXT "text/plain; charset=utf-8"
+
 struct metrics_http;
-/* Somebody asks. Ends in metrics_scrape_finish: now or later. */
+/* Somebody asks. Ends in metrics_scrape_finish or metrics_scrape_refuse, once: now or later. */
 struct metrics_scrape;
-typedef void (*metrics_http_fn)(struct metrics_scrape *scrape, void *arg);
+
+/* A path that can be asked for. */
+struct metrics_path {
+	const char *path;   /* "/metrics" */
+	const char *type;   /* Content-Type of its answer */
+	const char *policy; /* Content-Security-Policy; NULL: none */
+	void (*fn)(struct metrics_scrape *scrape, void *arg);
+};
 
 /*
- * metrics_http_start -- listen at @address, HOST:PORT with a numeric host or localhost; port 0 takes a free one
+ * metrics_http_start -- listen at @address, HOST:PORT; port 0 takes a free one
  *
- * Ownership: @loop outlives it.
+ * A host that is a name is looked up first, which blocks, METRICS_RESOLVE_NS at most: for a start. Its first address
+ * that can be listened at is taken.
+ * Ownership: @loop and @paths outlive it.
  * Returns:   NULL, with why in @ret_error.
  * Threads:   the loop's.
  */
-struct metrics_http *metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn,
-    void *arg, char *ret_error, size_t error_bytes);
+struct metrics_http *metrics_http_start(struct loop *loop, const char *address,
+    const struct metrics_path *paths, uint32_t path_count, void *arg, char *ret_error,
+    size_t error_bytes);
 /* metrics_http_stop -- closes all. Scrapes that have not ended are gone: they may not be finished. NULL: nothing. */
 void metrics_http_stop(struct metrics_http *http);
 /* metrics_http_address -- tcp://HOST:PORT, where it listens. */
@@ -39,7 +59,9 @@ const char *metrics_http_address(const struct metrics_http *http);
 
 /* metrics_scrape_out -- where the text goes. */
 FILE *metrics_scrape_out(struct metrics_scrape *scrape);
-/* metrics_scrape_finish -- answer; once. @rc not 0: the daemon cannot tell now (503). */
+/* metrics_scrape_finish -- answer. @rc not 0: the daemon cannot tell now (503). */
 void metrics_scrape_finish(struct metrics_scrape *scrape, int rc);
+/* metrics_scrape_refuse -- answer with what was written, as a 503: it is not well. */
+void metrics_scrape_refuse(struct metrics_scrape *scrape);
 
 #endif /* CLEAVE_BASE_METRICS_HTTP_H */

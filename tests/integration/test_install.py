@@ -7,6 +7,7 @@ folder is tested instead, as `dpkg-deb -x` has filled it (.ci/run does so).
 """
 import glob
 import gzip
+import json
 import os
 import re
 import shutil
@@ -127,6 +128,24 @@ def alert_rules_are_what_prometheus_takes(root):
         return
     done = run_argv(["promtool", "check", "rules", path], check_rc=False)
     check(done.returncode == 0 and f"{len(codes)} rules found" in done.stdout, done.stdout + done.stderr)
+
+
+def dashboard_asks_what_prometheus_takes(root):
+    """Each question of the dashboard is a rule, for promtool."""
+    with open(find(root, "examples/cleave.dashboard.json"), encoding="utf-8") as f:
+        panels = json.load(f)["panels"]
+    exprs = [p["targets"][0]["expr"].replace("$__rate_interval", "5m") for p in panels if "targets" in p]
+    check(len(exprs) > 20 and len({p["id"] for p in panels}) == len(panels), f"{len(exprs)} questions")
+    places = {(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}
+    check(len(places) == len(panels), "two panels lie at one place")
+    if shutil.which("promtool") is None:
+        print("  not by promtool: it is not installed")
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as rules:
+        json.dump({"groups": [{"name": "x", "rules": [{"record": f"x:{i}", "expr": e} for i, e in enumerate(exprs)]}]}, rules)
+        rules.flush()
+        done = run_argv(["promtool", "check", "rules", rules.name], check_rc=False)
+    check(done.returncode == 0 and f"{len(exprs)} rules found" in done.stdout, done.stdout + done.stderr)
 
 
 def each_function_has_a_manual_page(root):
@@ -433,6 +452,7 @@ def a_cluster_runs_from_the_examples(root):
 
 
 TESTS = (nothing_names_the_build_tree, shells_complete_the_command, alert_rules_are_what_prometheus_takes,
+         dashboard_asks_what_prometheus_takes,
          manual_pages_render_without_warnings, each_function_has_a_manual_page,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
          each_public_header_stands_alone, public_names_have_a_prefix, each_function_says_what_it_promises,

@@ -3,13 +3,14 @@
 """What monitors are told: a gateway and its nodes over HTTP, read by Prometheus' own parser."""
 import json
 import os
+import re
 import socket
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
-from libcluster import (CLUSTER_ID, WAIT_S, Cluster, Daemon, Failure, binary, check, expect_error,
+from libcluster import (BUILD, CLUSTER_ID, WAIT_S, Cluster, Daemon, Failure, binary, check, expect_error,
                         free_port, main, run, run_argv, skip, wait_for)
 from libetcd import Etcd
 
@@ -106,6 +107,27 @@ def etcd_is_measured():
         wait_for(lambda: told("unreachable_seconds") == 0, "nobody says that it is back")
 
 
+def dashboard_names_what_there_is():
+    """Grafana's dashboard is made of the tables of metrics; each name in it is in what daemons tell."""
+    if not has_parser():
+        skip("no python3-prometheus-client")
+    with open(os.path.join(BUILD, "middletier", "cleave.dashboard.json"), encoding="utf-8") as f:
+        panels = [p for p in json.load(f)["panels"] if p["type"] != "row"]
+    wanted = {name for p in panels for name in re.findall(r"cleave_\w+", p["targets"][0]["expr"])}
+    check(len(wanted) == len(panels) > 20, f"{len(panels)} panels of {len(wanted)} metrics")
+    check(all(p["title"] and p["description"] for p in panels), "each says what it is")
+    words = ["--metrics", "127.0.0.1:0"]
+    with Cluster(nodes=3, gateway_args=words, node_args=words) as c:
+        there = {**scrape(metrics_address(c.gateway)), **scrape(metrics_address(c.nodes[0]))}
+        check(wanted <= set(there), f"nobody tells {wanted - set(there)}")
+        # The labels that its lines are told apart by.
+        for panel in panels:
+            expr = panel["targets"][0]["expr"]
+            (by,), (name,) = re.findall(r" by \(([^)]*)\)", expr), re.findall(r"cleave_\w+", expr)
+            missing = set(by.split(", ")) - {"instance"} - set(there[name][0][0])
+            check(not missing, f"{name} has no label {missing}")
+
+
 def who_asks_and_stays_does_not_hold_up_the_end():
     words = ["--metrics", "127.0.0.1:0"]
     with Cluster(nodes=3, gateway_args=words, node_args=words) as c:
@@ -160,6 +182,6 @@ def address_that_is_taken_is_named_and_nothing_starts():
             expect_error(result, "--metrics: 'localhost': HOST:PORT is wanted", codes=(1,))
 
 
-main(monitors_are_told_what_status_tells, etcd_is_measured, who_asks_and_stays_does_not_hold_up_the_end,
+main(monitors_are_told_what_status_tells, dashboard_names_what_there_is, etcd_is_measured, who_asks_and_stays_does_not_hold_up_the_end,
      who_asks_before_the_store_answers_is_refused,
      address_that_is_taken_is_named_and_nothing_starts)

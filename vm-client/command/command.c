@@ -178,6 +178,9 @@ static const struct command command_table[] = {
 	    "Print what may stand for the last WORD of a command line, one a line: what the completion "
 	    "of bash and zsh asks. It must be the first word.",
 	    false, 0, command_complete_late },
+	{ "version", NULL, "",
+	    "Print the version of this command, and the commit that it was built of.", false, 0,
+	    command_version },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
 

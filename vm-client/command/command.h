@@ -144,6 +144,8 @@ bool command_takes_option(const struct command *command, const struct config_opt
 /* command_at -- of the table; NULL behind its end. command_find: that @words begin with, *@ret_used of them; or NULL. */
 const struct command *command_at(uint32_t index);
 const struct command *command_find(const char *const words[], uint32_t count, uint32_t *ret_used);
+/* command_version -- its own, with the commit; asks nobody. */
+int command_version(struct command_session *session);
 /* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
 int command_execute(const struct command_options *options, FILE *out);
 

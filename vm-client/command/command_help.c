@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_help.c -- what --help says of one command: its words, and the options that it takes, no others */
+/* command_help.c -- what --help says of one command: its words, and the options that it takes, no others; version */
+#include <errno.h>
 #include <string.h>
 
+#include "base/build_info.h"
 #include "base/check.h"
 #include "base/config_help.h"
 #include "base/num.h"
@@ -85,4 +87,24 @@ command_print_one(const struct command *command, FILE *out)
 	}
 	options[count] = (struct config_option){ .name = NULL };
 	config_print_help(&program, out);
+}
+
+int
+command_version(struct command_session *session)
+{
+	json_t *object;
+	int rc = -ENOMEM;
+
+	assert(session->out != NULL);
+	if (!session->options->is_json) {
+		fprintf(session->out, "cleave %s (%s)\n", build_info_version(),
+		    build_info_commit());
+		return 0;
+	}
+	object =
+	    json_pack("{s:s, s:s}", "version", build_info_version(), "commit", build_info_commit());
+	if (object != NULL)
+		rc = command_print_json(object, session->out);
+	json_decref(object);
+	return rc;
 }

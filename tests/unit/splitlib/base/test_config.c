@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build_info.h"
 #include "base/config.h"
 #include "base/config_value.h"
 #include "base/num.h"
@@ -332,11 +333,17 @@ Test(config, help_shows_each_option_within_80_columns, .init = cr_redirect_stdou
 		cr_assert_leq(strlen(line), 80, "%s", line);
 }
 
-Test(config, version_names_the_program, .init = cr_redirect_stdout)
+Test(config, version_names_the_program_and_its_commit, .init = cr_redirect_stdout)
 {
+	char wanted[128];
+
 	cr_assert_eq(PARSE("-V"), 1);
 	fflush(stdout);
-	cr_assert_eq(strncmp(text_of(cr_get_redirected_stdout()), "cleave-test ", 12), 0);
+	(void)snprintf(wanted, sizeof(wanted), "cleave-test %s (%s)\n", build_info_version(),
+	    build_info_commit());
+	cr_assert_str_eq(text_of(cr_get_redirected_stdout()), wanted);
+	cr_assert(build_info_version()[0] >= '0' && build_info_version()[0] <= '9');
+	cr_assert_str_not_empty(build_info_commit());
 }
 
 Test(config, help_wins_over_other_errors, .init = cr_redirect_stdout)

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/metrics_http.h"
 #include "base/num.h"
+#include "base/resolve.h"
 
 #define SEED 5u
 #define ERROR_BYTES 256u
@@ -156,6 +159,26 @@ monitor_on_scrape(struct metrics_scrape *scrape, void *arg)
 }
 
 static void
+monitor_on_refusal(struct metrics_scrape *scrape, void *arg)
+{
+	(void)arg;
+	(void)fputs("not well\n", metrics_scrape_out(scrape));
+	metrics_scrape_refuse(scrape);
+}
+
+static const struct metrics_path paths[] = {
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, monitor_on_scrape },
+	{ "/sick", METRICS_TYPE_TEXT, "default-src 'none'", monitor_on_refusal },
+};
+
+static struct metrics_http *
+start_at(struct loop *loop, const char *address, struct monitor *monitor, char error[ERROR_BYTES])
+{
+	return metrics_http_start(loop, address, paths, NUM_COUNT(paths), monitor, error,
+	    ERROR_BYTES);
+}
+
+static void
 monitor_init(struct monitor *monitor)
 {
 	char error[ERROR_BYTES];
@@ -163,8 +186,7 @@ monitor_init(struct monitor *monitor)
 	*monitor = (struct monitor){ .loop = loop_ev_create(SEED), .fd = -1 };
 	cr_assert_not_null(monitor->loop);
 	loop_timer_init(&monitor->timer, monitor_on_timer, monitor);
-	monitor->http = metrics_http_start(monitor->loop, "127.0.0.1:0", monitor_on_scrape, monitor,
-	    error, sizeof(error));
+	monitor->http = start_at(monitor->loop, "127.0.0.1:0", monitor, error);
 	cr_assert_not_null(monitor->http, "%s", error);
 }
 
@@ -300,6 +322,78 @@ Test(metrics_http, daemon_that_cannot_tell_is_a_503)
 	monitor_fini(&monitor);
 }
 
+Test(metrics_http, who_is_not_well_says_why_in_a_503_of_its_own)
+{
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	answer = monitor_ask(&monitor, "GET /sick");
+	cr_assert(begins_with(answer, "HTTP/1.1 503 "), "%s", answer);
+	cr_assert(ends_with(answer, "\r\n\r\nnot well\n"), "%s", answer);
+	cr_assert_not_null(strstr(answer, "\r\nContent-Type: text/plain"), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+/* Nobody keeps an answer, guesses what it is, or runs what stands in it; nobody is told something to send back. */
+Test(metrics_http, answers_have_the_headers_that_browsers_want)
+{
+	static const char *const all[] = { "GET /metrics", "GET /nothing", "POST /metrics" };
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(all); i++) {
+		answer = monitor_ask(&monitor, all[i]);
+		cr_assert_not_null(strstr(answer, "\r\nX-Content-Type-Options: nosniff\r\n"));
+		cr_assert_not_null(strstr(answer, "\r\nCache-Control: no-store\r\n"));
+		cr_assert_null(strstr(answer, "Cookie"), "%s", answer);
+		cr_assert_null(strstr(answer, "Content-Security-Policy"), "%s", answer);
+	}
+	cr_assert_not_null(strstr(answer, "\r\nAllow: GET, HEAD\r\n"), "%s", answer);
+	answer = monitor_ask(&monitor, "HEAD /sick");
+	cr_assert_not_null(strstr(answer, "\r\nContent-Security-Policy: default-src 'none'\r\n"),
+	    "%s", answer);
+	answer = monitor_ask(&monitor, "GET /nothing");
+	cr_assert(ends_with(answer, "there is /metrics /sick alone\n"), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+static void
+lookup(const char *name, struct resolve_answer *ret_answer)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6 }; /* 2001:db8::1: not ours */
+	struct sockaddr_in ours = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	*ret_answer = (struct resolve_answer){ .rc = EAI_NONAME };
+	if (strcmp(name, "gw1.example") != 0)
+		return;
+	memcpy(at.sin6_addr.s6_addr, "\x20\x01\x0d\xb8", 4);
+	at.sin6_addr.s6_addr[15] = 1;
+	*ret_answer = (struct resolve_answer){ .count = 2 };
+	memcpy(&ret_answer->addresses[0], &at, sizeof(at));
+	memcpy(&ret_answer->addresses[1], &ours, sizeof(ours));
+}
+
+Test(metrics_http, name_is_looked_up_and_its_first_address_here_is_taken)
+{
+	struct loop *loop = loop_ev_create(SEED);
+	struct metrics_http *http;
+	char error[ERROR_BYTES];
+
+	resolve_replace(lookup);
+	http = start_at(loop, "gw1.example:0", NULL, error);
+	cr_assert_not_null(http, "%s", error);
+	cr_assert(begins_with(metrics_http_address(http), "tcp://127.0.0.1:"), "%s",
+	    metrics_http_address(http));
+	metrics_http_stop(http);
+	cr_assert_null(start_at(loop, "gw2.example:0", NULL, error));
+	cr_assert_not_null(strstr(error, "gw2.example"), "%s", error);
+	resolve_replace(NULL);
+	loop_destroy(loop);
+}
+
 Test(metrics_http, everything_else_is_refused_and_disturbs_nobody)
 {
 	static const struct {
@@ -307,6 +401,8 @@ Test(metrics_http, everything_else_is_refused_and_disturbs_nobody)
 	} cases[] = {
 		{ "GET /", "HTTP/1.1 404 " },
 		{ "GET /metrics/x", "HTTP/1.1 404 " },
+		{ "HEAD /metric", "HTTP/1.1 404 " },
+		{ "POST /sick", "HTTP/1.1 405 " },
 		{ "POST /metrics", "HTTP/1.1 405 " },
 		{ "DELETE /metrics", "HTTP/1.1 405 " },
 		{ "\x01\x02\x03", "HTTP/1.1 4" },
@@ -442,17 +538,14 @@ Test(metrics_http, address_that_cannot_be_had_is_named)
 	char error[ERROR_BYTES];
 	const char *taken;
 
-	cr_assert_null(
-	    metrics_http_start(loop, "here", monitor_on_scrape, NULL, error, sizeof(error)));
+	cr_assert_null(start_at(loop, "here", NULL, error));
 	cr_assert_not_null(strstr(error, "'here'"), "%s", error);
-	http = metrics_http_start(loop, "[::1]:0", monitor_on_scrape, NULL, error, sizeof(error));
+	http = start_at(loop, "[::1]:0", NULL, error);
 	if (http == NULL)
-		http = metrics_http_start(loop, "localhost:0", monitor_on_scrape, NULL, error,
-		    sizeof(error));
+		http = start_at(loop, "localhost:0", NULL, error);
 	cr_assert_not_null(http, "%s", error);
 	taken = metrics_http_address(http) + strlen("tcp://");
-	cr_assert_null(
-	    metrics_http_start(loop, taken, monitor_on_scrape, NULL, error, sizeof(error)));
+	cr_assert_null(start_at(loop, taken, NULL, error));
 	cr_assert_not_null(strstr(error, taken), "%s", error);
 	cr_assert_not_null(strstr(error, strerror(EADDRINUSE)), "%s", error);
 	metrics_http_stop(http);
