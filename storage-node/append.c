@@ -37,6 +37,7 @@
 #include "change.h"
 #include "extent.h"
 #include "fence.h"
+#include "hops.h"
 #include "node_state.h"
 #include "request.h"
 
@@ -91,6 +92,7 @@ append_finish(struct sn_append *append, int rc)
 	if (rc == 0) {
 		SN_COUNT(node, appends, 1);
 		SN_COUNT(node, append_bytes, append->bytes);
+		reply.length_bytes = sn_hops_append(node, &append->stamps);
 	}
 	sn_request_finish(req, &reply, NULL);
 }
@@ -240,6 +242,7 @@ write_on_done(struct disk_io *io, int rc, void *arg)
 	LIST_FOREACH_SAFE(&write->appends, link, next) {
 		struct sn_append *append = LIST_ENTRY(link, struct sn_append, group_link);
 
+		append->stamps.written_ns = loop_now_ns(node->loop);
 		sm_move(&append->sm, APPEND_SYNCING);
 	}
 	if (io->is_durable && !(rc != 0 && MUTANT(flush_retried)))
@@ -264,7 +267,7 @@ extent_write_group(struct sn_extent *extent, bool is_alone)
 	struct sn_appender *appender = node->appender;
 	struct sn_append *append = first_of(&extent->queued);
 	struct sn_write *write;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, now_ns = loop_now_fresh_ns(node->loop);
 	uint32_t count = 0;
 
 	/* A write has one request at least, and there are as many. */
@@ -287,6 +290,7 @@ extent_write_group(struct sn_extent *extent, bool is_alone)
 		    (struct dev_piece){ .ptr = request_of(append)->msg->payload,
 			    .bytes = append->bytes };
 		bytes += append->bytes;
+		append->stamps.began_ns = now_ns;
 		sm_move(&append->sm, APPEND_WRITING);
 		list_remove(&append->link);
 		list_push_back(&extent->in_flight, &append->link);
@@ -533,7 +537,8 @@ sn_append_start(struct sn_request *req)
 		return;
 	}
 	*append = (struct sn_append){ .offset_bytes = req->wire.offset_bytes,
-		.bytes = req->wire.length_bytes };
+		.bytes = req->wire.length_bytes,
+		.stamps.taken_ns = loop_now_ns(node->loop) };
 	sm_init(&append->sm, "append", append_table, APPEND_CHECKING,
 	    (uint32_t)(req - node->requests));
 	req->extent = extent;

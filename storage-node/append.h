@@ -11,6 +11,7 @@
 #include "cleave/disk.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
+#include "hops.h"
 #include "sync.h"
 
 struct node;
@@ -39,6 +40,7 @@ struct sn_append {
 	struct engine_job job;
 	bool is_job_running; /* an engine has job */
 	struct batch_check check;
+	struct sn_stamps stamps; /* hops.c's */
 };
 
 /* A gathered write of adjacent appends of an extent, and its wait for a flush. */

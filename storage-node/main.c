@@ -89,8 +89,8 @@ static const struct config_option option_table[] = {
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 #ifdef CLEAVE_TEST_BUILD
 	{ "fail-point", 0, CONFIG_STRING, offsetof(struct main_options, fail_point), "WHAT-OP=N",
-	    "Test builds: fail or kill at the N-th read, write, flush or any, "
-	    "as in fail-write=3, kill-flush=1, failall-read=5.",
+	    "Test builds: fail or kill at the N-th read, write, flush or any, or delay it and all later "
+	    "ones, as in fail-write=3, kill-flush=1, failall-read=5, slow-write=1.",
 	    NULL, false, 0, 0, NULL },
 #endif
 	{ .name = NULL },
@@ -134,6 +134,8 @@ static int __attribute__((format(printf, 1, 2))) storage_error(const char *forma
 /* ---- fail points ---- */
 
 #ifdef CLEAVE_TEST_BUILD
+#define FAIL_POINT_DELAY_NS NUM_MS(200)
+
 static void
 fail_point_on_kill(void *arg)
 {
@@ -168,6 +170,11 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 		fault->on_hit = fail_point_on_kill;
 	else if (strcmp(what, "failall") == 0)
 		fault->is_sticky = true;
+	else if (strcmp(what, "slow") == 0)
+		*fault = (struct disk_fault){ .ops = fault->ops,
+			.at_count = at,
+			.verdict = DISK_FAULT_PASS,
+			.delay_ns = FAIL_POINT_DELAY_NS };
 	else if (strcmp(what, "fail") != 0)
 		return -EINVAL;
 	return fault->ops == 0 ? -EINVAL : 0;

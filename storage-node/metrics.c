@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "cleave/health.h"
 #include "extent.h"
+#include "hops.h"
 #include "node_state.h"
 
 const struct metric_member sn_counter_members[SN_COUNTER_NR] = {
@@ -153,6 +154,7 @@ node_metrics_write(const struct node *node, FILE *out)
 	metrics_write(out, "cleave_storage", state_members, NUM_COUNT(state_members), &object, 1);
 	object.values = &node->counters;
 	metrics_write(out, "cleave_storage", sn_counter_members, SN_COUNTER_NR, &object, 1);
+	sn_hops_write(node, out);
 	if (sample.is_ready)
 		write_disk(node, out);
 	build_info_write(out);

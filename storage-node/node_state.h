@@ -19,6 +19,7 @@
 #include "cleave/wire.h"
 #include "fence.h"
 #include "format/ondisk.h"
+#include "hops.h"
 #include "node.h"
 #include "peer.h"
 #include "refusal.h"
@@ -52,6 +53,7 @@ struct node {
 	struct engine_set *engines;
 	struct ondisk_super super;
 	struct node_counters counters;
+	struct sn_hops hops;
 	bool is_read_only; /* a flush has failed, in this process or before (I3) */
 
 	/* extent.c */

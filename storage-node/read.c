@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "change.h"
 #include "extent.h"
+#include "hops.h"
 #include "node_state.h"
 #include "request.h"
 
@@ -46,6 +47,7 @@ read_on_done(struct disk_io *io, int rc, void *arg)
 	} else {
 		SN_COUNT(node, reads, 1);
 		SN_COUNT(node, read_bytes, req->wire.length_bytes);
+		sn_hops_read(node, req->read.began_ns);
 		piece = (struct dev_piece){
 			.ptr = dev_ptr_add(req->msg->payload, req->read.skip_bytes),
 			.bytes = req->wire.length_bytes,
@@ -88,6 +90,7 @@ sn_read_start(struct sn_request *req)
 	req->read = (struct sn_read){
 		.piece = { .ptr = req->msg->payload, .bytes = (uint32_t)(to_bytes - from_bytes) },
 		.skip_bytes = (uint32_t)(wire->offset_bytes - from_bytes),
+		.began_ns = loop_now_ns(node->loop),
 		.io = {
 			.op = DISK_READ,
 			.offset_bytes = ondisk_data_offset(&node->super,

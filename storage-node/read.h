@@ -14,6 +14,7 @@ struct sn_read {
 	struct disk_io io;
 	struct dev_piece piece;
 	uint32_t skip_bytes; /* read in front of what is wanted, for alignment */
+	uint64_t began_ns;   /* it was handed to the disk */
 };
 
 /*

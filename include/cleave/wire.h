@@ -237,14 +237,29 @@ struct wire_node_reply {
 	struct extent_id id;
 	int rc; /* 0 or a negative errno */
 	uint64_t offset_bytes;
-	uint32_t length_bytes; /* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes */
-	uint32_t chain_crc;    /* FREEZE: batch_crc of the last good batch (or the seed) */
-	uint32_t epoch;        /* the shard's fence */
+	/* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes; APPEND: wire_node_times, or 0 */
+	uint32_t length_bytes;
+	uint32_t chain_crc; /* FREEZE: batch_crc of the last good batch (or the seed) */
+	uint32_t epoch;     /* the shard's fence */
 	uint16_t flags;
 };
 int wire_node_reply_decode(const struct wire_header *header, struct wire_node_reply *ret_reply,
     const char **ret_field);
 void wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply *reply);
+
+/*
+ * Where a node spent the time of an append, in its reply's length_bytes: for people, nothing is decided by it
+ *
+ * Releases before send 0 there, and look at nothing. Each time is told to a thirtieth; all 0: it was not told.
+ */
+struct wire_node_times {
+	uint32_t queue_us; /* from the message to the disk: the check, and those before it */
+	uint32_t write_us; /* at the disk; a lone append's flush is part of it */
+	uint32_t flush_us; /* until a flush had made it, and all before it, durable */
+};
+uint32_t wire_node_times_encode(const struct wire_node_times *times);
+/* wire_node_times_decode -- of any number: what a node says is believed as far as it is shown. */
+struct wire_node_times wire_node_times_decode(uint32_t told);
 
 /* LIST entries, in the payload. */
 struct wire_extent_entry {

@@ -78,6 +78,7 @@ struct mt_gateway_options {
 	uint32_t merge_threads;    /* per port; 0: merges use the engines of the writes */
 	uint32_t client_receives;  /* requests a port takes at a time */
 	uint64_t node_timeout_ns;
+	uint64_t slow_op_ns; /* a request that took so long is kept; 0: none is */
 	/* Zero means the default in brackets. */
 	uint64_t lease_ns;           /* how long a silent gateway keeps its shards [3 s] */
 	uint64_t session_ns;         /* how long a silent writer keeps its volume [10 s] */

@@ -15,6 +15,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/hops.h"
 #include "common/limits.h"
 
 struct engine_set;
@@ -84,7 +85,8 @@ struct mt_port {
 	struct merge_work *merge_work;    /* merge.c */
 	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
-	uint64_t ring_bytes;              /* of a shard's ring, which it has while it is here */
+	struct mt_hops hops;
+	uint64_t ring_bytes; /* of a shard's ring, which it has while it is here */
 	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
 	uint32_t ring_count; /* of them, taken */
 	uint64_t ring_all_device_bytes; /* --device-memory with which all of its shards could */

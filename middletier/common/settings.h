@@ -22,6 +22,8 @@ struct mt_settings {
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
 	uint64_t node_timeout_ns;
+	uint64_t
+	    slow_op_ns; /* a client's request that took so long is kept: slow_op.h; 0: none is */
 	/* A lost node may be away for so long before its copies are made anew elsewhere. */
 	uint64_t repair_after_ns;
 	uint64_t repair_bytes_per_s; /* of a port, for all its copying */
@@ -38,6 +40,7 @@ struct mt_settings {
 
 /* mt_shared -- what main and its ports show each other at any time, without a message */
 struct mt_events;
+struct mt_slow_ops;
 
 struct mt_shared {
 	_Atomic uint64_t lease_until_ns; /* main writes; 0: no lease */
@@ -48,6 +51,7 @@ struct mt_shared {
 	 * port has a thread of its own. */
 	bool is_killed;
 	struct mt_events *events; /* any thread: event.h; NULL: none are kept */
+	struct mt_slow_ops *slow; /* any thread: slow_op.h; NULL: none are kept */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_SETTINGS_H */

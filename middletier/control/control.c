@@ -32,6 +32,7 @@
 #include "control/control_rebalance.h"
 #include "control/control_request.h"
 #include "control/control_resize.h"
+#include "control/control_slow.h"
 #include "control/control_snapshot.h"
 #include "control/control_snapshot_delete.h"
 #include "control/control_upgrade.h"
@@ -223,6 +224,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "waits", false, false, control_waits },
 	{ "health", false, false, mt_control_health },
 	{ "events", false, false, mt_control_events },
+	{ "slow", false, false, mt_control_slow },
 	{ "scrub", false, false, control_scrub },
 	{ "sweep", false, false, control_sweep },
 };

@@ -6,9 +6,11 @@
  *	    "text":T,"for_ms":N,"means":T,"helps":T}, ...],"left_out":0,
  *	    "room":{"raw_total":N,"raw_free":N,"data_total":N,"data_free":N},
  *	    "totals":{"sessions":N,"shards_serving":N,"extents":N,"extents_lacking":N,"extents_leaving":N,
- *	        "write_bytes":N,"stored_bytes":N}}}
+ *	        "write_bytes":N,"stored_bytes":N},"latency":{"write":[N, ...],"read":[N, ...]}}}
  *
- * for_ms is there where it is known, by the cause itself or by when health_watch.c saw it first. What a node has is as it was told last: each look has them asked for the next one,
+ * latency: how many requests of the last minute were in each bucket of base/latency.h. for_ms is there where it is
+ * known, by the cause itself or by when health_watch.c saw it first. What a node has is as it was told last: each look
+ * has them asked for the next one,
  * and so a node that is silent is found out although nobody writes.
  */
 #include "control/control_health.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/latency.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "catalog/json.h"
@@ -76,6 +79,30 @@ json_totals(const struct mt_ask *ask)
 	    "extents_leaving", leaving, "write_bytes", written, "stored_bytes", stored);
 }
 
+static json_t *
+json_buckets(const struct latency *latency)
+{
+	json_t *buckets = json_array();
+
+	for (uint32_t i = 0; i < LATENCY_BUCKETS; i++)
+		json_array_append_new(buckets, json_integer((json_int_t)latency->counts[i]));
+	return buckets;
+}
+
+/* Buckets are told, for who asks every gateway adds them up: percentiles cannot be. */
+static json_t *
+json_latency(const struct mt_ask *ask)
+{
+	struct latency write = { .sum_ns = 0 }, read = { .sum_ns = 0 };
+
+	assert(ask->gateway->port_count <= MT_PORTS_MAX);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		latency_read(&write, &ask->legs[i].status.write_minute);
+		latency_read(&read, &ask->legs[i].status.read_minute);
+	}
+	return json_pack("{s:o, s:o}", "write", json_buckets(&write), "read", json_buckets(&read));
+}
+
 json_t *
 mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 {
@@ -87,12 +114,13 @@ mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	for (uint32_t i = 0; i < health->count; i++)
 		json_array_append_new(reasons, json_reason(&health->reasons[i]));
-	return json_pack("{s:{s:s, s:s, s:o, s:i, s:{s:I, s:I, s:I, s:I}, s:o}}", "health",
+	return json_pack("{s:{s:s, s:s, s:o, s:i, s:{s:I, s:I, s:I, s:I}, s:o, s:o}}", "health",
 	    "gateway", id, "level", health_level_name(health->level), "reasons", reasons,
 	    "left_out", (int)health->left_out, "room", "raw_total",
 	    (json_int_t)health->room.raw_total, "raw_free", (json_int_t)health->room.raw_free,
 	    "data_total", (json_int_t)health->room.data_total, "data_free",
-	    (json_int_t)health->room.data_free, "totals", json_totals(ask));
+	    (json_int_t)health->room.data_free, "totals", json_totals(ask), "latency",
+	    json_latency(ask));
 }
 
 static void

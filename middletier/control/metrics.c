@@ -20,6 +20,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/metrics.h"
+#include "control/metrics_latency.h"
 #include "control/metrics_room.h"
 #include "health/health.h"
 #include "port/port_status.h"
@@ -349,6 +350,9 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	write_gateway(out, gateway);
 	write_meta(out, gateway);
 	write_ports(out, gateway, ask);
+	rc = mt_metrics_latency(out, ask);
+	if (rc != 0)
+		return rc;
 	write_events(out, gateway);
 	rc = write_health(out, gateway, ask);
 	if (rc == 0)

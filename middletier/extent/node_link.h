@@ -28,6 +28,9 @@ struct link_slots {
 	struct loop_timer watch_timer; /* when the first may have waited for too long */
 };
 
+/* Calls that are counted by how long they took: those of clients, and of merges, repairs and manifests. */
+enum mt_link_took { MT_LINK_TOOK_APPEND, MT_LINK_TOOK_READ, MT_LINK_TOOK_NR };
+
 /* How fast a node is, as far as its link knows: slow_node.c. */
 struct slow_node {
 	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
@@ -68,10 +71,11 @@ struct mt_link {
 	uint64_t gateway_connections;
 	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
-	struct link_slots slots;        /* link_call.c's */
-	struct link_status status;      /* link_status.c's */
-	uint64_t changed_ns;            /* when it came up, or went down, or was made */
-	struct slow_node slow;          /* slow_node.c's */
+	struct link_slots slots;   /* link_call.c's */
+	struct link_status status; /* link_status.c's */
+	uint64_t changed_ns;       /* when it came up, or went down, or was made */
+	struct slow_node slow;     /* slow_node.c's */
+	struct latency took[MT_LINK_TOOK_NR];
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
 	struct store_id store;          /* that it obeys, from its hello */
 	int close_rc;                   /* why we closed the queue pair; 0: we did not */

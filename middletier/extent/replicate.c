@@ -22,12 +22,14 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "common/slow_op.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "extent/replicate.h"
@@ -96,6 +98,40 @@ append_reply_check(const struct mt_append *batch, const struct wire_node_reply *
 	return 0;
 }
 
+/* A link's clock is that of the turn: an answer in the turn of the send took no time. */
+static void
+append_note(struct mt_append *batch, const struct mt_call *call, int rc,
+    const struct wire_node_reply *reply)
+{
+	struct mt_answer *answer = &batch->answers[call - batch->calls];
+	uint64_t now_ns = loop_now_ns(call->node->port->loop);
+
+	assert(call >= batch->calls && call < batch->calls + MT_REPLICAS_MAX);
+	answer->took_ns = now_ns > batch->sent_ns ? now_ns - batch->sent_ns : 1;
+	answer->is_lost = rc != 0;
+	answer->told = rc == 0 ? reply->length_bytes : 0;
+}
+
+uint32_t
+mt_append_parts(const struct mt_append *batch, struct mt_slow_part *ret_parts)
+{
+	uint32_t count = 0;
+
+	CHECK_OBJ(batch, BATCH_OBJ_MAGIC);
+	for (uint32_t i = 0; i < MT_REPLICAS_MAX; i++) {
+		const struct mt_answer *answer = &batch->answers[i];
+
+		if (answer->took_ns == 0)
+			continue;
+		ret_parts[count++] =
+		    (struct mt_slow_part){ .node_id = batch->calls[i].node->node_id,
+			    .is_lost = answer->is_lost,
+			    .took_ns = answer->took_ns,
+			    .own = wire_node_times_decode(answer->told) };
+	}
+	return count;
+}
+
 static void
 append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
@@ -107,6 +143,7 @@ append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *rep
 	assert(msg == NULL);
 	assert(batch->unanswered_count > 0);
 	batch->unanswered_count--;
+	append_note(batch, call, rc, reply);
 	if (extent == NULL)
 		return; /* freed: the process is being taken down */
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
@@ -223,6 +260,8 @@ mt_extent_append(struct mt_extent *extent, struct mt_append *batch)
 		return rc;
 	batch->extent = extent;
 	batch->rc = 0;
+	batch->sent_ns = loop_now_fresh_ns(extent->shard->port->loop);
+	memset(batch->answers, 0, sizeof(batch->answers));
 	batch_encode(extent, batch);
 	batch->unanswered_count = append_send(extent, batch, links);
 	if (batch->unanswered_count == 0) {

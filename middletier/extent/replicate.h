@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H
 #define CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cleave/batch.h"
@@ -14,6 +15,7 @@
 struct mt_append;
 struct mt_extent;
 struct mt_port;
+struct mt_slow_part;
 
 #define MT_APPENDS_IN_FLIGHT_MAX 4u /* before a batch that is full waits, too */
 
@@ -33,6 +35,12 @@ struct mt_append {
 	uint8_t *hosts[MT_REPLICAS_MAX];
 	dev_ptr payload; /* packed payloads: used_bytes - head bytes of them */
 	struct mt_call calls[MT_REPLICAS_MAX];
+	uint64_t sent_ns; /* read anew: what was done in the turn before is not the nodes' time */
+	struct mt_answer {
+		uint64_t took_ns; /* from sent_ns; 0: it was not asked */
+		uint32_t told;    /* wire_node_times */
+		bool is_lost;     /* no answer, or an error */
+	} answers[MT_REPLICAS_MAX];
 	uint32_t unanswered_count;
 	int rc;
 	mt_append_fn fn;
@@ -47,6 +55,8 @@ struct mt_append {
  * over), -EPIPE when not OPEN.
  */
 int mt_extent_append(struct mt_extent *extent, struct mt_append *batch);
+/* mt_append_parts -- each node's part in the last attempt, into @ret_parts[MT_REPLICAS_MAX]. Returns how many have ended. */
+uint32_t mt_append_parts(const struct mt_append *batch, struct mt_slow_part *ret_parts);
 /* mt_append_init -- allocates its host buffers. Returns 0; -ENOMEM: there is nothing to be finished. */
 int mt_append_init(struct mt_append *batch, struct mt_port *port);
 /* mt_append_fini -- @batch is at no node; one that was never made is a no-op. */

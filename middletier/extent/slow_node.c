@@ -49,6 +49,9 @@ mt_slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
 	assert(call->is_answered);
 	if (!mt_slow_node_counts(call))
 		return;
+	latency_count(&link->took[call->request.opcode == WIRE_EXTENT_READ ? MT_LINK_TOOK_READ
+									   : MT_LINK_TOOK_APPEND],
+	    took_ns);
 	link->slow.answered_sent_ns = num_max(link->slow.answered_sent_ns, call->sent_ns);
 	link->slow.took_ns = link->slow.took_ns == 0 ? took_ns
 						     : (7 * link->slow.took_ns + took_ns) / 8;

@@ -54,6 +54,7 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "common/slow_op.h"
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_request.h"
@@ -104,9 +105,11 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
 	gateway->port_options = mt_calloc(options->port_count, sizeof(*gateway->port_options));
 	gateway->shared.events = mt_events_create();
+	gateway->shared.slow = mt_slow_ops_create();
 	if (gateway->ports == NULL || gateway->port_options == NULL ||
-	    gateway->shared.events == NULL || mt_nodes_init(gateway, options) != 0 ||
-	    mt_mirror_init(gateway) != 0 || mt_taking_init(gateway) != 0)
+	    gateway->shared.events == NULL || gateway->shared.slow == NULL ||
+	    mt_nodes_init(gateway, options) != 0 || mt_mirror_init(gateway) != 0 ||
+	    mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
@@ -119,6 +122,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	return gateway;
 
 err_gateway:
+	mt_slow_ops_destroy(gateway->shared.slow);
 	mt_events_destroy(gateway->shared.events);
 	mt_free(gateway->nodes);
 	mt_free(gateway->mirror);
@@ -467,6 +471,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_mirror_fini(gateway);
 	mt_nodes_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
+	mt_slow_ops_destroy(gateway->shared.slow);
 	mt_events_destroy(gateway->shared.events);
 	mt_free(gateway->port_options);
 	mt_free(gateway->ports);

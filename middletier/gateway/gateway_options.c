@@ -111,6 +111,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.min_replicas = options->min_replicas,
 		.frame_bytes = options->frame_bytes,
 		.node_timeout_ns = options->node_timeout_ns,
+		.slow_op_ns = options->slow_op_ns,
 		.repair_after_ns = options->repair_after_ns,
 		.repair_bytes_per_s = options->repair_bytes_per_s,
 		.scrub_interval_ns = options->scrub_interval_ns,

@@ -41,7 +41,7 @@ status_oldest(const struct mt_shard *shard, struct mt_shard_status *status)
 		return;
 	assert(write->session != NULL);
 	name = write->session->volume.name;
-	status->write_age_ns = loop_now_ns(shard->port->loop) - write->taken_ns;
+	status->write_age_ns = loop_now_ns(shard->port->loop) - write->stamps.taken_ns;
 	(void)snprintf(status->write_volume, sizeof(status->write_volume), "%s", name);
 }
 
@@ -148,10 +148,12 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 		};
 		memcpy(status->links[i].disk, node->disk, sizeof(node->disk));
 		memcpy(status->links[i].trouble, node->trouble, sizeof(node->trouble));
+		memcpy(status->links[i].took, node->took, sizeof(node->took));
 	}
 	if (status->links != NULL)
 		status_shares(port, status->links);
 	mt_rebalance_status(port, &status->balance);
+	mt_hops_minute(&port->hops, now_ns, &status->write_minute, &status->read_minute);
 }
 
 void

@@ -8,10 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/latency.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
 #include "common/shard_state.h"
 #include "extent/node_config.h"
+#include "extent/node_link.h"
 #include "port/node_usage.h"
 #include "port/usage_walk.h"
 #include "port/waits.h"
@@ -67,6 +69,7 @@ struct mt_link_status {
 	uint32_t level;                 /* agreed on when it was heard last; 0: never */
 	char disk[MT_NODE_DISK_BYTES];  /* the uuid of its disk; "": not heard yet */
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
+	struct latency took[MT_LINK_TOOK_NR];
 };
 
 struct mt_port_status {
@@ -83,6 +86,7 @@ struct mt_port_status {
 	struct mt_usage usage;     /* MT_ASK_USAGE */
 	struct mt_node_usage node; /* MT_ASK_NODE */
 	struct mt_rebalance_status balance;
+	struct latency write_minute, read_minute; /* of clients: common/hops.h */
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;

@@ -38,6 +38,7 @@
 #include "common/shard.h"
 #include "common/turn.h"
 #include "read/block_status.h"
+#include "read/read_hops.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "session/reply.h"
@@ -114,6 +115,7 @@ read_finish(struct mt_read *read, int rc)
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
 	list_remove(&read->link);
+	mt_read_hops_end(read, rc);
 	if (rc == 0)
 		read_reply_ok(read);
 	else
@@ -271,6 +273,8 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->block_count = io->length_bytes / CLEAVE_BLOCK_BYTES;
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
+	read->taken_ns = loop_now_ns(shard->port->loop);
+	read->node.took_ns = 0;
 	mt_turn_on_ahead(shard->port, session->volume.service_class);
 	if (write_path_serves(shard)) {
 		read_start(read);

@@ -10,8 +10,10 @@
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/slow_op.h"
 #include "index/run_load.h"
 
+struct mt_call;
 struct mt_port;
 struct mt_session;
 struct mt_shard;
@@ -65,7 +67,8 @@ struct mt_read {
 	uint32_t next_block;  /* the first that no piece has taken */
 	uint32_t piece_count; /* out */
 	int rc;
-	uint64_t deadline_ns;
+	uint64_t taken_ns, deadline_ns;
+	struct mt_slow_part node; /* its slowest call to one; took_ns 0: none was made */
 	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of its blocks, as the index has them */
 	/* BLOCK_STATUS: block_status.c. */
 	struct mt_run_waiter waiter;

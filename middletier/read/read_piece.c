@@ -48,6 +48,7 @@
 #include "index/memtable.h"
 #include "index/ring.h"
 #include "index/run_load.h"
+#include "read/read_hops.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "session/session.h"
@@ -368,6 +369,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	assert(piece->sm.state == READ_PIECE_ASKING);
 	assert(piece->source == NULL);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
+	mt_read_hops_answer(piece->read, call, rc);
 	if (rc == 0 && (msg == NULL || msg->payload_bytes != piece->stretch.fetch_bytes))
 		rc = -EMSGSIZE;
 	if (rc == 0) {

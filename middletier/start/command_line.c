@@ -408,6 +408,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->merge_threads = (uint32_t)values->merge_threads;
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;
+	options->slow_op_ns = values->slow_op;
 	options->gateway_id = values->gateway_id;
 	rc = line_take_lease(error, values, where, options);
 	if (rc != 0)

@@ -28,6 +28,7 @@ struct mt_command_line {
 	uint64_t engine_threads, merge_threads;
 	uint64_t min_replicas;
 	uint64_t node_timeout;
+	uint64_t slow_op;
 	uint64_t gateway_id;
 	uint64_t lease_ms; /* 0: the default, which depends on the store */
 	uint64_t session_timeout;

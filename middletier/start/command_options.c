@@ -76,6 +76,10 @@ static const struct config_option option_table[] = {
 	{ "node-timeout", 0, CONFIG_DURATION, offsetof(struct mt_command_line, node_timeout),
 	    "DURATION", "A storage node that does not answer for this long is given up.", "5s",
 	    false, NUM_MS(10), NUM_S(600), NULL },
+	{ "slow-op", 0, CONFIG_DURATION, offsetof(struct mt_command_line, slow_op), "DURATION",
+	    "A client's read or write that takes this long is logged, and kept for cleave slow, with what "
+	    "its time went to; 0s: none is.",
+	    "500ms", false, 0, NUM_S(3600), NULL },
 	{ "gateway-id", 0, CONFIG_U64, offsetof(struct mt_command_line, gateway_id), "N",
 	    "Which of several gateways this is, for those that share a store. By default the one "
 	    "whose number the store's directory holds.",

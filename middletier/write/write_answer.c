@@ -25,6 +25,7 @@
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
+#include "write/write_hops.h"
 #include "write/write_job.h"
 #include "write/write_path.h"
 
@@ -67,6 +68,7 @@ mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	list_remove(&write->link);
 	if (rc == 0 && write->sm.state == WRITE_BATCHED &&
 	    mt_cut_holds(&state->cut, write->io.segment)) {
+		mt_write_hops_leave(write);
 		sm_move(&write->sm, WRITE_HELD);
 		list_push_back(&state->held, &write->link);
 		return;
@@ -75,6 +77,7 @@ mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
+	mt_write_hops_end(state->shard, write, rc);
 	if (rc == 0)
 		write_reply_ok(state->shard, write);
 	else
@@ -126,7 +129,7 @@ write_older(const struct loop_link *list, const struct mt_write **oldest)
 	if (list_is_empty(list))
 		return;
 	write = write_of(list->next);
-	if (*oldest == NULL || write->taken_ns < (*oldest)->taken_ns)
+	if (*oldest == NULL || write->stamps.taken_ns < (*oldest)->stamps.taken_ns)
 		*oldest = write;
 }
 

@@ -46,6 +46,7 @@
 #include "write/log_roll.h"
 #include "write/write_answer.h"
 #include "write/write_batch.h"
+#include "write/write_hops.h"
 #include "write/write_path.h"
 #include "write/write_room.h"
 
@@ -150,6 +151,9 @@ batch_open(struct mt_write_state *state)
 	batch->desc_bytes = batch->payload_bytes = 0;
 	batch->record_count = 0;
 	batch->was_sent = batch->is_ahead = false;
+	batch->sent_ns = batch->durable_ns = 0;
+	batch->before.node_id = 0;
+	batch->before.took_ns = 0;
 	state->filling = batch;
 	return batch;
 }
@@ -252,6 +256,10 @@ mt_write_batch_add(struct write_batch *batch, struct mt_write *write,
 	batch->record_count++;
 	batch->is_ahead |= write_line_of(write) == WRITE_LINE_AHEAD;
 	write->stored_bytes = record->stored_bytes;
+	write->batch = batch;
+	if (write->stamps.stored_ns == 0) /* it has no payload */
+		write->stamps.started_ns = write->stamps.stored_ns = loop_now_ns(
+		    batch->state->shard->port->loop);
 	sm_move(&write->sm, WRITE_BATCHED);
 	list_remove(&write->link);
 	list_push_back(&batch->writes, &write->link);
@@ -380,6 +388,7 @@ batch_requeue(struct mt_write_state *state, struct write_batch *batch)
 	    batch_of(at)->batch.info.base_sequence < batch->batch.info.base_sequence)
 		at = at->next;
 	batch->was_sent = true;
+	mt_write_hops_resend(batch);
 	sm_move(&batch->sm, WRITE_BATCH_READY);
 	list_insert_before(at, &batch->link);
 }
@@ -393,6 +402,7 @@ batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 	assert(&batch->batch == mt_append);
 	assert(batch->sm.state == WRITE_BATCH_SENT);
 	if (rc == 0) {
+		batch->durable_ns = loop_now_ns(state->shard->port->loop);
 		batch_apply(state, batch);
 	} else {
 		batch_requeue(state, batch);
@@ -436,6 +446,8 @@ batch_send(struct mt_write_state *state, struct write_batch *batch)
 	if (rc == 0) {
 		list_remove(&batch->link);
 		sm_move(&batch->sm, WRITE_BATCH_SENT);
+		if (batch->sent_ns == 0)
+			batch->sent_ns = batch->batch.sent_ns;
 		if (batch->was_sent)
 			metric_add(&state->shard->port->metrics[MT_METRIC_batches_resent], 1);
 		return true;

@@ -10,6 +10,7 @@
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
+#include "common/slow_op.h"
 #include "extent/replicate.h"
 
 struct mt_write;
@@ -38,9 +39,11 @@ struct write_batch {
 	uint32_t desc_bytes;
 	uint32_t payload_bytes;
 	uint32_t record_count;
-	uint32_t copy_count; /* engine jobs that still write into it */
-	bool was_sent;       /* to an extent that broke */
-	bool is_ahead;       /* it has a record of the latency class */
+	uint32_t copy_count;          /* engine jobs that still write into it */
+	bool was_sent;                /* to an extent that broke */
+	bool is_ahead;                /* it has a record of the latency class */
+	uint64_t sent_ns, durable_ns; /* first sent, at every replica; 0: not yet */
+	struct mt_slow_part before;   /* the slowest of extents that broke; node_id 0: none did */
 	struct mt_write_state *state;
 };
 

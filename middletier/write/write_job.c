@@ -156,7 +156,9 @@ mt_write_job_store_inline(struct mt_write_state *state, struct mt_write *write, 
 	job->dst = dst;
 	begin_ns = loop_now_fresh_ns(port->loop);
 	rc = engine_submit(port->engines, job);
-	job->run_ns = loop_now_fresh_ns(port->loop) - begin_ns;
+	write->stamps.started_ns = begin_ns;
+	write->stamps.stored_ns = loop_now_fresh_ns(port->loop);
+	job->run_ns = write->stamps.stored_ns - begin_ns;
 	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
 	assert(rc != 0); /* an inline set never calls back */
 	return mt_write_job_rc(state, rc == 1 ? job->rc : rc);
@@ -198,6 +200,7 @@ mt_write_job_store(struct mt_write_state *state, struct mt_write *write, mt_writ
 	list_remove(&job->link);
 	job->write = write;
 	write->job = job;
+	write->stamps.started_ns = loop_now_ns(state->shard->port->loop);
 	return 0;
 }
 

@@ -119,6 +119,7 @@ write_on_stored(struct engine_job *engine_job, void *arg)
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(write->sm.state == WRITE_STORING);
 	assert(write->job == job);
+	write->stamps.stored_ns = loop_now_ns(state->shard->port->loop);
 	sm_move(&write->sm, WRITE_STORED);
 	if (state->is_stopped)
 		mt_write_finish(state, write, state->stop_rc);
@@ -362,7 +363,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->session = session;
 	write->msg = msg;
 	write->io = *io;
-	write->taken_ns = loop_now_ns(shard->port->loop);
+	write->stamps = (struct mt_write_stamps){ .taken_ns = loop_now_ns(shard->port->loop) };
 	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked[write_line_of(write)], &write->link);

@@ -13,6 +13,7 @@
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/hops.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "session/session.h"
@@ -109,10 +110,11 @@ struct mt_write {
 	struct mt_session *session;
 	struct split_msg *msg;
 	struct wire_io io;
-	uint64_t taken_ns;     /* when it came */
-	struct write_job *job; /* STORING, STORED */
-	uint32_t stored_bytes; /* BATCHED */
-	bool is_promised;      /* mt_index_promise: it was admitted */
+	struct mt_write_stamps stamps;
+	struct write_job *job;           /* STORING, STORED */
+	const struct write_batch *batch; /* BATCHED */
+	uint32_t stored_bytes;           /* BATCHED */
+	bool is_promised;                /* mt_index_promise: it was admitted */
 };
 
 struct mt_write_state {

@@ -6,6 +6,7 @@
  *
  *	requests         engine = enum extent_kind (CREATE, APPEND)
  *	FREEZE replies   payload_crc = chain CRC, length_bytes = mark
+ *	APPEND replies   length_bytes = times (wire_node_times)
  *	FENCE, LIST      object_id = shard, not packed
  */
 #include <errno.h>
@@ -245,6 +246,58 @@ wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply 
 		.flags = reply->flags,
 		.status = status_from_errno(reply->rc),
 		.payload_crc = is_freeze ? reply->chain_crc : 0,
+	};
+}
+
+/*
+ * Three times in a number:  31 told | 30 zero | 29..20 queue | 19..10 write | 9..0 flush, each of 5 bits of exponent
+ * and 5 of mantissa: microseconds below 32 as they are, others as the upper 6 bits, whose first is not sent.
+ */
+#define TIMES_TOLD (UINT32_C(1) << 31)
+#define TIMES_MANTISSA_BITS 5u
+#define TIMES_MANTISSAS (1u << TIMES_MANTISSA_BITS)
+#define TIMES_BITS 10u
+#define TIMES_MASK ((1u << TIMES_BITS) - 1)
+
+static uint32_t
+time_encode(uint32_t us)
+{
+	uint32_t shift;
+
+	if (us < TIMES_MANTISSAS)
+		return us;
+	shift = 31u - (uint32_t)__builtin_clz(us) - TIMES_MANTISSA_BITS;
+	assert(us >> shift >= TIMES_MANTISSAS && us >> shift < 2 * TIMES_MANTISSAS);
+	return (shift + 1) << TIMES_MANTISSA_BITS | ((us >> shift) - TIMES_MANTISSAS);
+}
+
+static uint32_t
+time_decode(uint32_t code)
+{
+	uint32_t exponent = code >> TIMES_MANTISSA_BITS, mantissa = code & (TIMES_MANTISSAS - 1);
+	uint64_t us = exponent == 0 ? mantissa
+				    : (uint64_t)(TIMES_MANTISSAS + mantissa) << (exponent - 1);
+
+	assert(code <= TIMES_MASK);
+	return (uint32_t)num_min(us, UINT32_MAX);
+}
+
+uint32_t
+wire_node_times_encode(const struct wire_node_times *times)
+{
+	return TIMES_TOLD | time_encode(times->queue_us) << 2 * TIMES_BITS |
+	    time_encode(times->write_us) << TIMES_BITS | time_encode(times->flush_us);
+}
+
+struct wire_node_times
+wire_node_times_decode(uint32_t told)
+{
+	if ((told & TIMES_TOLD) == 0)
+		return (struct wire_node_times){ .queue_us = 0 };
+	return (struct wire_node_times){
+		.queue_us = time_decode(told >> 2 * TIMES_BITS & TIMES_MASK),
+		.write_us = time_decode(told >> TIMES_BITS & TIMES_MASK),
+		.flush_us = time_decode(told & TIMES_MASK),
 	};
 }
 

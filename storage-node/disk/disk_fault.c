@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk_fault.c -- a disk before a disk, that fails or halts the n-th request
+ * disk_fault.c -- a disk before a disk, that fails, delays or halts the n-th request
  *
- * A request that passes goes to the inner disk as it is. One that fails completes from a deferred call,
+ * A request that passes goes to the inner disk as it is, one that is delayed when its time has come. One that fails completes from a deferred call,
  * with its error in the request's private state: the inner disk never sees it.
  */
 #include "disk_fault.h"
@@ -22,6 +22,9 @@ struct faulty_disk {
 	struct disk_fault *fault;
 	struct loop_link failed; /* ios to complete with an error */
 	struct loop_task task;
+	struct loop_link
+	    late; /* ios for the inner disk, in order of their time: private_state[0] */
+	struct loop_timer timer;
 };
 
 enum disk_fault_verdict
@@ -53,6 +56,39 @@ faulty_of(struct disk *disk)
 	return NUM_CONTAINER_OF(disk, struct faulty_disk, disk);
 }
 
+static void
+faulty_delay(struct faulty_disk *f, struct disk_io *io)
+{
+	io->private_state[0] = loop_now_ns(f->loop) + f->fault->delay_ns;
+	io->link = (struct loop_link){ NULL, NULL };
+	list_push_back(&f->late, &io->link);
+	if (!f->timer.is_active)
+		loop_timer_start(f->loop, &f->timer, f->fault->delay_ns);
+}
+
+static void
+faulty_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct faulty_disk *f = arg;
+	uint64_t now_ns = loop_now_ns(f->loop);
+
+	while (!list_is_empty(&f->late)) {
+		struct disk_io *io = LIST_ENTRY(list_first(&f->late), struct disk_io, link);
+
+		if (io->private_state[0] > now_ns) {
+			loop_timer_start(f->loop, timer, io->private_state[0] - now_ns);
+			return;
+		}
+		list_remove(&io->link);
+		/* The inner disk's queue has room for all that a node submits. */
+		if (disk_submit(f->inner, io) != 0) {
+			io->private_state[0] = ENOBUFS;
+			list_push_back(&f->failed, &io->link);
+			loop_defer(f->loop, &f->task);
+		}
+	}
+}
+
 static int
 faulty_submit(struct disk *disk, struct disk_io *io)
 {
@@ -64,7 +100,11 @@ faulty_submit(struct disk *disk, struct disk_io *io)
 		return 0;
 	switch (disk_fault_judge(f->fault, io->op)) {
 	case DISK_FAULT_PASS:
-		return disk_submit(f->inner, io);
+		if (f->fault->delay_ns == 0 || !f->fault->is_hit ||
+		    (f->fault->ops & DISK_FAULT_OP(io->op)) == 0)
+			return disk_submit(f->inner, io);
+		faulty_delay(f, io);
+		return 0;
 	case DISK_FAULT_HALT:
 		return 0;
 	case DISK_FAULT_FAIL:
@@ -99,6 +139,7 @@ faulty_close(struct disk *disk)
 	struct faulty_disk *f = faulty_of(disk);
 
 	loop_task_cancel(f->loop, &f->task);
+	loop_timer_stop(f->loop, &f->timer);
 	disk_close(f->inner);
 	f->disk.magic = 0;
 	free(f);
@@ -128,6 +169,8 @@ disk_fault_open(struct loop *loop, struct disk *inner, struct disk_fault *fault,
 	f->fault = fault;
 	list_init(&f->failed);
 	loop_task_init(&f->task, faulty_on_task, f);
+	list_init(&f->late);
+	loop_timer_init(&f->timer, faulty_on_timer, f);
 	*ret_disk = &f->disk;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk_fault.h -- the n-th request to a disk fails, or is the last that ever completes
+ * disk_fault.h -- the n-th request to a disk fails, is late, or is the last that ever completes
  *
  * A *fault* counts the requests that match it. disk_sim has a fault built in; disk_fault_open puts one before any
  * disk, which is how tests reach a real file (a preloaded library cannot: io_uring makes no calls that it could
@@ -25,7 +25,9 @@ struct disk_fault {
 	uint64_t at_count; /* the request that fails, 1 is the next; 0: never */
 	bool is_sticky;    /* FAIL: all later ones too. A halt always is */
 	enum disk_fault_verdict verdict;
-	int rc;                    /* FAIL: a negative errno */
+	int rc; /* FAIL: a negative errno */
+	uint64_t
+	    delay_ns; /* PASS: from at_count on they wait so long before; disk_fault_open alone */
 	void (*on_hit)(void *arg); /* called when at_count is reached, inside submit; may be NULL */
 	void *arg;
 	uint64_t seen_count; /* matching requests so far */

@@ -599,6 +599,7 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 	cr_assert_leq(WIRE_HEADER_BYTES + call->head_bytes, SPLIT_HEADER_BYTES_MAX);
 	cr_assert_leq(call->piece_count, NUM_COUNT(call->pieces));
 	call->node = link;
+	call->sent_ns = loop_now_ns(fake.loop);
 	call->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&link->calls, &call->link);
 	link->call_count++;

@@ -147,6 +147,11 @@ static const struct command command_table[] = {
 	    "Show what happened, as all gateways that live keep it, a thousand each: nodes that came and went, "
 	    "shards, leases, and who changed what from where. With --json an object a line.",
 	    false, COMMAND_FOLLOW, command_events },
+	{ "slow", NULL, "[--volume NAME] [--trace ID]",
+	    "Show the reads and writes that took longer than the gateways' --slow-op, as all gateways that live "
+	    "keep them, a thousand each: where their time went, and which node took longest. With --json an "
+	    "object a line.",
+	    false, COMMAND_SLOW, command_slow },
 	{ "scrub", NULL, "",
 	    "Have every copy of the gateway's shards verified now; status counts what was found.",
 	    false, 0, command_scrub },
@@ -277,7 +282,8 @@ given_options(const struct command_options *options)
 	    (options->maintenance != NULL ? COMMAND_MAINTENANCE : 0u) |
 	    (options->must_wait ? COMMAND_WAIT : 0u) | (options->is_lost ? COMMAND_LOST : 0u) |
 	    (options->with != NULL ? COMMAND_WITH : 0u) |
-	    (options->is_dry_run || options->must_stop ? COMMAND_REBALANCE : 0u);
+	    (options->is_dry_run || options->must_stop ? COMMAND_REBALANCE : 0u) |
+	    (options->volume != NULL || options->trace != NULL ? COMMAND_SLOW : 0u);
 }
 
 static int
@@ -287,13 +293,13 @@ check_options(struct command_options *options)
 		"force", "read-only", "agent", "format", "progress", "shrink", "confirm",
 		"snapshots", "take", "check, and no --without", "counters, and no --quiet",
 		"domain, --weight and --note", "follow", "address", "maintenance", "wait", "lost",
-		"with", "dry-run, and no --stop" };
+		"with", "dry-run, and no --stop", "volume, and no --trace" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
 	long level;
 
-	_Static_assert(COMMAND_REBALANCE == 1u << (NUM_COUNT(names) - 1), "a name for each option");
+	_Static_assert(COMMAND_SLOW == 1u << (NUM_COUNT(names) - 1), "a name for each option");
 	assert((given_options(options) & (COMMAND_GATEWAY | COMMAND_NODE)) == 0);
 	assert(command != NULL && command->run != NULL);
 	if (foreign != 0)

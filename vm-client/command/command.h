@@ -47,6 +47,7 @@ struct command_options {
 	bool is_dry_run, must_stop;  /* cluster rebalance */
 	bool has_counters, is_quiet; /* status */
 	bool must_follow;            /* events */
+	const char *volume, *trace;  /* slow: of this one alone */
 	const char *agent;           /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -95,6 +96,7 @@ enum command_option {
 	COMMAND_LOST = 1u << 21,
 	COMMAND_WITH = 1u << 22,
 	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
+	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
 	COMMAND_GATEWAY = 1u << 31,  /* a gateway's id follows: options->name */
 	COMMAND_NODE = 1u << 25,     /* a node's number follows, or its address: options->name */
@@ -266,6 +268,10 @@ int command_events(struct command_session *session);
 /* command_complete.c: print what may stand for the last of @words, a line each; 0. And what `complete` is elsewhere. */
 int command_complete(int count, char *const words[], FILE *out);
 int command_complete_late(struct command_session *session);
+/* command_slow.c */
+int command_slow(struct command_session *session);
+/* command_print_slow -- a request that took long, as a gateway tells it, with "gateway". */
+void command_print_slow(const json_t *entry, FILE *out);
 /* command_recover.c */
 int command_recover(struct command_session *session);
 #define COMMAND_NOT_OURS (-1)

@@ -174,11 +174,31 @@ ask_start(struct command_session *session, struct health_ask *ask, uint32_t *lef
 
 /* ---- answers ---- */
 
+/* A gateway of another release may tell other buckets, or none: what it tells is not added up then. */
+static void
+take_latency(struct latency *latency, const json_t *buckets)
+{
+	const json_t *count;
+	size_t i;
+
+	if (json_array_size(buckets) != LATENCY_BUCKETS)
+		return;
+	json_array_foreach(buckets, i, count)
+	{
+		json_int_t value = json_integer_value(count);
+
+		latency->counts[i] += value > 0 ? (uint64_t)value : 0;
+	}
+}
+
 static void
 take_totals(struct command_health *health, const json_t *told)
 {
 	const json_t *totals = json_object_get(told, "totals");
+	const json_t *latency = json_object_get(told, "latency");
 
+	take_latency(&health->write, json_object_get(latency, "write"));
+	take_latency(&health->read, json_object_get(latency, "read"));
 	health->left_out += (uint32_t)command_u64(told, "left_out");
 	health->sessions += command_u64(totals, "sessions");
 	health->shards_serving += command_u64(totals, "shards_serving");
@@ -312,13 +332,22 @@ command_health_print(const struct command_health *health, FILE *out)
 		fprintf(out, "      and %" PRIu32 " reasons more\n", health->left_out);
 }
 
+static json_t *
+json_latency(const struct latency *latency)
+{
+	return json_pack("{s:I, s:I, s:I}", "count", (json_int_t)latency_total(latency), "p50_us",
+	    (json_int_t)(latency_quantile_ns(latency, 50) / NUM_US(1)), "p99_us",
+	    (json_int_t)(latency_quantile_ns(latency, 99) / NUM_US(1)));
+}
+
 json_t *
 command_health_json(const struct command_health *health)
 {
-	json_t *object = json_pack("{s:s, s:O, s:i, s:i, s:i}", "level",
+	json_t *object = json_pack("{s:s, s:O, s:i, s:i, s:i, s:{s:o, s:o}}", "level",
 	    health_level_name(health->level), "reasons", health->reasons, "gateways",
 	    (int)health->gateway_count, "silent", (int)health->silent_count, "left_out",
-	    (int)health->left_out);
+	    (int)health->left_out, "latency", "write", json_latency(&health->write), "read",
+	    json_latency(&health->read));
 
 	assert(health->reasons != NULL);
 	if (object != NULL && health->room != NULL)

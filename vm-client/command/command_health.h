@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/latency.h"
 #include "cleave/health.h"
 #include "cleave/manage.h"
 #include "command.h"
@@ -21,6 +22,7 @@ struct command_health {
 	/* Sums over all that answered. */
 	uint64_t sessions, shards_serving, extents, extents_lacking, extents_leaving;
 	uint64_t write_bytes, stored_bytes;
+	struct latency write, read; /* requests of the last minute */
 };
 
 /*
@@ -37,7 +39,7 @@ int command_health_unreached(struct command_session *session, const char *error,
 void command_health_fini(struct command_health *health);
 /* command_health_print -- the line HEALTH, then each reason, and what helps. */
 void command_health_print(const struct command_health *health, FILE *out);
-/* command_health_json -- {"level":..., "reasons":[...], "gateways":N, "silent":N, "room":{...}}; NULL: no memory. */
+/* command_health_json -- {"level":..., "reasons":[...], "gateways":N, "silent":N, "latency":{...}, "room":{...}}; NULL: no memory. */
 json_t *command_health_json(const struct command_health *health);
 
 #endif /* CLEAVE_COMMAND_HEALTH_H */

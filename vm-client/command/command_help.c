@@ -39,6 +39,8 @@ static const struct {
 	{ "weight", COMMAND_PLACE },
 	{ "note", COMMAND_PLACE },
 	{ "follow", COMMAND_FOLLOW },
+	{ "volume", COMMAND_SLOW },
+	{ "trace", COMMAND_SLOW },
 	{ "address", COMMAND_ADDRESS },
 	{ "maintenance", COMMAND_MAINTENANCE },
 	{ "wait", COMMAND_WAIT },

@@ -268,6 +268,29 @@ add_room(struct table *table, const json_t *room)
 	    table_format_size(command_u64(room, "raw_total"), raw));
 }
 
+static const char *
+format_latency(uint64_t ns, char ret_text[TABLE_NUMBER_BYTES])
+{
+	(void)snprintf(ret_text, TABLE_NUMBER_BYTES, "%" PRIu64 ".%02" PRIu64 " ms", ns / NUM_MS(1),
+	    ns % NUM_MS(1) / NUM_US(10));
+	return ret_text;
+}
+
+/* As gateways see it: from a request's arrival to its answer. */
+static void
+add_latency(struct table *table, const char *title, const struct latency *latency)
+{
+	char p50[TABLE_NUMBER_BYTES], p99[TABLE_NUMBER_BYTES];
+
+	table_add(table, "%s", title);
+	if (latency_total(latency) == 0)
+		table_add(table, "none in the last minute");
+	else
+		table_add(table, "p50 %s, p99 %s, %" PRIu64 " in the last minute",
+		    format_latency(latency_quantile_ns(latency, 50), p50),
+		    format_latency(latency_quantile_ns(latency, 99), p99), latency_total(latency));
+}
+
 static uint32_t
 nodes_up(const struct command_summary *summary)
 {
@@ -308,6 +331,8 @@ command_print_summary(const struct command_summary *summary, FILE *out)
 	    health->extents, health->extents_lacking, health->extents_leaving);
 	add_room(table, health->room);
 	add_compression(table, health->write_bytes, health->stored_bytes);
+	add_latency(table, "writes", &health->write);
+	add_latency(table, "reads", &health->read);
 	rc = table_print(table, 0, out);
 	table_destroy(table);
 	return rc;

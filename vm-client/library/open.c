@@ -52,6 +52,8 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 	volume->is_detached = (flags & CLEAVE_OPEN_READ_ONLY) != 0;
 	(void)snprintf(volume->info.name, sizeof(volume->info.name), "%s", name); /* it fits */
 	volume->session_id = loop_random_u64(client->loop) | 1;                   /* 0 means none */
+	/* Request ids begin at random, so that one in a log or in `cleave slow` is of one request alone. */
+	volume->send_count = volume->session_id >> (REQUEST_INDEX_BITS + 1);
 	sm_init(&volume->sm, "volume", volume_table, VOLUME_ATTACHING, client->next_volume_index++);
 	list_init(&volume->ios);
 	list_init(&volume->due_ios);

@@ -171,6 +171,8 @@ Test(control, texts_that_are_no_request_are_refused)
 	expect_error("{\"op\":\"map\",\"x\":1}", -EINVAL, "x");
 	expect_error("{\"op\":\"status\",\"name\":\"a\"}", -EINVAL, "name");
 	expect_error("{\"op\":\"volume.list\",\"after\":5}", -EINVAL, "after");
+	expect_error("{\"op\":\"slow\",\"after\":-1}", -EINVAL, "after");
+	expect_error("{\"op\":\"slow\",\"volume\":\"a\"}", -EINVAL, "volume");
 }
 
 Test(control, list_is_sorted_and_comes_in_pages)

@@ -46,6 +46,32 @@ expect_refused(const char *meta, const char *port, const char *text)
 	cr_assert_not_null(strstr(error, port), "'%s' does not name '%s'", error, port);
 }
 
+static int
+take_slow_op(const char *text)
+{
+	const char *argv[] = { "cleave-gateway", "--meta", "/m", "--cluster-id", "00000000000000c1",
+		"--slow-op", text };
+	struct config_result result;
+
+	memset(&values, 0, sizeof(values));
+	log_set_level(LOG_OFF);
+	return config_parse(&mt_command_line_program, (int)NUM_COUNT(argv), (char **)argv, &values,
+	    &result);
+}
+
+Test(command_line, which_requests_are_slow)
+{
+	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", NULL), 0, "%s", error);
+	cr_assert_eq(options.slow_op_ns, NUM_MS(500), "by default");
+	cr_assert_eq(take_slow_op("20ms"), 0);
+	cr_assert_eq(values.slow_op, NUM_MS(20));
+	cr_assert_eq(take_slow_op("0s"), 0, "off");
+	cr_assert_eq(values.slow_op, 0);
+	cr_assert_neq(take_slow_op("2h"), 0, "nothing is so slow");
+	cr_assert_neq(take_slow_op("soon"), 0);
+	cr_assert_neq(take_slow_op("-1s"), 0);
+}
+
 Test(command_line, what_a_port_advertises)
 {
 	cr_assert_eq(take("/m", "tcp://0.0.0.0:7100,cpu=3,advertise=gw1.example:7200",

@@ -226,6 +226,10 @@ Test(command, a_wrong_command_line_is_named)
 	expect_refused("cluster upgrade --without", "without");
 	expect_refused("volume list --size 8M", "size");
 	expect_refused("status --timeout 0", "timeout");
+	expect_refused("status --volume v", "volume");
+	expect_refused("events --trace 1", "trace");
+	expect_refused("slow v", "'v'");
+	expect_refused("slow --volume", "volume");
 }
 
 Test(command, a_bad_size_is_refused_as_a_size)
@@ -585,9 +589,11 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 		.extents_lacking = 4,
 		.extents_leaving = 1,
 		.write_bytes = 8192,
-		.stored_bytes = 4096 };
+		.stored_bytes = 4096,
+		.write = { .counts = { [5] = 100 } } };
 	const struct command_summary summary = { &status, &health, nodes, NUM_COUNT(nodes) };
 	FILE *out = print_begin();
+	json_t *json;
 
 	health.reasons = json_loads(
 	    "[{\"code\":\"room-out\",\"level\":\"ERROR\",\"object\":\"gateway 1\",\"text\":\"no room\","
@@ -618,8 +624,50 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "volumes      2, 5 connections of clients\n"
 	    "extents      20, 4 lack copies, 1 to be moved\n"
 	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks\n"
-	    "compression  2.00 (8 KiB written, 4 KiB stored)\n");
+	    "compression  2.00 (8 KiB written, 4 KiB stored)\n"
+	    "writes       p50 0.35 ms, p99 0.49 ms, 100 in the last minute\n"
+	    "reads        none in the last minute\n");
+	json = command_health_json(&health);
+	cr_assert_eq(json_integer_value(
+			 json_object_get(json_object_get(json_object_get(json, "latency"), "write"),
+			     "p99_us")),
+	    497);
+	json_decref(json);
 	command_health_fini(&health);
+}
+
+Test(command, a_slow_request_is_shown_with_its_hops_and_nodes)
+{
+	json_t *entry = json_loads(
+	    "{\"number\":1,\"age_ms\":5,\"op\":\"write\",\"volume\":\"v\",\"offset_bytes\":8192,"
+	    "\"bytes\":4096,\"trace\":\"00000000000000ab\",\"rc\":0,\"took_us\":812345,"
+	    "\"gateway\":\"0000000000000001\",\"hops_us\":{\"park\":100,\"replicate\":810000},"
+	    "\"longest_node\":2,\"nodes\":[{\"node\":1,\"took_us\":500},{\"node\":2,"
+	    "\"took_us\":810000,\"lost\":true,\"queue_us\":12000,\"write_us\":6100,\"flush_us\":0}]}",
+	    0, NULL);
+	FILE *out = print_begin();
+	char *text;
+
+	cr_assert_not_null(entry);
+	command_print_slow(entry, out);
+	text = print_end(out, 0);
+	cr_assert_str_eq(strchr(text, ' '),
+	    " write of 'v' took 812.3 ms at 8192, 4096 bytes (gateway 0000000000000001)\n"
+	    "      park 0.1 ms, replicate 810.0 ms; trace 00000000000000ab\n"
+	    "      node 1 0.5 ms\n"
+	    "      node 2 810.0 ms <- longest, given up (its queue 12.0 ms, write 6.1 ms, flush 0.0 "
+	    "ms)\n");
+	free(text);
+	json_object_set_new(entry, "rc", json_integer(-EIO));
+	json_object_del(entry, "hops_us");
+	json_object_set_new(entry, "nodes", json_string("odd"));
+	out = print_begin();
+	command_print_slow(entry, out);
+	text = print_end(out, 0);
+	cr_assert_not_null(strstr(text, " 4096 bytes, failed: "));
+	cr_assert_not_null(strstr(text, ")\n      trace 00000000000000ab\n"));
+	free(text);
+	json_decref(entry);
 }
 
 Test(command, level_tells_the_next_step)
