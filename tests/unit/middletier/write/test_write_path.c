@@ -131,7 +131,8 @@ Test(write_path, the_oldest_write_without_an_answer_is_known)
 			fake_run_for(NUM_MS(10));
 			oldest = mt_write_oldest(&fake.shard);
 			cr_assert_not_null(oldest);
-			cr_assert_eq(oldest->stamps.taken_ns, first_ns, "write %u hides the first", i);
+			cr_assert_eq(oldest->stamps.taken_ns, first_ns, "write %u hides the first",
+			    i);
 		}
 		fake_stall_all(false);
 		cr_assert(fake_run_quiet());
