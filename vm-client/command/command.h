@@ -71,6 +71,7 @@ extern const char *const command_service_classes[];
 extern const char *const command_engines[];
 extern const struct config_option command_option_table[];
 
+/* Options that not every command takes; a bit may be of more than one (command_options.c). */
 enum command_option {
 	COMMAND_SIZE = 1u << 0,
 	COMMAND_SERVICE_CLASS = 1u << 1,
@@ -97,15 +98,22 @@ enum command_option {
 	COMMAND_WITH = 1u << 22,
 	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
 	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
-	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
-	COMMAND_GATEWAY = 1u << 31,  /* a gateway's id follows: options->name */
-	COMMAND_NODE = 1u << 25,     /* a node's number follows, or its address: options->name */
-	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
-	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
-	COMMAND_NEW_NAME = 1u << 28, /* another one follows the first */
-	COMMAND_FILE_FIRST = 1u << 29,
-	COMMAND_FILE_LAST = 1u << 30,
 };
+
+/* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
+enum command_operand {
+	COMMAND_NOTHING,    /* no more */
+	COMMAND_VOLUME,     /* options->name: of a volume, or VOLUME@SNAPSHOT */
+	COMMAND_SNAPSHOT,   /* options->name: VOLUME@SNAPSHOT */
+	COMMAND_MAY_VOLUME, /* options->name */
+	COMMAND_NODE,       /* options->name: a node's number, or its address */
+	COMMAND_GATEWAY,    /* options->name: a gateway's id */
+	COMMAND_NEW_NAME,   /* options->new_name */
+	COMMAND_MAY_NEW,    /* options->new_name: a later VOLUME@SNAPSHOT */
+	COMMAND_FILE,       /* options->file */
+};
+
+#define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */
 
 /* Where a command asks, and prints. */
 struct command_session {
@@ -122,8 +130,8 @@ struct command {
 	const char *verb; /* NULL: the noun is all */
 	const char *synopsis;
 	const char *help;
-	bool has_name;    /* a volume's name follows */
-	unsigned options; /* enum command_option: those it takes, beside the common ones */
+	enum command_operand operands[COMMAND_OPERANDS_MAX];
+	uint64_t options; /* enum command_option: those it takes, beside the common ones */
 	/* 0, or a negative errno with session->error set. */
 	int (*run)(struct command_session *session);
 };
@@ -141,9 +149,14 @@ void command_print_help(const struct command_options *options, FILE *out);
 /* command_help.c: its words, as they are typed; and all about it, with its options alone. */
 void command_synopsis(const struct command *command, char *ret_text, size_t bytes);
 void command_print_one(const struct command *command, FILE *out);
-/* command_takes_option -- those that every command takes included. */
+/* command_options.c: those that every command takes included. */
 bool command_takes_option(const struct command *command, const struct config_option *option);
-/* command_at -- of the table; NULL behind its end. command_find: that @words begin with, *@ret_used of them; or NULL. */
+/* command_foreign_option -- the first that was given and @command does not take; NULL: there is none. */
+const char *command_foreign_option(const struct command *command,
+    const struct command_options *options);
+/* command_has_operand -- is it among the words that follow? */
+bool command_has_operand(const struct command *command, enum command_operand operand);
+/* command_table.c. command_at -- of the table; NULL behind its end. command_find: that @words begin with, *@ret_used of them; or NULL. */
 const struct command *command_at(uint32_t index);
 const struct command *command_find(const char *const words[], uint32_t count, uint32_t *ret_used);
 /* command_version -- its own, with the commit; asks nobody. */

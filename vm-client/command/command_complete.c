@@ -242,27 +242,29 @@ offer_commands(const struct complete *complete, uint32_t from)
 	}
 }
 
-/* The operand in question, in the order of command.c's take_words. */
 static void
 offer_operand(struct complete *complete)
 {
-	unsigned takes = complete->command->options;
+	static int (*const asked[])(struct command_session *) = {
+		[COMMAND_VOLUME] = offer_volumes,
+		[COMMAND_SNAPSHOT] = offer_snapshots,
+		[COMMAND_MAY_VOLUME] = offer_volumes,
+		[COMMAND_NODE] = offer_nodes,
+		[COMMAND_GATEWAY] = offer_gateways,
+		[COMMAND_MAY_NEW] = offer_snapshots,
+		[COMMAND_FILE] = NULL, /* the shell knows them */
+	};
 	uint32_t at = complete->count - complete->used;
-	bool is_snapshot = strncmp(complete->command->synopsis, "VOLUME@", 7) == 0;
+	enum command_operand operand;
 
 	assert(complete->count >= complete->used);
-	if ((takes & COMMAND_FILE_FIRST) != 0 && at-- == 0)
-		return;
-	if (at == 0 && (takes & COMMAND_NODE) != 0)
-		offer_asked(complete, offer_nodes);
-	else if (at == 0 && (takes & COMMAND_GATEWAY) != 0)
-		offer_asked(complete, offer_gateways);
-	else if (at == 0 && is_snapshot)
-		offer_asked(complete, offer_snapshots);
-	else if (at == 0 && (complete->command->has_name || (takes & COMMAND_MAY_NAME) != 0))
-		offer_asked(complete, offer_volumes);
-	else if (at == 1 && (takes & COMMAND_MAY_NEW) != 0)
-		offer_asked(complete, offer_snapshots);
+	for (uint32_t i = 0; i < at; i++) {
+		if (complete->command->operands[i] == COMMAND_NOTHING)
+			return;
+	}
+	operand = complete->command->operands[at];
+	if (operand != COMMAND_NOTHING && asked[operand] != NULL)
+		offer_asked(complete, asked[operand]);
 }
 
 int

@@ -57,7 +57,7 @@ gateway_id(struct command_session *session, uint64_t *ret_id)
 {
 	const char *text = session->options->name;
 
-	assert((session->options->command->options & COMMAND_GATEWAY) != 0);
+	assert(command_has_operand(session->options->command, COMMAND_GATEWAY));
 	assert(text != NULL);
 	if (strlen(text) == GATEWAY_ID_DIGITS &&
 	    strspn(text, "0123456789abcdefABCDEF") == GATEWAY_ID_DIGITS)

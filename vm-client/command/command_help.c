@@ -12,54 +12,6 @@
 #define HELP_OPTIONS_MAX 48u
 #define HELP_LINE_BYTES 256
 
-/* Options that not every command takes. COMMAND_REBALANCE and others are of more than one. */
-static const struct {
-	const char *name;
-	unsigned of;
-} owned[] = {
-	{ "size", COMMAND_SIZE },
-	{ "service-class", COMMAND_SERVICE_CLASS },
-	{ "engine", COMMAND_ENGINE },
-	{ "level", COMMAND_LEVEL },
-	{ "replicas", COMMAND_REPLICAS },
-	{ "force", COMMAND_FORCE },
-	{ "read-only", COMMAND_READ_ONLY },
-	{ "agent", COMMAND_AGENT },
-	{ "format", COMMAND_FORMAT },
-	{ "progress", COMMAND_PROGRESS },
-	{ "shrink", COMMAND_SHRINK },
-	{ "confirm", COMMAND_CONFIRM },
-	{ "snapshots", COMMAND_SNAPSHOTS },
-	{ "take", COMMAND_TAKE },
-	{ "check", COMMAND_UPGRADE },
-	{ "without", COMMAND_UPGRADE },
-	{ "counters", COMMAND_STATUS },
-	{ "quiet", COMMAND_STATUS },
-	{ "domain", COMMAND_PLACE },
-	{ "weight", COMMAND_PLACE },
-	{ "note", COMMAND_PLACE },
-	{ "follow", COMMAND_FOLLOW },
-	{ "volume", COMMAND_SLOW },
-	{ "trace", COMMAND_SLOW },
-	{ "address", COMMAND_ADDRESS },
-	{ "maintenance", COMMAND_MAINTENANCE },
-	{ "wait", COMMAND_WAIT },
-	{ "lost", COMMAND_LOST },
-	{ "with", COMMAND_WITH },
-	{ "dry-run", COMMAND_REBALANCE },
-	{ "stop", COMMAND_REBALANCE },
-};
-
-bool
-command_takes_option(const struct command *command, const struct config_option *option)
-{
-	for (size_t i = 0; i < NUM_COUNT(owned); i++) {
-		if (strcmp(owned[i].name, option->name) == 0)
-			return (owned[i].of & command->options) != 0;
-	}
-	return true; /* every command does */
-}
-
 void
 command_synopsis(const struct command *command, char *ret_text, size_t bytes)
 {

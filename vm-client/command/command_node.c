@@ -18,7 +18,7 @@ node_id(struct command_session *session, uint64_t *ret_id)
 {
 	const char *text = session->options->name;
 
-	assert((session->options->command->options & COMMAND_NODE) != 0);
+	assert(command_has_operand(session->options->command, COMMAND_NODE));
 	assert(text != NULL);
 	if (config_parse_u64(text, ret_id) == 0 && *ret_id > 0 && *ret_id <= UINT32_MAX)
 		return 0;

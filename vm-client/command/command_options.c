@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_options.c -- the options of all commands (base/config.h) */
+/* command_options.c -- the options of all commands (base/config.h), and which of them a command takes */
 #include <stddef.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/config.h"
 #include "base/num.h"
 #include "cleave/client.h"
@@ -118,3 +120,95 @@ const struct config_option command_option_table[] = {
 	    "node replace: the new node.", NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
+
+/* Options that not every command takes. */
+static const struct {
+	const char *name;
+	uint64_t of; /* enum command_option */
+} owned[] = {
+	{ "size", COMMAND_SIZE },
+	{ "service-class", COMMAND_SERVICE_CLASS },
+	{ "engine", COMMAND_ENGINE },
+	{ "level", COMMAND_LEVEL },
+	{ "replicas", COMMAND_REPLICAS },
+	{ "force", COMMAND_FORCE },
+	{ "read-only", COMMAND_READ_ONLY },
+	{ "agent", COMMAND_AGENT },
+	{ "format", COMMAND_FORMAT },
+	{ "progress", COMMAND_PROGRESS },
+	{ "shrink", COMMAND_SHRINK },
+	{ "confirm", COMMAND_CONFIRM },
+	{ "snapshots", COMMAND_SNAPSHOTS },
+	{ "take", COMMAND_TAKE },
+	{ "check", COMMAND_UPGRADE },
+	{ "without", COMMAND_UPGRADE },
+	{ "counters", COMMAND_STATUS },
+	{ "quiet", COMMAND_STATUS },
+	{ "domain", COMMAND_PLACE },
+	{ "weight", COMMAND_PLACE },
+	{ "note", COMMAND_PLACE },
+	{ "follow", COMMAND_FOLLOW },
+	{ "volume", COMMAND_SLOW },
+	{ "trace", COMMAND_SLOW },
+	{ "address", COMMAND_ADDRESS },
+	{ "maintenance", COMMAND_MAINTENANCE },
+	{ "wait", COMMAND_WAIT },
+	{ "lost", COMMAND_LOST },
+	{ "with", COMMAND_WITH },
+	{ "dry-run", COMMAND_REBALANCE },
+	{ "stop", COMMAND_REBALANCE },
+};
+
+static uint64_t
+owners(const struct config_option *option)
+{
+	for (size_t i = 0; i < NUM_COUNT(owned); i++) {
+		if (strcmp(owned[i].name, option->name) == 0)
+			return owned[i].of;
+	}
+	return UINT64_MAX; /* every command does */
+}
+
+/* Something else than zero, which no option that is not every command's has as a value: its bounds forbid it. */
+static bool
+is_given(const struct config_option *option, const struct command_options *options)
+{
+	const void *member = (const char *)options + option->offset;
+
+	assert(option->default_text == NULL);
+	switch (option->type) {
+	case CONFIG_FLAG:
+		return *(const bool *)member;
+	case CONFIG_STRING:
+		return *(const char *const *)member != NULL;
+	case CONFIG_CHOICE:
+		return *(const unsigned *)member != 0;
+	case CONFIG_LIST:
+		return ((const struct config_list *)member)->count > 0;
+	case CONFIG_U64:
+	case CONFIG_SIZE:
+	case CONFIG_DURATION:
+		break;
+	}
+	return *(const uint64_t *)member != 0;
+}
+
+bool
+command_takes_option(const struct command *command, const struct config_option *option)
+{
+	uint64_t of = owners(option);
+
+	return of == UINT64_MAX || (of & command->options) != 0;
+}
+
+const char *
+command_foreign_option(const struct command *command, const struct command_options *options)
+{
+	_Static_assert(SERVICE_STANDARD == 0, "the choice that was not given");
+	for (const struct config_option *option = command_option_table; option->name != NULL;
+	     option++) {
+		if (!command_takes_option(command, option) && is_given(option, options))
+			return option->name;
+	}
+	return NULL;
+}

@@ -141,7 +141,7 @@ Test(command, images_have_a_file_and_a_volume)
 	cr_assert(options.must_take);
 	config_result_fini(&result);
 	expect_refused("volume delete v --take", "takes no --take");
-	expect_refused("import", "needs the NAME");
+	expect_refused("import", "needs a FILE");
 	expect_refused("import a.img", "needs the NAME");
 	expect_refused("import a.img v w", "did not expect 'w'");
 	expect_refused("import a.img v --size 5000", "multiple of 4096");

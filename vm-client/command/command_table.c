@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_table.c -- the table of commands: words, operands, options, and the function that runs each */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "command.h"
+
+#define CREATE_OPTIONS                                                                             \
+	(COMMAND_SIZE | COMMAND_SERVICE_CLASS | COMMAND_ENGINE | COMMAND_LEVEL | COMMAND_REPLICAS)
+
+static const struct command command_table[] = {
+	{ "volume", "create",
+	    "NAME --size SIZE [--service-class CLASS] [--engine ENGINE] [--level N] "
+	    "[--replicas N]",
+	    "Make a volume.", { COMMAND_VOLUME }, CREATE_OPTIONS, command_volume_create },
+	{ "volume", "list", "", "List all volumes.", { COMMAND_NOTHING }, 0, command_volume_list },
+	{ "volume", "show", "NAME", "Show one volume.", { COMMAND_VOLUME }, 0,
+	    command_volume_show },
+	{ "volume", "map", "NAME",
+	    "Show what its blocks hold: data, zeros, holes. Whoever writes it meanwhile is not "
+	    "disturbed.",
+	    { COMMAND_VOLUME }, 0, command_volume_map },
+	{ "volume", "delete", "NAME [--snapshots] [--force]",
+	    "Delete a volume and what is on it. Not while it has snapshots, but with --snapshots; nor "
+	    "while somebody uses it, but with --force.",
+	    { COMMAND_VOLUME }, COMMAND_FORCE | COMMAND_SNAPSHOTS, command_volume_delete },
+	{ "volume", "rename", "NAME NEW", "Give a volume another name.",
+	    { COMMAND_VOLUME, COMMAND_NEW_NAME }, 0, command_volume_rename },
+	{ "volume", "resize", "NAME --size SIZE [--shrink] [--force]",
+	    "Make a volume larger, which clients see when they open it again; or smaller, with "
+	    "--shrink.",
+	    { COMMAND_VOLUME }, COMMAND_SIZE | COMMAND_SHRINK | COMMAND_FORCE,
+	    command_volume_resize },
+	{ "snapshot", "create", "VOLUME@SNAPSHOT",
+	    "Keep what is on a volume now. It takes no space of its own until the volume changes.",
+	    { COMMAND_SNAPSHOT }, 0, command_snapshot_create },
+	{ "snapshot", "list", "[VOLUME]", "List a volume's snapshots, or all.",
+	    { COMMAND_MAY_VOLUME }, 0, command_snapshot_list },
+	{ "snapshot", "diff", "VOLUME@OLD [VOLUME@NEW]",
+	    "List the ranges that may differ between a snapshot and a later one, or the volume as it is "
+	    "now; all others are the same.",
+	    { COMMAND_SNAPSHOT, COMMAND_MAY_NEW }, 0, command_snapshot_diff },
+	{ "snapshot", "delete", "VOLUME@SNAPSHOT",
+	    "Delete a snapshot that nothing was cloned from; its space comes back.",
+	    { COMMAND_SNAPSHOT }, 0, command_snapshot_delete },
+	{ "snapshot", "rollback", "VOLUME@SNAPSHOT [--shrink] [--force]",
+	    "Make a volume what it was when the snapshot was taken, its size too; smaller with "
+	    "--shrink alone.",
+	    { COMMAND_SNAPSHOT }, COMMAND_FORCE | COMMAND_SHRINK, command_snapshot_rollback },
+	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
+	    "Make a volume that begins as the snapshot, and shares its space.",
+	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, 0, command_clone },
+	{ "attach", NULL, "NAME [--read-only] [--agent PATH]",
+	    "Export a volume over NBD on this machine, and print its URI; starts an agent where none "
+	    "runs.",
+	    { COMMAND_VOLUME }, COMMAND_READ_ONLY | COMMAND_AGENT, command_attach },
+	{ "detach", NULL, "NAME [--force] [--agent PATH]", "End that export.", { COMMAND_VOLUME },
+	    COMMAND_FORCE | COMMAND_AGENT, command_detach },
+	{ "exports", NULL, "[--agent PATH]", "List this machine's exports.", { COMMAND_NOTHING },
+	    COMMAND_AGENT, command_exports },
+	{ "import", NULL,
+	    "FILE NAME [--format FORMAT] [--progress] [--force [--take]] [options of volume create]",
+	    "Copy a disk image into a volume, which is made as large as the image, or --size; one that "
+	    "exists is written over with --force alone, and one that somebody writes with --take as "
+	    "well. Zeroes take no space. Needs qemu-img.",
+	    { COMMAND_FILE, COMMAND_VOLUME },
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_FORMAT | COMMAND_PROGRESS,
+	    command_import },
+	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
+	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. Of a "
+	    "volume that somebody writes only with --force: the copy is of no one moment then. Needs "
+	    "qemu-img.",
+	    { COMMAND_VOLUME, COMMAND_FILE }, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS,
+	    command_export },
+	{ "node", "list", "", "List the storage nodes.", { COMMAND_NOTHING }, 0,
+	    command_node_list },
+	{ "node", "add", "ADDR [--domain PATH] [--weight PERCENT] [--note TEXT]",
+	    "Take a storage node into the cluster. It runs, on a disk that was formatted with the cluster's "
+	    "id and a --node-id of its own.",
+	    { COMMAND_NODE }, COMMAND_PLACE, command_node_add },
+	{ "node", "set",
+	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--maintenance "
+	    "DURATION|off]",
+	    "Change what the cluster knows of a node.", { COMMAND_NODE },
+	    COMMAND_PLACE | COMMAND_ADDRESS | COMMAND_MAINTENANCE, command_node_set },
+	{ "node", "drain", "ID [--wait] [--force]",
+	    "Move what a node holds to the others. Not where they are too few, or too full, but with --force.",
+	    { COMMAND_NODE }, COMMAND_WAIT | COMMAND_FORCE, command_node_drain },
+	{ "node", "undrain", "ID", "Use a node again that was being drained.", { COMMAND_NODE }, 0,
+	    command_node_undrain },
+	{ "node", "remove", "ID [--lost [--force]]",
+	    "Take a drained, empty node out of the cluster; or, with --lost, one that never comes back. Its "
+	    "number is never used again, nor its disk before it is formatted anew.",
+	    { COMMAND_NODE }, COMMAND_LOST | COMMAND_FORCE, command_node_remove },
+	{ "node", "replace",
+	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT]",
+	    "Add a node, then drain the old one; or, with --lost, take that out at once.",
+	    { COMMAND_NODE },
+	    COMMAND_WITH | COMMAND_LOST | COMMAND_WAIT | COMMAND_PLACE | COMMAND_FORCE,
+	    command_node_replace },
+	{ "gateway", "list", "", "List the gateways that live, and their shards.",
+	    { COMMAND_NOTHING }, 0, command_gateway_list },
+	{ "gateway", "drain", "ID [--wait] [--force]",
+	    "Have a gateway give its shards to the others, one after the other, and take none, also after a "
+	    "restart. Its id is as --gateway-id has it, or as gateway list shows it. Not where no other one "
+	    "lives that takes shards, or it does not live itself, but with --force.",
+	    { COMMAND_GATEWAY }, COMMAND_WAIT | COMMAND_FORCE, command_gateway_drain },
+	{ "gateway", "undrain", "ID", "Let a drained gateway have its share of the shards again.",
+	    { COMMAND_GATEWAY }, 0, command_gateway_undrain },
+	{ "cluster", "upgrade", "[--check] [--without NODE ...]",
+	    "Let all gateways and nodes use what their new release brought, once every one of them runs "
+	    "it: raises the cluster's level by one. There is no way back to the release before.",
+	    { COMMAND_NOTHING }, COMMAND_UPGRADE, command_cluster_upgrade },
+	{ "cluster", "rebalance", "[--dry-run | --stop] [--wait]",
+	    "Move copies from nodes that have more than their share, by weight and room, to those that have "
+	    "less, behind all repairs and drains and within --repair-rate. It ends by itself.",
+	    { COMMAND_NOTHING }, COMMAND_REBALANCE | COMMAND_WAIT, command_cluster_rebalance },
+	{ "status", NULL, "[--counters | --quiet]",
+	    "Show whether the cluster is well: HEALTH OK, WARN or ERROR, with each reason and what helps, as "
+	    "all gateways say; then room, nodes and gateways. The exit status is 0, 1 or 2 by it.",
+	    { COMMAND_NOTHING }, COMMAND_STATUS, command_status },
+	{ "events", NULL, "[--follow]",
+	    "Show what happened, as all gateways that live keep it, a thousand each: nodes that came and went, "
+	    "shards, leases, and who changed what from where. With --json an object a line.",
+	    { COMMAND_NOTHING }, COMMAND_FOLLOW, command_events },
+	{ "slow", NULL, "[--volume NAME] [--trace ID]",
+	    "Show the reads and writes that took longer than the gateways' --slow-op, as all gateways that live "
+	    "keep them, a thousand each: where their time went, and which node took longest. With --json an "
+	    "object a line.",
+	    { COMMAND_NOTHING }, COMMAND_SLOW, command_slow },
+	{ "scrub", NULL, "",
+	    "Have every copy of the gateway's shards verified now; status counts what was found.",
+	    { COMMAND_NOTHING }, 0, command_scrub },
+	{ "sweep", NULL, "[--confirm]",
+	    "Show what nodes hold of the gateway's shards and no manifest names: it is deleted when it "
+	    "was seen for --orphan-grace, a sixteenth of a node's extents at a time; with --confirm at "
+	    "once.",
+	    { COMMAND_NOTHING }, COMMAND_CONFIRM, command_sweep },
+	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force] [--take]",
+	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
+	    "--recover on this host, with these options. Stop all gateways before: it refuses while a node "
+	    "has one connected, but with --take. It must be the first word.",
+	    { COMMAND_NOTHING }, 0, command_recover },
+	{ "meta", "dump", "--meta STORE [--cluster-id HEX] >FILE",
+	    "Write all keys of the metadata store to standard output, as they are at one moment: a backup, "
+	    "also while gateways run. Runs cleave-gateway --dump on this host, with these options; a "
+	    "gateway's --config FILE has them all. They must be the first words, as of the next two.",
+	    { COMMAND_NOTHING }, 0, command_recover },
+	{ "meta", "load", "--meta STORE --node ADDR ... --cluster-id HEX [--take] <FILE",
+	    "Make an empty metadata store of a dump. Stop all gateways before. It is refused where the "
+	    "nodes know anything newer, or obey another store: then cleave recover makes one from them.",
+	    { COMMAND_NOTHING }, 0, command_recover },
+	{ "meta", "move", "--from STORE --to STORE --node ADDR ... --cluster-id HEX [--take]",
+	    "Move the metadata store to an empty one, between a directory and an etcd either way. Stop all "
+	    "gateways before. No gateway starts with the old one afterwards. Run it again where it did "
+	    "not end; go back with the same, the other way round.",
+	    { COMMAND_NOTHING }, 0, command_recover },
+	{ "complete", NULL, "[WORD ...]",
+	    "Print what may stand for the last WORD of a command line, one a line: what the completion "
+	    "of bash and zsh asks. It must be the first word.",
+	    { COMMAND_NOTHING }, 0, command_complete_late },
+	{ "version", NULL, "",
+	    "Print the version of this command, and the commit that it was built of.",
+	    { COMMAND_NOTHING }, 0, command_version },
+	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", { COMMAND_NOTHING }, 0,
+	    NULL },
+};
+
+const struct command *
+command_at(uint32_t index)
+{
+	return index < NUM_COUNT(command_table) ? &command_table[index] : NULL;
+}
+
+const struct command *
+command_find(const char *const words[], uint32_t count, uint32_t *ret_used)
+{
+	assert(count == 0 || words != NULL);
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		const struct command *command = &command_table[i];
+
+		if (count == 0 || strcmp(words[0], command->noun) != 0)
+			continue;
+		if (command->verb != NULL && (count < 2 || strcmp(words[1], command->verb) != 0))
+			continue;
+		*ret_used = command->verb == NULL ? 1 : 2;
+		return command;
+	}
+	return NULL;
+}
+
+bool
+command_has_operand(const struct command *command, enum command_operand operand)
+{
+	for (size_t i = 0; command->operands[i] != COMMAND_NOTHING; i++) {
+		assert(i + 1 < NUM_COUNT(command->operands));
+		if (command->operands[i] == operand)
+			return true;
+	}
+	return false;
+}
