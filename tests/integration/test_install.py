@@ -341,7 +341,7 @@ def libraries_export_what_headers_declare(root):
 
 def configure(root, folder, name, example, **values):
     """An operator's file: the example with other values. A list replaces all lines of an option."""
-    with open(find(root, f"doc/cleave/examples/{example}.conf")) as f:
+    with open(find(root, f"examples/{example}.conf")) as f:
         text = f.read()
     for key, value in values.items():
         key = key.replace("_", "-")
