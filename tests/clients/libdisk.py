@@ -6,6 +6,7 @@
 import os
 import select
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -14,6 +15,21 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from libagent import Agent, need  # noqa: E402
 from libcluster import (WAIT_S, Cluster, Daemon, Failure, check, main, run_argv,  # noqa: E402
                         skip)
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.environ.get("CLEAVE_SOURCE_DIR") or os.path.join(HERE, "..", "..")
+
+
+def guest_kernel(folder, init):
+    """(kernel, initramfs) of a guest whose process 1 is the script @init of this folder; the second lies in @folder."""
+    initramfs = os.path.join(folder, "initramfs")
+    made = subprocess.run([os.path.join(SOURCE, "tests", "vm", "run"), "-i", initramfs, os.path.join(HERE, init)],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    if made.returncode == 77:
+        skip(made.stdout.strip())
+    check(made.returncode == 0, f"tests/vm/run -i: {made.returncode}")
+    return made.stdout.split()[-1], initramfs
 
 
 def need_disks(*tools):

@@ -7,17 +7,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import tempfile
 
-from libdisk import Agent, Cluster, Daemon, check, main, need, run_argv, skip
+from libdisk import Agent, Cluster, Daemon, check, guest_kernel, main, need, run_argv, skip
 
 need("qemu-system-x86_64", "nbdinfo")
 if os.geteuid() != 0:
     skip("the kernel's package is unpacked with root's files: needs root")
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCE = os.environ.get("CLEAVE_SOURCE_DIR") or os.path.join(HERE, "..", "..")
 GUEST_S = 180
 
 
@@ -113,14 +110,7 @@ def size_of(agent):
 
 def there_and_back():
     with tempfile.TemporaryDirectory(prefix="cleave-test-migration-") as folder:
-        initramfs = os.path.join(folder, "initramfs")
-        made = subprocess.run([os.path.join(SOURCE, "tests", "vm", "run"), "-i", initramfs,
-                               os.path.join(HERE, "migrant")], stdout=subprocess.PIPE, text=True,
-                              check=False)
-        if made.returncode == 77:
-            skip(made.stdout.strip())
-        check(made.returncode == 0, f"tests/vm/run -i: {made.returncode}")
-        kernel = made.stdout.split()[-1]
+        kernel, initramfs = guest_kernel(folder, "migrant")
         with Cluster(nodes=3) as c:
             c.volume_create("v", "64M")
             with Host(c, "a") as a, Host(c, "b") as b:
