@@ -91,6 +91,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_rebalance_stop(port);
 	if (ask->kind == MT_ASK_NODE)
 		mt_node_usage_take(port, ask->node_id, ask->node_version, &leg->status.node);
+	else if (ask->kind == MT_ASK_RATES)
+		mt_port_rates_take(port, &leg->status);
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
 	else if (ask->kind != MT_ASK_SESSIONS)

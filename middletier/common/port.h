@@ -26,6 +26,7 @@ struct mt_gateway;
 struct mt_link;
 struct mt_port_life;
 struct mt_port_events;
+struct mt_rates;
 struct mt_read_state;
 struct mt_root_ops;
 struct mt_run_cache;
@@ -86,7 +87,8 @@ struct mt_port {
 	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	struct mt_hops hops;
-	uint64_t ring_bytes; /* of a shard's ring, which it has while it is here */
+	struct mt_rates *rates; /* session/rates.h; NULL: no memory */
+	uint64_t ring_bytes;    /* of a shard's ring, which it has while it is here */
 	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
 	uint32_t ring_count; /* of them, taken */
 	uint64_t ring_all_device_bytes; /* --device-memory with which all of its shards could */

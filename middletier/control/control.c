@@ -29,6 +29,7 @@
 #include "control/control_node.h"
 #include "control/control_node_join.h"
 #include "control/control_node_leave.h"
+#include "control/control_rates.h"
 #include "control/control_rebalance.h"
 #include "control/control_request.h"
 #include "control/control_resize.h"
@@ -225,6 +226,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "health", false, false, mt_control_health },
 	{ "events", false, false, mt_control_events },
 	{ "slow", false, false, mt_control_slow },
+	{ "rates", false, false, mt_control_rates },
 	{ "scrub", false, false, control_scrub },
 	{ "sweep", false, false, control_sweep },
 };

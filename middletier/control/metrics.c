@@ -21,6 +21,7 @@
 #include "common/port.h"
 #include "control/metrics.h"
 #include "control/metrics_latency.h"
+#include "control/metrics_rates.h"
 #include "control/metrics_room.h"
 #include "health/health.h"
 #include "port/port_status.h"
@@ -351,6 +352,8 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	write_meta(out, gateway);
 	write_ports(out, gateway, ask);
 	rc = mt_metrics_latency(out, ask);
+	if (rc == 0)
+		rc = mt_metrics_write_rates(out, ask);
 	if (rc != 0)
 		return rc;
 	write_events(out, gateway);

@@ -22,6 +22,7 @@
 #include "merge/flush.h"
 #include "port/port_status.h"
 #include "port/waits.h"
+#include "session/rates.h"
 #include "session/session.h"
 #include "shard/shard.h"
 #include "shard/takeover.h"
@@ -153,7 +154,17 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	if (status->links != NULL)
 		status_shares(port, status->links);
 	mt_rebalance_status(port, &status->balance);
-	mt_hops_minute(&port->hops, now_ns, &status->write_minute, &status->read_minute);
+	mt_port_rates_take(port, status);
+}
+
+void
+mt_port_rates_take(struct mt_port *port, struct mt_port_status *ret_status)
+{
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	assert(ret_status->rates == NULL);
+	mt_hops_minute(&port->hops, now_ns, &ret_status->write_minute, &ret_status->read_minute);
+	ret_status->rates = mt_rates_take(port, now_ns, MT_RATES_TOLD_MAX, &ret_status->rate_count);
 }
 
 void
@@ -226,5 +237,6 @@ mt_port_status_fini(struct mt_port_status *status)
 	mt_free(status->shards);
 	mt_free(status->links);
 	mt_free(status->orphans);
+	mt_free(status->rates);
 	*status = (struct mt_port_status){ 0 };
 }

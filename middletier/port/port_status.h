@@ -20,6 +20,7 @@
 #include "upkeep/rebalance.h"
 
 struct mt_port;
+struct mt_rate;
 
 /* A port's report about itself. */
 struct mt_shard_status {
@@ -87,6 +88,8 @@ struct mt_port_status {
 	struct mt_node_usage node; /* MT_ASK_NODE */
 	struct mt_rebalance_status balance;
 	struct latency write_minute, read_minute; /* of clients: common/hops.h */
+	struct mt_rate *rates; /* the busiest volumes: session/rates.h; NULL: none */
+	uint32_t rate_count;   /* with the one of all others */
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;
@@ -104,6 +107,8 @@ void mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_p
 void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_load_take -- cheap: of each shard its state and what it has answered, and how many rings are taken; no more */
 void mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_status);
+/* mt_port_rates_take -- cheap: the busiest volumes, and how long requests of the last minute took; no more */
+void mt_port_rates_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_status_fini -- any thread; also of one that is all zeros. */
 void mt_port_status_fini(struct mt_port_status *status);
 

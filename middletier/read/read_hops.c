@@ -13,6 +13,7 @@
 #include "extent/call.h"
 #include "extent/node_link.h"
 #include "read/read_path.h"
+#include "session/rates.h"
 #include "session/session.h"
 #include "session/slow_request.h"
 
@@ -51,6 +52,9 @@ mt_read_hops_end(const struct mt_read *read, int rc)
 	if (rc == 0 && read->io.opcode == WIRE_READ)
 		mt_hops_read(&port->hops, now_ns, read->session->volume.service_class,
 		    read->node.took_ns, total_ns);
+	if (read->io.opcode == WIRE_READ)
+		mt_rate_add(read->session->rate, MT_RATE_READ, now_ns, total_ns,
+		    read->io.length_bytes, rc);
 	if (slow_ns != 0 && total_ns >= slow_ns)
 		read_keep_slow(read, total_ns, rc);
 }

@@ -53,6 +53,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/settings.h"
+#include "session/rates.h"
 #include "session/session.h"
 
 #define SESSION_MAGIC 0x53534553u /* "SESS" */
@@ -129,6 +130,7 @@ session_try_free(struct mt_session *session)
 		return;
 	sm_move(&session->sm, SESSION_GONE);
 	list_remove(&session->link);
+	mt_rate_drop(session->rate);
 	session->magic = 0;
 	mt_free(session);
 }
@@ -311,9 +313,13 @@ session_on_answer(struct loop_post *post, void *arg)
 	}
 	if (rc == 0 && session->port->sm.state >= MT_PORT_STOPPING)
 		rc = -EBUSY;
-	if (rc != 0)
+	if (rc != 0) {
 		session_refuse(session, rc);
-	else if (mt_session_is_reader(session))
+		return;
+	}
+	session->rate =
+	    mt_rate_hold(session->port, session->volume.name, loop_now_ns(session->port->loop));
+	if (mt_session_is_reader(session))
 		session_accept(session); /* there are as many as want to */
 	else
 		session_admit(session);
@@ -524,6 +530,7 @@ mt_sessions_init(struct mt_port *port, const struct mt_session_host *host)
 	list_init(&port->session.waiting);
 	port->session.host = host;
 	port->session.next_id = 0;
+	mt_rates_init(port);
 }
 
 void
@@ -541,4 +548,5 @@ mt_session_fini_all(struct mt_port *port)
 		port->write_count -= session->write_count;
 		mt_free(session);
 	}
+	mt_rates_fini(port);
 }

@@ -13,6 +13,7 @@
 #include "session/auto_state.h"
 
 struct mt_port;
+struct mt_rate;
 struct mt_session;
 struct mt_volume_query;
 struct split_msg;
@@ -52,6 +53,7 @@ struct mt_session {
 	struct sm sm;
 	struct wire_hello hello;
 	struct mt_volume volume; /* valid for I/O sessions */
+	struct mt_rate *rate;    /* what is counted of the volume here; NULL: nothing */
 	struct mt_auto autos[SERVICE_CLASS_NR];
 	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;

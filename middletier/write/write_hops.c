@@ -19,6 +19,8 @@
 #include "common/shard.h"
 #include "common/slow_op.h"
 #include "extent/replicate.h"
+#include "session/rates.h"
+#include "session/session.h"
 #include "session/slow_request.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
@@ -79,6 +81,8 @@ mt_write_hops_end(const struct mt_shard *shard, struct mt_write *write, int rc)
 	mt_hops_of(&write->stamps, now_ns, hops_ns);
 	if (rc == 0 && write_has_payload(write))
 		mt_hops_write(&port->hops, now_ns, write->session->volume.service_class, hops_ns);
+	mt_rate_add(write->session->rate, MT_RATE_WRITE, now_ns, hops_ns[MT_WRITE_HOP_TOTAL],
+	    write->io.length_bytes, rc);
 	if (slow_ns != 0 && hops_ns[MT_WRITE_HOP_TOTAL] >= slow_ns)
 		write_keep_slow(write, batch, rc, hops_ns);
 }

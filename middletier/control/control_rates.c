@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_rates.c -- rates: what this gateway has answered of each of its busiest volumes
+ *
+ *	{"op":"rates"}
+ *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
+ *	    "write":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N}}
+ *
+ * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
+ * moment on. The last of the list, volume "", is all others together. Latencies are the last minute's.
+ */
+#include "control/control_rates.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/latency.h"
+#include "base/num.h"
+#include "catalog/json.h"
+#include "cleave/loop.h"
+#include "cluster/ask.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "control/control_request.h"
+#include "control/rate_list.h"
+#include "session/rates.h"
+
+static json_t *
+json_count(const struct mt_rate_count *count)
+{
+	return json_pack("{s:I, s:I, s:I, s:I}", "requests", (json_int_t)count->requests, "errors",
+	    (json_int_t)count->errors, "bytes", (json_int_t)count->bytes, "took_us",
+	    (json_int_t)(count->took_ns / NUM_US(1)));
+}
+
+static json_t *
+json_rates(const struct mt_rate *rates, uint32_t count)
+{
+	json_t *list = json_array();
+
+	assert(rates != NULL || count == 0);
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{s:s, s:o, s:o}", "volume", rates[i].name, "read",
+			json_count(&rates[i].counts[MT_RATE_READ]), "write",
+			json_count(&rates[i].counts[MT_RATE_WRITE])));
+	return list;
+}
+
+static json_t *
+json_latency(const struct mt_ask *ask)
+{
+	struct latency read = { 0 }, write = { 0 };
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		latency_read(&read, &ask->legs[i].status.read_minute);
+		latency_read(&write, &ask->legs[i].status.write_minute);
+	}
+	return json_pack("{s:I, s:I, s:I, s:I}", "read_p50",
+	    (json_int_t)(latency_quantile_ns(&read, 50) / NUM_US(1)), "read_p99",
+	    (json_int_t)(latency_quantile_ns(&read, 99) / NUM_US(1)), "write_p50",
+	    (json_int_t)(latency_quantile_ns(&write, 50) / NUM_US(1)), "write_p99",
+	    (json_int_t)(latency_quantile_ns(&write, 99) / NUM_US(1)));
+}
+
+static void
+rates_on_answer(struct mt_ask *ask, void *arg)
+{
+	struct mt_gateway *gateway = ask->gateway;
+	char boot[17];
+	uint32_t count;
+	struct mt_rate *rates = mt_rate_list(ask, &count);
+
+	assert(ask->kind == MT_ASK_RATES);
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
+	mt_control_finish(arg,
+	    json_pack("{s:s, s:I, s:o, s:o}", "boot", boot, "at_ms",
+		(json_int_t)(loop_now_ns(gateway->options.loop) / NUM_MS(1)), "rates",
+		json_rates(rates, count), "latency_us", json_latency(ask)));
+	mt_free(rates);
+}
+
+void
+mt_control_rates(struct mt_control_request *request)
+{
+	char error[MT_ERROR_BYTES];
+	int rc = reader_strict(request->in, NULL, 0, error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	rc = mt_ask_ports(request->gateway, MT_ASK_RATES, NULL, rates_on_answer, request);
+	if (rc != 0)
+		mt_control_fail(request, rc, "the ports cannot be asked now");
+}
