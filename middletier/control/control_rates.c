@@ -35,9 +35,11 @@ json_count(const struct mt_rate_count *count)
 	    (json_int_t)(count->took_ns / NUM_US(1)));
 }
 
-static json_t *
-json_rates(const struct mt_rate *rates, uint32_t count)
+json_t *
+mt_json_rates(const struct mt_ask *ask, uint32_t max)
 {
+	uint32_t count;
+	struct mt_rate *rates = mt_rate_list(ask, max, &count);
 	json_t *list = json_array();
 
 	assert(rates != NULL || count == 0);
@@ -46,11 +48,12 @@ json_rates(const struct mt_rate *rates, uint32_t count)
 		    json_pack("{s:s, s:o, s:o}", "volume", rates[i].name, "read",
 			json_count(&rates[i].counts[MT_RATE_READ]), "write",
 			json_count(&rates[i].counts[MT_RATE_WRITE])));
+	mt_free(rates);
 	return list;
 }
 
-static json_t *
-json_latency(const struct mt_ask *ask)
+json_t *
+mt_json_latency(const struct mt_ask *ask)
 {
 	struct latency read = { 0 }, write = { 0 };
 
@@ -70,16 +73,13 @@ rates_on_answer(struct mt_ask *ask, void *arg)
 {
 	struct mt_gateway *gateway = ask->gateway;
 	char boot[17];
-	uint32_t count;
-	struct mt_rate *rates = mt_rate_list(ask, &count);
 
 	assert(ask->kind == MT_ASK_RATES);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	mt_control_finish(arg,
 	    json_pack("{s:s, s:I, s:o, s:o}", "boot", boot, "at_ms",
 		(json_int_t)(loop_now_ns(gateway->options.loop) / NUM_MS(1)), "rates",
-		json_rates(rates, count), "latency_us", json_latency(ask)));
-	mt_free(rates);
+		mt_json_rates(ask, MT_RATES_BUSIEST_MAX), "latency_us", mt_json_latency(ask)));
 }
 
 void

@@ -2,8 +2,8 @@
 #
 # dashboard.awk -- a dashboard for Grafana of dashboard.list and the tables of metrics
 #
-#	awk -f dashboard.awk common/metric.h control/metrics.c control/metrics_room.c ../storage-node/node.h \
-#	    ../storage-node/metrics.c control/dashboard.list >cleave.dashboard.json
+#	awk -f dashboard.awk common/metric.h control/metrics.c control/metrics_rates.c control/metrics_room.c \
+#	    ../storage-node/node.h ../storage-node/metrics.c control/dashboard.list >cleave.dashboard.json
 #
 # Tables come first: they know each metric's name, its kind, its unit and what it means. A line of the list whose metric
 # no table has fails, and so does the build: names cannot rot.
@@ -68,6 +68,8 @@ function read_tables(    i) {
 			read_macro(i, "X", "cleave_gateway", "counter", 1)
 		else if (file_of[i] == "node.h")
 			read_macro(i, "X", "cleave_storage", "counter", 1)
+		else if (file_of[i] == "metrics_rates.c")
+			read_macro(i, "RATE", "cleave_gateway_volume", "counter", 0)
 		else if (file_of[i] == "metrics_room.c") {
 			read_macro(i, "ROOM", "cleave_gateway", "gauge", 0, "bytes")
 			read_macro(i, "NODE_ROOM", "cleave_gateway_node", "gauge", 0, "bytes")

@@ -32,7 +32,7 @@ mt_metrics_write_rates(FILE *out, const struct mt_ask *ask)
 {
 	static const char *const ops[MT_RATE_OP_NR] = { "read", "write" };
 	uint32_t count, object_count = 0;
-	struct mt_rate *rates = mt_rate_list(ask, &count);
+	struct mt_rate *rates = mt_rate_list(ask, MT_RATES_BUSIEST_MAX, &count);
 	struct metric_object *objects =
 	    mt_calloc(num_max(count * MT_RATE_OP_NR, 1), sizeof(*objects));
 

@@ -55,7 +55,7 @@ add_up(struct mt_rate *rates, uint32_t count)
 }
 
 struct mt_rate *
-mt_rate_list(const struct mt_ask *ask, uint32_t *ret_count)
+mt_rate_list(const struct mt_ask *ask, uint32_t max, uint32_t *ret_count)
 {
 	uint32_t count = 0, told;
 	struct mt_rate *rates, other;
@@ -74,7 +74,7 @@ mt_rate_list(const struct mt_ask *ask, uint32_t *ret_count)
 	count--;
 	memmove(&rates[0], &rates[1], count * sizeof(*rates));
 	qsort(rates, count, sizeof(*rates), mt_rate_order);
-	told = (uint32_t)num_min(count, MT_RATES_BUSIEST_MAX);
+	told = (uint32_t)num_min(count, max);
 	for (uint32_t i = told; i < count; i++)
 		mt_rate_sum(&other, &rates[i]);
 	rates[told] = other;

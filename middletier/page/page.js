@@ -165,11 +165,14 @@ function events(list) {
 
 // ---- plots: rates between two answers ----
 
-let points = [], boot = "";
+const milliseconds = (us) => (us < 10000 ? (us / 1000).toPrecision(2) : count(us / 1000)) + " ms";
+let points = [], boot = "", busy = [], before = null;
 const PLOTS = [
 	["writes", "Writes a second", count], ["reads", "Reads a second", count],
 	["write_bytes", "Written a second", size], ["read_bytes", "Read a second", size],
 	["oldest", "Longest wait of a write", (ms) => count(ms) + " ms"],
+	["write_p99", "99 of 100 writes took, last minute", milliseconds],
+	["read_p99", "99 of 100 reads took, last minute", milliseconds],
 ];
 
 function note(d) {
@@ -184,10 +187,34 @@ function note(d) {
 			now.rates[name] = Math.max(0, d.counters[name] - last.counters[name]) * 1000 / (d.time_ms - last.at);
 	}
 	now.rates.oldest = d.oldest_write_ms;
+	for (const name in d.latency_us)
+		now.rates[name] = d.latency_us[name];
+	busy = busiest(d, before);
+	before = d;
 	points.push(now);
 	points = points.filter((p) => p.at > d.time_ms - KEEP_MS);
 }
 const rate = (name) => points.length > 0 ? points[points.length - 1].rates[name] || 0 : 0;
+
+// Volumes that were answered something since the answer before, the busiest first.
+function busiest(d, before) {
+	if (before === null || before.boot !== d.boot || d.time_ms <= before.time_ms)
+		return [];
+	const old = new Map(before.rates.map((r) => [r.volume, r])), seconds = (d.time_ms - before.time_ms) / 1000;
+	return d.rates.filter((r) => old.has(r.volume)).map((r) => {
+		const grown = (op, what) => (r[op][what] - old.get(r.volume)[op][what]) / seconds;
+		return { volume: r.volume || "(all others)", reads: grown("read", "requests"), writes: grown("write", "requests"),
+			bytes: grown("read", "bytes") + grown("write", "bytes"), took: grown("read", "took_us") + grown("write", "took_us") };
+	}).filter((r) => r.reads + r.writes > 0).sort((a, b) => b.reads + b.writes - a.reads - a.writes);
+}
+
+function busyVolumes(list) {
+	if (list.length === 0)
+		return [el("p", {}, "No volume is read or written here now")];
+	return [table("a second, at this gateway; cleave top has all gateways", ["Volume", "Reads", "Writes", "Bytes", "Mean time"],
+		[{ rows: list.map((r) => [r.volume, count(r.reads), count(r.writes), size(r.bytes),
+			milliseconds(r.took / (r.reads + r.writes))]) }])];
+}
 
 function plots() {
 	return PLOTS.map(([name, title, words]) => {
@@ -223,6 +250,7 @@ function render(d) {
 	say("unknown", d.unknown.text + (d.unknown.gateways.length > 0 ? " (gateway " + d.unknown.gateways.map(id).join(", ") + ")" : ""));
 	$("facts").replaceChildren(...facts(d));
 	$("plots").replaceChildren(...plots());
+	show("busy", busy, busyVolumes);
 	show("copies", { d: [d.health.totals, d.rebalance, d.nodes, rate("copied_bytes")] }, () => copies(d));
 	show("nodes", d.nodes, nodes);
 	show("gateways", d.gateways.gateways.map((g) => ({ ...g, seen_for_ms: 0, lease_left_ms: g.lease_left_ms > 0 }))

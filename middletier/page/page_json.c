@@ -25,6 +25,7 @@
 #include "control/control_answer.h"
 #include "control/control_events.h"
 #include "control/control_health.h"
+#include "control/control_rates.h"
 #include "control/control_rebalance.h"
 #include "control/metrics.h"
 #include "health/health.h"
@@ -201,6 +202,8 @@ mt_page_json(const struct mt_ask *ask)
 	    put(page, "rebalance", taken(mt_json_rebalance(ask), "rebalance")) == 0 &&
 	    put(page, "volumes", page_volumes(gateway)) == 0 &&
 	    put(page, "counters", page_counters(gateway)) == 0 &&
+	    put(page, "rates", mt_json_rates(ask, MT_PAGE_RATES_MAX)) == 0 &&
+	    put(page, "latency_us", mt_json_latency(ask)) == 0 &&
 	    put(page, "oldest_write_ms", page_oldest_write(ask)) == 0 &&
 	    put(page, "events", page_events(gateway)) == 0)
 		return page;

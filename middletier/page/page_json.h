@@ -9,6 +9,7 @@ struct mt_ask;
 
 #define MT_PAGE_VOLUMES_MAX 100u /* the first by name; of the others their number alone */
 #define MT_PAGE_EVENTS_MAX 50u   /* the last */
+#define MT_PAGE_RATES_MAX 20u    /* volumes, the busiest */
 
 /*
  * mt_page_json -- all that this gateway knows, from the ports' answers and from what main knows of the cluster

@@ -48,6 +48,8 @@ struct command_options {
 	bool has_counters, is_quiet; /* status */
 	bool must_follow;            /* events */
 	const char *volume, *trace;  /* slow: of this one alone */
+	bool is_once;                /* top */
+	uint64_t interval_ns;        /* likewise; 0: as usual */
 	const char *agent;           /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -97,6 +99,7 @@ enum command_option {
 	COMMAND_LOST = 1u << 21,
 	COMMAND_WITH = 1u << 22,
 	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
+	COMMAND_TOP = 1u << 29,       /* --once, --interval */
 	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
 };
 
@@ -285,6 +288,8 @@ int command_complete_late(struct command_session *session);
 int command_slow(struct command_session *session);
 /* command_print_slow -- a request that took long, as a gateway tells it, with "gateway". */
 void command_print_slow(const json_t *entry, FILE *out);
+/* command_top.c */
+int command_top(struct command_session *session);
 /* command_recover.c */
 int command_recover(struct command_session *session);
 #define COMMAND_NOT_OURS (-1)

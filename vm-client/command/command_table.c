@@ -129,6 +129,11 @@ static const struct command command_table[] = {
 	    "keep them, a thousand each: where their time went, and which node took longest. With --json an "
 	    "object a line.",
 	    { COMMAND_NOTHING }, COMMAND_SLOW, command_slow },
+	{ "top", NULL, "[--once] [--interval DURATION]",
+	    "Show what is busy: each second reads and writes by volume, with their mean times, and by gateway, "
+	    "with the slowest hundredth of the last minute, and how full the nodes are. With --json an object "
+	    "a look.",
+	    { COMMAND_NOTHING }, COMMAND_TOP, command_top },
 	{ "scrub", NULL, "",
 	    "Have every copy of the gateway's shards verified now; status counts what was found.",
 	    { COMMAND_NOTHING }, 0, command_scrub },

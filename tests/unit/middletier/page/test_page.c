@@ -179,6 +179,8 @@ Test(page, members_are_there_and_of_their_types)
 		{ "volume_count", JSON_INTEGER },
 		{ "counters", JSON_OBJECT },
 		{ "oldest_write_ms", JSON_INTEGER },
+		{ "rates", JSON_ARRAY },
+		{ "latency_us", JSON_OBJECT },
 		{ "events", JSON_ARRAY },
 	};
 
