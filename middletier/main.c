@@ -282,7 +282,7 @@ main(int argc, char *argv[])
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	log_set_level((enum log_level)values.log_level);
 	if (mt_command_line_take(&values, &options, &where, &to, error, sizeof(error)) != 0) {
-		(void)fprintf(stderr, "cleave-gateway: %s\n", error);
+		log_complain("cleave-gateway", "%s", error);
 		rc = EXIT_USAGE;
 	} else if (mt_store_id_take(&options) != 0) {
 		rc = EXIT_FAILURE;

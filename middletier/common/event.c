@@ -82,7 +82,7 @@ mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	log_at(levels[event_info(code)->level], "%s", text);
+	log_event(levels[event_info(code)->level], event_info(code)->name, object, "%s", text);
 	if (events != NULL)
 		events_keep(events, now_ns, code, object, text);
 }

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/config_help.h"
 #include "base/config_value.h"
+#include "base/log.h"
 #include "base/num.h"
 
 #define CONFIG_OPTIONS_MAX 128
@@ -505,7 +506,7 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 	int rc;
 
 	if (p == NULL) {
-		fprintf(stderr, "%s: out of memory\n", program->name);
+		log_complain(program->name, "out of memory");
 		return -ENOMEM;
 	}
 	assert(program->options != NULL);
@@ -519,7 +520,7 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 	build_tables(p);
 	rc = parse_all(p, argc, argv);
 	if (rc != 0) {
-		fprintf(stderr, "%s: %s\n", program->name, p->message);
+		log_complain(program->name, "%s", p->message);
 		config_result_fini(ret_result);
 	} else if (p->is_done) {
 		rc = 1;

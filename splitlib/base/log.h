@@ -3,6 +3,11 @@
  * log.h -- one line per event worth a person's attention
  *
  *	2026-01-02T03:04:05.678901Z WARN append: write failed extent=17 offset_bytes=4096 rc=-EIO
+ *	<4>WARN append: write failed extent=17 offset_bytes=4096 rc=-EIO
+ *	{"time":"2026-01-02T03:04:05.678Z","level":"WARN","who":"cleave-storage","message":"append: ..."}
+ *
+ * The second form is for systemd's journal, which has the time itself and reads the number as syslog's priority. The
+ * third is on request; in the journal that begins with the number, too. The lines of events have "code" and "object".
  *
  * Libraries return errors; daemons log them, once, where they are handled. A line is "noun: what
  * happened key=value ...". Payload bytes and keys never appear. log_limited drops repeats beyond
@@ -13,6 +18,7 @@
 #ifndef CLEAVE_BASE_LOG_H
 #define CLEAVE_BASE_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LOG_LINE_BYTES_MAX 1024
@@ -20,6 +26,12 @@
 #define LOG_ERRNO_BYTES 24u /* the longest name has 15 */
 
 enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
+
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/* For tables of options (base/config.h), in the order of the enums. */
+extern const char *const log_level_choices[];
+extern const char *const log_format_choices[];
 
 /* Where a line goes. The default sink writes to standard error with the wall-clock time. */
 typedef void (*log_sink_fn)(enum log_level level, const char *line, void *arg);
@@ -39,6 +51,29 @@ enum log_level log_level_get(void);
 int log_level_parse(const char *text, enum log_level *ret_level);
 /* log_set_sink -- NULL: the default one. Not thread-safe: set it at start. */
 void log_set_sink(log_sink_fn fn, void *arg);
+/*
+ * log_start -- how lines look from here on: @program is "who" in JSON, and lives as long as the process
+ *
+ * Looks whether standard error is systemd's journal. Until it is called lines are text with a time.
+ * Threads: before there is a second one.
+ */
+void log_start(const char *program, enum log_format format);
+/*
+ * log_is_journal -- is standard error the journal: does $JOURNAL_STREAM name its device and inode?
+ *
+ * Source: systemd.exec(5), "JOURNAL_STREAM"; sd-daemon(3) for the numbers before the lines
+ */
+bool log_is_journal(void);
+/* log_event -- log_line of something that has a code ("node-lost"), and happened to @object ("node 3"). */
+void log_event(enum log_level level, const char *code, const char *object, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/*
+ * log_complain -- "PROGRAM: TEXT" on standard error: why a program does not begin, for who has typed its command
+ *
+ * It has no time and knows no level; to the journal it is an error.
+ */
+void log_complain(const char *program, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* log_line -- one line, without its end; what is longer than LOG_LINE_BYTES_MAX is cut. See log_info and others. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* log_limit_pass -- 1 when this call site may log now; counts what it drops. */
