@@ -4,7 +4,8 @@
  *
  * Two passes over argv: the first looks for --help, --version and --config and refuses what is
  * malformed; then defaults, the file and the command line are applied, each over the one before.
- * `rank` remembers per option which of them set it: a list that a higher one sets starts anew.
+ * `rank` remembers per option which of them set it: a list that a higher one sets starts anew. What a text is to each
+ * type of option: config_set.c.
  */
 #include "base/config.h"
 
@@ -18,18 +19,12 @@
 #include "base/build_info.h"
 #include "base/check.h"
 #include "base/config_help.h"
-#include "base/config_value.h"
+#include "base/config_internal.h"
 #include "base/log.h"
 #include "base/num.h"
 
-#define CONFIG_OPTIONS_MAX 128
-#define CONFIG_MESSAGE_BYTES 512
-#define CONFIG_SHORT_BYTES (2 * CONFIG_OPTIONS_MAX + 16)
-
 /* getopt_long's values: an option's index above the characters. */
-enum { VALUE_HELP = 1000, VALUE_VERSION, VALUE_CONFIG, VALUE_OPTION };
-
-enum config_rank { RANK_NONE, RANK_DEFAULT, RANK_FILE, RANK_COMMAND_LINE };
+enum { VALUE_HELP = 1000, VALUE_VERSION, VALUE_CONFIG, VALUE_CHECK, VALUE_OPTION };
 
 /* Strings from the file: they live as long as the result. */
 struct owned_string {
@@ -37,216 +32,38 @@ struct owned_string {
 	char text[];
 };
 
-struct parser {
-	const struct config_program *program;
-	const struct config_option *options;
-	uint32_t option_count;
-	char *values; /* the program's struct */
-	struct config_result *result;
-	enum config_rank rank[CONFIG_OPTIONS_MAX];
-	struct option long_options[CONFIG_OPTIONS_MAX + 4];
-	char short_options[CONFIG_SHORT_BYTES];
-	const char *file; /* --config */
-	bool is_done;     /* help or version was printed */
-	char message[CONFIG_MESSAGE_BYTES];
-};
-
-static int refuse(struct parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Keeps the first message; config_parse prints it. */
-static int
-refuse(struct parser *p, const char *format, ...)
+/* Keeps the first message, which config_parse prints; with --check-config each is printed, and counted. */
+int
+config_refuse(struct config_parser *p, const char *format, ...)
 {
+	char text[CONFIG_MESSAGE_BYTES], where[CONFIG_MESSAGE_BYTES] = "";
 	va_list args;
 
 	if (p->message[0] != '\0')
 		return -EINVAL;
 	va_start(args, format);
-	(void)vsnprintf(p->message, sizeof(p->message), format, args); /* cut where too long */
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);
+	if (p->file.line > 0)
+		(void)snprintf(where, sizeof(where), "%s:%u: ", p->result->file, p->file.line);
+	if (p->result->is_check)
+		config_problem(p->program, p->result, "%s%s", where, text);
+	else
+		(void)snprintf(p->message, sizeof(p->message), "%s%s", where, text);
 	return -EINVAL;
 }
 
-static const char *
-type_expectation(enum config_type type)
-{
-	switch (type) {
-	case CONFIG_U64:
-		return "a decimal number";
-	case CONFIG_SIZE:
-		return "a size such as 4096, 64K, 16M, 2G or 1T";
-	case CONFIG_DURATION:
-		return "a duration such as 500us, 10ms, 2s or 1m";
-	case CONFIG_FLAG:
-		return "yes or no";
-	case CONFIG_STRING:
-	case CONFIG_CHOICE:
-	case CONFIG_LIST:
-		break;
-	}
-	return "a word";
-}
-
+/* A check goes on behind what is wrong. */
 static int
-set_number(struct parser *p, const struct config_option *option, const char *text,
-    const char *where)
+rc_to_end_with(const struct config_parser *p, int rc)
 {
-	uint64_t value = 0;
-	int rc;
-
-	assert(option->max == 0 || option->min <= option->max);
-	if (option->type == CONFIG_SIZE)
-		rc = config_parse_size(text, &value);
-	else if (option->type == CONFIG_DURATION)
-		rc = config_parse_duration(text, &value);
-	else
-		rc = config_parse_u64(text, &value);
-	if (rc == 0 && (value < option->min || (option->max != 0 && value > option->max)))
-		rc = -ERANGE;
-	if (rc == -ERANGE) {
-		char range[CONFIG_RANGE_BYTES];
-
-		config_format_range(option, range, sizeof(range));
-		return refuse(p, "%s: '%s' is out of range, give %s", where, text, range);
-	}
-	if (rc != 0)
-		return refuse(p, "%s: '%s' is not %s", where, text, type_expectation(option->type));
-	memcpy(p->values + option->offset, &value, sizeof(value));
-	return 0;
-}
-
-static int
-set_choice(struct parser *p, const struct config_option *option, const char *text,
-    const char *where)
-{
-	char choices[CONFIG_RANGE_BYTES];
-
-	assert(option->type == CONFIG_CHOICE);
-	assert(option->choices != NULL);
-	for (unsigned i = 0; option->choices[i] != NULL; i++) {
-		if (strcmp(text, option->choices[i]) == 0) {
-			memcpy(p->values + option->offset, &i, sizeof(i));
-			return 0;
-		}
-	}
-	config_format_choices(option, choices, sizeof(choices));
-	return refuse(p, "%s: '%s' is not one of %s", where, text, choices);
-}
-
-static int
-set_flag(struct parser *p, const struct config_option *option, const char *text, const char *where)
-{
-	static const char *const yes[] = { "yes", "true", "on", "1" };
-	static const char *const no[] = { "no", "false", "off", "0" };
-	bool value = true;
-
-	assert(option->type == CONFIG_FLAG);
-	if (text != NULL) {
-		bool is_known = false;
-
-		for (size_t i = 0; i < NUM_COUNT(yes) && !is_known; i++) {
-			is_known = strcasecmp(text, yes[i]) == 0 || strcasecmp(text, no[i]) == 0;
-			value = strcasecmp(text, yes[i]) == 0;
-		}
-		if (!is_known)
-			return refuse(p, "%s: '%s' is not yes or no", where, text);
-	}
-	memcpy(p->values + option->offset, &value, sizeof(value));
-	return 0;
-}
-
-static int
-set_list_item(struct parser *p, uint32_t index, const char *text, enum config_rank rank,
-    const char *where)
-{
-	struct config_list *list = (void *)(p->values + p->options[index].offset);
-
-	assert(p->options[index].type == CONFIG_LIST);
-	assert(rank != RANK_NONE);
-	if (p->rank[index] != rank)
-		*list = (struct config_list){ 0 };
-	assert(list->count <= CONFIG_LIST_MAX);
-	if (list->count == CONFIG_LIST_MAX)
-		return refuse(p, "%s: more than %d times", where, CONFIG_LIST_MAX);
-	list->items[list->count++] = text;
-	return 0;
-}
-
-/* @text: NULL for a flag that was named alone. @where: for messages, "--size" or "file:3: size". */
-static int
-set_option(struct parser *p, uint32_t index, const char *text, enum config_rank rank,
-    const char *where)
-{
-	const struct config_option *option = &p->options[index];
-	int rc = 0;
-
-	assert(index < p->option_count);
-	assert(rank >= p->rank[index]); /* what comes later counts for more */
-	assert(text != NULL || option->type == CONFIG_FLAG);
-	switch (option->type) {
-	case CONFIG_FLAG:
-		rc = set_flag(p, option, text, where);
-		break;
-	case CONFIG_STRING:
-		memcpy(p->values + option->offset, &text, sizeof(text));
-		break;
-	case CONFIG_U64:
-	case CONFIG_SIZE:
-	case CONFIG_DURATION:
-		rc = set_number(p, option, text, where);
-		break;
-	case CONFIG_CHOICE:
-		rc = set_choice(p, option, text, where);
-		break;
-	case CONFIG_LIST:
-		rc = set_list_item(p, index, text, rank, where);
-		break;
-	}
-	if (rc == 0)
-		p->rank[index] = rank;
-	return rc;
-}
-
-static size_t
-type_bytes(enum config_type type)
-{
-	switch (type) {
-	case CONFIG_FLAG:
-		return sizeof(bool);
-	case CONFIG_STRING:
-		return sizeof(const char *);
-	case CONFIG_U64:
-	case CONFIG_SIZE:
-	case CONFIG_DURATION:
-		return sizeof(uint64_t);
-	case CONFIG_CHOICE:
-		return sizeof(unsigned);
-	case CONFIG_LIST:
-		return sizeof(struct config_list);
-	}
-	return 0;
-}
-
-static void
-apply_defaults(struct parser *p)
-{
-	for (uint32_t i = 0; i < p->option_count; i++) {
-		const struct config_option *option = &p->options[i];
-		int rc;
-
-		assert(type_bytes(option->type) > 0);
-		memset(p->values + option->offset, 0, type_bytes(option->type));
-		if (option->default_text == NULL)
-			continue;
-		rc = set_option(p, i, option->default_text, RANK_DEFAULT, option->name);
-		assert(rc == 0); /* a default that does not parse is a mistake in the table */
-	}
+	return p->result->is_check ? 0 : rc;
 }
 
 /* The config file. */
 
 static const char *
-own_string(struct parser *p, const char *text)
+own_string(struct config_parser *p, const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 	struct owned_string *owned = malloc(sizeof(*owned) + bytes);
@@ -264,15 +81,16 @@ own_string(struct parser *p, const char *text)
 static int
 on_file_line(void *arg, const char *section, const char *name, const char *value)
 {
-	struct parser *p = arg;
+	struct config_parser *p = arg;
 	const char *text;
 
 	assert(name != NULL);
 	assert(value != NULL);
+	p->file.is_needed = false;
 	if (p->message[0] != '\0')
 		return 0;
 	if (section[0] != '\0') {
-		(void)refuse(p, "sections such as [%s] are not used, put all keys at the top",
+		(void)config_refuse(p, "sections such as [%s] are not used, put all keys at the top",
 		    section);
 		return 0;
 	}
@@ -280,54 +98,81 @@ on_file_line(void *arg, const char *section, const char *name, const char *value
 		if (strcmp(p->options[i].name, name) != 0)
 			continue;
 		if (p->rank[i] == RANK_FILE && p->options[i].type != CONFIG_LIST) {
-			(void)refuse(p, "%s is set twice", name);
+			(void)config_refuse(p, "%s is set twice", name);
 			return 0;
 		}
 		text = own_string(p, value);
 		if (text == NULL) {
-			(void)refuse(p, "out of memory");
+			(void)config_refuse(p, "out of memory");
 			return 0;
 		}
-		return set_option(p, i, text, RANK_FILE, name) == 0;
+		return config_set_option(p, i, text, RANK_FILE, name) == 0;
 	}
-	(void)refuse(p, "no option is called '%s', see --help", name);
+	(void)config_refuse(p, "no option is called '%s', see --help", name);
 	return 0;
 }
 
-static int
-apply_file(struct parser *p)
+/* The line before is over: was it anything? */
+static void
+end_line(struct config_parser *p)
 {
-	char reason[CONFIG_MESSAGE_BYTES];
-	FILE *file;
+	if (p->file.is_needed)
+		(void)config_refuse(p, "not of the form `key = value`");
+	p->file.is_needed = false;
+}
+
+/* inih's fgets. */
+static char *
+read_line(char *text, int bytes, void *arg)
+{
+	struct config_parser *p = arg;
+	char *line;
+	size_t lead;
+
+	end_line(p);
+	line = fgets(text, bytes, p->file.stream);
+	if (line == NULL)
+		return NULL;
+	p->file.line++;
+	lead = strspn(line, " \t\r\n");
+	p->file.is_needed = line[lead] != '\0' && strchr(";#[", line[lead]) == NULL;
+	return line;
+}
+
+static int
+apply_file(struct config_parser *p)
+{
+	const char *path = p->result->file;
 	int line, rc;
 
-	if (p->file == NULL)
+	if (path == NULL)
 		return 0;
-	file = fopen(p->file, "r");
-	if (file == NULL) {
+	p->file.stream = fopen(path, "r");
+	if (p->file.stream == NULL) {
 		rc = -errno;
-		(void)refuse(p, "--config: %s: %s", p->file, strerror(-rc));
-		return rc;
+		(void)config_refuse(p, "--config: %s: %s", path, strerror(-rc));
+		return rc_to_end_with(p, rc);
 	}
-	line = ini_parse_file(file, on_file_line, p);
-	(void)fclose(file); /* opened for reading */
+	line = ini_parse_stream(read_line, p, on_file_line, p);
+	(void)fclose(p->file.stream); /* opened for reading */
+	/* A section that is not closed is all that inih alone has seen. */
+	if (line > 0 && p->message[0] == '\0' && p->result->problem_count == 0) {
+		p->file.line = (unsigned)line;
+		(void)config_refuse(p, "not of the form `key = value`");
+	}
+	p->file.line = 0;
+	if (line < 0)
+		(void)config_refuse(p, "--config: %s: out of memory", path);
 	if (line == 0)
 		return 0;
-	if (line < 0) {
-		(void)refuse(p, "--config: %s: out of memory", p->file);
-		return -ENOMEM;
-	}
-	(void)refuse(p, "not of the form `key = value`"); /* unless the callback said more */
-	memcpy(reason, p->message, sizeof(reason));
-	p->message[0] = '\0';
-	return refuse(p, "%s:%d: %.400s", p->file, line, reason);
+	return rc_to_end_with(p, line < 0 ? -ENOMEM : -EINVAL);
 }
 
 /* The command line. */
 
 /* A second option of the same name would never be heard. */
 static void
-assert_is_new(const struct parser *p, const struct config_option *option)
+assert_is_new(const struct config_parser *p, const struct config_option *option)
 {
 	for (const struct config_option *before = p->options; before < option; before++) {
 		assert(strcmp(before->name, option->name) != 0);
@@ -336,13 +181,15 @@ assert_is_new(const struct parser *p, const struct config_option *option)
 }
 
 static void
-build_tables(struct parser *p)
+build_tables(struct config_parser *p)
 {
 	static const struct option standard[] = {
 		{ "help", no_argument, NULL, VALUE_HELP },
 		{ "version", no_argument, NULL, VALUE_VERSION },
 		{ "config", required_argument, NULL, VALUE_CONFIG },
+		{ "check-config", no_argument, NULL, VALUE_CHECK },
 	};
+	size_t standard_count = NUM_COUNT(standard) - !p->program->has_check;
 	size_t short_count = 0;
 
 	for (p->option_count = 0; p->options[p->option_count].name != NULL; p->option_count++) {
@@ -362,7 +209,7 @@ build_tables(struct parser *p)
 		if (!is_flag)
 			p->short_options[short_count++] = ':';
 	}
-	memcpy(&p->long_options[p->option_count], standard, sizeof(standard));
+	memcpy(&p->long_options[p->option_count], standard, standard_count * sizeof(standard[0]));
 	if (strchr(p->short_options, 'h') == NULL)
 		p->short_options[short_count++] = 'h';
 	if (strchr(p->short_options, 'V') == NULL)
@@ -374,7 +221,7 @@ build_tables(struct parser *p)
 
 /* Which option getopt_long returned; -1: none of the program's. */
 static int
-option_index(const struct parser *p, int value)
+option_index(const struct config_parser *p, int value)
 {
 	assert(value < VALUE_OPTION || (uint32_t)(value - VALUE_OPTION) < p->option_count);
 	if (value >= VALUE_OPTION)
@@ -388,7 +235,7 @@ option_index(const struct parser *p, int value)
 
 /* getopt_long gave up on a word of @argv. */
 static int
-refuse_word(struct parser *p, int value, char *const argv[])
+refuse_word(struct config_parser *p, int value, char *const argv[])
 {
 	const char *word;
 	char letter[3] = { '-', (char)optopt, '\0' };
@@ -400,14 +247,14 @@ refuse_word(struct parser *p, int value, char *const argv[])
 	if (optopt > 0 && optopt < VALUE_HELP)
 		word = letter;
 	if (value == ':')
-		return refuse(p, "%s needs a value, see --help", word);
+		return config_refuse(p, "%s needs a value, see --help", word);
 	if (optopt >= VALUE_HELP)
-		return refuse(p, "%s takes no value, see --help", word);
-	return refuse(p, "there is no option %s, see --help", word);
+		return config_refuse(p, "%s takes no value, see --help", word);
+	return config_refuse(p, "there is no option %s, see --help", word);
 }
 
 static int
-scan_command_line(struct parser *p, int argc, char *const argv[])
+scan_command_line(struct config_parser *p, int argc, char *const argv[])
 {
 	int value;
 
@@ -427,27 +274,35 @@ scan_command_line(struct parser *p, int argc, char *const argv[])
 			p->is_done = true;
 			return 0;
 		}
-		if (value != VALUE_CONFIG)
-			return refuse_word(p, value, argv);
-		p->file = optarg;
+		if (value == VALUE_CONFIG) {
+			p->result->file = optarg;
+		} else if (value == VALUE_CHECK) {
+			p->result->is_check = true; /* abbreviated */
+		} else {
+			int rc = rc_to_end_with(p, refuse_word(p, value, argv));
+
+			if (rc != 0)
+				return rc;
+		}
 	}
 	return 0;
 }
 
 static int
-take_operands(struct parser *p, int argc, char *const argv[])
+take_operands(struct config_parser *p, int argc, char *const argv[])
 {
 	assert(p->result->operand_count == 0);
 	for (; optind < argc; optind++) {
 		if (p->result->operand_count == p->program->operands_max)
-			return refuse(p, "did not expect '%s', see --help", argv[optind]);
+			return rc_to_end_with(p,
+			    config_refuse(p, "did not expect '%s', see --help", argv[optind]));
 		p->result->operands[p->result->operand_count++] = argv[optind];
 	}
 	return 0;
 }
 
 static int
-apply_command_line(struct parser *p, int argc, char *const argv[])
+apply_command_line(struct config_parser *p, int argc, char *const argv[])
 {
 	int value;
 
@@ -460,7 +315,8 @@ apply_command_line(struct parser *p, int argc, char *const argv[])
 		if (index < 0)
 			continue;
 		(void)snprintf(where, sizeof(where), "--%s", p->options[index].name);
-		rc = set_option(p, (uint32_t)index, optarg, RANK_COMMAND_LINE, where);
+		rc = rc_to_end_with(p,
+		    config_set_option(p, (uint32_t)index, optarg, RANK_COMMAND_LINE, where));
 		if (rc != 0)
 			return rc;
 	}
@@ -468,27 +324,30 @@ apply_command_line(struct parser *p, int argc, char *const argv[])
 }
 
 static int
-check_required(struct parser *p)
+check_required(struct config_parser *p)
 {
 	for (uint32_t i = 0; i < p->option_count; i++) {
 		const struct config_option *option = &p->options[i];
 
-		if (option->is_required && p->rank[i] == RANK_NONE)
-			return refuse(p, "--%s %s is required: %s", option->name,
-			    option->value_name != NULL ? option->value_name : "", option->help);
+		if (!option->is_required || p->rank[i] != RANK_NONE)
+			continue;
+		(void)config_refuse(p, "--%s %s is required: %s", option->name,
+		    option->value_name != NULL ? option->value_name : "", option->help);
+		if (!p->result->is_check)
+			return -EINVAL;
 	}
 	return 0;
 }
 
 static int
-parse_all(struct parser *p, int argc, char *const argv[])
+parse_all(struct config_parser *p, int argc, char *const argv[])
 {
 	int rc = scan_command_line(p, argc, argv);
 
 	assert(rc <= 0);
 	if (rc != 0 || p->is_done)
 		return rc;
-	apply_defaults(p);
+	config_apply_defaults(p);
 	rc = apply_file(p);
 	if (rc != 0)
 		return rc;
@@ -498,11 +357,22 @@ parse_all(struct parser *p, int argc, char *const argv[])
 	return check_required(p);
 }
 
+/* Before anything is refused: a check goes on then. */
+static bool
+wants_check(const struct config_program *program, int argc, char *const argv[])
+{
+	for (int i = 1; program->has_check && i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--check-config") == 0)
+			return true;
+	}
+	return false;
+}
+
 int
 config_parse(const struct config_program *program, int argc, char *const argv[], void *ret_values,
     struct config_result *ret_result)
 {
-	struct parser *p = calloc(1, sizeof(*p));
+	struct config_parser *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (p == NULL) {
@@ -517,6 +387,7 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 	p->options = program->options;
 	p->values = ret_values;
 	p->result = ret_result;
+	ret_result->is_check = wants_check(program, argc, argv);
 	build_tables(p);
 	rc = parse_all(p, argc, argv);
 	if (rc != 0) {
@@ -527,6 +398,39 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 	}
 	free(p);
 	return rc;
+}
+
+int
+config_defaults(const struct config_program *program, void *ret_values)
+{
+	struct config_result result = { 0 };
+	struct config_parser *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return -ENOMEM;
+	p->program = program;
+	p->options = program->options;
+	p->values = ret_values;
+	p->result = &result;
+	build_tables(p);
+	config_apply_defaults(p);
+	free(p);
+	return 0;
+}
+
+void
+config_problem(const struct config_program *program, struct config_result *result,
+    const char *format, ...)
+{
+	char text[2 * CONFIG_MESSAGE_BYTES];
+	va_list args;
+
+	assert(result->is_check);
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
+	va_end(args);
+	log_complain(program->name, "%s", text);
+	result->problem_count++;
 }
 
 void

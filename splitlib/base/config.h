@@ -50,18 +50,23 @@ struct config_program {
 	const char *purpose;  /* one or two sentences */
 	const struct config_option *options;
 	uint32_t operands_max; /* how many words without dashes it takes */
+	bool has_check;        /* it takes --check-config, and looks at result->is_check */
 };
 
 struct config_result {
 	const char *operands[16];
 	uint32_t operand_count;
 	void *owned; /* memory behind strings from the config file; config_result_fini */
+	const char *file;       /* --config; NULL: none */
+	bool is_check;          /* --check-config: each problem is printed, none ends anything */
+	uint32_t problem_count; /* with it: those that were printed */
 };
 
 /*
  * config_parse -- fill @ret_values from argv and the config file
  *
- * --help and --version are handled here: printed to stdout.
+ * --help and --version are handled here: printed to stdout. With --check-config everything is read to its end, and what
+ * is wrong is printed, each with the option or with file and line; the values of such options are their defaults.
  * Returns: 0; 1 when help or version was printed (exit 0); -EINVAL after a message on stderr
  * (exit 2); -ENOMEM likewise; -ENOENT and others when the config file cannot be read, after a message.
  */
@@ -69,6 +74,11 @@ int config_parse(const struct config_program *program, int argc, char *const arg
     void *ret_values, struct config_result *ret_result);
 /* config_result_fini -- strings of the config file are gone then. Twice is as well as once. */
 void config_result_fini(struct config_result *result);
+/* config_defaults -- all options have their defaults, lists and what has none are empty. 0; -ENOMEM. */
+int config_defaults(const struct config_program *program, void *ret_values);
+/* config_problem -- print what a program's own check has found, and count it; with --check-config alone. */
+void config_problem(const struct config_program *program, struct config_result *result,
+    const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* config_print_help -- what --help prints. */
 void config_print_help(const struct config_program *program, FILE *out);
 

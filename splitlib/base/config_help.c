@@ -33,9 +33,9 @@ static const struct unit duration_units[] = {
 	{ "ns", 1 },
 };
 
-/* In the largest unit that divides it. */
-static void
-format_value(const struct config_option *option, uint64_t value, char *ret_text, size_t bytes)
+void
+config_format_number(const struct config_option *option, uint64_t value, char *ret_text,
+    size_t bytes)
 {
 	static const struct unit plain = { "", 1 };
 	const struct unit *unit = &plain;
@@ -59,8 +59,8 @@ config_format_range(const struct config_option *option, char *ret_text, size_t b
 	assert(bytes > 0);
 	assert(option->type != CONFIG_CHOICE);
 	assert(option->type != CONFIG_LIST);
-	format_value(option, option->min, min, sizeof(min));
-	format_value(option, option->max, max, sizeof(max));
+	config_format_number(option, option->min, min, sizeof(min));
+	config_format_number(option, option->max, max, sizeof(max));
 	if (option->max != 0)
 		(void)snprintf(ret_text, bytes, "%s to %s", min, max);
 	else if (option->min != 0)
@@ -192,6 +192,10 @@ config_print_help(const struct config_program *program, FILE *out)
 		print_option(out, option);
 	print_entry(out, "      --config FILE",
 	    "Read options from FILE first: lines of `name = value`, no sections; lines that begin with # are comments.");
+	if (program->has_check)
+		print_entry(out, "      --check-config",
+		    "Read options and files that they name, say what is wrong with each, and end: nothing is "
+		    "served, opened or changed. Exit status 0 or 1.");
 	print_entry(out, "  -h, --help", "Print this text.");
 	print_entry(out, "  -V, --version", "Print the version and the commit.");
 }

@@ -10,6 +10,9 @@
 
 #define CONFIG_RANGE_BYTES 256
 
+/* config_format_number -- a value of a number, size or duration, in the largest unit that divides it; cut at @bytes. */
+void config_format_number(const struct config_option *option, uint64_t value, char *ret_text,
+    size_t bytes);
 /* config_format_range -- "4K to 64M", "at least 1", "less than 2^64"; cut at @bytes. */
 void config_format_range(const struct config_option *option, char *ret_text, size_t bytes);
 /* config_format_choices -- "lz4, zstd, none"; cut at @bytes. */

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/config_value.h"
 #include "base/log.h"
 
 #define NOTIFY_BYTES_MAX 1024u
+#define NOTIFY_WATCHDOG_US_MAX (UINT64_C(366) * 86400 * 1000000) /* a year: no mistake of units */
 
 static int
 notify_send(const char *path, const char *text)
@@ -65,6 +67,36 @@ int
 notify_ready(const char *noun)
 {
 	return notify_tell(noun, "READY=1");
+}
+
+int
+notify_stopping(const char *noun)
+{
+	return notify_tell(noun, "STOPPING=1");
+}
+
+int
+notify_alive(const char *noun)
+{
+	return notify_tell(noun, "WATCHDOG=1");
+}
+
+uint64_t
+notify_watchdog_ns(const char *noun)
+{
+	const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	uint64_t us, owner;
+
+	if (text == NULL || *text == '\0')
+		return 0;
+	/* The variables are inherited: they may be meant for a parent of this process. */
+	if (pid != NULL && (config_parse_u64(pid, &owner) != 0 || owner != (uint64_t)getpid()))
+		return 0;
+	if (config_parse_u64(text, &us) == 0 && us > 0 && us <= NOTIFY_WATCHDOG_US_MAX)
+		return us * 1000;
+	log_warn("%s: no number of microseconds, and no watchdog is fed WATCHDOG_USEC=%s", noun,
+	    text);
+	return 0;
 }
 
 int

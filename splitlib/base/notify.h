@@ -21,5 +21,16 @@ int notify_ready(const char *noun);
  * @extend_ns: not 0: from now on the manager waits at least so long for READY=1, however long it has waited.
  */
 int notify_status(const char *noun, const char *text, uint64_t extend_ns);
+/* notify_stopping -- the same with STOPPING=1: it ends, on purpose. */
+int notify_stopping(const char *noun);
+/* notify_alive -- the same with WATCHDOG=1: base/watchdog.h says when. */
+int notify_alive(const char *noun);
+/*
+ * notify_watchdog_ns -- how long the manager waits for notify_alive before it ends this process; 0: it does not look
+ *
+ * From $WATCHDOG_USEC, where $WATCHDOG_PID names this process or nobody. What is no such number is logged, and is 0.
+ * Source: sd_watchdog_enabled(3)
+ */
+uint64_t notify_watchdog_ns(const char *noun);
 
 #endif /* CLEAVE_BASE_NOTIFY_H */

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,8 +21,16 @@ signals_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)events;
 	CHECK_OBJ(signals, SIGNALS_MAGIC);
-	if (read(watcher->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		signals->fn((int)info.ssi_signo, signals->arg);
+	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	/* A terminal's has no sender; a sender in another name space of processes has no number here. */
+	if (info.ssi_code == SI_KERNEL || info.ssi_pid == 0)
+		(void)snprintf(signals->text, sizeof(signals->text), "SIG%s",
+		    sigabbrev_np((int)info.ssi_signo));
+	else
+		(void)snprintf(signals->text, sizeof(signals->text), "SIG%s from pid=%u uid=%u",
+		    sigabbrev_np((int)info.ssi_signo), info.ssi_pid, info.ssi_uid);
+	signals->fn((int)info.ssi_signo, signals->arg);
 }
 
 int
@@ -35,6 +45,7 @@ signals_init(struct signals *signals, struct loop *loop, signals_fn fn, void *ar
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return -errno;
 	fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

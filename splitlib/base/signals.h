@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * signals.h -- a program's SIGTERM and SIGINT, as events of its loop
+ * signals.h -- a program's SIGTERM, SIGINT and SIGHUP, as events of its loop
  *
  * At most one struct signals in a process. SIGPIPE is ignored from signals_init on: a send says -EPIPE.
  */
@@ -8,6 +8,8 @@
 #define CLEAVE_BASE_SIGNALS_H
 
 #include "cleave/loop.h"
+
+#define SIGNALS_TEXT_BYTES 64u
 
 struct signals;
 typedef void (*signals_fn)(int number, void *arg);
@@ -19,12 +21,13 @@ struct signals {
 	struct loop_fd watcher;
 	signals_fn fn;
 	void *arg;
+	char text[SIGNALS_TEXT_BYTES]; /* the last one, for people: "SIGTERM from pid=1 uid=0" */
 };
 
 /*
- * signals_init -- @fn(SIGTERM or SIGINT, @arg) from the loop, once for each that comes
+ * signals_init -- @fn(SIGTERM, SIGINT or SIGHUP, @arg) from the loop, once for each that comes
  *
- * Both are blocked from here on, also behind signals_fini; call it before any thread is made, so that
+ * All are blocked from here on, also behind signals_fini; call it before any thread is made, so that
  * every thread leaves them to the loop. Two of a kind that come before the loop runs are one.
  * Ownership: @loop outlives @signals.
  * Errors:    -EMFILE, -ENFILE, -ENOMEM no descriptor for them; -ENOTSUP a simulated loop. @signals is as
