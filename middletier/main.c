@@ -3,6 +3,7 @@
  * main.c -- cleave-gateway: its parts put together, the metadata store, signals; nothing else
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,18 @@
 #include "base/check.h"
 #include "base/config.h"
 #include "base/config_value.h"
+#include "base/daemon.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
 #include "base/num.h"
 #include "base/signals.h"
+#include "base/watchdog.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cluster/gateway_state.h"
+#include "control/control_settings.h"
 #include "gateway/gateway.h"
 #include "meta/meta_open.h"
 #include "move/move_main.h"
@@ -43,6 +47,9 @@ struct gateway_process {
 	struct metrics_http *metrics; /* NULL: nobody may ask */
 	struct mt_page page;          /* what it tells */
 	struct signals signals;
+	struct watchdog watchdog;
+	struct daemon daemon;
+	char why[SIGNALS_TEXT_BYTES]; /* it stops */
 	bool is_stopping;
 	int exit_code;
 };
@@ -65,7 +72,21 @@ process_stop(struct gateway_process *process)
 	if (process->is_stopping)
 		return;
 	process->is_stopping = true;
+	watchdog_release(&process->watchdog);
 	mt_gateway_stop(process->gateway, on_stopped, process);
+}
+
+static void
+on_reload(const void *values, void *arg)
+{
+	const struct mt_command_line *fresh = values;
+	struct gateway_process *process = arg;
+
+	if (process->gateway == NULL)
+		return; /* it waits for its store, and has no events yet */
+	mt_settings_log_level(process->gateway, (enum log_level)fresh->log.log_level,
+	    process->signals.text);
+	mt_settings_slow_op(process->gateway, fresh->slow_op, process->signals.text);
 }
 
 static void
@@ -74,7 +95,12 @@ on_signal(int number, void *arg)
 	struct gateway_process *process = arg;
 
 	assert(process->loop != NULL);
-	log_info("gateway: stopping signal=%d", number);
+	if (number == SIGHUP) {
+		(void)daemon_reload(&process->daemon, process->signals.text, on_reload, process);
+		return;
+	}
+	daemon_tell_stopping(&process->daemon, process->signals.text);
+	memcpy(process->why, process->signals.text, sizeof(process->why));
 	if (process->gateway == NULL) { /* it waits for its store */
 		loop_stop(process->loop);
 		return;
@@ -192,6 +218,7 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 		log_error("gateway: no event loop: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
+	watchdog_start(&process->watchdog, process->loop, "gateway");
 	/* First: an address that is taken costs nobody a take-over. */
 	if (start_metrics(process, values->metrics) != 0)
 		return EXIT_FAILURE;
@@ -215,6 +242,8 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 		log_error("gateway: %s", error);
 		return EXIT_FAILURE;
 	}
+	for (uint32_t i = 0; i < process->gateway->port_count && !process->is_stopping; i++)
+		watchdog_watch(&process->watchdog, process->gateway->ports[i].loop);
 	/* Not begun for one that has failed already: that has said why. */
 	if (process->exit_code == EXIT_SUCCESS)
 		mt_starting_begin(&process->starting, process->gateway);
@@ -227,6 +256,7 @@ process_fini(struct gateway_process *process)
 {
 	assert(process->gateway == NULL || process->meta != NULL);
 	mt_starting_fini(&process->starting);
+	watchdog_stop(&process->watchdog);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
 	mt_page_fini(&process->page);
 	metrics_http_stop(process->metrics);
@@ -267,51 +297,102 @@ prepare_descriptors(struct mt_gateway_options *options)
 	}
 }
 
+/* What it was started for instead of serving; else -1. */
+static int
+run_mode(const struct mt_command_line *values, struct mt_gateway_options *options,
+    struct meta_where *where, const struct meta_where *to)
+{
+	int rc;
+
+	if (values->is_creation)
+		rc = mt_creation_main(options, where);
+	else if (values->is_recovery)
+		rc = mt_rebuild_main(options, where, values->is_forced, values->must_take);
+	else if (values->is_accepting)
+		rc = mt_place_main(options, where, values->must_take);
+	else if (values->is_release)
+		rc = mt_release_main(options, where);
+	else if (values->is_dump)
+		rc = mt_dump_main(options, where);
+	else if (values->is_load)
+		rc = mt_load_main(options, where, values->must_take);
+	else if (values->move_to != NULL)
+		rc = mt_move_main(options, where, to, values->must_take);
+	else
+		return -1;
+	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static bool
+is_server(const struct mt_command_line *values)
+{
+	return !values->is_creation && !values->is_recovery && !values->is_accepting &&
+	    !values->is_release && !values->is_dump && !values->is_load && values->move_to == NULL;
+}
+
+/* All that is wrong with the options is said. Returns how much it is. */
+static uint32_t
+take_options(const struct mt_command_line *values, struct config_result *result,
+    struct mt_gateway_options *options, struct meta_where *where, struct meta_where *to)
+{
+	char error[MT_COMMAND_LINE_ERROR_BYTES], *rest = error, *line;
+
+	if (mt_command_line_take(values, options, where, to, error, sizeof(error)) != 0) {
+		while ((line = strsep(&rest, "\n")) != NULL && line[0] != '\0')
+			config_problem(&mt_command_line_program, result, "%s", line);
+	}
+	if (result->is_check && where->place != NULL && is_server(values))
+		mt_command_line_check_files(values, where, result);
+	return result->problem_count;
+}
+
+static int
+serve(struct gateway_process *process, const struct mt_command_line *values,
+    const struct config_result *result, struct meta_where *where,
+    struct mt_gateway_options *options)
+{
+	int rc;
+
+	daemon_tell_start(&process->daemon, result);
+	prepare_descriptors(options);
+	rc = run(process, values, where, options);
+	process_fini(process);
+	if (rc == EXIT_SUCCESS)
+		daemon_tell_stop(&process->daemon, process->why);
+	return rc;
+}
+
 int
 main(int argc, char *argv[])
 {
-	struct gateway_process process = { .exit_code = EXIT_SUCCESS };
 	struct mt_gateway_options options = { 0 };
 	struct mt_command_line values = { 0 };
+	struct gateway_process process = { .exit_code = EXIT_SUCCESS,
+		.daemon = { .noun = "gateway",
+		    .program = &mt_command_line_program,
+		    .argc = argc,
+		    .argv = argv,
+		    .values = &values,
+		    .values_bytes = sizeof(values),
+		    .options_offset = offsetof(struct mt_command_line, log),
+		    .reload = mt_command_line_reload } };
 	struct meta_where where = { 0 }, to = { 0 };
 	struct config_result result = { 0 };
-	char error[MT_COMMAND_LINE_ERROR_BYTES];
 	int rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
 
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
-	log_set_level((enum log_level)values.log_level);
-	if (mt_command_line_take(&values, &options, &where, &to, error, sizeof(error)) != 0) {
-		log_complain("cleave-gateway", "%s", error);
-		rc = EXIT_USAGE;
-	} else if (mt_store_id_take(&options) != 0) {
+	daemon_begin(&process.daemon);
+	if (take_options(&values, &result, &options, &where, &to) > 0)
+		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;
+	else if (result.is_check)
+		rc = EXIT_SUCCESS;
+	else if (mt_store_id_take(&options) != 0)
 		rc = EXIT_FAILURE;
-	} else if (values.is_creation) {
-		rc = mt_creation_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-	} else if (values.is_recovery) {
-		rc = mt_rebuild_main(&options, &where, values.is_forced, values.must_take) == 0
-		    ? EXIT_SUCCESS
-		    : EXIT_FAILURE;
-	} else if (values.is_accepting) {
-		rc = mt_place_main(&options, &where, values.must_take) == 0 ? EXIT_SUCCESS
-									    : EXIT_FAILURE;
-	} else if (values.is_release) {
-		rc = mt_release_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-	} else if (values.is_dump) {
-		rc = mt_dump_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-	} else if (values.is_load) {
-		rc = mt_load_main(&options, &where, values.must_take) == 0 ? EXIT_SUCCESS
-									   : EXIT_FAILURE;
-	} else if (values.move_to != NULL) {
-		rc = mt_move_main(&options, &where, &to, values.must_take) == 0 ? EXIT_SUCCESS
-										: EXIT_FAILURE;
-	} else {
-		prepare_descriptors(&options);
-		rc = run(&process, &values, &where, &options);
-		process_fini(&process);
-		if (rc == EXIT_SUCCESS)
-			log_info("gateway: stopped");
-	}
+	else
+		rc = run_mode(&values, &options, &where, &to);
+	if (rc < 0)
+		rc = serve(&process, &values, &result, &where, &options);
 	config_result_fini(&result);
 	return rc;
 }

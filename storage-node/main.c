@@ -16,19 +16,21 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/daemon.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
-#include "base/tcp_address.h"
+#include "base/watchdog.h"
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
 #include "format/format.h"
 #include "join/join.h"
 #include "metrics.h"
 #include "node.h"
+#include "options.h"
 
 /* The disk's queue holds so many requests for each receive that device memory has room for: more than there are. */
 #define WAITING_PER_RECEIVE 4u
@@ -39,80 +41,17 @@
 #define CONNECTIONS_MIN 16u           /* whatever the limit on descriptors */
 #define STARTING_EXTEND_NS NUM_S(120) /* as the unit's TimeoutStartSec */
 
-enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
-
-struct main_options {
-	const char *disk, *listen, *cluster_id, *metrics;
-	uint64_t node_id;
-	unsigned write_cache;
-	uint64_t device_memory;
-	bool wants_huge_pages;
-	uint64_t engine_threads;
-	uint64_t verify_rate;
-	unsigned log_level;
-#ifdef CLEAVE_TEST_BUILD
-	const char *fail_point;
-#endif
-};
-
-static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
-static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
-
-static const struct config_option option_table[] = {
-	{ "disk", 0, CONFIG_STRING, offsetof(struct main_options, disk), "PATH",
-	    "The formatted file or block device.", NULL, true, 0, 0, NULL },
-	{ "listen", 0, CONFIG_STRING, offsetof(struct main_options, listen), "tcp://HOST:PORT",
-	    "Where gateways connect; port 0 takes a free one.", NULL, true, 0, 0, NULL },
-	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct main_options, cluster_id), "HEX",
-	    "Refuse a disk of another cluster.", NULL, false, 0, 0, NULL },
-	{ "node-id", 0, CONFIG_U64, offsetof(struct main_options, node_id), "N",
-	    "Refuse a disk of another node.", "0", false, 0, UINT32_MAX, NULL },
-	{ "write-cache", 0, CONFIG_CHOICE, offsetof(struct main_options, write_cache), "KIND",
-	    "Whether writes that the disk has acknowledged survive a power failure; auto: as a block "
-	    "device says, and volatile for a file.",
-	    "auto", false, 0, 0, write_caches },
-	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
-	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
-	{ "huge-pages", 0, CONFIG_FLAG, offsetof(struct main_options, wants_huge_pages), NULL,
-	    "Device memory of the system's reserved huge pages (vm.nr_hugepages), if they suffice.",
-	    NULL, false, 0, 0, NULL },
-	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
-	    "Threads that check batches; 0: the daemon's own.", "0", false, 0, 64, NULL },
-	{ "verify-rate", 0, CONFIG_SIZE, offsetof(struct main_options, verify_rate), "SIZE",
-	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
-	    NUM_GIB(64), NULL },
-	{ "metrics", 0, CONFIG_STRING, offsetof(struct main_options, metrics), "HOST:PORT",
-	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether the disk takes writes, at "
-	    "/healthz; by default nowhere.",
-	    NULL, false, 0, 0, NULL },
-	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
-	    "Least level to log.", "info", false, 0, 0, log_levels },
-#ifdef CLEAVE_TEST_BUILD
-	{ "fail-point", 0, CONFIG_STRING, offsetof(struct main_options, fail_point), "WHAT-OP=N",
-	    "Test builds: fail or kill at the N-th read, write, flush or any, or delay it and all later "
-	    "ones, as in fail-write=3, kill-flush=1, failall-read=5, slow-write=1.",
-	    NULL, false, 0, 0, NULL },
-#endif
-	{ .name = NULL },
-};
-
-static const struct config_program program = {
-	.name = "cleave-storage",
-	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
-		    "format --disk PATH --cluster-id HEX --node-id N [options]\n"
-		    "join --disk PATH --gateway HOST:PORT --listen tcp://HOST:PORT [options]",
-	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
-	.options = option_table,
-};
-
 struct storage_process {
-	struct main_options options;
+	struct storage_options options;
 	struct loop *loop;
 	struct disk *disk; /* until the node has it */
 	struct node *node;
 	struct metrics_http *metrics; /* NULL: nobody may ask */
 	struct disk_fault fault;
 	struct signals signals;
+	struct watchdog watchdog;
+	struct daemon daemon;
+	char why[SIGNALS_TEXT_BYTES]; /* it stops */
 	bool is_stopping;
 	int exit_code;
 	uint32_t
@@ -121,13 +60,13 @@ struct storage_process {
 
 static int __attribute__((format(printf, 1, 2))) storage_error(const char *format, ...)
 {
+	char text[LOG_LINE_BYTES_MAX];
 	va_list args;
 
-	(void)fprintf(stderr, "cleave-storage: ");
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);
-	(void)fprintf(stderr, "\n");
+	log_complain(storage_program.name, "%s", text);
 	return STORAGE_EXIT_FAILURE;
 }
 
@@ -258,8 +197,12 @@ storage_on_signal(int number, void *arg)
 {
 	struct storage_process *process = arg;
 
-	assert(number == SIGTERM || number == SIGINT);
-	log_info("storage: stopping signal=%d", number);
+	if (number == SIGHUP) {
+		(void)daemon_reload(&process->daemon, process->signals.text, NULL, NULL);
+		return;
+	}
+	daemon_tell_stopping(&process->daemon, process->signals.text);
+	memcpy(process->why, process->signals.text, sizeof(process->why));
 	/* The second one does not wait. */
 	if (process->is_stopping) {
 		process->exit_code = STORAGE_EXIT_FAILURE;
@@ -470,10 +413,12 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 	if (rc == 0)
 		rc = storage_start_metrics(process);
 	if (rc == 0) {
+		watchdog_start(&process->watchdog, process->loop, "storage");
 		node_start(process->node);
 		(void)loop_run(process->loop, NULL, NULL); /* until loop_stop */
 		rc = process->exit_code;
 	}
+	watchdog_stop(&process->watchdog);
 	metrics_http_stop(process->metrics);
 	node_destroy(process->node);
 	if (process->disk != NULL)
@@ -481,25 +426,6 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 	signals_fini(&process->signals);
 	loop_destroy(process->loop);
 	return rc;
-}
-
-static int
-storage_options_check(const struct main_options *options, uint64_t *ret_cluster_id)
-{
-	const char *wrong;
-
-	if (options->cluster_id != NULL &&
-	    storage_parse_hex(options->cluster_id, ret_cluster_id) != 0) {
-		(void)storage_error("--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
-		    options->cluster_id);
-		return STORAGE_EXIT_USAGE;
-	}
-	wrong = tcp_address_check(options->listen, false);
-	if (wrong != NULL) {
-		(void)storage_error("--listen: '%s': %s", options->listen, wrong);
-		return STORAGE_EXIT_USAGE;
-	}
-	return 0;
 }
 
 /* Raise the limit on descriptors; where it stays too low, take fewer connections. Over RDMA they have none. */
@@ -517,10 +443,31 @@ storage_prepare_descriptors(struct storage_process *process)
 	assert(process->connections_max <= NODE_CONNECTIONS_MAX);
 }
 
+static int
+storage_serve(struct storage_process *process, const struct config_result *result,
+    uint64_t cluster_id)
+{
+	int rc;
+
+	daemon_tell_start(&process->daemon, result);
+	storage_prepare_descriptors(process);
+	rc = storage_run(process, cluster_id);
+	if (rc == 0)
+		daemon_tell_stop(&process->daemon, process->why);
+	return rc;
+}
+
 int
 main(int argc, char *argv[])
 {
-	struct storage_process process = { 0 };
+	struct storage_process process = { .daemon = { .noun = "storage",
+					       .program = &storage_program,
+					       .argc = argc,
+					       .argv = argv,
+					       .values = &process.options,
+					       .values_bytes = sizeof(process.options),
+					       .options_offset =
+						   offsetof(struct storage_options, log) } };
 	struct config_result result = { 0 };
 	uint64_t cluster_id = 0;
 	int rc;
@@ -529,17 +476,16 @@ main(int argc, char *argv[])
 		return format_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "join") == 0)
 		return join_main(argc - 1, argv + 1);
-	rc = config_parse(&program, argc, argv, &process.options, &result);
+	rc = config_parse(&storage_program, argc, argv, &process.options, &result);
 	if (rc != 0) {
 		config_result_fini(&result);
 		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
 	}
-	log_set_level((enum log_level)process.options.log_level);
-	rc = storage_options_check(&process.options, &cluster_id);
-	if (rc == 0) {
-		storage_prepare_descriptors(&process);
-		rc = storage_run(&process, cluster_id);
-	}
+	daemon_begin(&process.daemon);
+	if (storage_options_check(&process.options, &result, &cluster_id) > 0)
+		rc = result.is_check ? STORAGE_EXIT_FAILURE : STORAGE_EXIT_USAGE;
+	else if (!result.is_check)
+		rc = storage_serve(&process, &result, cluster_id);
 	config_result_fini(&result);
 	return rc;
 }

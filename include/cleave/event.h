@@ -25,6 +25,8 @@ enum cleave_event_level {
 	X(GATEWAY_READY, "gateway-ready", INFO, "The gateway has begun to serve.")                 \
 	X(GATEWAY_CHANGED, "gateway-changed", WARN,                                                \
 	    "Somebody drained a gateway, or gave it its shards back.")                             \
+	X(GATEWAY_SET, "gateway-set", INFO,                                                        \
+	    "Somebody changed a gateway's log level, or its --slow-op.")                           \
 	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway that had shards has ended.")              \
 	X(GATEWAY_LEFT, "gateway-left", INFO, "A gateway without shards has ended.")               \
 	X(LEASE_GOT, "lease-got", INFO, "The gateway is a member of the cluster.")                 \

@@ -22,8 +22,6 @@ struct mt_settings {
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
 	uint64_t node_timeout_ns;
-	uint64_t
-	    slow_op_ns; /* a client's request that took so long is kept: slow_op.h; 0: none is */
 	/* A lost node may be away for so long before its copies are made anew elsewhere. */
 	uint64_t repair_after_ns;
 	uint64_t repair_bytes_per_s; /* of a port, for all its copying */
@@ -46,6 +44,8 @@ struct mt_shared {
 	_Atomic uint64_t lease_until_ns; /* main writes; 0: no lease */
 	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
 	_Atomic uint32_t cluster_level;  /* main writes: level.h; 0: not read yet */
+	_Atomic uint64_t slow_op_ns;     /* main writes: a client's request that took so long is
+					  * kept (slow_op.h); 0: none is */
 	_Atomic bool has_served;         /* main writes: all shards served at some time */
 	/* Simulator: destroyed without stop, the split ports are gone already. Main writes it, when no
 	 * port has a thread of its own. */

@@ -33,6 +33,7 @@
 #include "control/control_rebalance.h"
 #include "control/control_request.h"
 #include "control/control_resize.h"
+#include "control/control_settings.h"
 #include "control/control_slow.h"
 #include "control/control_snapshot.h"
 #include "control/control_snapshot_delete.h"
@@ -210,6 +211,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "gateways", false, false, control_gateways },
 	{ "gateway.drain", true, true, mt_control_gateway_drain },
 	{ "gateway.undrain", true, true, mt_control_gateway_undrain },
+	{ "gateway.set", false, false, mt_control_gateway_set },
 	{ "gateway.load", false, false, mt_control_gateway_load },
 	{ "node.list", false, false, control_nodes },
 	{ "node.add", true, true, mt_control_node_add },

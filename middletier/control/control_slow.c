@@ -96,7 +96,9 @@ json_slow(const struct mt_gateway *gateway, const struct mt_slow_op *ops, uint32
 	for (uint32_t i = 0; i < count; i++)
 		json_array_append_new(list, json_slow_op(&ops[i], now_ns));
 	return json_pack("{s:s, s:I, s:o, s:b}", "boot", boot, "slow_op_ms",
-	    (json_int_t)(gateway->settings.slow_op_ns / NUM_MS(1)), "slow", list, "more",
+	    (json_int_t)(atomic_load_explicit(&gateway->shared.slow_op_ns, memory_order_relaxed) /
+		NUM_MS(1)),
+	    "slow", list, "more",
 	    count == SLOW_PAGE);
 }
 

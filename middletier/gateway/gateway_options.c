@@ -111,7 +111,6 @@ options_set_settings(struct mt_gateway *gateway)
 		.min_replicas = options->min_replicas,
 		.frame_bytes = options->frame_bytes,
 		.node_timeout_ns = options->node_timeout_ns,
-		.slow_op_ns = options->slow_op_ns,
 		.repair_after_ns = options->repair_after_ns,
 		.repair_bytes_per_s = options->repair_bytes_per_s,
 		.scrub_interval_ns = options->scrub_interval_ns,
@@ -174,5 +173,7 @@ mt_gateway_options_take(struct mt_gateway *gateway, const struct mt_gateway_opti
 	gateway->port_count = options->port_count;
 	options_set_defaults(&gateway->options);
 	options_set_settings(gateway);
+	atomic_store_explicit(&gateway->shared.slow_op_ns, options->slow_op_ns,
+	    memory_order_relaxed);
 	options_set_ports(gateway, host);
 }

@@ -34,7 +34,7 @@
 #endif
 _Static_assert(CONFIG_LIST_MAX <= MT_NODES_MAX, "a list of nodes may be as long as any list");
 
-/* Where what is wrong is told. */
+/* Where what is wrong is told, a line each. */
 struct line_error {
 	char *text;
 	size_t bytes;
@@ -44,12 +44,24 @@ struct line_error {
 static int __attribute__((format(printf, 2, 3)))
 line_refuse(const struct line_error *error, const char *format, ...)
 {
+	size_t used = strlen(error->text);
 	va_list args;
 
+	if (used > 0 && used + 1 < error->bytes) {
+		error->text[used++] = '\n';
+		error->text[used] = '\0';
+	}
 	va_start(args, format);
-	(void)vsnprintf(error->text, error->bytes, format, args); /* cut where too long */
+	(void)vsnprintf(error->text + used, error->bytes - used, format, args); /* cut where too long */
 	va_end(args);
 	return -EINVAL;
+}
+
+/* Both are looked at; the first failure counts. */
+static int
+line_both(int a, int b)
+{
+	return a != 0 ? a : b;
 }
 
 /* A word that may follow an address. Its value stands in the item, to its end or to the next comma. */
@@ -170,18 +182,16 @@ static int
 line_take_ports(const struct line_error *error, const struct config_list *list,
     struct mt_gateway_options *options)
 {
+	int rc = 0;
+
 	if (list->count == 0)
 		return line_refuse(error, "--port is required, see --help");
 	if (list->count > MT_PORTS_MAX)
 		return line_refuse(error, "--port: at most %u", MT_PORTS_MAX);
-	for (uint32_t i = 0; i < list->count; i++) {
-		int rc = line_take_port(error, list->items[i], options, i);
-
-		if (rc != 0)
-			return rc;
-	}
+	for (uint32_t i = 0; i < list->count; i++)
+		rc = line_both(rc, line_take_port(error, list->items[i], options, i));
 	options->port_count = list->count;
-	return 0;
+	return rc;
 }
 
 /* Gateways of several hosts, and their clients, would look for this one at themselves. */
@@ -209,30 +219,34 @@ line_check_advertised(const struct line_error *error, const struct meta_where *w
 }
 
 static int
+line_take_node(const struct line_error *error, const char *item, struct mt_node_config *node)
+{
+	struct line_pair domain = { .key = "domain" };
+	int rc = line_split_item(error, "node", item, &domain, 1, node->address);
+
+	if (rc != 0 || domain.value == NULL)
+		return rc;
+	if (domain.bytes >= (int)sizeof(node->domain))
+		return line_refuse(error, "--node: '%s': domain has at most %zu characters", item,
+		    sizeof(node->domain) - 1);
+	(void)snprintf(node->domain, sizeof(node->domain), "%.*s", domain.bytes, domain.value);
+	if (!mt_domain_is_valid(node->domain))
+		return line_refuse(error,
+		    "--node: '%s': domain is one name, or up to %u with a / between each two", item,
+		    MT_NODE_DOMAIN_PARTS_MAX);
+	return 0;
+}
+
+static int
 line_take_nodes(const struct line_error *error, const struct config_list *list,
     struct mt_gateway_options *options)
 {
-	for (uint32_t i = 0; i < list->count; i++) {
-		struct mt_node_config *node = &options->nodes[i];
-		struct line_pair domain = { .key = "domain" };
-		int rc = line_split_item(error, "node", list->items[i], &domain, 1, node->address);
+	int rc = 0;
 
-		if (rc != 0)
-			return rc;
-		if (domain.value == NULL)
-			continue;
-		if (domain.bytes >= (int)sizeof(node->domain))
-			return line_refuse(error, "--node: '%s': domain has at most %zu characters",
-			    list->items[i], sizeof(node->domain) - 1);
-		(void)snprintf(node->domain, sizeof(node->domain), "%.*s", domain.bytes,
-		    domain.value);
-		if (!mt_domain_is_valid(node->domain))
-			return line_refuse(error,
-			    "--node: '%s': domain is one name, or up to %u with a / between each two",
-			    list->items[i], MT_NODE_DOMAIN_PARTS_MAX);
-	}
+	for (uint32_t i = 0; i < list->count; i++)
+		rc = line_both(rc, line_take_node(error, list->items[i], &options->nodes[i]));
 	options->node_count = list->count;
-	return 0;
+	return rc;
 }
 
 /* No start can succeed with fewer failure domains than --min-replicas: every write would wait for ever. */
@@ -364,6 +378,16 @@ line_needs_nodes(const struct mt_command_line *values)
 	    values->is_load || values->move_to != NULL;
 }
 
+/* What a gateway that serves has, and other modes have not. */
+static int
+line_take_server(const struct line_error *error, const struct mt_command_line *values,
+    struct mt_gateway_options *options, const struct meta_where *where)
+{
+	int rc = line_take_ports(error, &values->ports, options);
+
+	return rc != 0 ? rc : line_check_advertised(error, where, options);
+}
+
 /* Names of places: the stores, the ports, the nodes, the cluster. */
 static int
 line_take_places(const struct line_error *error, const struct mt_command_line *values,
@@ -371,24 +395,24 @@ line_take_places(const struct line_error *error, const struct mt_command_line *v
 {
 	bool is_server;
 	int rc = line_check_mode(error, values, &is_server);
+	int nodes_rc = 0, store_rc;
 
-	if (rc == 0 && is_server)
-		rc = line_take_ports(error, &values->ports, options);
-	if (rc == 0)
-		rc = line_take_where(error, values, values->meta, is_server, where);
-	if (rc == 0 && is_server)
-		rc = line_check_advertised(error, where, options);
-	if (rc == 0 && values->nodes.count == 0 && line_needs_nodes(values))
-		return line_refuse(error, "--node is required: a cluster is made of its nodes");
-	if (rc == 0)
-		rc = line_take_nodes(error, &values->nodes, options);
-	if (rc == 0 && is_server)
-		rc = line_check_domains(error, values, options);
-	if (rc == 0)
-		rc = line_take_cluster_id(error, values, where, options);
-	if (rc != 0 || values->move_to == NULL)
+	if (rc != 0)
 		return rc;
-	rc = line_take_where(error, values, values->move_to, false, to);
+	store_rc = line_take_where(error, values, values->meta, is_server, where);
+	if (is_server)
+		rc = line_take_server(error, values, options, where);
+	if (values->nodes.count == 0 && line_needs_nodes(values))
+		nodes_rc = line_refuse(error, "--node is required: a cluster is made of its nodes");
+	if (nodes_rc == 0)
+		nodes_rc = line_take_nodes(error, &values->nodes, options);
+	if (nodes_rc == 0 && is_server)
+		nodes_rc = line_check_domains(error, values, options);
+	rc = line_both(store_rc, line_both(rc, nodes_rc));
+	rc = line_both(rc, line_take_cluster_id(error, values, where, options));
+	if (values->move_to == NULL)
+		return rc;
+	rc = line_both(rc, line_take_where(error, values, values->move_to, false, to));
 	to->cluster_id = options->cluster_id;
 	return rc;
 }
@@ -399,8 +423,6 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 {
 	int rc = line_take_places(error, values, options, where, to);
 
-	if (rc != 0)
-		return rc;
 	options->shard_count = (uint32_t)values->shards;
 	options->device_bytes = values->device_memory;
 	options->wants_huge_pages = values->wants_huge_pages;
@@ -410,9 +432,6 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->node_timeout_ns = values->node_timeout;
 	options->slow_op_ns = values->slow_op;
 	options->gateway_id = values->gateway_id;
-	rc = line_take_lease(error, values, where, options);
-	if (rc != 0)
-		return rc;
 	options->session_ns = values->session_timeout;
 	options->repair_after_ns = values->repair_after;
 	options->repair_bytes_per_s = values->repair_rate;
@@ -425,11 +444,13 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->balance_interval_ns = values->balance_interval;
 	options->is_health_watched = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
-	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
-		return line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",
-		    values->frame_bytes);
 	options->frame_bytes = (uint32_t)values->frame_bytes;
-	return 0;
+	if (where->place != NULL)
+		rc = line_both(rc, line_take_lease(error, values, where, options));
+	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
+		rc = line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",
+		    values->frame_bytes);
+	return rc;
 }
 
 int
@@ -438,6 +459,9 @@ mt_command_line_take(const struct mt_command_line *values, struct mt_gateway_opt
 {
 	const struct line_error error = { ret_error, error_bytes };
 
-	assert(values->meta != NULL); /* config.c wants it */
+	assert(error_bytes > 0);
+	ret_error[0] = '\0';
+	if (values->meta == NULL) /* config.c wants it, and has said so to a check */
+		return -EINVAL;
 	return line_take(&error, values, ret_options, ret_where, ret_to);
 }

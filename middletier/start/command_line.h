@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/daemon.h"
 
 struct meta_where;
 struct mt_gateway_options;
 
-#define MT_COMMAND_LINE_ERROR_BYTES 1024u
+#define MT_COMMAND_LINE_ERROR_BYTES 4096u
 
 /* As config_parse fills it: each value is in the range that the table gives. Times are in ns, but lease_ms. */
 struct mt_command_line {
@@ -38,7 +39,7 @@ struct mt_command_line {
 	uint64_t frame_bytes;
 	unsigned balance; /* from MT_BALANCE_COUNT on */
 	uint64_t balance_interval;
-	unsigned log_level;
+	struct daemon_options log;
 	/* At most one of them: not a gateway that serves. */
 	bool is_creation, is_recovery, is_accepting, is_release, is_dump, is_load;
 	const char *move_to; /* NULL: no move */
@@ -47,17 +48,27 @@ struct mt_command_line {
 
 extern const struct config_program mt_command_line_program;
 
+extern const char *const mt_command_line_reload[]; /* options that change at SIGHUP, but the log's; then NULL */
+
 /*
  * mt_command_line_take -- the options that a gateway gets, where its store is, and how they fit together
  *
  * @ret_to: where a move goes; untouched without one.
  * Ownership: @ret_options, @ret_where and @ret_to borrow the texts of @values. What the command line does not tell (loop,
  *            meta, ids) is the caller's to set.
- * Returns:   0; -EINVAL, and @ret_error names the option, what is wrong with it, and what would be right.
+ * Returns:   0; -EINVAL, and @ret_error has a line for each thing that is wrong: the option, and what would be right.
  * Threads:   any; may log a warning.
  */
 int mt_command_line_take(const struct mt_command_line *values,
     struct mt_gateway_options *ret_options, struct meta_where *ret_where, struct meta_where *ret_to,
     char *ret_error, size_t error_bytes);
+/*
+ * mt_command_line_check_files -- are the files there that the options name, and can this user read them?
+ *
+ * Looks at names and rights alone, for a gateway that is to serve: opens nothing, makes nothing, waits for nobody.
+ * Each problem goes to config_problem of @result. @values were read, by mt_command_line_take, into @where.
+ */
+void mt_command_line_check_files(const struct mt_command_line *values,
+    const struct meta_where *where, struct config_result *result);
 
 #endif /* CLEAVE_MIDDLETIER_START_COMMAND_LINE_H */

@@ -9,8 +9,6 @@
 #include "common/replica.h"
 #include "start/command_line.h"
 
-static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
-
 /* From MT_BALANCE_COUNT on. */
 static const char *const balances[] = { "count", "load", NULL };
 
@@ -78,7 +76,7 @@ static const struct config_option option_table[] = {
 	    false, NUM_MS(10), NUM_S(600), NULL },
 	{ "slow-op", 0, CONFIG_DURATION, offsetof(struct mt_command_line, slow_op), "DURATION",
 	    "A client's read or write that takes this long is logged, and kept for cleave slow, with what "
-	    "its time went to; 0s: none is.",
+	    "its time went to; 0s: none is. SIGHUP has it read again.",
 	    "500ms", false, 0, NUM_S(3600), NULL },
 	{ "gateway-id", 0, CONFIG_U64, offsetof(struct mt_command_line, gateway_id), "N",
 	    "Which of several gateways this is, for those that share a store. By default the one "
@@ -134,8 +132,7 @@ static const struct config_option option_table[] = {
 	    "Tell what there is to know, over HTTP, to whoever can reach it: a page for people at /, to "
 	    "monitors at /metrics (OpenMetrics) and /healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
-	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct mt_command_line, log_level), "LEVEL",
-	    "Least level to log.", "info", false, 0, 0, log_levels },
+	DAEMON_OPTION_ROWS(struct mt_command_line, log),
 	{ "create", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_creation), NULL,
 	    "Do not serve: make a new cluster, its metadata store and all, over nodes that hold "
 	    "nothing, and end.",
@@ -186,4 +183,7 @@ const struct config_program mt_command_line_program = {
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
 	.options = option_table,
+	.has_check = true,
 };
+
+const char *const mt_command_line_reload[] = { "slow-op", NULL };

@@ -425,7 +425,6 @@ config_problem(const struct config_program *program, struct config_result *resul
 	char text[2 * CONFIG_MESSAGE_BYTES];
 	va_list args;
 
-	assert(result->is_check);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);

@@ -59,7 +59,7 @@ struct config_result {
 	void *owned; /* memory behind strings from the config file; config_result_fini */
 	const char *file;       /* --config; NULL: none */
 	bool is_check;          /* --check-config: each problem is printed, none ends anything */
-	uint32_t problem_count; /* with it: those that were printed */
+	uint32_t problem_count; /* that were printed by it, and by config_problem */
 };
 
 /*
@@ -76,7 +76,7 @@ int config_parse(const struct config_program *program, int argc, char *const arg
 void config_result_fini(struct config_result *result);
 /* config_defaults -- all options have their defaults, lists and what has none are empty. 0; -ENOMEM. */
 int config_defaults(const struct config_program *program, void *ret_values);
-/* config_problem -- print what a program's own check has found, and count it; with --check-config alone. */
+/* config_problem -- print what a program's own look at its options has found, and count it. */
 void config_problem(const struct config_program *program, struct config_result *result,
     const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* config_print_help -- what --help prints. */

@@ -161,10 +161,10 @@ daemon_reload(const struct daemon *daemon, const char *why,
 		return rc;
 	}
 	log_info("%s: options read again: %s", daemon->noun, why);
-	daemon_change_level(daemon->noun,
-	    (enum log_level)options_of(daemon, values)->log_level, why);
 	if (fn != NULL)
 		fn(values, arg);
+	daemon_change_level(daemon->noun,
+	    (enum log_level)options_of(daemon, values)->log_level, why);
 	list_restart(daemon, values, restart, sizeof(restart));
 	if (restart[0] != '\0')
 		log_warn("%s: options have changed that want a restart:%s", daemon->noun, restart);

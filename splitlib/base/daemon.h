@@ -58,7 +58,7 @@ void daemon_tell_start(const struct daemon *daemon, const struct config_result *
  */
 int daemon_reload(const struct daemon *daemon, const char *why,
     void (*fn)(const void *values, void *arg), void *arg);
-/* daemon_change_level -- the log's level from here on; @why it was changed is logged, by the more talkative of both. */
+/* daemon_change_level -- the log's level from here on; logs @why, by the more talkative of both; nothing if it is so. */
 void daemon_change_level(const char *noun, enum log_level level, const char *why);
 /* daemon_tell_stopping -- log that it stops, and why; the service manager is told, too. */
 void daemon_tell_stopping(const struct daemon *daemon, const char *why);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,14 @@
 
 #include "base/check.h"
 #include "base/config.h"
-#include "base/config_value.h"
+#include "base/daemon.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
-#include "library/gateways.h"
+#include "base/watchdog.h"
+#include "agent_options.h"
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"
@@ -32,19 +34,6 @@
 /* A client that speaks TLS needs three; a volume, one for each port that has shards of it. */
 #define AGENT_CONNECTIONS_MAX (3u * NBD_CONNECTIONS_MAX + 4096u)
 
-struct agent_options {
-	struct config_list gateways, listens, volumes;
-	bool is_read_only, exports_all, is_stdio;
-	const char *control;
-	bool replaces;
-	const char *tls_certificates, *tls_psk;
-	bool tls_verifies_peer, tls_is_optional;
-	bool reclaims;
-	unsigned resize, attach, when_held;
-	uint64_t io_timeout_ns, handshake_ns, stall_ns;
-	unsigned log_level;
-};
-
 struct agent {
 	const struct agent_options *options;
 	struct loop *loop;
@@ -53,134 +42,13 @@ struct agent {
 	struct nbd_server *server;
 	struct nbd_control *control;
 	struct signals signals;
+	struct watchdog watchdog;
+	struct daemon daemon;
+	const char *why; /* it stops, for its last line */
+	char why_text[SIGNALS_TEXT_BYTES];
 	struct loop_timer stop_timer;
 	bool is_stopping;
 };
-
-/* enum nbd_resize */
-static const char *const resizes[] = { "no", "grow", "any", NULL };
-enum agent_attach { ATTACH_CHANGE, ATTACH_CLIENT };
-static const char *const attaches[] = { "change", "client", NULL };
-enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
-static const char *const when_helds[] = { "refuse", "take", NULL };
-static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
-
-#define O(member) offsetof(struct agent_options, member)
-static const struct config_option option_table[] = {
-	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR[,ADDR...]",
-	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
-	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
-	    NULL, false, 0, 0, NULL },
-	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
-	    "Where NBD clients connect. Sockets in $LISTEN_FDS are used, too.", NULL, false, 0, 0,
-	    NULL },
-	{ "volume", 'v', CONFIG_LIST, O(volumes), "NAME",
-	    "Export this volume; the first one is the default export.", NULL, false, 0, 0, NULL },
-	{ "all", 0, CONFIG_FLAG, O(exports_all), NULL, "Export every volume that a client names.",
-	    NULL, false, 0, 0, NULL },
-	{ "read-only", 'r', CONFIG_FLAG, O(is_read_only), NULL, "Refuse changes.", NULL, false, 0,
-	    0, NULL },
-	{ "stdio", 's', CONFIG_FLAG, O(is_stdio), NULL,
-	    "Serve one client on standard input and output, then exit.", NULL, false, 0, 0, NULL },
-	{ "tls-certificates", 0, CONFIG_STRING, O(tls_certificates), "FOLDER",
-	    "Require TLS, with ca-cert.pem, server-cert.pem and server-key.pem in FOLDER.", NULL,
-	    false, 0, 0, NULL },
-	{ "tls-verify-peer", 0, CONFIG_FLAG, O(tls_verifies_peer), NULL,
-	    "Clients must show a certificate that the CA has signed.", NULL, false, 0, 0, NULL },
-	{ "tls-psk", 0, CONFIG_STRING, O(tls_psk), "FILE",
-	    "Require TLS, with keys of lines USER:HEX in FILE (psktool makes them).", NULL, false,
-	    0, 0, NULL },
-	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
-	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
-	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
-	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
-	    false, 0, 0, resizes },
-	{ "attach", 0, CONFIG_CHOICE, O(attach), "change|client",
-	    "Open a volume for writing with a client's first change, or with the first client.",
-	    "change", false, 0, 0, attaches },
-	{ "when-held", 0, CONFIG_CHOICE, O(when_held), "refuse|take",
-	    "A volume that another client writes: changes are refused, or it is taken from that "
-	    "one (live migration).",
-	    "refuse", false, 0, 0, when_helds },
-	{ "reclaim", 0, CONFIG_FLAG, O(reclaims), NULL,
-	    "Get a volume that was taken back when the taker leaves; until then its clients get "
-	    "errors.",
-	    NULL, false, 0, 0, NULL },
-	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
-	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
-	    false, 0, 0, NULL },
-	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
-	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
-	    NULL },
-	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
-	    "How long nothing of a request may be done before its client gets an error; 0: for ever.",
-	    "0s", false, 0, NUM_S(86400), NULL },
-	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
-	    "A client that has not agreed upon an export by then is cut off.", "10s", false,
-	    NUM_MS(100), NUM_S(3600), NULL },
-	{ "stall-timeout", 0, CONFIG_DURATION, O(stall_ns), "DURATION",
-	    "A client that moves less than 1 MiB of its replies and payload in that time is cut off "
-	    "while others wait for memory.",
-	    "10s", false, NUM_MS(100), NUM_S(3600), NULL },
-	{ "log-level", 0, CONFIG_CHOICE, O(log_level), "LEVEL", "Least level to log.", "info",
-	    false, 0, 0, log_levels },
-	{ 0 },
-};
-#undef O
-
-static const struct config_program program = {
-	.name = "cleave-agent",
-	.synopsis = "--volume NAME --listen unix:PATH [options]",
-	.purpose = "Exports Cleave volumes over NBD, for QEMU, the Linux kernel, libnbd and fio.",
-	.options = option_table,
-};
-
-/* ---- options ---- */
-
-static int
-check_options(struct agent_options *o)
-{
-	if (gateways_default("cleave-agent", &o->gateways) != 0)
-		return -EINVAL;
-	if (o->replaces && o->control == NULL) {
-		log_error("agent: --replace: needs --control, where the other agent is");
-		return -EINVAL;
-	}
-	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL) {
-		log_error("agent: nothing to export: --volume NAME, --all, or --control PATH");
-		return -EINVAL;
-	}
-	if (o->tls_certificates != NULL && o->tls_psk != NULL) {
-		log_error("agent: --tls-certificates and --tls-psk exclude each other");
-		return -EINVAL;
-	}
-	if ((o->tls_verifies_peer && o->tls_certificates == NULL) ||
-	    (o->tls_is_optional && o->tls_certificates == NULL && o->tls_psk == NULL)) {
-		log_error("agent: --%s: needs --tls-certificates%s",
-		    o->tls_verifies_peer ? "tls-verify-peer" : "tls-optional",
-		    o->tls_verifies_peer ? "" : " or --tls-psk");
-		return -EINVAL;
-	}
-	if (o->is_stdio && o->listens.count > 0) {
-		log_error("agent: --stdio and --listen exclude each other");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* How many sockets systemd has opened for this process. */
-static int
-listen_fd_count(void)
-{
-	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-	uint64_t value;
-
-	if (count == NULL || config_parse_u64(count, &value) != 0 || value > NBD_LISTENERS_MAX)
-		return 0;
-	if (pid != NULL && strtol(pid, NULL, 10) != (long)getpid())
-		return 0;
-	return (int)value;
-}
 
 /* ---- stopping ---- */
 
@@ -209,8 +77,15 @@ agent_on_signal(int number, void *arg)
 {
 	struct agent *agent = arg;
 
+	/* Who serves standard input alone ends with the terminal that it came from. */
+	if (number == SIGHUP && !agent->options->is_stdio) {
+		(void)daemon_reload(&agent->daemon, agent->signals.text, NULL, NULL);
+		return;
+	}
 	assert(agent->server != NULL);
-	log_info("agent: stopping signal=%d", number);
+	daemon_tell_stopping(&agent->daemon, agent->signals.text);
+	memcpy(agent->why_text, agent->signals.text, sizeof(agent->why_text));
+	agent->why = agent->why_text;
 	if (agent->is_stopping) {
 		loop_stop(agent->loop);
 		return;
@@ -259,7 +134,7 @@ agent_listen(struct agent *agent)
 {
 	const struct config_list *listens = &agent->options->listens;
 	char bound[160], error[256];
-	int count = listen_fd_count();
+	int count = agent_listen_fd_count();
 
 	assert(!agent->options->is_stdio);
 	for (int i = 0; i < count; i++) {
@@ -320,6 +195,7 @@ agent_on_given(void *arg)
 	agent->control = NULL;
 	cleave_client_destroy(agent->client);
 	agent->client = NULL;
+	agent->why = "its successor has its sockets and clients";
 	if (agent->server->relay_count > 0)
 		log_info("agent: relaying TLS clients to the successor count=%u",
 		    agent->server->relay_count);
@@ -362,7 +238,7 @@ agent_on_stall(const struct cleave_stall *stall, void *arg)
 	(void)arg;
 	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
 	if (stall->is_over)
-		log_warn("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
+		log_info("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
 		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
 	else
 		log_warn("agent: volume '%s' gets no answers requests=%u waited_ms=%llu: %s",
@@ -426,6 +302,7 @@ agent_run(struct agent *agent)
 		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
 	if (rc != 0)
 		return EXIT_FAILURE;
+	watchdog_start(&agent->watchdog, agent->loop, "agent");
 	(void)notify_ready("agent"); /* it has said why not */
 	(void)loop_run(agent->loop, NULL, NULL);
 	return EXIT_SUCCESS;
@@ -436,6 +313,7 @@ agent_fini(struct agent *agent)
 {
 	if (agent->loop == NULL)
 		return;
+	watchdog_stop(&agent->watchdog);
 	nbd_control_destroy(agent->control);
 	/* Requests that are in flight even now end with the client, unheard. */
 	cleave_client_destroy(agent->client);
@@ -452,22 +330,33 @@ main(int argc, char *argv[])
 {
 	struct agent_options options = { 0 };
 	struct config_result result = { 0 };
-	struct agent agent = { .options = &options };
-	int rc = config_parse(&program, argc, argv, &options, &result);
+	struct agent agent = { .options = &options,
+		.why = "its client has left",
+		.daemon = { .noun = "agent",
+		    .program = &agent_program,
+		    .argc = argc,
+		    .argv = argv,
+		    .values = &options,
+		    .values_bytes = sizeof(options),
+		    .options_offset = offsetof(struct agent_options, log) } };
+	int rc = config_parse(&agent_program, argc, argv, &options, &result);
 
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
-	log_set_level((enum log_level)options.log_level);
+	daemon_begin(&agent.daemon);
 	/* Fixed, or what a large buffer was once allocated by is kept for ever after. */
 	(void)mallopt(M_MMAP_THRESHOLD, AGENT_MMAP_BYTES); /* as it was before, else */
 	(void)mallopt(M_TRIM_THRESHOLD, AGENT_TRIM_BYTES);
-	if (check_options(&options) != 0) {
-		rc = EXIT_USAGE;
-	} else {
+	if (agent_options_check(&options, &result) > 0) {
+		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;
+	} else if (!result.is_check) {
+		daemon_tell_start(&agent.daemon, &result);
 		if (!options.is_stdio)
 			descriptors_prepare("agent", AGENT_CONNECTIONS_MAX);
 		rc = agent_run(&agent);
 		agent_fini(&agent);
+		if (rc == EXIT_SUCCESS)
+			daemon_tell_stop(&agent.daemon, agent.why);
 	}
 	config_result_fini(&result);
 	return rc;

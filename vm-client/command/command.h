@@ -50,6 +50,7 @@ struct command_options {
 	const char *volume, *trace;  /* slow: of this one alone */
 	bool is_once;                /* top */
 	uint64_t interval_ns;        /* likewise; 0: as usual */
+	const char *log_level, *slow_op; /* gateway set; NULL: as it is */
 	const char *agent;           /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -101,6 +102,7 @@ enum command_option {
 	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
 	COMMAND_TOP = 1u << 29,       /* --once, --interval */
 	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
+	COMMAND_SETTINGS = 1u << 25,  /* --log-level, --slow-op */
 };
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
@@ -253,6 +255,10 @@ int command_sweep(struct command_session *session);
 int command_gateway_list(struct command_session *session);
 int command_gateway_drain(struct command_session *session);
 int command_gateway_undrain(struct command_session *session);
+/* command_gateway_id -- of options->name, as --gateway-id has it or as the list shows it. 0; -EINVAL, with the error set. */
+int command_gateway_id(struct command_session *session, uint64_t *ret_id);
+/* command_gateway_set.c */
+int command_gateway_set(struct command_session *session);
 
 /* command_cluster.c */
 int command_cluster_upgrade(struct command_session *session);

@@ -51,9 +51,8 @@ command_gateway_list(struct command_session *session)
 
 /* ---- drain, undrain ---- */
 
-/* As --gateway-id has it, or the 16 hex digits of the list. */
-static int
-gateway_id(struct command_session *session, uint64_t *ret_id)
+int
+command_gateway_id(struct command_session *session, uint64_t *ret_id)
 {
 	const char *text = session->options->name;
 
@@ -200,7 +199,7 @@ int
 command_gateway_drain(struct command_session *session)
 {
 	uint64_t id;
-	int rc = gateway_id(session, &id);
+	int rc = command_gateway_id(session, &id);
 
 	assert(session->client != NULL && session->out != NULL);
 	if (rc == 0)
@@ -214,7 +213,7 @@ int
 command_gateway_undrain(struct command_session *session)
 {
 	uint64_t id;
-	int rc = gateway_id(session, &id);
+	int rc = command_gateway_id(session, &id);
 
 	assert(session->client != NULL && !session->options->must_wait);
 	return rc == 0 ? gateway_change(session, id, "gateway.undrain", "has shards again") : rc;

@@ -108,6 +108,9 @@ static const struct command command_table[] = {
 	    { COMMAND_GATEWAY }, COMMAND_WAIT | COMMAND_FORCE, command_gateway_drain },
 	{ "gateway", "undrain", "ID", "Let a drained gateway have its share of the shards again.",
 	    { COMMAND_GATEWAY }, 0, command_gateway_undrain },
+	{ "gateway", "set", "ID|all [--log-level LEVEL] [--slow-op DURATION]",
+	    "Change what a gateway logs, and which requests it keeps as slow, until it is started again.",
+	    { COMMAND_GATEWAY }, COMMAND_SETTINGS, command_gateway_set },
 	{ "cluster", "upgrade", "[--check] [--without NODE ...]",
 	    "Let all gateways and nodes use what their new release brought, once every one of them runs "
 	    "it: raises the cluster's level by one. There is no way back to the release before.",

@@ -17,7 +17,7 @@ static void
 begin(uint64_t seed, bool is_threaded)
 {
 	fake_init(seed, is_threaded);
-	fake.settings.slow_op_ns = NUM_MS(500);
+	fake.shared.slow_op_ns = NUM_MS(500);
 	fake.shared.slow = mt_slow_ops_create();
 	cr_assert_not_null(fake.shared.slow);
 	(void)snprintf(fake.session.volume.name, sizeof(fake.session.volume.name), "disk1");
@@ -179,7 +179,7 @@ Test(write_hops, nothing_is_kept_where_that_is_off)
 {
 	struct fake_msg *msg = fake_write(1, 1, 1);
 
-	fake.settings.slow_op_ns = 0;
+	fake.shared.slow_op_ns = 0;
 	let_pass(NUM_S(60));
 	fake_start();
 	cr_assert_eq(fake_wait(msg), 0);

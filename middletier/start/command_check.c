@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_check.c -- `cleave-gateway --check-config`: the files that options name, without opening any */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config_check.h"
+#include "cluster/gateway_state.h"
+#include "meta/meta_open.h"
+#include "start/command_line.h"
+#include "start/store_path.h"
+
+void
+mt_command_line_check_files(const struct mt_command_line *values, const struct meta_where *where,
+    struct config_result *result)
+{
+	const struct config_program *program = &mt_command_line_program;
+	const struct {
+		const char *option, *path;
+	} files[] = {
+		{ "meta-ca", values->meta_ca },
+		{ "meta-cert", values->meta_cert },
+		{ "meta-key", values->meta_key },
+		{ "meta-password-file", values->meta_password_file },
+	};
+	const char *directory = meta_where_directory(where);
+
+	assert(result->is_check && where->place != NULL);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		config_check_access(program, result, files[i].option, files[i].path, R_OK);
+	config_check_host_port(program, result, "metrics", values->metrics);
+	if (!mt_store_path_has_store(where))
+		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);
+	else if (directory != NULL)
+		config_check_access(program, result, "meta", directory, R_OK | W_OK | X_OK);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- see options.h */
+#include "options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config_check.h"
+#include "base/num.h"
+#include "base/tcp_address.h"
+#include "format/format.h"
+
+static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
+
+static const struct config_option option_table[] = {
+	{ "disk", 0, CONFIG_STRING, offsetof(struct storage_options, disk), "PATH",
+	    "The formatted file or block device.", NULL, true, 0, 0, NULL },
+	{ "listen", 0, CONFIG_STRING, offsetof(struct storage_options, listen), "tcp://HOST:PORT",
+	    "Where gateways connect; port 0 takes a free one.", NULL, true, 0, 0, NULL },
+	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct storage_options, cluster_id), "HEX",
+	    "Refuse a disk of another cluster.", NULL, false, 0, 0, NULL },
+	{ "node-id", 0, CONFIG_U64, offsetof(struct storage_options, node_id), "N",
+	    "Refuse a disk of another node.", "0", false, 0, UINT32_MAX, NULL },
+	{ "write-cache", 0, CONFIG_CHOICE, offsetof(struct storage_options, write_cache), "KIND",
+	    "Whether writes that the disk has acknowledged survive a power failure; auto: as a block "
+	    "device says, and volatile for a file.",
+	    "auto", false, 0, 0, write_caches },
+	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct storage_options, device_memory), "SIZE",
+	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
+	{ "huge-pages", 0, CONFIG_FLAG, offsetof(struct storage_options, wants_huge_pages), NULL,
+	    "Device memory of the system's reserved huge pages (vm.nr_hugepages), if they suffice.",
+	    NULL, false, 0, 0, NULL },
+	{ "engine-threads", 0, CONFIG_U64, offsetof(struct storage_options, engine_threads), "N",
+	    "Threads that check batches; 0: the daemon's own.", "0", false, 0, 64, NULL },
+	{ "verify-rate", 0, CONFIG_SIZE, offsetof(struct storage_options, verify_rate), "SIZE",
+	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
+	    NUM_GIB(64), NULL },
+	{ "metrics", 0, CONFIG_STRING, offsetof(struct storage_options, metrics), "HOST:PORT",
+	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether the disk takes writes, at "
+	    "/healthz; by default nowhere.",
+	    NULL, false, 0, 0, NULL },
+	DAEMON_OPTION_ROWS(struct storage_options, log),
+#ifdef CLEAVE_TEST_BUILD
+	{ "fail-point", 0, CONFIG_STRING, offsetof(struct storage_options, fail_point), "WHAT-OP=N",
+	    "Test builds: fail or kill at the N-th read, write, flush or any, or delay it and all later "
+	    "ones, as in fail-write=3, kill-flush=1, failall-read=5, slow-write=1.",
+	    NULL, false, 0, 0, NULL },
+#endif
+	{ .name = NULL },
+};
+
+const struct config_program storage_program = {
+	.name = "cleave-storage",
+	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
+		    "format --disk PATH --cluster-id HEX --node-id N [options]\n"
+		    "join --disk PATH --gateway HOST:PORT --listen tcp://HOST:PORT [options]",
+	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
+	.options = option_table,
+	.has_check = true,
+};
+
+/* What a start would run into, without opening anything. */
+static void
+check_disk(const struct storage_options *options, struct config_result *result)
+{
+	const char *path = options->disk;
+	struct stat info;
+
+	if (path == NULL)
+		return; /* said already: it is required */
+	if (stat(path, &info) != 0)
+		config_problem(&storage_program, result, "--disk: %s: %s", path, strerror(errno));
+	else if (!S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode))
+		config_problem(&storage_program, result,
+		    "--disk: %s: neither a file nor a block device", path);
+	else
+		config_check_access(&storage_program, result, "disk", path, R_OK | W_OK);
+}
+
+uint32_t
+storage_options_check(const struct storage_options *options, struct config_result *result,
+    uint64_t *ret_cluster_id)
+{
+	const char *wrong;
+
+	assert(ret_cluster_id != NULL);
+	if (options->cluster_id != NULL &&
+	    storage_parse_hex(options->cluster_id, ret_cluster_id) != 0)
+		config_problem(&storage_program, result,
+		    "--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
+		    options->cluster_id);
+	wrong = options->listen == NULL ? NULL : tcp_address_check(options->listen, false);
+	if (wrong != NULL)
+		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
+		    wrong);
+	if (!result->is_check)
+		return result->problem_count;
+	check_disk(options, result);
+	config_check_host_port(&storage_program, result, "metrics", options->metrics);
+	return result->problem_count;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- the options of cleave-storage, the daemon, as they are typed */
+#ifndef CLEAVE_STORAGE_NODE_OPTIONS_H
+#define CLEAVE_STORAGE_NODE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/daemon.h"
+
+enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
+
+/* As config_parse fills it: each value is in the range that the table gives. */
+struct storage_options {
+	const char *disk, *listen, *cluster_id, *metrics;
+	uint64_t node_id;
+	unsigned write_cache;
+	uint64_t device_memory;
+	bool wants_huge_pages;
+	uint64_t engine_threads;
+	uint64_t verify_rate;
+	struct daemon_options log;
+#ifdef CLEAVE_TEST_BUILD
+	const char *fail_point;
+#endif
+};
+
+extern const struct config_program storage_program;
+
+/*
+ * storage_options_check -- are the options right, as far as their texts show? With --check-config also the files they name
+ *
+ * Each problem goes to config_problem. Opens nothing. Returns how many there are; *@ret_cluster_id: 0 where none was given.
+ */
+uint32_t storage_options_check(const struct storage_options *options, struct config_result *result,
+    uint64_t *ret_cluster_id);
+
+#endif /* CLEAVE_STORAGE_NODE_OPTIONS_H */

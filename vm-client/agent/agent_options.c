@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_options.c -- see agent_options.h */
+#include "agent_options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config_check.h"
+#include "base/config_value.h"
+#include "base/num.h"
+#include "base/tcp_address.h"
+#include "library/gateways.h"
+#include "nbd.h"
+
+#define AGENT_UNIX_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+
+/* enum nbd_resize */
+static const char *const resizes[] = { "no", "grow", "any", NULL };
+static const char *const attaches[] = { "change", "client", NULL };
+static const char *const when_helds[] = { "refuse", "take", NULL };
+
+#define O(member) offsetof(struct agent_options, member)
+static const struct config_option option_table[] = {
+	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR[,ADDR...]",
+	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
+	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
+	    NULL, false, 0, 0, NULL },
+	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
+	    "Where NBD clients connect. Sockets in $LISTEN_FDS are used, too.", NULL, false, 0, 0,
+	    NULL },
+	{ "volume", 'v', CONFIG_LIST, O(volumes), "NAME",
+	    "Export this volume; the first one is the default export.", NULL, false, 0, 0, NULL },
+	{ "all", 0, CONFIG_FLAG, O(exports_all), NULL, "Export every volume that a client names.",
+	    NULL, false, 0, 0, NULL },
+	{ "read-only", 'r', CONFIG_FLAG, O(is_read_only), NULL, "Refuse changes.", NULL, false, 0,
+	    0, NULL },
+	{ "stdio", 's', CONFIG_FLAG, O(is_stdio), NULL,
+	    "Serve one client on standard input and output, then exit.", NULL, false, 0, 0, NULL },
+	{ "tls-certificates", 0, CONFIG_STRING, O(tls_certificates), "FOLDER",
+	    "Require TLS, with ca-cert.pem, server-cert.pem and server-key.pem in FOLDER.", NULL,
+	    false, 0, 0, NULL },
+	{ "tls-verify-peer", 0, CONFIG_FLAG, O(tls_verifies_peer), NULL,
+	    "Clients must show a certificate that the CA has signed.", NULL, false, 0, 0, NULL },
+	{ "tls-psk", 0, CONFIG_STRING, O(tls_psk), "FILE",
+	    "Require TLS, with keys of lines USER:HEX in FILE (psktool makes them).", NULL, false,
+	    0, 0, NULL },
+	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
+	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
+	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
+	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
+	    false, 0, 0, resizes },
+	{ "attach", 0, CONFIG_CHOICE, O(attach), "change|client",
+	    "Open a volume for writing with a client's first change, or with the first client.",
+	    "change", false, 0, 0, attaches },
+	{ "when-held", 0, CONFIG_CHOICE, O(when_held), "refuse|take",
+	    "A volume that another client writes: changes are refused, or it is taken from that "
+	    "one (live migration).",
+	    "refuse", false, 0, 0, when_helds },
+	{ "reclaim", 0, CONFIG_FLAG, O(reclaims), NULL,
+	    "Get a volume that was taken back when the taker leaves; until then its clients get "
+	    "errors.",
+	    NULL, false, 0, 0, NULL },
+	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
+	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
+	    false, 0, 0, NULL },
+	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
+	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
+	    NULL },
+	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
+	    "How long nothing of a request may be done before its client gets an error; 0: for ever.",
+	    "0s", false, 0, NUM_S(86400), NULL },
+	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
+	    "A client that has not agreed upon an export by then is cut off.", "10s", false,
+	    NUM_MS(100), NUM_S(3600), NULL },
+	{ "stall-timeout", 0, CONFIG_DURATION, O(stall_ns), "DURATION",
+	    "A client that moves less than 1 MiB of its replies and payload in that time is cut off "
+	    "while others wait for memory.",
+	    "10s", false, NUM_MS(100), NUM_S(3600), NULL },
+	DAEMON_OPTION_ROWS(struct agent_options, log),
+	{ 0 },
+};
+#undef O
+
+const struct config_program agent_program = {
+	.name = "cleave-agent",
+	.synopsis = "--volume NAME --listen unix:PATH [options]",
+	.purpose = "Exports Cleave volumes over NBD, for QEMU, the Linux kernel, libnbd and fio.",
+	.options = option_table,
+	.has_check = true,
+};
+
+int
+agent_listen_fd_count(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	uint64_t value;
+
+	if (count == NULL || config_parse_u64(count, &value) != 0 || value > NBD_LISTENERS_MAX)
+		return 0;
+	if (pid != NULL && strtol(pid, NULL, 10) != (long)getpid())
+		return 0;
+	return (int)value;
+}
+
+/* Options that exclude each other, or want another one. */
+static void
+check_together(const struct agent_options *o, struct config_result *result)
+{
+	const struct config_program *program = &agent_program;
+
+	if (o->replaces && o->control == NULL)
+		config_problem(program, result,
+		    "--replace: needs --control, where the other agent is");
+	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL)
+		config_problem(program, result,
+		    "nothing to export: --volume NAME, --all, or --control PATH");
+	if (o->tls_certificates != NULL && o->tls_psk != NULL)
+		config_problem(program, result,
+		    "--tls-certificates and --tls-psk exclude each other");
+	if (o->tls_verifies_peer && o->tls_certificates == NULL)
+		config_problem(program, result, "--tls-verify-peer: needs --tls-certificates");
+	if (o->tls_is_optional && o->tls_certificates == NULL && o->tls_psk == NULL)
+		config_problem(program, result,
+		    "--tls-optional: needs --tls-certificates or --tls-psk");
+	if (o->is_stdio && o->listens.count > 0)
+		config_problem(program, result, "--stdio and --listen exclude each other");
+}
+
+static void
+check_unix(struct config_result *result, const char *option, const char *path)
+{
+	if (path[0] == '\0' || strlen(path) >= AGENT_UNIX_BYTES)
+		config_problem(&agent_program, result, "--%s: '%s': a path of 1 to %zu bytes is wanted",
+		    option, path, AGENT_UNIX_BYTES - 1);
+	else
+		config_check_place(&agent_program, result, option, path);
+}
+
+/* As nbd_server_listen takes it. */
+static void
+check_listen(struct config_result *result, const char *text)
+{
+	const char *wrong;
+
+	if (strncmp(text, "unix:", 5) == 0) {
+		check_unix(result, "listen", text + 5);
+		return;
+	}
+	wrong = strncmp(text, "tcp://", 6) == 0 ? tcp_address_check(text, false)
+						: "unix:PATH or tcp://HOST:PORT is wanted";
+	if (wrong != NULL)
+		config_problem(&agent_program, result, "--listen: '%s': %s", text, wrong);
+}
+
+static void
+check_files(const struct agent_options *o, struct config_result *result)
+{
+	static const char *const certificates[] = { "ca-cert.pem", "server-cert.pem",
+		"server-key.pem" };
+	char path[PATH_MAX];
+
+	for (uint32_t i = 0; i < o->listens.count; i++)
+		check_listen(result, o->listens.items[i]);
+	if (o->control != NULL)
+		check_unix(result, "control", o->control);
+	config_check_access(&agent_program, result, "tls-psk", o->tls_psk, R_OK);
+	for (size_t i = 0; o->tls_certificates != NULL && i < NUM_COUNT(certificates); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", o->tls_certificates, certificates[i]);
+		config_check_access(&agent_program, result, "tls-certificates", path, R_OK);
+	}
+}
+
+uint32_t
+agent_options_check(struct agent_options *options, struct config_result *result)
+{
+	assert(options != NULL);
+	if (gateways_default(agent_program.name, &options->gateways) != 0)
+		result->problem_count++; /* it has said what is wrong */
+	check_together(options, result);
+	if (result->is_check)
+		check_files(options, result);
+	return result->problem_count;
+}

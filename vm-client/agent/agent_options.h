@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_options.h -- the options of cleave-agent as they are typed */
+#ifndef CLEAVE_VM_CLIENT_AGENT_OPTIONS_H
+#define CLEAVE_VM_CLIENT_AGENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/daemon.h"
+
+/* Values of choices, in the order of their words. */
+enum agent_attach { ATTACH_CHANGE, ATTACH_CLIENT };
+enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
+
+/* As config_parse fills it: each value is in the range that the table gives. */
+struct agent_options {
+	struct config_list gateways, listens, volumes;
+	bool is_read_only, exports_all, is_stdio;
+	const char *control;
+	bool replaces;
+	const char *tls_certificates, *tls_psk;
+	bool tls_verifies_peer, tls_is_optional;
+	bool reclaims;
+	unsigned resize, attach, when_held;
+	uint64_t io_timeout_ns, handshake_ns, stall_ns;
+	struct daemon_options log;
+};
+
+extern const struct config_program agent_program;
+
+/*
+ * agent_options_check -- do the options fit together? With --check-config also: are the files that they name there?
+ *
+ * Fills in gateways where none was named. Each problem goes to config_problem. Opens nothing, connects to nobody.
+ * Returns how many there are.
+ */
+uint32_t agent_options_check(struct agent_options *options, struct config_result *result);
+/* agent_listen_fd_count -- how many sockets systemd has opened for this process. */
+int agent_listen_fd_count(void);
+
+#endif /* CLEAVE_VM_CLIENT_AGENT_OPTIONS_H */
