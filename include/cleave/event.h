@@ -23,7 +23,7 @@ enum cleave_event_level {
 	    "A reason of level WARN has come up: cleave status has what helps.")                   \
 	X(HEALTH_OVER, "health-over", INFO, "A reason that was told is over.")                     \
 	X(GATEWAY_READY, "gateway-ready", INFO, "The gateway has begun to serve.")                 \
-	X(GATEWAY_CHANGED, "gateway-changed", WARN,                                                \
+	X(GATEWAY_CHANGED, "gateway-changed", INFO,                                                \
 	    "Somebody drained a gateway, or gave it its shards back.")                             \
 	X(GATEWAY_SET, "gateway-set", INFO,                                                        \
 	    "Somebody changed a gateway's log level, or its --slow-op.")                           \
@@ -40,7 +40,7 @@ enum cleave_event_level {
 	X(NODE_LOST, "node-lost", WARN, "A port has lost a storage node.")                         \
 	X(NODE_UNREACHED, "node-unreached", WARN,                                                  \
 	    "A storage node cannot be reached, for another reason than before.")                   \
-	X(NODE_CHANGED, "node-changed", WARN,                                                      \
+	X(NODE_CHANGED, "node-changed", INFO,                                                      \
 	    "Somebody added, drained, removed or changed a storage node.")                         \
 	X(STORE_REFUSED, "store-refused", ERROR, "Storage nodes obey another metadata store.")     \
 	X(COPIES_STUCK, "copies-stuck", WARN, "Extents lack copies, and no node can take one.")    \
@@ -48,17 +48,17 @@ enum cleave_event_level {
 	X(COPY_DAMAGED, "copy-damaged", WARN, "A copy was found damaged.")                         \
 	X(WRITES_HELD, "writes-held", ERROR, "A shard's log cannot go on: its writes wait.")       \
 	X(WRITES_GO_ON, "writes-go-on", INFO, "A shard's log goes on.")                            \
-	X(REBALANCE, "rebalance", WARN, "Somebody began or stopped a rebalance.")                  \
+	X(REBALANCE, "rebalance", INFO, "Somebody began or stopped a rebalance.")                  \
 	X(VOLUME_CREATED, "volume-created", INFO, "A volume was made, or cloned.")                 \
-	X(VOLUME_DELETED, "volume-deleted", WARN, "A volume was deleted.")                         \
+	X(VOLUME_DELETED, "volume-deleted", INFO, "A volume was deleted.")                         \
 	X(VOLUME_RENAMED, "volume-renamed", INFO, "A volume has another name.")                    \
 	X(VOLUME_RESIZED, "volume-resized", INFO, "A volume has another size.")                    \
 	X(VOLUME_OPENED, "volume-opened", INFO, "Somebody has opened a volume for writing.")       \
 	X(VOLUME_TAKEN, "volume-taken", WARN, "Somebody has taken a volume from another writer.")  \
-	X(VOLUME_ROLLED_BACK, "volume-rolled-back", WARN,                                          \
+	X(VOLUME_ROLLED_BACK, "volume-rolled-back", INFO,                                          \
 	    "A volume is what it was at a snapshot.")                                              \
 	X(SNAPSHOT_TAKEN, "snapshot-taken", INFO, "A snapshot was taken.")                         \
-	X(SNAPSHOT_DELETED, "snapshot-deleted", WARN, "A snapshot was deleted.")
+	X(SNAPSHOT_DELETED, "snapshot-deleted", INFO, "A snapshot was deleted.")
 
 enum cleave_event_code {
 #define CLEAVE_EVENT_CODE(name, text, level, means) CLEAVE_EVENT_##name,

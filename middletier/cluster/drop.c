@@ -29,7 +29,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/reader.h"
 #include "base/sm.h"
 #include "catalog/hidden.h"
 #include "catalog/numbers.h"
@@ -41,6 +40,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "cluster/drop.h"
+#include "cluster/drop_mark.h"
 #include "cluster/gateway_state.h"
 #include "cluster/hide.h"
 #include "common/alloc.h"
@@ -53,6 +53,7 @@
 #define DROP_PERIOD_NS NUM_S(1) /* while something is left to be done */
 #define DROP_PERIOD_MAX_NS NUM_S(8)
 #define DROP_FIRST_NS NUM_MS(20)
+#define DROP_CONTESTED_NS NUM_S(30) /* so long a table is not older than a mark */
 
 enum drop_state {
 	DROP_IDLE,
@@ -74,16 +75,6 @@ static const struct sm_state drop_table[DROP_STATE_NR] = {
 	[DROP_CLEARING] = { "clearing", SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE), 0 },
 };
 
-/* A key with shards that wait: a deleted volume's (number 0), or a cut's. */
-struct drop_mark {
-	char *key;
-	uint64_t version;
-	json_t *object; /* its text */
-	uint64_t number, segment_base;
-	uint32_t segment_count;
-	uint64_t waiting[CLEAVE_SHARDS_MAX / 64u];
-};
-
 struct mt_drop {
 	struct mt_gateway *gateway;
 	struct sm sm;
@@ -92,6 +83,8 @@ struct mt_drop {
 	struct drop_mark *marks;
 	uint32_t mark_count, mark_at;
 	bool is_left; /* something is to be done here, and is not yet */
+	bool is_contested;
+	uint64_t contested_ns; /* since when there has been a contested mark */
 	struct drop_leg {
 		struct loop_post post;
 		struct mt_drop *drop;
@@ -311,6 +304,8 @@ drop_mark(struct mt_drop *drop)
 	assert(drop->sm.state == DROP_IDLE);
 	sm_move(&drop->sm, DROP_MARKING);
 	drop->is_left = false;
+	drop->contested_ns = drop->is_contested ? drop->contested_ns : 0;
+	drop->is_contested = false;
 	if (!volumes->is_incomplete && !volumes->snapshots.is_incomplete) {
 		for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
 			const struct mt_snapshot_entry *entry = &volumes->snapshots.entries[i];
@@ -327,48 +322,16 @@ drop_mark(struct mt_drop *drop)
 
 /* ---- listing ---- */
 
-/* NULL, or what is wrong with it. */
-static const char *
-mark_take(struct drop_mark *mark, uint32_t shard_count)
+/* The table may be older than the mark; one that stays so is wrong. */
+static enum log_level
+contested_level(struct mt_drop *drop)
 {
-	const json_t *waiting = json_object_get(mark->object, "waiting");
-	struct reader reader = { 0 };
+	uint64_t now_ns = loop_now_ns(drop->gateway->options.loop);
 
-	assert(shard_count > 0 && shard_count <= CLEAVE_SHARDS_MAX);
-	mark->segment_base = reader_u64(&reader, mark->object, "segment_base", UINT64_MAX);
-	mark->segment_count = MT_VOLUME_SEGMENTS;
-	if (!mt_segments_exist(mark->segment_base, 1))
-		reader_fail(&reader, "segment_base");
-	if (mark->number != 0 || waiting != NULL) {
-		if (!mt_waiting_read(json_string_value(waiting), shard_count, mark->waiting))
-			reader_fail(&reader, "waiting");
-		return reader.field;
-	}
-	/* A mark without "waiting" is older: its volume had no more segments than it needed. */
-	mark->segment_count =
-	    (uint32_t)reader_range(&reader, mark->object, "segment_count", 1, MT_VOLUME_SEGMENTS);
-	if (reader.field != NULL)
-		return reader.field;
-	for (uint32_t i = 0; i < shard_count; i++)
-		mark->waiting[i / 64] |= UINT64_C(1) << i % 64;
-	return NULL;
-}
-
-/* A volume that is there has the mark's segments, or some: what is on it does not go for a wrong number. */
-static bool
-mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes)
-{
-	uint64_t end = mark->segment_base + mark->segment_count;
-
-	assert(mark->segment_count > 0);
-	for (uint32_t i = 0; i < volumes->count && mark->number == 0; i++) {
-		const struct mt_volume *volume = &volumes->entries[i].volume;
-
-		if (volume->segment_base < end &&
-		    volume->segment_base + volume->segment_count > mark->segment_base)
-			return true;
-	}
-	return false;
+	drop->is_contested = true;
+	if (drop->contested_ns == 0)
+		drop->contested_ns = now_ns;
+	return now_ns - drop->contested_ns < DROP_CONTESTED_NS ? LOG_DEBUG : LOG_ERROR;
 }
 
 /* False: no memory. A mark that cannot be understood is left out; one that is contested is looked at again. */
@@ -376,18 +339,19 @@ static bool
 drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object, uint64_t number)
 {
 	struct drop_mark *mark = &drop->marks[drop->mark_count];
+	enum log_level level = LOG_ERROR;
 	const char *wrong;
 
-	assert(drop->marks != NULL);
-	assert(drop->sm.state == DROP_LISTING);
+	assert(drop->marks != NULL && drop->sm.state == DROP_LISTING);
 	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
-	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
-	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
+	wrong = mt_drop_mark_take(mark, drop->gateway->cluster.shard_count);
+	if (wrong == NULL && mt_drop_mark_is_contested(mark, &drop->gateway->volumes)) {
 		wrong = "segment_base: a volume that is there has them";
-		drop->is_left = true; /* the table may be older than the mark */
+		level = contested_level(drop);
+		drop->is_left = true;
 	}
 	if (wrong != NULL) {
-		log_limited(LOG_ERROR,
+		log_limited(level,
 		    "drop: a mark cannot be obeyed, its space is not reclaimed key=%.64s field=\"%s\"",
 		    key, wrong);
 		json_decref(object);

@@ -55,13 +55,13 @@ view_log_drained(const struct mt_drained *from, const struct mt_drained *to)
 {
 	for (uint32_t i = 0; i < to->count; i++) {
 		if (!mt_drained_has(from, to->ids[i]))
-			log_warn("gateway: gateway %016" PRIx64
+			log_info("gateway: gateway %016" PRIx64
 				 " is drained by an operator, and shall have no shards",
 			    to->ids[i]);
 	}
 	for (uint32_t i = 0; i < from->count; i++) {
 		if (!mt_drained_has(to, from->ids[i]))
-			log_warn("gateway: gateway %016" PRIx64
+			log_info("gateway: gateway %016" PRIx64
 				 " is drained no more, and has shards again",
 			    from->ids[i]);
 	}

@@ -397,6 +397,15 @@ extent_on_make_task(struct loop_task *task, void *arg)
 	extent_finish_create(extent);
 }
 
+/* A connection that ends is told of once, "node: lost"; our own end when we stop, not at all. */
+static enum log_level
+extent_log_level(int rc)
+{
+	return rc == -ENOTCONN || rc == -ECONNRESET || rc == -EHOSTDOWN || rc == -ECANCELED
+	    ? LOG_INFO
+	    : LOG_WARN;
+}
+
 static void
 extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
     const struct wire_node_reply *reply)
@@ -408,7 +417,7 @@ extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
 	extent_note_make_rc(extent, rc);
 	/* A node that has no room again and again is nothing new; the caller says so once. */
 	if (rc != 0 && rc != -ENOSPC)
-		log_limited(LOG_WARN,
+		log_limited(extent_log_level(rc),
 		    "extent: a node has not created its copy of a new one shard=%" PRIu32
 		    " node=%" PRIu32 " rc=%s",
 		    extent->id.shard, extent->replicas[replica_index].node_id, log_errno(rc));
@@ -516,7 +525,7 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 	if (link != NULL)
 		mt_link_refresh(link); /* its disk may take no more writes at all */
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_broken], 1);
-	log_limited(LOG_WARN,
+	log_limited(extent_log_level(rc),
 	    "extent: takes no more appends, a replica has failed extent=%s node=%" PRIu32
 	    " acked_bytes=%" PRIu64 " rc=%s",
 	    mt_extent_text(extent, text), node_id, extent->acked_bytes, log_errno(rc));

@@ -120,6 +120,13 @@ links_up_count(const struct mt_port *port)
 	return count;
 }
 
+/* The shard ends here, by our own will: nothing waits for it. */
+static bool
+is_own_end(int rc)
+{
+	return rc == -ECANCELED || rc == -EREMCHG;
+}
+
 static void
 roll_log_wait(struct mt_write_state *state, int rc)
 {
@@ -127,7 +134,7 @@ roll_log_wait(struct mt_write_state *state, int rc)
 	char why[128];
 
 	assert(rc < 0);
-	if (state->roll.is_wait_logged)
+	if (state->roll.is_wait_logged || is_own_end(rc))
 		return;
 	state->roll.is_wait_logged = true;
 	if (rc == -ENOSPC)
@@ -305,7 +312,7 @@ roll_on_committed(int rc, void *arg)
 		return;
 	}
 	if (rc != 0) {
-		log_limited(LOG_WARN,
+		log_limited(is_own_end(rc) ? LOG_DEBUG : LOG_WARN,
 		    "shard %" PRIu32
 		    ": cannot record in its manifest where its log goes on, tries again rc=%s",
 		    state->shard->index, log_errno(rc));

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
 #include "nbd_command.h"
@@ -261,6 +262,29 @@ request_on_step(struct nbd_request *request)
 	request_finish(request);
 }
 
+/* An error that its client has from the cluster, and not from a mistake of its own. A lost volume was told of. */
+static void
+request_log_failed(const struct nbd_request *request, int rc)
+{
+	static const char *const names[] = {
+		[NBD_CMD_READ] = "read",
+		[NBD_CMD_WRITE] = "write",
+		[NBD_CMD_FLUSH] = "flush",
+		[NBD_CMD_TRIM] = "trim",
+		[NBD_CMD_WRITE_ZEROES] = "write of zeroes",
+	};
+	uint32_t type = request->head.type;
+
+	if (request->export->is_lost || rc == -ECANCELED)
+		return;
+	log_limited(LOG_ERROR,
+	    "export: a %s has failed, its client gets an error name=%s offset_bytes=%llu bytes=%llu "
+	    "rc=%s",
+	    type < NUM_COUNT(names) && names[type] != NULL ? names[type] : "request",
+	    request->export->name, (unsigned long long)request->head.offset_bytes,
+	    (unsigned long long)request->head.length_bytes, log_errno(rc));
+}
+
 static void
 request_on_io(struct cleave_io *io, int rc, void *arg)
 {
@@ -270,6 +294,8 @@ request_on_io(struct cleave_io *io, int rc, void *arg)
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(request->io_out > 0);
 	request->io_out--;
+	if (rc != 0 && request->rc == 0)
+		request_log_failed(request, rc);
 	if (request->rc == 0)
 		request->rc = rc;
 	if (request->io_next < request->io_count && request->rc == 0)
