@@ -98,8 +98,7 @@ json_slow(const struct mt_gateway *gateway, const struct mt_slow_op *ops, uint32
 	return json_pack("{s:s, s:I, s:o, s:b}", "boot", boot, "slow_op_ms",
 	    (json_int_t)(atomic_load_explicit(&gateway->shared.slow_op_ns, memory_order_relaxed) /
 		NUM_MS(1)),
-	    "slow", list, "more",
-	    count == SLOW_PAGE);
+	    "slow", list, "more", count == SLOW_PAGE);
 }
 
 void

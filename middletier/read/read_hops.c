@@ -46,8 +46,7 @@ mt_read_hops_end(const struct mt_read *read, int rc)
 {
 	struct mt_port *port = read->shard->port;
 	uint64_t now_ns = loop_now_ns(port->loop);
-	uint64_t slow_ns =
-	    atomic_load_explicit(&port->shared->slow_op_ns, memory_order_relaxed);
+	uint64_t slow_ns = atomic_load_explicit(&port->shared->slow_op_ns, memory_order_relaxed);
 	uint64_t total_ns = now_ns > read->taken_ns ? now_ns - read->taken_ns : 0;
 
 	assert(read->session->port == port);

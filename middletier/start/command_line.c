@@ -52,7 +52,8 @@ line_refuse(const struct line_error *error, const char *format, ...)
 		error->text[used] = '\0';
 	}
 	va_start(args, format);
-	(void)vsnprintf(error->text + used, error->bytes - used, format, args); /* cut where too long */
+	(void)vsnprintf(error->text + used, error->bytes - used, format,
+	    args); /* cut where too long */
 	va_end(args);
 	return -EINVAL;
 }

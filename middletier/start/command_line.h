@@ -48,7 +48,8 @@ struct mt_command_line {
 
 extern const struct config_program mt_command_line_program;
 
-extern const char *const mt_command_line_reload[]; /* options that change at SIGHUP, but the log's; then NULL */
+extern const char
+    *const mt_command_line_reload[]; /* options that change at SIGHUP, but the log's; then NULL */
 
 /*
  * mt_command_line_take -- the options that a gateway gets, where its store is, and how they fit together

@@ -74,8 +74,7 @@ mt_write_hops_end(const struct mt_shard *shard, struct mt_write *write, int rc)
 	struct mt_port *port = shard->port;
 	const struct write_batch *batch = write->batch;
 	uint64_t now_ns = loop_now_ns(port->loop);
-	uint64_t slow_ns =
-	    atomic_load_explicit(&port->shared->slow_op_ns, memory_order_relaxed);
+	uint64_t slow_ns = atomic_load_explicit(&port->shared->slow_op_ns, memory_order_relaxed);
 	uint64_t hops_ns[MT_WRITE_HOP_NR];
 
 	assert(write->session->port == port);

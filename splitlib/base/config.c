@@ -90,8 +90,8 @@ on_file_line(void *arg, const char *section, const char *name, const char *value
 	if (p->message[0] != '\0')
 		return 0;
 	if (section[0] != '\0') {
-		(void)config_refuse(p, "sections such as [%s] are not used, put all keys at the top",
-		    section);
+		(void)config_refuse(p,
+		    "sections such as [%s] are not used, put all keys at the top", section);
 		return 0;
 	}
 	for (uint32_t i = 0; i < p->option_count; i++) {

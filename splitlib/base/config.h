@@ -56,7 +56,7 @@ struct config_program {
 struct config_result {
 	const char *operands[16];
 	uint32_t operand_count;
-	void *owned; /* memory behind strings from the config file; config_result_fini */
+	void *owned;            /* memory behind strings from the config file; config_result_fini */
 	const char *file;       /* --config; NULL: none */
 	bool is_check;          /* --check-config: each problem is printed, none ends anything */
 	uint32_t problem_count; /* that were printed by it, and by config_problem */

@@ -27,8 +27,9 @@ struct config_parser {
 	char short_options[CONFIG_SHORT_BYTES];
 	struct {
 		FILE *stream;
-		unsigned line;  /* that was read last; 0: none is being read */
-		bool is_needed; /* it holds something, which was not handed to on_file_line so far */
+		unsigned line; /* that was read last; 0: none is being read */
+		bool
+		    is_needed; /* it holds something, which was not handed to on_file_line so far */
 	} file;
 	bool is_done; /* help or version was printed */
 	char message[CONFIG_MESSAGE_BYTES];

@@ -52,7 +52,8 @@ set_number(struct config_parser *p, const struct config_option *option, const ch
 		return config_refuse(p, "%s: '%s' is out of range, give %s", where, text, range);
 	}
 	if (rc != 0)
-		return config_refuse(p, "%s: '%s' is not %s", where, text, type_expectation(option->type));
+		return config_refuse(p, "%s: '%s' is not %s", where, text,
+		    type_expectation(option->type));
 	memcpy(p->values + option->offset, &value, sizeof(value));
 	return 0;
 }
@@ -76,7 +77,8 @@ set_choice(struct config_parser *p, const struct config_option *option, const ch
 }
 
 static int
-set_flag(struct config_parser *p, const struct config_option *option, const char *text, const char *where)
+set_flag(struct config_parser *p, const struct config_option *option, const char *text,
+    const char *where)
 {
 	static const char *const yes[] = { "yes", "true", "on", "1" };
 	static const char *const no[] = { "no", "false", "off", "0" };

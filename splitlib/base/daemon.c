@@ -76,7 +76,7 @@ daemon_tell_start(const struct daemon *daemon, const struct config_result *resul
 		return;
 	}
 	for (const struct config_option *option = daemon->program->options; option->name != NULL;
-	    option++) {
+	     option++) {
 		if (!config_differs(option, daemon->values, defaults))
 			continue;
 		for (uint32_t i = 0; i < config_text_count(option, daemon->values); i++)
@@ -134,7 +134,7 @@ list_restart(const struct daemon *daemon, const void *values, char *ret_text, si
 
 	ret_text[0] = '\0';
 	for (const struct config_option *option = daemon->program->options; option->name != NULL;
-	    option++) {
+	     option++) {
 		if (is_reloaded(daemon, option) || !config_differs(option, daemon->values, values))
 			continue;
 		used += (size_t)snprintf(ret_text + used, bytes - used, " --%s", option->name);
@@ -163,8 +163,8 @@ daemon_reload(const struct daemon *daemon, const char *why,
 	log_info("%s: options read again: %s", daemon->noun, why);
 	if (fn != NULL)
 		fn(values, arg);
-	daemon_change_level(daemon->noun,
-	    (enum log_level)options_of(daemon, values)->log_level, why);
+	daemon_change_level(daemon->noun, (enum log_level)options_of(daemon, values)->log_level,
+	    why);
 	list_restart(daemon, values, restart, sizeof(restart));
 	if (restart[0] != '\0')
 		log_warn("%s: options have changed that want a restart:%s", daemon->noun, restart);

@@ -39,9 +39,10 @@ struct daemon {
 	char *const *argv;
 	const void *values; /* that config_parse has filled; they do not change */
 	size_t values_bytes;
-	size_t options_offset;     /* of the struct daemon_options in them */
-	const char *const *reload; /* options that daemon_reload's @fn takes, NULL at the end; or NULL */
-	uint64_t start_s;          /* daemon_begin's */
+	size_t options_offset; /* of the struct daemon_options in them */
+	const char *const
+	    *reload;      /* options that daemon_reload's @fn takes, NULL at the end; or NULL */
+	uint64_t start_s; /* daemon_begin's */
 };
 
 /* daemon_begin -- the log is as the options say. Before there are threads. */

@@ -205,8 +205,8 @@ write_stderr(enum log_level level, const struct log_tag *tag, const char *line)
 		    level_names[level], line);
 	} else {
 		format_time(time, 6);
-		bytes = (size_t)snprintf(text, sizeof(text), "%s %s %s\n", time,
-		    level_names[level], line);
+		bytes = (size_t)snprintf(text, sizeof(text), "%s %s %s\n", time, level_names[level],
+		    line);
 	}
 	assert(bytes < sizeof(text));
 	/* A log that cannot be written is nothing a daemon can act on. */

@@ -55,8 +55,7 @@ watchdog_on_timer(struct loop_timer *timer, void *arg)
 			watchdog->is_late = true;
 			log_error("%s: a thread stands still, the watchdog is not fed port=%" PRIu32
 				  " for_ms=%" PRIu64,
-			    watchdog->noun, standing,
-			    (now_ns - watchdog->fed_ns) / NUM_MS(1));
+			    watchdog->noun, standing, (now_ns - watchdog->fed_ns) / NUM_MS(1));
 		}
 		return;
 	}

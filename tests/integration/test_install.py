@@ -361,6 +361,10 @@ def unit_argv(root, folder, unit, instance):
     check(timeout and int(timeout.group(1)) <= 300 and "\nRestart=on-failure\n" in text,
           f"{unit}: its start has no end, or it does not come again")
     check("\nType=notify\n" in text and "\nUser=cleave\n" in text, f"{unit}: another type or user")
+    check(re.search(r"^WatchdogSec=\d+s$", text, re.M), f"{unit}: nobody looks whether it stands still")
+    reload = re.findall(r"^ExecReload=(.*)$", text, re.M)
+    check(reload == [re.search(r"^ExecStart=(.*)$", text, re.M).group(1) + " --check-config",
+                     "/bin/kill -HUP $MAINPID"], f"{unit}: {reload}")
     argv = re.search(r"^ExecStart=(.*)$", text, re.M).group(1).replace("%i", instance).split()
     check("/etc/cleave/" in argv[-1], f"{unit}: {argv}")
     return [root + argv[0], *argv[1:-1], argv[-1].replace("/etc/cleave", folder)]
@@ -393,6 +397,7 @@ def run_cluster(root, folder, daemons):
     manager, addresses = Manager(folder), []
 
     def start(name, unit, instance=""):
+        run_argv([*unit_argv(root, folder, unit, instance), "--check-config"])
         daemons.append(Daemon(name, unit_argv(root, folder, unit, instance)))
         return manager.start(daemons[-1])
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent_options.h"
 #include "base/check.h"
 #include "base/config.h"
 #include "base/daemon.h"
@@ -19,7 +20,6 @@
 #include "base/num.h"
 #include "base/signals.h"
 #include "base/watchdog.h"
-#include "agent_options.h"
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"

@@ -138,8 +138,9 @@ static void
 check_unix(struct config_result *result, const char *option, const char *path)
 {
 	if (path[0] == '\0' || strlen(path) >= AGENT_UNIX_BYTES)
-		config_problem(&agent_program, result, "--%s: '%s': a path of 1 to %zu bytes is wanted",
-		    option, path, AGENT_UNIX_BYTES - 1);
+		config_problem(&agent_program, result,
+		    "--%s: '%s': a path of 1 to %zu bytes is wanted", option, path,
+		    AGENT_UNIX_BYTES - 1);
 	else
 		config_check_place(&agent_program, result, option, path);
 }

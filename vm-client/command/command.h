@@ -42,16 +42,16 @@ struct command_options {
 	const char *domain, *note, *address, *with; /* node add, set, replace */
 	uint64_t weight;                            /* likewise */
 	const char *maintenance;                    /* node set: a time, or "off" */
-	bool must_wait;              /* node drain, replace, gateway drain: until it is empty */
-	bool is_lost;                /* node remove, replace: it never comes back */
-	bool is_dry_run, must_stop;  /* cluster rebalance */
-	bool has_counters, is_quiet; /* status */
-	bool must_follow;            /* events */
-	const char *volume, *trace;  /* slow: of this one alone */
-	bool is_once;                /* top */
-	uint64_t interval_ns;        /* likewise; 0: as usual */
+	bool must_wait;                  /* node drain, replace, gateway drain: until it is empty */
+	bool is_lost;                    /* node remove, replace: it never comes back */
+	bool is_dry_run, must_stop;      /* cluster rebalance */
+	bool has_counters, is_quiet;     /* status */
+	bool must_follow;                /* events */
+	const char *volume, *trace;      /* slow: of this one alone */
+	bool is_once;                    /* top */
+	uint64_t interval_ns;            /* likewise; 0: as usual */
 	const char *log_level, *slow_op; /* gateway set; NULL: as it is */
-	const char *agent;           /* its control socket */
+	const char *agent;               /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
 	uint64_t size_bytes;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/num.h"
 #include "cleave/wire.h"
 #include "middletier/control/control_request.h"
@@ -316,6 +317,47 @@ Test(control, map_nodes_and_status)
 	cr_assert_eq(integer(json_object_get(port, "metrics"), "sessions"), 1);
 	(void)integer(json_object_get(port, "split"), "host_bytes_in");
 	json_decref(answer);
+}
+
+Test(control, what_is_logged_and_what_is_slow_can_be_changed)
+{
+	enum log_level before = log_level_get();
+	json_t *answer = expect_ok("{\"op\":\"gateway.set\"}");
+
+	cr_assert_str_eq(json_string_value(json_object_get(answer, "log_level")),
+	    log_level_choices[before]);
+	json_decref(answer);
+	answer = expect_ok(
+	    "{\"op\":\"gateway.set\",\"log_level\":\"error\",\"slow_op_ns\":2000000}");
+	cr_assert_eq(log_level_get(), LOG_ERROR);
+	cr_assert_eq(integer(answer, "slow_op_ns"), 2000000);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"slow\"}");
+	cr_assert_eq(integer(answer, "slow_op_ms"), 2);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"gateway.set\",\"slow_op_ns\":0}");
+	cr_assert_eq(log_level_get(), LOG_ERROR, "as it was");
+	json_decref(answer);
+	expect_error("{\"op\":\"gateway.set\",\"log_level\":\"loud\"}", -EINVAL, "log_level");
+	expect_error("{\"op\":\"gateway.set\",\"slow_op_ns\":3600000000001}", -EINVAL,
+	    "slow_op_ns");
+	expect_error("{\"op\":\"gateway.set\",\"slow_op\":1}", -EINVAL, "slow_op");
+	/* Three changes: who has made each is kept, whatever the level of the log was. */
+	answer = expect_ok("{\"op\":\"events\",\"after\":0}");
+	unsigned count = 0;
+	size_t i;
+	json_t *event;
+	json_array_foreach(json_object_get(answer, "events"), i, event)
+	{
+		if (strcmp(json_string_value(json_object_get(event, "code")), "gateway-set") != 0)
+			continue;
+		count++;
+		cr_assert_not_null(strstr(json_string_value(json_object_get(event, "text")),
+		    "cleave gateway set from="));
+	}
+	cr_assert_eq(count, 3);
+	json_decref(answer);
+	log_set_level(before);
 }
 
 Test(control, sweep_tells_and_confirms)

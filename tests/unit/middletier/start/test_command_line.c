@@ -116,6 +116,19 @@ Test(command_line, everywhere_is_no_address_for_others)
 	expect_refused("/m", "tcp://0.0.0.0:7100,advertise=[::]:1", "every machine");
 }
 
+Test(command_line, all_that_is_wrong_is_told_a_line_each)
+{
+	unsigned lines = 1;
+
+	cr_assert_eq(take("etcd://h", "tcp://10.0.0.1:x", "gw:1"), -EINVAL);
+	for (const char *c = error; *c != '\0'; c++)
+		lines += *c == '\n';
+	cr_assert_eq(lines, 3, "%s", error);
+	cr_assert_not_null(strstr(error, "--meta: 'etcd://h': "));
+	cr_assert_not_null(strstr(error, "\n--port: 'tcp://10.0.0.1:x': "));
+	cr_assert_not_null(strstr(error, "\n--port: 'gw:1': "));
+}
+
 Test(command_line, what_else_follows_an_address_is_refused)
 {
 	static const char long_name[] =

@@ -11,6 +11,7 @@
 
 #include "base/build_info.h"
 #include "base/config.h"
+#include "base/config_text.h"
 #include "base/config_value.h"
 #include "base/num.h"
 
@@ -311,6 +312,104 @@ Test(config, a_file_that_is_not_there_is_an_error, .init = cr_redirect_stderr)
 	cr_assert_eq(PARSE("-d", "x", "--config", "/nonexistent/file"), -ENOENT);
 	cr_assert_str_eq(stderr_text(),
 	    "cleave-test: --config: /nonexistent/file: No such file or directory\n");
+}
+
+/* The same program, which takes --check-config. */
+static int
+check(char **argv, int argc)
+{
+	struct config_program checking = program;
+
+	checking.has_check = true;
+	return config_parse(&checking, argc, argv, &values, &result);
+}
+
+#define CHECK(...)                                                                                 \
+	check((char *[]){ "cleave-test", __VA_ARGS__, NULL },                                      \
+	    (int)(sizeof((char *[]){ "cleave-test", __VA_ARGS__ }) / sizeof(char *)))
+
+Test(config, a_check_says_all_that_is_wrong, .fini = file_remove)
+{
+	char *file = file_with("count = 0\n\nrubbish\n# fine\ncolour = red\n[main]\nsize = big\n"
+			       "verbose = yes\nmore rubbish\n");
+	char wanted[2048];
+
+	cr_redirect_stderr();
+	cr_assert_eq(CHECK("--check-config", "--colour", "--engine", "gzip", "--config", file, "a",
+			 "b", "c"),
+	    0);
+	cr_assert(result.is_check);
+	(void)snprintf(wanted, sizeof(wanted),
+	    "cleave-test: there is no option --colour, see --help\n"
+	    "cleave-test: %1$s:1: count: '0' is out of range, give at least 1\n"
+	    "cleave-test: %1$s:3: not of the form `key = value`\n"
+	    "cleave-test: %1$s:5: no option is called 'colour', see --help\n"
+	    "cleave-test: %1$s:7: sections such as [main] are not used, put all keys at the top\n"
+	    "cleave-test: %1$s:8: sections such as [main] are not used, put all keys at the top\n"
+	    "cleave-test: %1$s:9: not of the form `key = value`\n"
+	    "cleave-test: --engine: 'gzip' is not one of none, lz4, zstd\n"
+	    "cleave-test: did not expect 'c', see --help\n"
+	    "cleave-test: --disk PATH is required: The disk.\n",
+	    file);
+	cr_assert_str_eq(stderr_text(), wanted);
+	cr_assert_eq(result.problem_count, 10);
+	cr_assert_eq(values.count, 3, "its default");
+	cr_assert_eq(values.engine, 1, "its default");
+	config_result_fini(&result);
+}
+
+Test(config, a_check_of_what_is_right_says_nothing, .fini = file_remove)
+{
+	char *file = file_with("count = 7\n");
+
+	cr_redirect_stderr();
+	cr_assert_eq(CHECK("-d", "x", "--check-c", "--config", file), 0);
+	cr_assert(result.is_check, "abbreviated");
+	cr_assert_eq(result.problem_count, 0);
+	cr_assert_eq(values.count, 7);
+	cr_assert_str_eq(stderr_text(), "");
+	config_result_fini(&result);
+	cr_assert_eq(CHECK("-d", "x", "--", "--check-config"), 0);
+	cr_assert(!result.is_check, "a word behind the options");
+	config_result_fini(&result);
+}
+
+Test(config, a_check_names_a_file_that_is_not_there, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(CHECK("-d", "x", "--check-config", "--config", "/nonexistent/file"), 0);
+	cr_assert_eq(result.problem_count, 1);
+	cr_assert_str_eq(stderr_text(),
+	    "cleave-test: --config: /nonexistent/file: No such file or directory\n");
+}
+
+REFUSES(refuses_a_check_where_there_is_none, "there is no option --check-config, see --help", "-d",
+    "x", "--check-config")
+
+Test(config, what_differs_is_told_as_it_is_typed, .fini = file_remove)
+{
+	struct values defaults;
+	char text[CONFIG_TEXT_BYTES], all[1024] = "";
+
+	cr_assert_eq(config_defaults(&program, &defaults), 0);
+	cr_assert_eq(PARSE("-d", "x", "--size", "131072K", "--delay=1500us", "--node", "a",
+			 "--node", "b", "-v", "--safe=no", "--count", "3", "--engine", "zstd"),
+	    0);
+	for (const struct config_option *option = options; option->name != NULL; option++) {
+		if (!config_differs(option, &values, &defaults))
+			continue;
+		for (uint32_t i = 0; i < config_text_count(option, &values); i++)
+			(void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s ",
+			    config_text(option, &values, i, text, sizeof(text)));
+	}
+	cr_assert_not_null(
+	    strstr(all, "--disk=x --size=128M --delay=1500us --engine=zstd --node=a --node=b "),
+	    "%s", all);
+	cr_assert_not_null(strstr(all, "--verbose "), "%s", all);
+	cr_assert_not_null(strstr(all, "--safe=no "), "%s", all);
+	cr_assert_null(strstr(all, "--count"), "%s", all);
+	for (const struct config_option *option = options; option->name != NULL; option++)
+		cr_assert(!config_differs(option, &values, &values), "%s", option->name);
+	config_result_fini(&result);
 }
 
 Test(config, help_shows_each_option_within_80_columns, .init = cr_redirect_stdout)

@@ -59,10 +59,10 @@ Test(json_text, utf_8_stays_and_what_is_none_is_replaced)
 	static const char *const broken[][2] = { { "\xc0\x80", REPLACED REPLACED },
 		{ "\xc1\xbf", REPLACED REPLACED }, { "\xe0\x80\x80", REPLACED REPLACED REPLACED },
 		{ "\xed\xa0\x80", REPLACED REPLACED REPLACED },
-		{ "\xf4\x90\x80\x80", REPLACED REPLACED REPLACED REPLACED },
-		{ "\xf5", REPLACED }, { "\xff", REPLACED }, { "\xe2\x82", REPLACED REPLACED },
-		{ "\xe2\x82z", REPLACED REPLACED "z" }, { "\x80", REPLACED },
-		{ "\xc3", REPLACED }, { "\xf0\x90\x80", REPLACED REPLACED REPLACED } };
+		{ "\xf4\x90\x80\x80", REPLACED REPLACED REPLACED REPLACED }, { "\xf5", REPLACED },
+		{ "\xff", REPLACED }, { "\xe2\x82", REPLACED REPLACED },
+		{ "\xe2\x82z", REPLACED REPLACED "z" }, { "\x80", REPLACED }, { "\xc3", REPLACED },
+		{ "\xf0\x90\x80", REPLACED REPLACED REPLACED } };
 
 	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
 		cr_assert_str_eq(read_back(whole[i]), whole[i]);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ Test(signals, each_that_ends_a_program_comes_from_the_loop_and_kills_nobody)
 	struct heard heard = { .wanted_count = 1 };
 	struct loop *loop = loop_ev_create(SEED);
 	struct signals signals;
+	char wanted[SIGNALS_TEXT_BYTES];
 
 	cr_assert_not_null(loop);
 	cr_assert_eq(signals_init(&signals, loop, on_signal, &heard), 0);
@@ -56,6 +58,14 @@ Test(signals, each_that_ends_a_program_comes_from_the_loop_and_kills_nobody)
 	cr_assert_eq(raise(SIGINT), 0);
 	cr_assert_eq(loop_run(loop, is_heard, &heard), 0);
 	cr_assert_eq(heard.count, 3);
+	/* And one that does not end it; who has sent it is told. */
+	heard.wanted_count = 4;
+	cr_assert_eq(kill(getpid(), SIGHUP), 0);
+	cr_assert_eq(loop_run(loop, is_heard, &heard), 0);
+	cr_assert_eq(heard.numbers[3], SIGHUP);
+	(void)snprintf(wanted, sizeof(wanted), "SIGHUP from pid=%ld uid=%lu", (long)getpid(),
+	    (unsigned long)getuid());
+	cr_assert_str_eq(signals.text, wanted);
 	signals_fini(&signals);
 	loop_destroy(loop);
 }
