@@ -28,6 +28,7 @@
 #include "move/move_main.h"
 #include "page/page.h"
 #include "rebuild/rebuild_main.h"
+#include "start/command_check.h"
 #include "start/command_line.h"
 #include "start/creation_main.h"
 #include "start/gateway_id.h"
@@ -297,7 +298,7 @@ prepare_descriptors(struct mt_gateway_options *options)
 	}
 }
 
-/* What it was started for instead of serving; else -1. */
+/* A mode other than serving, from its beginning to its end; -1: it is to serve. */
 static int
 run_mode(const struct mt_command_line *values, struct mt_gateway_options *options,
     struct meta_where *where, const struct meta_where *to)

@@ -482,7 +482,7 @@ main(int argc, char *argv[])
 		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
 	}
 	daemon_begin(&process.daemon);
-	if (storage_options_check(&process.options, &result, &cluster_id) > 0)
+	if (options_check(&process.options, &result, &cluster_id) > 0)
 		rc = result.is_check ? STORAGE_EXIT_FAILURE : STORAGE_EXIT_USAGE;
 	else if (!result.is_check)
 		rc = storage_serve(&process, &result, cluster_id);

@@ -63,7 +63,7 @@ const struct config_program storage_program = {
 	.has_check = true,
 };
 
-/* What a start would run into, without opening anything. */
+/* The disk as a start would find it, without opening anything. */
 static void
 check_disk(const struct storage_options *options, struct config_result *result)
 {
@@ -82,7 +82,7 @@ check_disk(const struct storage_options *options, struct config_result *result)
 }
 
 uint32_t
-storage_options_check(const struct storage_options *options, struct config_result *result,
+options_check(const struct storage_options *options, struct config_result *result,
     uint64_t *ret_cluster_id)
 {
 	const char *wrong;

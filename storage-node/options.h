@@ -29,11 +29,11 @@ struct storage_options {
 extern const struct config_program storage_program;
 
 /*
- * storage_options_check -- are the options right, as far as their texts show? With --check-config also the files they name
+ * options_check -- are the options right, as far as their texts show? With --check-config also the files they name
  *
  * Each problem goes to config_problem. Opens nothing. Returns how many there are; *@ret_cluster_id: 0 where none was given.
  */
-uint32_t storage_options_check(const struct storage_options *options, struct config_result *result,
+uint32_t options_check(const struct storage_options *options, struct config_result *result,
     uint64_t *ret_cluster_id);
 
 #endif /* CLEAVE_STORAGE_NODE_OPTIONS_H */

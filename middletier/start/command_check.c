@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_check.c -- `cleave-gateway --check-config`: the files that options name, without opening any */
+/* command_check.c -- see command_check.h */
+#include "start/command_check.h"
+
 #include <stdio.h>
 #include <unistd.h>
 

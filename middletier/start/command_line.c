@@ -379,7 +379,7 @@ line_needs_nodes(const struct mt_command_line *values)
 	    values->is_load || values->move_to != NULL;
 }
 
-/* What a gateway that serves has, and other modes have not. */
+/* Options of a gateway that serves, and of no other mode. */
 static int
 line_take_server(const struct line_error *error, const struct mt_command_line *values,
     struct mt_gateway_options *options, const struct meta_where *where)

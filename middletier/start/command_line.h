@@ -63,13 +63,5 @@ extern const char
 int mt_command_line_take(const struct mt_command_line *values,
     struct mt_gateway_options *ret_options, struct meta_where *ret_where, struct meta_where *ret_to,
     char *ret_error, size_t error_bytes);
-/*
- * mt_command_line_check_files -- are the files there that the options name, and can this user read them?
- *
- * Looks at names and rights alone, for a gateway that is to serve: opens nothing, makes nothing, waits for nobody.
- * Each problem goes to config_problem of @result. @values were read, by mt_command_line_take, into @where.
- */
-void mt_command_line_check_files(const struct mt_command_line *values,
-    const struct meta_where *where, struct config_result *result);
 
 #endif /* CLEAVE_MIDDLETIER_START_COMMAND_LINE_H */

@@ -27,7 +27,7 @@ config_text_count(const struct config_option *option, const void *values)
 	return 1;
 }
 
-/* What stands behind the "=". */
+/* A value as it stands behind the "=". */
 static void
 value_text(const struct config_option *option, const void *member, uint32_t index, char *ret_text,
     size_t bytes)

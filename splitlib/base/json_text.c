@@ -49,7 +49,7 @@ character_bytes(const uint8_t *text)
 	return 0;
 }
 
-/* One character as it stands in a string, into @ret_text. Returns how many bytes of @text it took. */
+/* A character as it stands in a string, into @ret_text. Returns how many bytes of @text it took. */
 static size_t
 escape_one(const char *text, char ret_text[ESCAPE_BYTES])
 {

@@ -60,7 +60,7 @@ static struct {
 	bool is_journal;
 } style;
 
-/* What a line is about, when it is an event. */
+/* The event that a line tells of. */
 struct log_tag {
 	const char *code, *object; /* NULL: no event */
 };

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent_options.h"
 #include "base/check.h"
 #include "base/config.h"
 #include "base/daemon.h"
@@ -23,6 +22,7 @@
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"
+#include "nbd_options.h"
 #include "nbd_tls.h"
 
 #define EXIT_USAGE 2
@@ -77,7 +77,7 @@ agent_on_signal(int number, void *arg)
 {
 	struct agent *agent = arg;
 
-	/* Who serves standard input alone ends with the terminal that it came from. */
+	/* Standard input alone is served no longer than the terminal lives that it came from. */
 	if (number == SIGHUP && !agent->options->is_stdio) {
 		(void)daemon_reload(&agent->daemon, agent->signals.text, NULL, NULL);
 		return;
@@ -134,7 +134,7 @@ agent_listen(struct agent *agent)
 {
 	const struct config_list *listens = &agent->options->listens;
 	char bound[160], error[256];
-	int count = agent_listen_fd_count();
+	int count = nbd_options_listen_fds();
 
 	assert(!agent->options->is_stdio);
 	for (int i = 0; i < count; i++) {
@@ -347,7 +347,7 @@ main(int argc, char *argv[])
 	/* Fixed, or what a large buffer was once allocated by is kept for ever after. */
 	(void)mallopt(M_MMAP_THRESHOLD, AGENT_MMAP_BYTES); /* as it was before, else */
 	(void)mallopt(M_TRIM_THRESHOLD, AGENT_TRIM_BYTES);
-	if (agent_options_check(&options, &result) > 0) {
+	if (nbd_options_check(&options, &result) > 0) {
 		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;
 	} else if (!result.is_check) {
 		daemon_tell_start(&agent.daemon, &result);

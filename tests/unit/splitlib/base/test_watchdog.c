@@ -2,6 +2,7 @@
 /* test_watchdog.c -- the watchdog is fed while all loops turn, and not when one stands still */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ struct other {
 	struct loop *loop;
 	pthread_t thread;
 	struct loop_post hold_post, end_post;
-	atomic_bool is_held, may_go;
+	sem_t is_held, may_go;
 };
 
 static void *
@@ -112,9 +113,8 @@ other_on_hold(struct loop_post *post, void *arg)
 	struct other *other = arg;
 
 	(void)post;
-	atomic_store(&other->is_held, true);
-	while (!atomic_load(&other->may_go))
-		(void)usleep(1000);
+	cr_assert_eq(sem_post(&other->is_held), 0);
+	cr_assert_eq(sem_wait(&other->may_go), 0);
 }
 
 static void
@@ -129,6 +129,8 @@ other_start(struct other *other)
 {
 	*other = (struct other){ .loop = loop_ev_create(SEED) };
 	cr_assert_not_null(other->loop);
+	cr_assert_eq(sem_init(&other->is_held, 0, 0), 0);
+	cr_assert_eq(sem_init(&other->may_go, 0, 0), 0);
 	cr_assert_eq(pthread_create(&other->thread, NULL, other_run, other), 0);
 }
 
@@ -137,8 +139,7 @@ other_hold(struct other *other)
 {
 	other->hold_post = (struct loop_post){ .fn = other_on_hold, .arg = other };
 	loop_post(other->loop, &other->hold_post);
-	while (!atomic_load(&other->is_held))
-		(void)usleep(1000);
+	cr_assert_eq(sem_wait(&other->is_held), 0);
 }
 
 static void
@@ -147,6 +148,8 @@ other_end(struct other *other)
 	other->end_post = (struct loop_post){ .fn = other_on_end, .arg = other };
 	loop_post(other->loop, &other->end_post);
 	cr_assert_eq(pthread_join(other->thread, NULL), 0);
+	cr_assert_eq(sem_destroy(&other->is_held), 0);
+	cr_assert_eq(sem_destroy(&other->may_go), 0);
 	loop_destroy(other->loop);
 }
 
@@ -187,7 +190,7 @@ Test(watchdog, another_loop_that_stands_still_lets_it_fire)
 	cr_assert_eq(loop_run(loop, is_told, NULL), 0);
 	cr_assert_leq(pings(), 1);
 	cr_assert_eq(atomic_load(&warning_count), 1);
-	atomic_store(&standing.may_go, true);
+	cr_assert_eq(sem_post(&standing.may_go), 0);
 	run_until_pings(loop, 3);
 	cr_assert_eq(atomic_load(&warning_count), 2, "that it turns again");
 	watchdog_release(&watchdog);

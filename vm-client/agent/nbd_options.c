@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_options.c -- see agent_options.h */
-#include "agent_options.h"
+/* nbd_options.c -- see nbd_options.h */
+#include "nbd_options.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -98,7 +98,7 @@ const struct config_program agent_program = {
 };
 
 int
-agent_listen_fd_count(void)
+nbd_options_listen_fds(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
 	uint64_t value;
@@ -180,7 +180,7 @@ check_files(const struct agent_options *o, struct config_result *result)
 }
 
 uint32_t
-agent_options_check(struct agent_options *options, struct config_result *result)
+nbd_options_check(struct agent_options *options, struct config_result *result)
 {
 	assert(options != NULL);
 	if (gateways_default(agent_program.name, &options->gateways) != 0)

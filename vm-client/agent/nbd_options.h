@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_options.h -- the options of cleave-agent as they are typed */
-#ifndef CLEAVE_VM_CLIENT_AGENT_OPTIONS_H
-#define CLEAVE_VM_CLIENT_AGENT_OPTIONS_H
+/* nbd_options.h -- the options of cleave-agent as they are typed */
+#ifndef CLEAVE_VM_CLIENT_NBD_OPTIONS_H
+#define CLEAVE_VM_CLIENT_NBD_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,13 +30,13 @@ struct agent_options {
 extern const struct config_program agent_program;
 
 /*
- * agent_options_check -- do the options fit together? With --check-config also: are the files that they name there?
+ * nbd_options_check -- do the options fit together? With --check-config also: are the files that they name there?
  *
  * Fills in gateways where none was named. Each problem goes to config_problem. Opens nothing, connects to nobody.
  * Returns how many there are.
  */
-uint32_t agent_options_check(struct agent_options *options, struct config_result *result);
-/* agent_listen_fd_count -- how many sockets systemd has opened for this process. */
-int agent_listen_fd_count(void);
+uint32_t nbd_options_check(struct agent_options *options, struct config_result *result);
+/* nbd_options_listen_fds -- how many sockets systemd has opened for this process. */
+int nbd_options_listen_fds(void);
 
-#endif /* CLEAVE_VM_CLIENT_AGENT_OPTIONS_H */
+#endif /* CLEAVE_VM_CLIENT_NBD_OPTIONS_H */
