@@ -328,7 +328,7 @@ def tls_with_certificates():
         shutil.copy(os.path.join(server, "ca-cert.pem"), os.path.join(stranger, "ca-cert.pem"))
         with Agent(c, "--volume", "v", "--listen", "tcp://127.0.0.1:0", "--tls-certificates",
                    server, "--tls-verify-peer") as agent:
-            address = agent.wait_line("listen=tcp").split("tcp://")[1].split()[0]
+            address = agent.wait_line("ready listen=tcp").split("tcp://")[1].split()[0]
             uri = f"nbds://{address}/v?tls-certificates="
             check("with TLS" in run_argv(["nbdinfo", uri + client]).stdout, "no TLS")
             raw = os.path.join(c.folder, "raw")
