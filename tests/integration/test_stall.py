@@ -3,7 +3,7 @@
 """What nothing can serve waits: a guest gets no error, and whoever looks finds the reason in the agent's log."""
 import time
 
-from libagent import Agent, Steady
+from libagent import Agent, Client, Steady
 from libcluster import Cluster, check, expect_error, main
 
 
@@ -25,6 +25,28 @@ def a_volume_without_nodes_waits_for_ever_and_says_why():
             check(agent.count_lines("gets no answers") == 1, "it was said more than once")
 
 
+def an_error_that_a_client_gets_is_in_the_log():
+    """Of stalls their begin and their end, of requests that were given up each, a few a second."""
+    with Cluster(nodes=3, gateway_args=["--min-replicas", "2", "--node-timeout", "500ms"]) as c:
+        c.volume_create("v", "64M")
+        with Agent(c, "--volume", "v", "--io-timeout", "3s") as agent:
+            client = Client(agent)
+            check(client.go() == 1, "GO")
+            client.command(1, 4096, 4096, data=b"a" * 4096)
+            check(client.error() == 0, "a write")
+            for node in c.nodes[:2]:
+                node.kill()
+            client.command(1, 8192, 4096, data=b"b" * 4096)
+            check(client.error() != 0, "a write that nobody could serve")
+            line = agent.wait_line("export: a write has failed, its client gets an error")
+            check("ERROR" in line and "name=v offset_bytes=8192 bytes=4096 rc=-ETIMEDOUT" in line, line)
+            check(agent.count_lines("WARN agent: volume 'v' gets no answers") == 1, "its stall was not said once")
+            for index in range(2):
+                c.start_node(index, listen=c.addresses[index])
+            agent.wait_line("INFO agent: volume 'v' is answered again")
+            client.s.close()
+
+
 def others_choose_how_long():
     with Cluster(nodes=3, gateway_args=["--node-timeout", "500ms"]) as c:
         c.volume_create("v", "64M")
@@ -38,4 +60,5 @@ def others_choose_how_long():
 
 
 if __name__ == "__main__":
-    main(a_volume_without_nodes_waits_for_ever_and_says_why, others_choose_how_long)
+    main(a_volume_without_nodes_waits_for_ever_and_says_why, an_error_that_a_client_gets_is_in_the_log,
+         others_choose_how_long)
