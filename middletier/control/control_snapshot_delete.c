@@ -13,6 +13,7 @@
 #include "catalog/snapshot_table.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "cluster/volume_delete.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
@@ -49,6 +50,12 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 		    entry->snapshot.clone_count);
 		return;
 	}
+	if (entry->snapshot.is_protected) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "snapshot '%s@%s' is protected: cleave snapshot unprotect it first, or keep it",
+		    request->volume.name, request->change.snapshot_name);
+		return;
+	}
 	request->change.snapshot = entry->snapshot;
 	request->change.snapshot.state = MT_SNAPSHOT_DELETED;
 	mt_snapshot_key(entry->snapshot.number, key);
@@ -63,6 +70,27 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 }
 
 bool
+mt_control_refuse_obstacle(struct mt_control_request *request, uint64_t volume_id)
+{
+	const struct mt_snapshot *snapshot =
+	    mt_delete_obstacle(&request->gateway->volumes, volume_id);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (snapshot == NULL)
+		return false;
+	if (snapshot->clone_count > 0)
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
+		    request->volume.name, snapshot->name, snapshot->clone_count);
+	else
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' is protected: cleave snapshot unprotect it first, "
+		    "or keep the volume",
+		    request->volume.name, snapshot->name);
+	return true;
+}
+
+bool
 mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
     void (*again)(struct mt_control_request *request))
 {
@@ -74,16 +102,8 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	assert(volume_id != 0);
-	for (uint32_t i = 0; i < snapshots->count; i++) {
-		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
-
-		if (snapshot->volume_id != volume_id || snapshot->clone_count == 0)
-			continue;
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, snapshot->name, snapshot->clone_count);
+	if (mt_control_refuse_obstacle(request, volume_id))
 		return true;
-	}
 	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
 		struct mt_snapshot snapshot = snapshots->entries[i].snapshot;
 
