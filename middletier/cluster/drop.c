@@ -221,7 +221,7 @@ drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bo
 	case MT_SNAPSHOT_PENDING:
 		return age_ns >= DROP_PENDING_NS;
 	case MT_SNAPSHOT_LIVE:
-		/* One in the trash is there. */
+		/* A volume in the trash is there. */
 		return snapshot->clone_count == 0 &&
 		    (mt_volumes_by_id(&gateway->volumes, snapshot->volume_id) == NULL ||
 			(MUTANT(trash_forgotten) &&

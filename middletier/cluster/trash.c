@@ -118,7 +118,7 @@ trash_submit(struct mt_trash_keeper *keeper, const struct mt_volume *volume,
 	return rc;
 }
 
-/* What has passed is taken off. */
+/* The time that has passed is taken off. */
 static int
 trash_put_left(struct mt_trash_keeper *keeper, const struct mt_volume_entry *entry)
 {
@@ -177,7 +177,7 @@ trash_care(struct mt_trash_keeper *keeper, const struct mt_volume_entry *entry)
 		return num_min(left_ms, part_ms - passed_ms);
 	if (left_ms > 0)
 		return trash_put_left(keeper, entry) == 0 ? 0 : TRASH_RETRY_MS;
-	/* What cannot be understood may be a snapshot of it that has clones. */
+	/* A key that cannot be understood may be a snapshot of it that has clones. */
 	if (volumes->is_incomplete || volumes->snapshots.is_incomplete)
 		return TRASH_PART_MS_MAX;
 	obstacle = mt_delete_obstacle(volumes, entry->volume.id);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "cluster/volume_delete.h"
@@ -30,6 +31,21 @@ delete_on_done(struct mt_control_request *request)
 	mt_control_finish(request, json_object());
 }
 
+/* For a refusal: a clone in the trash is one still, though volume list does not show it. */
+static const char *
+clones_in_trash(const struct mt_control_request *request, uint64_t number)
+{
+	const struct mt_volumes *volumes = &request->gateway->volumes;
+	uint32_t first, count = mt_volumes_trash(volumes, &first);
+
+	assert(number != 0);
+	for (uint32_t i = first; i < first + count; i++) {
+		if (volumes->entries[i].volume.origin == number)
+			return " (in the trash, too: cleave trash purge)";
+	}
+	return "";
+}
+
 void
 mt_control_snapshot_delete(struct mt_control_request *request)
 {
@@ -45,9 +61,9 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 		return;
 	if (entry->snapshot.clone_count > 0) {
 		mt_control_refuse(request, -ENOTEMPTY,
-		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first, or keep it",
+		    "snapshot '%s@%s' has %" PRIu32 " clones%s: delete them first, or keep it",
 		    request->volume.name, request->change.snapshot_name,
-		    entry->snapshot.clone_count);
+		    entry->snapshot.clone_count, clones_in_trash(request, entry->snapshot.number));
 		return;
 	}
 	if (entry->snapshot.is_protected) {
@@ -80,8 +96,9 @@ mt_control_refuse_obstacle(struct mt_control_request *request, uint64_t volume_i
 		return false;
 	if (snapshot->clone_count > 0)
 		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, snapshot->name, snapshot->clone_count);
+		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones%s: delete them first",
+		    request->volume.name, snapshot->name, snapshot->clone_count,
+		    clones_in_trash(request, snapshot->number));
 	else
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "volume '%s': its snapshot '%s' is protected: cleave snapshot unprotect it first, "

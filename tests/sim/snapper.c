@@ -104,7 +104,7 @@ snapper_ask(struct snapper *snapper, void (*then)(struct snapper *, int), const 
 	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
 	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
 	    other == NULL ? "" : "\"",
-	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true"
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true,\"purge\":true"
 		: snapper->is_forced         ? ",\"force\":true"
 					     : "");
 	sim_world_trace(snapper_cluster(snapper)->world, "snapper asks %s", request);

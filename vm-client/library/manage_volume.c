@@ -194,7 +194,7 @@ check_delete(const struct cleave_delete_options *options)
 	return check_flags(options->name, options->flags, DELETE_FLAGS);
 }
 
-/* What a gateway of an older release does not know is left out where it is not asked for. */
+/* Members that a gateway of an older release does not know are left out where they are not asked for. */
 static json_t *
 request_delete(const struct cleave_delete_options *options)
 {
