@@ -89,7 +89,7 @@ trash_on_written(int rc, void *arg)
 	if (rc == 0 && keeper->is_last)
 		mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
 		    CLEAVE_EVENT_VOLUME_PURGED, keeper->name,
-		    "volume: purged, its time in the trash is over name=%s id=%" PRIu64,
+		    "volume: purged from the trash name=%s id=%" PRIu64,
 		    keeper->name, keeper->id);
 	else if (rc != 0 && rc != -EAGAIN)
 		log_limited(LOG_WARN,

@@ -339,8 +339,6 @@ mt_control_trash_restore(struct mt_control_request *request)
 
 /* ---- purge ---- */
 
-static void purge_step(struct mt_control_request *request);
-
 static void
 purge_on_done(struct mt_control_request *request)
 {
@@ -358,7 +356,12 @@ purge_step(struct mt_control_request *request)
 	    mt_volumes_trashed(&request->gateway->volumes, request->trash.id);
 	struct mt_delete_ops *ops;
 
-	if (entry == NULL) { /* somebody else was first */
+	/* Its first step has let cluster/trash.c go on with it, which may be first: it tells the event, then. */
+	if (entry == NULL && mt_volumes_by_id(&request->gateway->volumes, request->trash.id) == NULL) {
+		mt_control_finish(request, json_object());
+		return;
+	}
+	if (entry == NULL) { /* restored meanwhile */
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
@@ -390,9 +393,12 @@ mt_control_trash_purge(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	entry = trash_find(request, name);
-	if (entry == NULL)
-		return;
-	request->trash.id = entry->volume.id;
+	/* Run again after a conflict, it is about the same volume. */
+	if (request->trash.id == 0) {
+		entry = trash_find(request, name);
+		if (entry == NULL)
+			return;
+		request->trash.id = entry->volume.id;
+	}
 	purge_step(request);
 }

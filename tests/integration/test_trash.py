@@ -102,7 +102,8 @@ def a_purge_gives_the_room_back():
         c.gateway.start()
         check(before - slots_free(c) > used / 2, "its room is not free")
         expect_error(c.cleave("trash", "purge", check_rc=False), "--all", codes=(1, 2))
-        check("v, id 1: purged" in c.cleave("trash", "purge", "--all").stdout, "said")
+        text = c.cleave("trash", "purge", "--all").stdout
+        check("v, id 1: purged" in text, f"said {text!r}")
         check(c.cleave("trash", "purge", "--all").stdout == "the trash is empty\n", "again")
         poll(lambda: before - slots_free(c) < used / 4, "its room comes back")
 

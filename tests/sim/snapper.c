@@ -486,6 +486,8 @@ is_idle(void *arg)
 void
 snapper_finish(struct snapper *snapper, uint64_t limit_ns)
 {
+	if (snapper == NULL)
+		return;
 	snapper->is_finishing = true;
 	sim_cluster_run_until(snapper_cluster(snapper), is_idle, snapper, limit_ns,
 	    "what is done with snapshots ends");
