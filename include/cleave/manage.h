@@ -177,7 +177,7 @@ enum cleave_manage_flags {
 struct cleave_delete_options {
 	const char *name; /* required */
 	unsigned flags;   /* CLEAVE_MANAGE_FORCE, _SNAPSHOTS, _PURGE */
-	uint64_t keep_s;  /* how long it is in the trash, up to a hundred years [a day]; not with _PURGE */
+	uint64_t keep_s;  /* in the trash, up to a hundred years [a day]; not with _PURGE */
 };
 
 struct cleave_ask;
@@ -259,9 +259,8 @@ int cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_
 /*
  * cleave_volume_delete, cleave_volume_delete_wait -- delete a volume, and what is in it
  *
- * In a cluster of level 2 or above it is in the trash for a day, and takes its room until then
- * (cleave_trash_restore, cleave_trash_purge); its name is free at once. With CLEAVE_MANAGE_PURGE, and in a
- * cluster of level 1, it is deleted for good at once, and its room comes back.
+ * From level 2 of the cluster on it is in the trash for a day (cleave/trash.h), takes its room until then, and its
+ * name is free. With CLEAVE_MANAGE_PURGE, and in a cluster of level 1, it is gone for good, its room comes back.
  * With CLEAVE_MANAGE_FORCE also one that is in use: its sessions end with -ENOENT. With
  * CLEAVE_MANAGE_SNAPSHOTS its snapshots too; those that have clones, or are protected, stay in the way.
  * Ownership: @name is copied; @ask is the library's until @fn; @ret_error as with cleave_client_create.

@@ -23,7 +23,7 @@ struct cleave_trash_entry {
 	uint64_t size_bytes;
 	uint64_t deleted_s; /* when, in seconds since 1970 */
 	uint64_t keep_s;    /* how long it is kept */
-	uint64_t left_s;    /* of that, at least: then it is purged; 0: it may be purged any moment */
+	uint64_t left_s; /* of that, at least: then it is purged; 0: it may be purged any moment */
 	uint32_t snapshot_count;
 	char by[64]; /* from where it was deleted */
 };

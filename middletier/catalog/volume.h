@@ -34,7 +34,7 @@ struct mt_trash {
 	char by[MT_HOLDER_ADDRESS_BYTES]; /* from where it was deleted: for people */
 	uint64_t deleted_s;               /* wall clock, when: for people */
 	uint64_t keep_ms;                 /* how long it is kept */
-	uint64_t left_ms;                 /* of that, when its key was written; 0: it is being purged */
+	uint64_t left_ms; /* of that, when its key was written; 0: it is being purged */
 };
 
 struct mt_volume {

@@ -56,8 +56,7 @@ uint64_t
 mt_trash_left_ms(const struct mt_gateway *gateway, const struct mt_volume_entry *entry)
 {
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	uint64_t passed_ms =
-	    entry->seen_ns == 0 ? 0 : mt_trash_passed_ms(now_ns - entry->seen_ns);
+	uint64_t passed_ms = entry->seen_ns == 0 ? 0 : mt_trash_passed_ms(now_ns - entry->seen_ns);
 
 	assert(mt_volume_is_trashed(&entry->volume));
 	if (MUTANT(trash_early))
@@ -89,8 +88,7 @@ trash_on_written(int rc, void *arg)
 	if (rc == 0 && keeper->is_last)
 		mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
 		    CLEAVE_EVENT_VOLUME_PURGED, keeper->name,
-		    "volume: purged from the trash name=%s id=%" PRIu64,
-		    keeper->name, keeper->id);
+		    "volume: purged from the trash name=%s id=%" PRIu64, keeper->name, keeper->id);
 	else if (rc != 0 && rc != -EAGAIN)
 		log_limited(LOG_WARN,
 		    "volume: cannot be purged, or its time not be written, trying again name=%s "
@@ -169,8 +167,8 @@ trash_care(struct mt_trash_keeper *keeper, const struct mt_volume_entry *entry)
 	const struct mt_volumes *volumes = &keeper->gateway->volumes;
 	uint64_t left_ms = mt_trash_left_ms(keeper->gateway, entry);
 	uint64_t passed_ms = trash->left_ms - left_ms;
-	uint64_t part_ms = num_min(num_max(trash->keep_ms / TRASH_PARTS, TRASH_PART_MS_MIN),
-	    TRASH_PART_MS_MAX);
+	uint64_t part_ms =
+	    num_min(num_max(trash->keep_ms / TRASH_PARTS, TRASH_PART_MS_MIN), TRASH_PART_MS_MAX);
 	const struct mt_snapshot *obstacle;
 
 	if (left_ms > 0 && passed_ms < part_ms)

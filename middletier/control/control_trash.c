@@ -273,15 +273,15 @@ static void
 restore_submit(struct mt_control_request *request, const struct mt_volume_entry *entry)
 {
 	const char *name = request->change.new_name;
-	const struct mt_volume_entry *other =
-	    mt_volumes_by_name(&request->gateway->volumes, name);
+	const struct mt_volume_entry *other = mt_volumes_by_name(&request->gateway->volumes, name);
 	struct mt_volume volume = entry->volume;
 	char key[MT_VOLUME_KEY_BYTES], trash_key[MT_VOLUME_KEY_BYTES];
 	char *text;
 
 	if (other != NULL && !MUTANT(trash_name)) {
 		mt_control_refuse(request, -EEXIST,
-		    "there is a volume '%s', id %" PRIu64 ", by now: restore the one in the trash, id "
+		    "there is a volume '%s', id %" PRIu64
+		    ", by now: restore the one in the trash, id "
 		    "%" PRIu64 ", under another name (cleave trash restore %" PRIu64 " NEW)",
 		    name, other->volume.id, volume.id, volume.id);
 		return;
@@ -356,8 +356,9 @@ purge_step(struct mt_control_request *request)
 	    mt_volumes_trashed(&request->gateway->volumes, request->trash.id);
 	struct mt_delete_ops *ops;
 
-	/* Its first step has let cluster/trash.c go on with it, which may be first: it tells the event, then. */
-	if (entry == NULL && mt_volumes_by_id(&request->gateway->volumes, request->trash.id) == NULL) {
+	/* The first step has let cluster/trash.c go on with it, which may be first: it tells the event, then. */
+	if (entry == NULL &&
+	    mt_volumes_by_id(&request->gateway->volumes, request->trash.id) == NULL) {
 		mt_control_finish(request, json_object());
 		return;
 	}

@@ -14,8 +14,7 @@ bool mt_control_trash_refuse(struct mt_control_request *request);
 /* mt_control_trash_is_kept -- the volume goes to the trash; else it is deleted at once. */
 bool mt_control_trash_is_kept(const struct mt_control_request *request);
 /* mt_control_trash_move -- @entry, which nobody uses and whose snapshots may go with it, is moved there; an end of it. */
-void mt_control_trash_move(struct mt_control_request *request,
-    const struct mt_volume_entry *entry);
+void mt_control_trash_move(struct mt_control_request *request, const struct mt_volume_entry *entry);
 
 void mt_control_trash_list(struct mt_control_request *request);
 void mt_control_trash_restore(struct mt_control_request *request);

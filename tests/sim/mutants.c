@@ -81,8 +81,9 @@ static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker
 struct search {
 	uint64_t mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash; /* the other seeds are passed over */
-	atomic_uint_fast64_t next_seed, found_seed;    /* UINT64_MAX: none yet */
+	bool is_on_etcd, is_of_members, is_of_balance,
+	    is_of_trash;                            /* the other seeds are passed over */
+	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
 		char text[TEXT_BYTES];
@@ -220,6 +221,9 @@ checker_of(const char *text)
 		{ "a lease granted", "a lease is never ended" },
 		{ "nobody renews is ended", "a lease is never ended" },
 		{ "disk stalled", "a lease is lost to a disk that stalls" },
+		{ "is gone before its time", "a volume of the trash is purged early" },
+		{ "came back over another", "a volume of the trash comes back over another" },
+		{ "came back without", "a volume of the trash comes back without its snapshot" },
 		{ "a second writer was let in", "a second writer" },
 		{ "upgraded though", "an upgrade without asking all" },
 		{ "is drained, and no other", "a drain that nobody takes" },

@@ -31,7 +31,7 @@
 #define TRASHER_TEXT_BYTES 192u
 #define TRASHER_KEEP_S_MAX 8u
 
-/* What is done with a volume, in this order; some may be left out. */
+/* Steps with a volume, in this order; some may be left out. */
 enum trasher_step {
 	TRASHER_CREATE,
 	TRASHER_OPEN, /* to write */
@@ -62,10 +62,11 @@ struct sim_trasher {
 	bool has_block, has_snapshot;
 	bool has_other, may_have_other; /* of its name, while it is in the trash */
 	bool is_unsure;                 /* of the present step: a try ended without an answer */
-	bool is_doubtful;               /* such a try of a step before its restoration may happen yet */
-	bool is_back;                   /* it was restored, for certain */
+	bool is_doubtful; /* such a try of a step before its restoration may happen yet */
+	bool is_back;     /* it was restored, for certain */
 	uint64_t keep_s;
-	uint64_t asked_ns; /* by the world's clock, when its deletion was first asked for; 0: was not */
+	uint64_t
+	    asked_ns; /* by the world's clock, when its deletion was first asked for; 0: was not */
 	uint8_t data[CLEAVE_BLOCK_BYTES];
 };
 
@@ -322,7 +323,8 @@ do_step(struct sim_trasher *trasher)
 		ask(trasher, "trash.restore", "\"");
 		break;
 	case TRASHER_DROP_OTHER:
-		ask(trasher, "volume.delete", "\",\"snapshots\":true,\"force\":true,\"purge\":true");
+		ask(trasher, "volume.delete",
+		    "\",\"snapshots\":true,\"force\":true,\"purge\":true");
 		break;
 	case TRASHER_DROP:
 		ask(trasher, "volume.delete", "\",\"snapshots\":true,\"force\":true,\"keep_s\":1");

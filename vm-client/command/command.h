@@ -109,17 +109,17 @@ enum command_option {
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
 enum command_operand {
-	COMMAND_NOTHING,    /* no more */
-	COMMAND_VOLUME,     /* options->name: of a volume, or VOLUME@SNAPSHOT */
-	COMMAND_SNAPSHOT,   /* options->name: VOLUME@SNAPSHOT */
-	COMMAND_MAY_VOLUME, /* options->name */
-	COMMAND_NODE,       /* options->name: a node's number, or its address */
-	COMMAND_GATEWAY,    /* options->name: a gateway's id */
-	COMMAND_NEW_NAME,   /* options->new_name */
-	COMMAND_MAY_NEW,    /* options->new_name: a later VOLUME@SNAPSHOT */
-	COMMAND_FILE,       /* options->file */
-	COMMAND_TRASH,      /* options->name: a volume in the trash, by its name or id */
-	COMMAND_MAY_TRASH,  /* likewise */
+	COMMAND_NOTHING,      /* no more */
+	COMMAND_VOLUME,       /* options->name: of a volume, or VOLUME@SNAPSHOT */
+	COMMAND_SNAPSHOT,     /* options->name: VOLUME@SNAPSHOT */
+	COMMAND_MAY_VOLUME,   /* options->name */
+	COMMAND_NODE,         /* options->name: a node's number, or its address */
+	COMMAND_GATEWAY,      /* options->name: a gateway's id */
+	COMMAND_NEW_NAME,     /* options->new_name */
+	COMMAND_MAY_NEW,      /* options->new_name: a later VOLUME@SNAPSHOT */
+	COMMAND_FILE,         /* options->file */
+	COMMAND_TRASH,        /* options->name: a volume in the trash, by its name or id */
+	COMMAND_MAY_TRASH,    /* likewise */
 	COMMAND_MAY_NEW_NAME, /* options->new_name */
 };
 

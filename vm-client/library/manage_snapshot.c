@@ -343,6 +343,6 @@ cleave_snapshot_clone_wait(struct cleave *cleave, const char *name, const char *
 
 	if (rc != 0)
 		return ask_refuse(rc, ret_error);
-	return ask_wait_one(cleave, &op_clone, request_new_name(&op_clone, name, new_name), ret_volume,
-	    ret_error);
+	return ask_wait_one(cleave, &op_clone, request_new_name(&op_clone, name, new_name),
+	    ret_volume, ret_error);
 }

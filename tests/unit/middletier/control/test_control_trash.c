@@ -219,7 +219,8 @@ Test(trash, a_volume_is_purged_at_once_on_purpose)
 	json_t *answer;
 
 	create("v");
-	refused(ask(-EINVAL, "{'op':'volume.delete','name':'v','purge':true,'keep_s':5}"), "--purge");
+	refused(ask(-EINVAL, "{'op':'volume.delete','name':'v','purge':true,'keep_s':5}"),
+	    "--purge");
 	done(ask(-EINVAL, "{'op':'volume.delete','name':'v','keep_s':0}"));
 	answer = ask(0, "{'op':'volume.delete','name':'v','purge':true}");
 	cr_assert_null(json_object_get(answer, "trash"));
@@ -319,8 +320,8 @@ Test(trash_key, is_read_as_it_was_written)
 	struct mt_volume volume;
 	const char *field = "";
 
-	cr_assert_eq(mt_volume_decode(sample.name, text, (uint32_t)strlen(text), &volume, &field), 0,
-	    "%s", field);
+	cr_assert_eq(mt_volume_decode(sample.name, text, (uint32_t)strlen(text), &volume, &field),
+	    0, "%s", field);
 	cr_assert(mt_volume_is_trashed(&volume));
 	cr_assert_str_eq(volume.name, sample.name);
 	cr_assert_eq(memcmp(&volume.trash, &sample.trash, sizeof(sample.trash)), 0);
@@ -342,8 +343,8 @@ Test(trash_key, says_where_it_is)
 	free(text);
 	live.trash = (struct mt_trash){ .keep_ms = 0 };
 	text = mt_volume_encode(&live);
-	cr_assert_eq(
-	    mt_volume_decode(sample.name, text, (uint32_t)strlen(text), &volume, &field), -EINVAL);
+	cr_assert_eq(mt_volume_decode(sample.name, text, (uint32_t)strlen(text), &volume, &field),
+	    -EINVAL);
 	cr_assert_str_eq(field, "trash");
 	free(text);
 	cr_assert(!mt_trash_is_name("trash/7") && !mt_trash_is_name("trash"));

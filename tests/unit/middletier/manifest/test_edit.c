@@ -256,7 +256,6 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(9, 54, 0, "replica_count");
 	expect_refused(9, 54, MT_REPLICAS_MAX + 1, "replica_count");
 	expect_refused(9, 55, 4, "volume_flags");
-	expect_refused(9, 55, 2, "value_bytes"); /* in the trash, and no times behind it */
 	expect_refused(9, 59, 1, "reserved");
 	expect_refused(9, 60, 0, "name");
 	expect_refused(9, 123, 'x', "name");

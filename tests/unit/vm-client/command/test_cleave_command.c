@@ -394,7 +394,10 @@ Test(command, snapshots_are_a_table)
 	static const struct cleave_snapshot snapshots[] = {
 		{ .name = "v@monday", .number = 7, .size_bytes = 4096, .created_s = 86400 },
 		/* The snapshot's volume is being deleted. */
-		{ .name = "@tuesday", .number = 8, .size_bytes = NUM_GIB(1), .clone_count = 2,
+		{ .name = "@tuesday",
+		    .number = 8,
+		    .size_bytes = NUM_GIB(1),
+		    .clone_count = 2,
 		    .is_protected = true },
 	};
 	FILE *out = print_begin();
@@ -408,8 +411,13 @@ Test(command, snapshots_are_a_table)
 Test(command, the_trash_is_a_table)
 {
 	static const struct cleave_trash_entry volumes[] = {
-		{ .name = "v", .id = 7, .size_bytes = 4096, .deleted_s = 86400, .left_s = 62,
-		    .snapshot_count = 3, .by = "10.0.0.1:4711" },
+		{ .name = "v",
+		    .id = 7,
+		    .size_bytes = 4096,
+		    .deleted_s = 86400,
+		    .left_s = 62,
+		    .snapshot_count = 3,
+		    .by = "10.0.0.1:4711" },
 		{ .name = "v", .id = 18, .size_bytes = NUM_GIB(1) },
 	};
 	FILE *out = print_begin();
