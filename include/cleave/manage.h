@@ -172,7 +172,6 @@ enum cleave_manage_flags {
 	CLEAVE_MANAGE_CHECK = 1u << 3,     /* nothing is changed: would it be refused? */
 	CLEAVE_MANAGE_PURGE = 1u << 4,     /* deleted for good, not into the trash */
 };
-
 /* How a volume is deleted. Zero means the default in brackets. */
 struct cleave_delete_options {
 	const char *name; /* required */
