@@ -57,7 +57,7 @@ def use_slots(cluster, size, shards):
     cluster.volume_create("used", size)
     cluster.load("--volume", "used", "--quiet", "--pattern", "sequential", "--block-size", "64K",
                  "--compressibility", "0", "--bytes", size, timeout_s=1800)
-    cluster.cleave("volume", "delete", "used")
+    cluster.cleave("volume", "delete", "used", "--purge")
     for _ in range(240):
         if free_slots(cluster) >= free - 6 * shards:
             return

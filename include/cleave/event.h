@@ -51,6 +51,9 @@ enum cleave_event_level {
 	X(REBALANCE, "rebalance", INFO, "Somebody began or stopped a rebalance.")                  \
 	X(VOLUME_CREATED, "volume-created", INFO, "A volume was made, or cloned.")                 \
 	X(VOLUME_DELETED, "volume-deleted", INFO, "A volume was deleted.")                         \
+	X(VOLUME_TRASHED, "volume-trashed", INFO, "A volume was deleted, into the trash.")         \
+	X(VOLUME_RESTORED, "volume-restored", INFO, "A volume was brought back from the trash.")   \
+	X(VOLUME_PURGED, "volume-purged", INFO, "A volume of the trash is gone for good.")         \
 	X(VOLUME_RENAMED, "volume-renamed", INFO, "A volume has another name.")                    \
 	X(VOLUME_RESIZED, "volume-resized", INFO, "A volume has another size.")                    \
 	X(VOLUME_OPENED, "volume-opened", INFO, "Somebody has opened a volume for writing.")       \
@@ -58,7 +61,9 @@ enum cleave_event_level {
 	X(VOLUME_ROLLED_BACK, "volume-rolled-back", INFO,                                          \
 	    "A volume is what it was at a snapshot.")                                              \
 	X(SNAPSHOT_TAKEN, "snapshot-taken", INFO, "A snapshot was taken.")                         \
-	X(SNAPSHOT_DELETED, "snapshot-deleted", INFO, "A snapshot was deleted.")
+	X(SNAPSHOT_DELETED, "snapshot-deleted", INFO, "A snapshot was deleted.")                   \
+	X(SNAPSHOT_CHANGED, "snapshot-changed", INFO,                                              \
+	    "A snapshot was protected, unprotected or renamed.")
 
 enum cleave_event_code {
 #define CLEAVE_EVENT_CODE(name, text, level, means) CLEAVE_EVENT_##name,

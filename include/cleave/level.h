@@ -37,6 +37,9 @@
 #define CLEAVE_LEVEL_PLACED 2u  /* store: the key "shards/placed" */
 #define CLEAVE_LEVEL_NODES 2u   /* store: the keys "nodes/", and "next_node" of the key "cluster" */
 
+/* store: keys "volumes/trash/"; "protected" of "snapshots/"; both in the edits that mirror them */
+#define CLEAVE_LEVEL_TRASH 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

@@ -58,6 +58,7 @@ struct cleave_snapshot {
 	uint64_t size_bytes; /* of the volume, when it was taken */
 	uint64_t created_s;  /* seconds since 1970 */
 	uint32_t clone_count;
+	bool is_protected; /* it is not deleted until it is unprotected */
 };
 
 /* Some of the snapshots, by rising number. */
@@ -169,6 +170,13 @@ enum cleave_manage_flags {
 	CLEAVE_MANAGE_SHRINK = 1u << 1,    /* it may become smaller */
 	CLEAVE_MANAGE_SNAPSHOTS = 1u << 2, /* its snapshots go with it */
 	CLEAVE_MANAGE_CHECK = 1u << 3,     /* nothing is changed: would it be refused? */
+	CLEAVE_MANAGE_PURGE = 1u << 4,     /* deleted for good, not into the trash */
+};
+/* How a volume is deleted. Zero means the default in brackets. */
+struct cleave_delete_options {
+	const char *name; /* required */
+	unsigned flags;   /* CLEAVE_MANAGE_FORCE, _SNAPSHOTS, _PURGE */
+	uint64_t keep_s;  /* in the trash, up to a hundred years [a day]; not with _PURGE */
 };
 
 struct cleave_ask;
@@ -185,6 +193,9 @@ typedef void (*cleave_snapshot_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_snapshot *snapshot, const char *error, void *arg);
 typedef void (*cleave_snapshots_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_snapshot_page *page, const char *error, void *arg);
+struct cleave_trash_page;
+typedef void (*cleave_trash_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_trash_page *page, const char *error, void *arg);
 typedef void (*cleave_gateways_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_gateway_entry *gateways, uint32_t count, const char *error, void *arg);
 typedef void (*cleave_nodes_fn)(struct cleave_ask *ask, int rc,
@@ -217,6 +228,7 @@ struct cleave_ask {
 		cleave_shards_fn shards;
 		cleave_gateway_fn gateway;
 		cleave_level_fn level;
+		cleave_trash_fn trash;
 	} fn;
 	void *arg;
 };
@@ -246,11 +258,13 @@ int cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_
 /*
  * cleave_volume_delete, cleave_volume_delete_wait -- delete a volume, and what is in it
  *
+ * From level 2 of the cluster on it is in the trash for a day (cleave/trash.h), takes its room until then, and its
+ * name is free. With CLEAVE_MANAGE_PURGE, and in a cluster of level 1, it is gone for good, its room comes back.
  * With CLEAVE_MANAGE_FORCE also one that is in use: its sessions end with -ENOENT. With
- * CLEAVE_MANAGE_SNAPSHOTS its snapshots too; those that have clones stay in the way.
+ * CLEAVE_MANAGE_SNAPSHOTS its snapshots too; those that have clones, or are protected, stay in the way.
  * Ownership: @name is copied; @ask is the library's until @fn; @ret_error as with cleave_client_create.
- * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0: it is gone; else a negative
- *            errno, and a text for people in @ret_error.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0: nobody finds it by its name;
+ *            else a negative errno, and a text for people in @ret_error.
  * Errors:    -EINVAL the name, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT;
  *            -ENOTEMPTY it is in use, or has snapshots; and those of the way (cleave_volume_create).
  * Threads:   the loop's; _wait: any but the library's.
@@ -258,6 +272,20 @@ int cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_
 int cleave_volume_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
     unsigned flags, cleave_done_fn fn, void *arg);
 int cleave_volume_delete_wait(struct cleave *cleave, const char *name, unsigned flags,
+    char *ret_error);
+
+/*
+ * cleave_volume_delete_as, cleave_volume_delete_as_wait -- cleave_volume_delete, and how long it is kept
+ *
+ * Ownership: @options and its name are copied; else as with cleave_volume_delete.
+ * Returns:   as cleave_volume_delete.
+ * Errors:    as cleave_volume_delete; -EINVAL also for keep_s together with CLEAVE_MANAGE_PURGE, or too long. To
+ *            @fn, and from _wait too: -ENOTSUP keep_s is given, and the cluster, of level 1, has no trash.
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_delete_as(struct cleave_client *client, struct cleave_ask *ask,
+    const struct cleave_delete_options *options, cleave_done_fn fn, void *arg);
+int cleave_volume_delete_as_wait(struct cleave *cleave, const struct cleave_delete_options *options,
     char *ret_error);
 
 /*
@@ -367,13 +395,43 @@ int cleave_snapshot_list_wait(struct cleave *cleave, const char *volume,
     struct cleave_snapshot **ret_snapshots, uint32_t *ret_count, char *ret_error);
 
 /*
+ * cleave_snapshot_protect, cleave_snapshot_protect_wait -- refuse, or allow again, that a snapshot is deleted
+ *
+ * A protected one is deleted by nobody, nor with its volume, which stays for it. No error when it is so already.
+ * Ownership: as with cleave_volume_delete.
+ * Returns:   as cleave_volume_delete; it is @is_protected now.
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -ENOTSUP the cluster
+ *            is of level 1; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_protect(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    bool is_protected, cleave_done_fn fn, void *arg);
+int cleave_snapshot_protect_wait(struct cleave *cleave, const char *name, bool is_protected,
+    char *ret_error);
+
+/*
+ * cleave_snapshot_rename, cleave_snapshot_rename_wait -- give a snapshot another name; who reads it goes on
+ *
+ * Ownership: @name, VOLUME@SNAPSHOT, and @new_name, of the snapshot alone, are copied; else as with
+ *            cleave_volume_delete.
+ * Returns:   as cleave_volume_delete; it has the new name.
+ * Errors:    -EINVAL a name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EEXIST another snapshot
+ *            of the volume has the new name; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_rename(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_done_fn fn, void *arg);
+int cleave_snapshot_rename_wait(struct cleave *cleave, const char *name, const char *new_name,
+    char *ret_error);
+
+/*
  * cleave_snapshot_delete, cleave_snapshot_delete_wait -- delete a snapshot
  *
  * Whoever has it open gets -ENOENT from then on.
  * Ownership: as with cleave_volume_delete.
  * Returns:   as cleave_volume_delete.
  * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -ENOTEMPTY it has
- *            clones; and those of the way (cleave_volume_create).
+ *            clones, or is protected; and those of the way (cleave_volume_create).
  * Threads:   the loop's; _wait: any but the library's.
  */
 int cleave_snapshot_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
@@ -536,5 +594,7 @@ int cleave_cluster_upgrade_wait(struct cleave *cleave, const char *const *withou
 #ifdef __cplusplus
 }
 #endif
+
+#include "cleave/trash.h" /* deleted volumes */
 
 #endif /* CLEAVE_MANAGE_H */

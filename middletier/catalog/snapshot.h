@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CATALOG_SNAPSHOT_H
 #define CLEAVE_MIDDLETIER_CATALOG_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "catalog/scope.h"
@@ -25,6 +26,7 @@ struct mt_snapshot {
 	uint64_t created_s; /* by the clock on the wall; DELETED and 0: it came to nothing */
 	enum mt_snapshot_state state;
 	uint32_t clone_count;
+	bool is_protected; /* it is not deleted; from level 2 on */
 	struct mt_scope scope;
 };
 /*

@@ -56,13 +56,18 @@ mt_snapshot_key(uint64_t number, char ret_key[MT_SNAPSHOT_KEY_BYTES])
 json_t *
 mt_json_snapshot(const struct mt_snapshot *snapshot)
 {
+	json_t *object;
+
 	assert(snapshot->state < MT_SNAPSHOT_STATE_NR);
-	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:i, s:I, s:s, s:i}", "number",
+	object = json_pack("{s:I, s:s, s:I, s:I, s:I, s:i, s:I, s:s, s:i}", "number",
 	    (json_int_t)snapshot->number, "name", snapshot->name, "volume_id",
 	    (json_int_t)snapshot->volume_id, "size_bytes", (json_int_t)snapshot->size_bytes,
 	    "segment_base", (json_int_t)snapshot->segment_base, "segment_count",
 	    (int)snapshot->segment_count, "created_s", (json_int_t)snapshot->created_s, "state",
 	    state_names[snapshot->state], "clones", (int)snapshot->clone_count);
+	if (object != NULL && snapshot->is_protected)
+		json_object_set_new(object, "protected", json_true());
+	return object;
 }
 
 char *
@@ -123,6 +128,7 @@ mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 		{ "clones", READER_U64, true, 0, UINT32_MAX, { .u64 = &clone_count } },
 		{ "spans", READER_ARRAY, false, 0, 0, { .array = &spans } },
 		{ "waiting", READER_TEXT, false, 0, 0, { .text = &waiting } },
+		{ "protected", READER_BOOL, false, 0, 0, { .flag = &snapshot.is_protected } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	char expected[MT_SNAPSHOT_KEY_BYTES];
@@ -283,12 +289,13 @@ session_end(struct mt_volumes *volumes, uint64_t id, struct mt_volume *ret_volum
 		return false;
 	if ((id & MT_SNAPSHOT_OF_VOLUME) != 0) {
 		entry = mt_volumes_by_id(volumes, number);
-		if (entry != NULL)
-			*ret_volume = entry->volume;
-		return entry != NULL;
+		if (entry == NULL || mt_volume_is_trashed(&entry->volume))
+			return false;
+		*ret_volume = entry->volume;
+		return true;
 	}
 	snapshot = snapshots_live(volumes, number);
-	if (snapshot == NULL)
+	if (snapshot == NULL || mt_volumes_trashed(volumes, snapshot->volume_id) != NULL)
 		return false;
 	*ret_volume = (struct mt_volume){ .size_bytes = snapshot->size_bytes,
 		.segment_base = snapshot->segment_base,

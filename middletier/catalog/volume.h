@@ -25,6 +25,18 @@ struct mt_holder {
 	uint64_t since_s;                      /* wall clock; 0: not known */
 };
 
+/*
+ * A volume in the trash: its key is "volumes/trash/ID", and its name in the tables "trash/ID" (trash.h). What is on it
+ * stays as it is. SNAPSHOTS.md argues the times.
+ */
+struct mt_trash {
+	char name[MT_NAME_BYTES];         /* that it had; "": the volume is not in the trash */
+	char by[MT_HOLDER_ADDRESS_BYTES]; /* from where it was deleted: for people */
+	uint64_t deleted_s;               /* wall clock, when: for people */
+	uint64_t keep_ms;                 /* how long it is kept */
+	uint64_t left_ms; /* of that, when its key was written; 0: it is being purged */
+};
+
 struct mt_volume {
 	uint64_t id;
 	char name[MT_NAME_BYTES];
@@ -39,10 +51,17 @@ struct mt_volume {
 	uint64_t session_id;     /* who made it, and may write; 0: nobody, it was closed */
 	struct mt_holder holder; /* for people */
 	uint64_t origin;         /* the snapshot that it is a clone of; 0: none */
+	struct mt_trash trash;
 	/* A session of VOLUME@OLD@NEW: the scope holds exactly the blocks that may differ. */
 	bool is_difference;
 	struct mt_scope scope;
 };
+
+static inline bool
+mt_volume_is_trashed(const struct mt_volume *volume)
+{
+	return volume->trash.name[0] != '\0';
+}
 
 typedef void (*mt_volume_fn)(int rc, const struct mt_volume *volume, void *arg);
 

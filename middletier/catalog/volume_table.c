@@ -22,6 +22,7 @@
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
+#include "catalog/trash.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
@@ -49,7 +50,7 @@ mt_volume_name_check(const char *name)
 void
 mt_volume_key(const char *name, char ret_key[MT_VOLUME_KEY_BYTES])
 {
-	assert(mt_volume_name_check(name) == NULL);
+	assert(mt_volume_name_check(name) == NULL || mt_trash_is_name(name));
 	(void)snprintf(ret_key, MT_VOLUME_KEY_BYTES, MT_VOLUME_PREFIX "%s", name);
 }
 
@@ -65,6 +66,7 @@ mt_volume_encode(const struct mt_volume *volume)
 	if (object != NULL && json_object_del(object, "name") == 0 &&
 	    json_object_set_new(object, "session", json_string(session)) == 0 &&
 	    mt_json_put_holder(object, volume) == 0 &&
+	    (!mt_volume_is_trashed(volume) || mt_json_put_trash(object, &volume->trash) == 0) &&
 	    mt_json_put_scope(object, &volume->scope, volume->segment_base) == 0)
 		text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
@@ -77,6 +79,7 @@ struct volume_text {
 	json_t *spans; /* NULL: all in its own segments */
 	const char *service_class, *engine, *session;
 	json_t *holder; /* NULL: nobody, or not known */
+	json_t *trash;  /* NULL: it is not there */
 	int64_t level;
 };
 
@@ -130,6 +133,23 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 	return 0;
 }
 
+/* A key in the trash says so, and names the volume's id; no other one does. */
+static int
+volume_take_trash(const char *name, const json_t *trash, struct mt_volume *volume,
+    const char **ret_field)
+{
+	char expected[MT_NAME_BYTES];
+
+	assert(volume->id != 0);
+	if (trash == NULL && !mt_trash_is_name(name))
+		return 0;
+	mt_trash_name(volume->id, expected);
+	*ret_field = "trash";
+	if (trash == NULL || strcmp(expected, name) != 0)
+		return -EINVAL;
+	return mt_json_take_trash(trash, &volume->trash, ret_field);
+}
+
 int
 mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_volume *ret_volume,
     const char **ret_field)
@@ -151,18 +171,22 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "origin", READER_U64, false, 1, MT_NUMBER_MAX, { .u64 = &text.origin } },
 		{ "spans", READER_ARRAY, false, 0, 0, { .array = &text.spans } },
 		{ "holder", READER_OBJECT, false, 0, 0, { .object = &text.holder } },
+		{ "trash", READER_OBJECT, false, 0, 0, { .object = &text.trash } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
 
 	*ret_field = "not a JSON object";
-	if (!json_is_object(object) || mt_volume_name_check(name) != NULL)
+	if (!json_is_object(object) ||
+	    (mt_volume_name_check(name) != NULL && !mt_trash_is_name(name)))
 		goto out;
 	rc = reader_strict(object, members, NUM_COUNT(members), error);
 	if (rc != 0)
 		*ret_field = error;
 	else
 		rc = volume_from_text(&text, ret_volume, ret_field);
+	if (rc == 0)
+		rc = volume_take_trash(name, text.trash, ret_volume, ret_field);
 	if (rc == 0)
 		(void)snprintf(ret_volume->name, sizeof(ret_volume->name), "%s", name);
 out:
@@ -204,6 +228,36 @@ mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id)
 	return NULL;
 }
 
+struct mt_volume_entry *
+mt_volumes_trashed(struct mt_volumes *volumes, uint64_t id)
+{
+	char name[MT_NAME_BYTES];
+
+	assert(id != 0);
+	mt_trash_name(id, name);
+	return mt_volumes_by_name(volumes, name);
+}
+
+uint32_t
+mt_volumes_trash(const struct mt_volumes *volumes, uint32_t *ret_first)
+{
+	/* Names of volumes have no '/': all others are less than the first of these, or greater than the last. */
+	uint32_t end;
+
+	*ret_first = mt_volumes_after(volumes, MT_TRASH_PREFIX);
+	end = mt_volumes_after(volumes, MT_TRASH_PREFIX "~");
+	assert(*ret_first <= end);
+	return end - *ret_first;
+}
+
+uint32_t
+mt_volumes_live_count(const struct mt_volumes *volumes)
+{
+	uint32_t first;
+
+	return volumes->count - mt_volumes_trash(volumes, &first);
+}
+
 int
 mt_volumes_reserve(struct mt_volumes *volumes, uint32_t count)
 {
@@ -233,6 +287,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	uint64_t told_attach = entry != NULL ? entry->told_attach : volume->attach;
 	bool is_known = entry != NULL && entry->volume.attach == volume->attach;
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
+	uint64_t seen_ns = entry != NULL && entry->version == version ? entry->seen_ns : 0;
 
 	assert(volume->name[0] != '\0');
 	assert(entry != NULL || volumes->count < volumes->max);
@@ -250,6 +305,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 		.told_attach = told_attach,
 		.heard_ns = heard_ns,
 		.is_deleting = is_deleting,
+		.seen_ns = seen_ns,
 	};
 }
 

@@ -22,6 +22,7 @@ struct mt_volume_entry {
 	uint64_t told_attach; /* the newest one that every port of ours knows */
 	uint64_t heard_ns;    /* holding.c: of the session of that attach, last; 0: to be set */
 	bool is_deleting;     /* no session is let in meanwhile */
+	uint64_t seen_ns;     /* since when this version of its key is known here; 0: to be set */
 };
 
 struct mt_volumes {
@@ -60,7 +61,7 @@ mt_volume_segment_count(uint64_t size_bytes)
 }
 /* mt_volume_name_check -- NULL, or what is wrong with it. */
 const char *mt_volume_name_check(const char *name);
-/* mt_volume_key -- "volumes/NAME". */
+/* mt_volume_key -- "volumes/NAME"; of a volume in the trash, whose name is "trash/ID", too. */
 void mt_volume_key(const char *name, char ret_key[MT_VOLUME_KEY_BYTES]);
 char *mt_volume_encode(const struct mt_volume *volume);
 int mt_volume_decode(const char *name, const void *value, uint32_t bytes,
@@ -81,6 +82,12 @@ int mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, u
 void mt_volumes_remove(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
+/* mt_volumes_trashed -- the volume of that id, if it is in the trash; else NULL. */
+struct mt_volume_entry *mt_volumes_trashed(struct mt_volumes *volumes, uint64_t id);
+/* mt_volumes_trash -- those in the trash stand together, by id: how many there are, and the first one's index. */
+uint32_t mt_volumes_trash(const struct mt_volumes *volumes, uint32_t *ret_first);
+/* mt_volumes_live_count -- volumes that are not in the trash. */
+uint32_t mt_volumes_live_count(const struct mt_volumes *volumes);
 /* mt_volumes_after -- index of the first volume whose name is greater than @name ("": the first). */
 uint32_t mt_volumes_after(const struct mt_volumes *volumes, const char *name);
 

@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/hidden.h"
@@ -213,8 +214,11 @@ drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bo
 	case MT_SNAPSHOT_PENDING:
 		return age_ns >= DROP_PENDING_NS;
 	case MT_SNAPSHOT_LIVE:
+		/* A volume in the trash is there. */
 		return snapshot->clone_count == 0 &&
-		    mt_volumes_by_id(&gateway->volumes, snapshot->volume_id) == NULL;
+		    (mt_volumes_by_id(&gateway->volumes, snapshot->volume_id) == NULL ||
+			(MUTANT(trash_forgotten) &&
+			    mt_volumes_trashed(&gateway->volumes, snapshot->volume_id) != NULL));
 	default:
 		*ret_is_waiting = true;
 		return entry->waiting == NULL &&

@@ -144,6 +144,7 @@ struct mt_gateway {
 	struct loop_link cut_releases;        /* cut_call.c: on their way to other gateways */
 	struct mt_taking *taking;             /* snapshot.c: the snapshot that is being taken */
 	struct mt_drop *drop;                 /* drop.c */
+	struct mt_trash_keeper *trash;        /* trash.c */
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
 	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */

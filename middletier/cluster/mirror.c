@@ -30,6 +30,7 @@
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
+#include "cluster/trash.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
@@ -361,6 +362,7 @@ mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_sta
 		return;
 	gateway->mirror->is_owner = state == MT_SHARD_SERVING;
 	mt_mirror_kick(gateway);
+	mt_trash_kick(gateway);
 }
 
 int

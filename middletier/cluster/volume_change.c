@@ -8,8 +8,7 @@
  *
  *	change: txn --> list "cluster" --> list "volumes/NAME" --> fn(rc of the txn)
  *
- * Deleting leaves "deleted/ID" behind, in the same transaction: a volume's space is reclaimed by
- * that mark, never because a key is absent.
+ * Deleting: volume_delete.c.
  */
 #include "cluster/volume_change.h"
 
@@ -38,6 +37,7 @@
 #include "cluster/member.h"
 #include "cluster/mirror.h"
 #include "cluster/node_table.h"
+#include "cluster/volume_delete.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/event.h"
@@ -50,6 +50,8 @@ mt_volumes_stamp(struct mt_gateway *gateway)
 	for (uint32_t i = 0; i < volumes->count; i++) {
 		if (volumes->entries[i].heard_ns == 0)
 			volumes->entries[i].heard_ns = loop_now_ns(gateway->options.loop);
+		if (volumes->entries[i].seen_ns == 0)
+			volumes->entries[i].seen_ns = loop_now_ns(gateway->options.loop);
 	}
 }
 
@@ -414,31 +416,12 @@ mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t sessio
 	return change_put_volume(gateway, entry);
 }
 
-/* The mark says what there was, and whose shards have not reclaimed it yet (drop.c): all. */
-static char *
-deleted_encode(const struct mt_gateway *gateway, const struct mt_volume *volume)
-{
-	json_t *object = mt_json_volume(volume);
-	char *waiting = mt_waiting_all(gateway->cluster.shard_count);
-	char *text = NULL;
-
-	assert(gateway->cluster.shard_count > 0);
-	if (object != NULL && waiting != NULL &&
-	    json_object_set_new(object, "waiting", json_string(waiting)) == 0)
-		text = json_dumps(object, JSON_COMPACT);
-	mt_free(waiting);
-	json_decref(object);
-	return text;
-}
-
 int
 mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg)
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
-	const struct mt_snapshot_entry *origin;
-	char key[MT_VOLUME_KEY_BYTES], mark[48], origin_key[MT_SNAPSHOT_KEY_BYTES];
-	char *text, *origin_text = NULL;
+	struct mt_delete_ops *ops;
 	int rc;
 
 	assert(name[0] != '\0');
@@ -448,41 +431,12 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 	if (rc != 0)
 		return rc;
 	volumes->change = *entry;
-	mt_volume_key(name, key);
-	(void)snprintf(mark, sizeof(mark), MT_DELETED_PREFIX "%" PRIu64, entry->volume.id);
-	origin = mt_snapshots_by_number(&volumes->snapshots, entry->volume.origin);
-	if (origin != NULL) {
-		struct mt_snapshot snapshot = origin->snapshot;
-
-		snapshot.clone_count -= snapshot.clone_count > 0;
-		mt_snapshot_key(snapshot.number, origin_key);
-		origin_text = mt_snapshot_encode(&snapshot, origin->waiting);
-	}
-	text = deleted_encode(gateway, &entry->volume);
-	if (text == NULL || (origin != NULL && origin_text == NULL)) {
+	ops = mt_delete_ops_volume(gateway, entry);
+	if (ops == NULL) {
 		volumes->fn = NULL;
-		rc = -ENOMEM;
-	} else {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = entry->version },
-			{ .kind = META_DELETE, .key = key },
-			{ .kind = META_PUT,
-			    .key = mark,
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-			{ .kind = META_COMPARE_VERSION,
-			    .key = origin_key,
-			    .version = origin == NULL ? 0 : origin->version },
-			{ .kind = META_PUT,
-			    .key = origin_key,
-			    .value = origin_text,
-			    .value_bytes = origin_text == NULL ? 0
-							       : (uint32_t)strlen(origin_text) },
-		};
-
-		rc = change_submit(gateway, ops, origin == NULL ? 3 : NUM_COUNT(ops));
+		return -ENOMEM;
 	}
-	free(text);
-	free(origin_text);
+	rc = change_submit(gateway, ops->ops, ops->count);
+	mt_delete_ops_free(ops);
 	return rc;
 }

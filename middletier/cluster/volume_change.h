@@ -46,7 +46,7 @@ int mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t sess
 int mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t session_id,
     mt_volume_fn fn, void *arg);
 int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg);
-/* mt_volumes_stamp -- attach numbers that are new here were heard of now. */
+/* mt_volumes_stamp -- attach numbers, and versions of keys, that are new here were heard of now. */
 void mt_volumes_stamp(struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_VOLUME_CHANGE_H */

@@ -33,6 +33,7 @@
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
+#include "cluster/trash.h"
 #include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
@@ -197,11 +198,18 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_DELETE, old->volume };
 			continue;
 		}
+		if (entry->version == old->version)
+			entry->seen_ns = old->seen_ns;
 		entry->is_deleting = old->is_deleting;
 		entry->told_attach = old->told_attach;
 		if (entry->volume.attach == old->volume.attach)
 			entry->heard_ns = old->heard_ns;
-		if (entry->told_attach < entry->volume.attach)
+		/* The attach that took a volume to the trash is told when it comes back. */
+		if (mt_volume_is_trashed(&entry->volume)) {
+			if (!mt_volume_is_trashed(&old->volume))
+				tells[count++] =
+				    (struct mt_volume_tell){ MT_ASK_DELETE, old->volume };
+		} else if (entry->told_attach < entry->volume.attach)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_ATTACH, entry->volume };
 	}
 	count += refresh_compare_snapshots(volumes, next, tells + count);
@@ -266,6 +274,7 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	mt_volumes_stamp(gateway);
 	mt_mirror_kick(gateway);
 	mt_drop_kick(gateway);
+	mt_trash_kick(gateway);
 	refresh_tell(gateway);
 }
 
@@ -493,6 +502,8 @@ query_judge(struct mt_volume_query *query, bool is_read)
 	struct mt_volume_entry snapshot = { .volume.id = 0 };
 
 	/* Whoever comes for it lives, also when it is not let in now. */
+	if (entry != NULL && mt_volume_is_trashed(&entry->volume))
+		entry = NULL; /* nobody opens it there */
 	if (entry != NULL && query->attach == entry->volume.attach)
 		entry->heard_ns = loop_now_ns(gateway->options.loop);
 	if (mt_snapshot_session(volumes, query->volume_id, query->attach, &snapshot.volume) == 0) {

@@ -36,7 +36,9 @@
 #include "control/control_settings.h"
 #include "control/control_slow.h"
 #include "control/control_snapshot.h"
+#include "control/control_snapshot_change.h"
 #include "control/control_snapshot_delete.h"
+#include "control/control_trash.h"
 #include "control/control_upgrade.h"
 #include "control/control_usage.h"
 #include "control/control_volume.h"
@@ -201,7 +203,13 @@ static const struct mt_control_op control_ops[] = {
 	{ "snapshot.create", true, true, mt_control_snapshot_create },
 	{ "snapshot.list", false, true, mt_control_snapshot_list },
 	{ "snapshot.delete", true, true, mt_control_snapshot_delete },
+	{ "snapshot.protect", true, true, mt_control_snapshot_protect },
+	{ "snapshot.unprotect", true, true, mt_control_snapshot_unprotect },
+	{ "snapshot.rename", true, true, mt_control_snapshot_rename },
 	{ "snapshot.rollback", true, true, mt_control_snapshot_rollback },
+	{ "trash.list", false, true, mt_control_trash_list },
+	{ "trash.restore", true, true, mt_control_trash_restore },
+	{ "trash.purge", true, true, mt_control_trash_purge },
 	{ "clone", true, true, mt_control_clone },
 	{ "cluster.level", false, false, mt_control_cluster_level },
 	{ "cluster.upgrade", true, true, mt_control_cluster_upgrade },

@@ -393,8 +393,8 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
 	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
 	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",
-	    (int)gateway->cluster.shard_count, "volume_count", (int)gateway->volumes.count, "ports",
-	    ports);
+	    (int)gateway->cluster.shard_count, "volume_count",
+	    (int)mt_volumes_live_count(&gateway->volumes), "ports", ports);
 	/* Thousands of shards do not fit into one answer: then their number has to do. */
 	if (has_shards && status != NULL)
 		json_object_set_new(status, "shards", json_shards(gateway, ask));

@@ -124,7 +124,7 @@ change_on_read(int rc, void *arg)
 	if (rc == -ECANCELED)
 		return; /* the port goes, and takes its slots along */
 	if (request->change.rc != 0)
-		mt_control_fail_volume(request, request->change.rc);
+		mt_change_fail_unused(request, request->change.rc, NULL);
 	else if (rc != 0)
 		mt_control_fail(request, rc,
 		    "done, but the metadata store cannot be read: see the gateway's log");

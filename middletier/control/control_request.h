@@ -77,6 +77,11 @@ struct mt_control_request {
 	bool is_forced;                  /* also where it would be refused */
 	bool has_snapshots;              /* volume.delete: these as well */
 	struct {
+		bool is_purge;   /* volume.delete: at once */
+		uint64_t keep_s; /* volume.delete; 0: it does not say */
+		uint64_t id;     /* trash.purge: of the volume that is being purged */
+	} trash;
+	struct {
 		uint64_t session_id;
 		struct mt_holder holder; /* the newcomer */
 		bool is_take, is_taken;  /* it may take the volume from another; it has */

@@ -11,8 +11,10 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "cluster/volume_delete.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
@@ -27,6 +29,21 @@ delete_on_done(struct mt_control_request *request)
 	    "snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
 	    request->change.snapshot_name, request->volume.name);
 	mt_control_finish(request, json_object());
+}
+
+/* For a refusal: a clone in the trash is one still, though volume list does not show it. */
+static const char *
+clones_in_trash(const struct mt_control_request *request, uint64_t number)
+{
+	const struct mt_volumes *volumes = &request->gateway->volumes;
+	uint32_t first, count = mt_volumes_trash(volumes, &first);
+
+	assert(number != 0);
+	for (uint32_t i = first; i < first + count; i++) {
+		if (volumes->entries[i].volume.origin == number)
+			return " (in the trash, too: cleave trash purge)";
+	}
+	return "";
 }
 
 void
@@ -44,9 +61,15 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 		return;
 	if (entry->snapshot.clone_count > 0) {
 		mt_control_refuse(request, -ENOTEMPTY,
-		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first, or keep it",
+		    "snapshot '%s@%s' has %" PRIu32 " clones%s: delete them first, or keep it",
 		    request->volume.name, request->change.snapshot_name,
-		    entry->snapshot.clone_count);
+		    entry->snapshot.clone_count, clones_in_trash(request, entry->snapshot.number));
+		return;
+	}
+	if (entry->snapshot.is_protected) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "snapshot '%s@%s' is protected: cleave snapshot unprotect it first, or keep it",
+		    request->volume.name, request->change.snapshot_name);
 		return;
 	}
 	request->change.snapshot = entry->snapshot;
@@ -63,6 +86,28 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 }
 
 bool
+mt_control_refuse_obstacle(struct mt_control_request *request, uint64_t volume_id)
+{
+	const struct mt_snapshot *snapshot =
+	    mt_delete_obstacle(&request->gateway->volumes, volume_id);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (snapshot == NULL)
+		return false;
+	if (snapshot->clone_count > 0)
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones%s: delete them first",
+		    request->volume.name, snapshot->name, snapshot->clone_count,
+		    clones_in_trash(request, snapshot->number));
+	else
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' is protected: cleave snapshot unprotect it first, "
+		    "or keep the volume",
+		    request->volume.name, snapshot->name);
+	return true;
+}
+
+bool
 mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
     void (*again)(struct mt_control_request *request))
 {
@@ -74,16 +119,8 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	assert(volume_id != 0);
-	for (uint32_t i = 0; i < snapshots->count; i++) {
-		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
-
-		if (snapshot->volume_id != volume_id || snapshot->clone_count == 0)
-			continue;
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, snapshot->name, snapshot->clone_count);
+	if (mt_control_refuse_obstacle(request, volume_id))
 		return true;
-	}
 	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
 		struct mt_snapshot snapshot = snapshots->entries[i].snapshot;
 

@@ -18,6 +18,7 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/port.h"
+#include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_usage.h"
 #include "port/port_status.h"
@@ -70,7 +71,8 @@ mt_control_volume_usage(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	(void)snprintf(request->volume.name, sizeof(request->volume.name), "%s", name);
+	if (!mt_change_take_name(request, name, request->volume.name))
+		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	rc = entry == NULL ? -ENOENT
 			   : mt_ask_ports(request->gateway, MT_ASK_USAGE, &entry->volume,

@@ -17,6 +17,7 @@
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
+#include "catalog/trash.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
@@ -30,6 +31,7 @@
 #include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_snapshot_delete.h"
+#include "control/control_trash.h"
 #include "control/control_volume.h"
 
 static void
@@ -146,7 +148,8 @@ mt_control_volume_list(struct mt_control_request *request)
 		    { .text = &after } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
-	uint32_t first, end;
+	uint32_t count = 0;
+	bool is_more = false;
 	json_t *list;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
@@ -154,13 +157,17 @@ mt_control_volume_list(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	first = mt_volumes_after(volumes, after);
-	end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
 	list = json_array();
-	for (uint32_t i = first; i < end; i++)
-		json_array_append_new(list, mt_json_volume_held(&volumes->entries[i].volume));
-	mt_control_finish(request,
-	    json_pack("{s:o, s:b}", "volumes", list, "more", end < volumes->count));
+	for (uint32_t i = mt_volumes_after(volumes, after); i < volumes->count && !is_more; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		if (mt_volume_is_trashed(volume))
+			continue;
+		is_more = count++ == MT_VOLUMES_PER_LIST;
+		if (!is_more)
+			json_array_append_new(list, mt_json_volume_held(volume));
+	}
+	mt_control_finish(request, json_pack("{s:o, s:b}", "volumes", list, "more", is_more));
 }
 
 void
@@ -253,6 +260,13 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 		    request->volume.name, snapshot_count);
 		return;
 	}
+	if (mt_control_trash_is_kept(request)) {
+		if (mt_control_refuse_obstacle(request, entry->volume.id))
+			entry->is_deleting = false;
+		else
+			mt_control_trash_move(request, entry);
+		return;
+	}
 	if (mt_control_delete_snapshots(request, entry->volume.id, mt_control_volume_delete)) {
 		entry->is_deleting = false; /* it runs again, or has ended */
 		return;
@@ -271,6 +285,9 @@ mt_control_volume_delete(struct mt_control_request *request)
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
 		{ "snapshots", READER_BOOL, false, 0, 0, { .flag = &request->has_snapshots } },
+		{ "purge", READER_BOOL, false, 0, 0, { .flag = &request->trash.is_purge } },
+		{ "keep_s", READER_U64, false, 1, MT_TRASH_KEEP_S_MAX,
+		    { .u64 = &request->trash.keep_s } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -279,6 +296,8 @@ mt_control_volume_delete(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
+	if (mt_control_trash_refuse(request))
+		return;
 	if (mt_change_take_name(request, name, request->volume.name))
 		mt_change_when_unused(request, control_on_users);
 }

@@ -155,7 +155,7 @@ write_gateway(FILE *out, const struct mt_gateway *gateway)
 {
 	struct gateway_sample sample = {
 		.uptime_s = (loop_now_ns(gateway->options.loop) - gateway->started_ns) / NUM_S(1),
-		.volume_count = gateway->volumes.count,
+		.volume_count = mt_volumes_live_count(&gateway->volumes),
 		.shard_count = gateway->cluster.shard_count,
 		.gateway_count = gateway->member.peer_count,
 	};

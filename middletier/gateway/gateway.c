@@ -47,6 +47,7 @@
 #include "cluster/peer.h"
 #include "cluster/relief.h"
 #include "cluster/snapshot.h"
+#include "cluster/trash.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/event.h"
@@ -115,6 +116,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
 	mt_volumes_init(&gateway->volumes);
 	mt_drop_init(gateway);
+	mt_trash_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	mt_gateway_load_init(gateway, gateway_load_nodes);
@@ -464,6 +466,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);
+	mt_trash_fini(gateway);
 	mt_holder_fini(gateway);
 	mt_relief_fini(gateway);
 	mt_health_watch_fini(gateway);

@@ -8,10 +8,12 @@
  */
 #include "health/health.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/check.h"
+#include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "health/health_member.h"
@@ -40,6 +42,18 @@ mt_health_add(struct mt_health *health, enum cleave_health_code code, const char
 	va_start(args, format);
 	(void)vsnprintf(reason->text, sizeof(reason->text), format, args);
 	va_end(args);
+}
+
+void
+mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES])
+{
+	uint32_t first, count = mt_volumes_trash(&gateway->volumes, &first);
+
+	ret_text[0] = '\0';
+	if (count > 0)
+		(void)snprintf(ret_text, MT_HEALTH_TRASH_BYTES,
+		    "; %" PRIu32 " deleted volume%s in the trash: cleave trash purge", count,
+		    count == 1 ? " is" : "s are");
 }
 
 void

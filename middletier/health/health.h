@@ -62,6 +62,9 @@ void mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
     struct mt_health *ret_health);
 
 /* For the files of this folder: */
+#define MT_HEALTH_TRASH_BYTES 128u
+/* mt_health_trash_text -- "" where the trash is empty; else what may be added to a reason that room is short. */
+void mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES]);
 /* mt_health_add -- one reason more. @age_ns: 0 where it is not known. */
 void mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -139,14 +139,16 @@ room_used_percent(uint64_t total, uint64_t left)
  * fuller. For what can be written now those that are up.
  */
 static void
-judge_room(const struct mt_link_status *const *links, const bool *is_up, uint32_t count,
-    struct mt_health *health)
+judge_room(const struct mt_gateway *gateway, const struct mt_link_status *const *links,
+    const bool *is_up, uint32_t count, struct mt_health *health)
 {
 	struct mt_balance_node all[MT_NODES_MAX], up[MT_NODES_MAX];
 	uint64_t total[MT_NODES_MAX], left[MT_NODES_MAX], left_up[MT_NODES_MAX];
 	uint64_t slot_bytes = UINT64_MAX, room_total, room_left, percent;
+	char trash[MT_HEALTH_TRASH_BYTES];
 	uint32_t up_count = 0;
 
+	mt_health_trash_text(gateway, trash);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct mt_link_status *link = links[i];
 
@@ -174,9 +176,9 @@ judge_room(const struct mt_link_status *const *links, const bool *is_up, uint32_
 		    percent >= MT_HEALTH_ROOM_END ? CLEAVE_HEALTH_ROOM_END : CLEAVE_HEALTH_ROOM_LOW,
 		    "cluster", 0,
 		    "%" PRIu64 " %% of the room for data is in use: %" PRIu64 " of %" PRIu64
-		    " MiB are left",
+		    " MiB are left%s",
 		    percent, room_left * slot_bytes / NUM_MIB(1),
-		    room_total * slot_bytes / NUM_MIB(1));
+		    room_total * slot_bytes / NUM_MIB(1), trash);
 }
 
 void
@@ -214,5 +216,5 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 	if (link_count == 0)
 		return; /* no port has told */
 	judge_domains(gateway, configs, is_up, count, health);
-	judge_room(room_links, is_room_up, room_count, health);
+	judge_room(gateway, room_links, is_room_up, room_count, health);
 }

@@ -17,7 +17,7 @@ _Static_assert(EDIT_HEAD_BYTES + EDIT_OPENED_FIXED_BYTES + MT_REPLICAS_MAX * EDI
 	MT_EDIT_BYTES_MAX,
     "the longest edit");
 _Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES + EDIT_ORIGIN_BYTES +
-	    MT_SPANS_MAX * EDIT_SPAN_BYTES <=
+	    MT_SPANS_MAX * EDIT_SPAN_BYTES + EDIT_TRASH_BYTES <=
 	MT_EDIT_BYTES_MAX,
     "another long one");
 
@@ -106,7 +106,8 @@ edit_put_snapshot(struct edit_writer *writer, const struct mt_edit *edit)
 	edit_put_u32(writer, snapshot->segment_count);
 	edit_put_u32(writer, snapshot->clone_count);
 	*writer->at++ = (uint8_t)snapshot->state;
-	*writer->at++ = edit->is_deleted ? EDIT_VOLUME_DELETED : 0;
+	*writer->at++ = (uint8_t)((edit->is_deleted ? EDIT_VOLUME_DELETED : 0) |
+	    (snapshot->is_protected ? EDIT_SNAPSHOT_PROTECTED : 0));
 	*writer->at++ = (uint8_t)snapshot->scope.span_count;
 	writer->at += 5;
 	edit_put_name(writer, snapshot->name);
@@ -118,6 +119,7 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 {
 	const struct mt_volume *volume = &edit->volume;
 	bool is_plain = mt_scope_is_plain(&volume->scope, volume->segment_base);
+	bool is_trashed = mt_volume_is_trashed(volume);
 
 	assert(edit->kind == MT_EDIT_VOLUME);
 	edit_put_u64(writer, volume->id);
@@ -130,14 +132,20 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	*writer->at++ = (uint8_t)volume->service_class;
 	*writer->at++ = volume->codec_id;
 	*writer->at++ = (uint8_t)volume->replica_count;
-	*writer->at++ = edit->is_deleted ? EDIT_VOLUME_DELETED : 0;
+	*writer->at++ = (uint8_t)((edit->is_deleted ? EDIT_VOLUME_DELETED : 0) |
+	    (is_trashed ? EDIT_VOLUME_TRASHED : 0));
 	*writer->at = (uint8_t)(is_plain ? 0 : volume->scope.span_count);
 	writer->at += 4;
-	edit_put_name(writer, volume->name);
-	if (is_plain)
+	edit_put_name(writer, is_trashed ? volume->trash.name : volume->name);
+	if (!is_plain) {
+		edit_put_u64(writer, volume->origin);
+		edit_put_spans(writer, &volume->scope);
+	}
+	if (!is_trashed)
 		return;
-	edit_put_u64(writer, volume->origin);
-	edit_put_spans(writer, &volume->scope);
+	edit_put_u64(writer, volume->trash.deleted_s);
+	edit_put_u64(writer, volume->trash.keep_ms);
+	edit_put_u64(writer, volume->trash.left_ms);
 }
 
 uint32_t

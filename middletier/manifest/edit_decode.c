@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
+#include "catalog/trash.h"
 #include "cleave/batch.h"
 #include "cleave/level.h"
 #include "cleave/wire.h"
@@ -198,7 +199,7 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	if (rc != 0)
 		return rc;
 	EDIT_EXPECT(value[48] < MT_SNAPSHOT_STATE_NR, "state");
-	EDIT_EXPECT((value[49] & ~EDIT_VOLUME_DELETED) == 0, "flags");
+	EDIT_EXPECT((value[49] & ~(EDIT_VOLUME_DELETED | EDIT_SNAPSHOT_PROTECTED)) == 0, "flags");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[51] == 0 && num_get_le32(value + 52) == 0, "reserved");
 	EDIT_EXPECT(bytes ==
@@ -206,11 +207,28 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	    "value_bytes");
 	snapshot->state = (enum mt_snapshot_state)value[48];
 	edit->is_deleted = (value[49] & EDIT_VOLUME_DELETED) != 0;
+	snapshot->is_protected = (value[49] & EDIT_SNAPSHOT_PROTECTED) != 0;
 	rc = edit_decode_name(name, snapshot->name, ret_field);
 	if (rc != 0)
 		return rc;
 	return edit_decode_spans(name + MT_NAME_BYTES, value[50], snapshot->segment_base,
 	    &snapshot->scope, ret_field);
+}
+
+/* The name that was read is the one that it had. */
+static int
+edit_decode_trash(const uint8_t *in, struct mt_volume *volume, const char **ret_field)
+{
+	EDIT_EXPECT(volume->id <= MT_NUMBER_MAX, "id");
+	volume->trash.deleted_s = num_get_le64(in);
+	volume->trash.keep_ms = num_get_le64(in + 8);
+	volume->trash.left_ms = num_get_le64(in + 16);
+	EDIT_EXPECT(volume->trash.deleted_s <= INT64_MAX, "deleted_s");
+	EDIT_EXPECT(volume->trash.keep_ms <= MT_TRASH_KEEP_S_MAX * 1000, "keep_ms");
+	EDIT_EXPECT(volume->trash.left_ms <= MT_TRASH_KEEP_S_MAX * 1000, "left_ms");
+	memcpy(volume->trash.name, volume->name, sizeof(volume->trash.name));
+	mt_trash_name(volume->id, volume->name);
+	return 0;
 }
 
 static int
@@ -219,6 +237,7 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 {
 	const uint8_t *spans = value + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES;
 	struct mt_volume *volume = &edit->volume;
+	bool is_trashed;
 	int rc;
 
 	assert(edit->kind == MT_EDIT_VOLUME);
@@ -237,12 +256,15 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 		return rc;
 	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
-	EDIT_EXPECT((value[51] & ~EDIT_VOLUME_DELETED) == 0, "volume_flags");
+	EDIT_EXPECT((value[51] & ~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED)) == 0,
+	    "volume_flags");
 	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
+	is_trashed = (value[51] & EDIT_VOLUME_TRASHED) != 0;
 	EDIT_EXPECT(bytes ==
 		(uint32_t)(spans - value) +
-		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES),
+		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES) +
+		    (is_trashed ? EDIT_TRASH_BYTES : 0),
 	    "value_bytes");
 	volume->service_class = (enum service_class)value[48];
 	volume->codec_id = value[49];
@@ -250,6 +272,8 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	edit->is_deleted = (value[51] & EDIT_VOLUME_DELETED) != 0;
 	mt_scope_init(&volume->scope, volume->segment_base);
 	rc = edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume->name, ret_field);
+	if (rc == 0 && is_trashed)
+		rc = edit_decode_trash(value + bytes - EDIT_TRASH_BYTES, volume, ret_field);
 	if (rc != 0 || value[52] == 0)
 		return rc;
 	volume->origin = num_get_le64(spans);

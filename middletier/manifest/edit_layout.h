@@ -21,12 +21,14 @@
  *	SUCCESSOR         u64 extent
  *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
  *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
- *	                  u8 replica_count, u8 flags (1: deleted), u8 span_count, u8[3] zero,
- *	                  name: 64 bytes, zeros behind it; where there are spans: u64 origin, then
- *	                  a span: u64 segment_base, u64 cut_from, u64 cut_below
+ *	                  u8 replica_count, u8 flags (1: deleted; 2: in the trash, from level 2
+ *	                  on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
+ *	                  there are spans: u64 origin, then a span: u64 segment_base,
+ *	                  u64 cut_from, u64 cut_below; in the trash: the name is the one that it
+ *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms
  *	SNAPSHOT          u64 number, u64 volume, u64 size_bytes, u64 segment_base, u64 created_s,
- *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted),
- *	                  u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
+ *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted;
+ *	                  2: protected, from level 2 on), u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
  *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 level (0: 1),
  *	                  u64 next_snapshot, u64 next_clone
  *	PART              as EXTENT_OPENED, extent_kind 3; then u64 length_bytes
@@ -50,6 +52,9 @@
 #define EDIT_REPLICA_DAMAGED 1u
 #define EDIT_VOLUME_FIXED_BYTES 56u
 #define EDIT_VOLUME_DELETED 1u
+#define EDIT_VOLUME_TRASHED 2u
+#define EDIT_TRASH_BYTES 24u
+#define EDIT_SNAPSHOT_PROTECTED 2u
 #define EDIT_SNAPSHOT_FIXED_BYTES 56u
 #define EDIT_SPAN_BYTES 24u
 #define EDIT_ORIGIN_BYTES 8u

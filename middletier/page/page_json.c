@@ -104,9 +104,13 @@ page_volumes(const struct mt_gateway *gateway)
 {
 	json_t *volumes = json_array();
 
-	for (uint32_t i = 0; i < gateway->volumes.count && i < MT_PAGE_VOLUMES_MAX; i++)
-		json_array_append_new(volumes,
-		    mt_json_volume_held(&gateway->volumes.entries[i].volume));
+	for (uint32_t i = 0;
+	     i < gateway->volumes.count && json_array_size(volumes) < MT_PAGE_VOLUMES_MAX; i++) {
+		const struct mt_volume *volume = &gateway->volumes.entries[i].volume;
+
+		if (!mt_volume_is_trashed(volume))
+			json_array_append_new(volumes, mt_json_volume_held(volume));
+	}
 	return volumes;
 }
 
@@ -184,7 +188,7 @@ page_head(const struct mt_ask *ask)
 	    "uptime_s", (json_int_t)((now_ns - gateway->started_ns) / NUM_S(1)), "level",
 	    (int)gateway->cluster.level, "time_ms", (json_int_t)(now_ns / NUM_MS(1)), "partial",
 	    ask->silent_count > 0, "shards", "count", (int)gateway->cluster.shard_count,
-	    "volume_count", (json_int_t)gateway->volumes.count);
+	    "volume_count", (json_int_t)mt_volumes_live_count(&gateway->volumes));
 }
 
 json_t *

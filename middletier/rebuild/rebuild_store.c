@@ -23,6 +23,7 @@
 #include "catalog/root.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
+#include "catalog/trash.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
 #include "cleave/meta.h"
@@ -282,11 +283,13 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 {
 	struct mt_volume volume = *from;
 	struct mt_wish wish;
-	char key[sizeof("volumes/") + MT_NAME_BYTES];
+	char key[MT_VOLUME_KEY_BYTES];
 	char *text;
 
 	assert(from->id != 0);
-	if (mt_volume_name_check(volume.name) != NULL || !mt_wish_by_id(volume.codec_id, &wish)) {
+	if ((mt_volume_name_check(volume.name) != NULL && !mt_trash_is_name(volume.name)) ||
+	    (mt_volume_is_trashed(&volume) && mt_volume_name_check(volume.trash.name) != NULL) ||
+	    !mt_wish_by_id(volume.codec_id, &wish)) {
 		log_error("recover: volume %" PRIu64 ": %s: cannot be understood", volume.id,
 		    volume.name);
 		return -EINVAL;
@@ -299,12 +302,13 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	    wire_segment_root(volume.segment_base) + (uint64_t)MT_VOLUME_SEGMENTS);
 	cluster->next_clone =
 	    num_max(cluster->next_clone, (volume.segment_base >> 32) + UINT64_C(1));
-	(void)snprintf(key, sizeof(key), "volumes/%s", volume.name);
+	mt_volume_key(volume.name, key);
 	text = mt_volume_encode(&volume);
 	if (text == NULL)
 		return -ENOMEM;
-	log_info("recover: volume %s: id=%" PRIu64 " size_bytes=%" PRIu64, volume.name, volume.id,
-	    volume.size_bytes);
+	log_info("recover: volume %s%s: id=%" PRIu64 " size_bytes=%" PRIu64,
+	    mt_volume_is_trashed(&volume) ? volume.trash.name : volume.name,
+	    mt_volume_is_trashed(&volume) ? " in the trash" : "", volume.id, volume.size_bytes);
 	return plan_key(store, key, text);
 }
 

@@ -124,7 +124,7 @@ make_a_volume(void)
 	EXPECT(count == 2 && strcmp(volumes[0].info.name, "odd") == 0);
 	EXPECT(volumes[0].info.service_class == CLEAVE_SERVICE_CAPACITY);
 	free(volumes);
-	EXPECT_RC(cleave_volume_delete_wait(cleave, "odd", 0, error), 0);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "odd", CLEAVE_MANAGE_PURGE, error), 0);
 	EXPECT_RC(cleave_volume_show_wait(cleave, "odd", &volume, error), -ENOENT);
 }
 
@@ -170,7 +170,72 @@ keep_and_roll_back(void)
 	EXPECT(write_block(disk, 0, 'c') < 0);
 	cleave_disk_close(disk);
 	EXPECT(holds("v", 0, 'a') && holds("v", 4096, 0));
-	EXPECT_RC(cleave_volume_delete_wait(cleave, "c", 0, error), 0);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "c", CLEAVE_MANAGE_PURGE, error), 0);
+}
+
+static void
+protect_and_rename(void)
+{
+	struct cleave_snapshot snapshot, *snapshots = NULL;
+	uint32_t count = 0;
+
+	EXPECT_RC(cleave_snapshot_create_wait(cleave, "v@t", &snapshot, error), 0);
+	EXPECT_RC(cleave_snapshot_rename_wait(cleave, "v@t", "monday", error), -EEXIST);
+	EXPECT_RC(cleave_snapshot_rename_wait(cleave, "v@t", "tuesday", error), 0);
+	EXPECT_RC(cleave_snapshot_protect_wait(cleave, "v@t", true, error), -ENOENT);
+	EXPECT_RC(cleave_snapshot_protect_wait(cleave, "v@tuesday", true, error), 0);
+	EXPECT_RC(cleave_snapshot_protect_wait(cleave, "v@tuesday", true, error), 0);
+	EXPECT_RC(cleave_snapshot_list_wait(cleave, "v", &snapshots, &count, error), 0);
+	EXPECT(count == 2 && strcmp(snapshots[1].name, "v@tuesday") == 0);
+	EXPECT(!snapshots[0].is_protected && snapshots[1].is_protected);
+	free(snapshots);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@tuesday", error), -ENOTEMPTY);
+	EXPECT(strstr(error, "protected") != NULL);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "v", CLEAVE_MANAGE_SNAPSHOTS, error),
+	    -ENOTEMPTY);
+	EXPECT(strstr(error, "'tuesday' is protected") != NULL);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "v",
+		      CLEAVE_MANAGE_SNAPSHOTS | CLEAVE_MANAGE_PURGE, error),
+	    -ENOTEMPTY);
+	EXPECT_RC(cleave_snapshot_protect_wait(cleave, "v@tuesday", false, error), 0);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@tuesday", error), 0);
+}
+
+/* Away and back, with its snapshot, while another volume has its name. */
+static void
+throw_away_and_restore(void)
+{
+	const struct cleave_volume_options other = { .name = "v", .size_bytes = 4 * MIB };
+	const struct cleave_delete_options how = { .name = "v",
+		.flags = CLEAVE_MANAGE_SNAPSHOTS,
+		.keep_s = 3600 };
+	const struct cleave_delete_options wrong = { .name = "v",
+		.flags = CLEAVE_MANAGE_PURGE,
+		.keep_s = 3600 };
+	struct cleave_trash_entry *trash = NULL;
+	struct cleave_volume_entry volume, back;
+	uint32_t count = 0;
+
+	EXPECT_RC(cleave_volume_show_wait(cleave, "v", &volume, error), 0);
+	EXPECT_RC(cleave_trash_list_wait(cleave, &trash, &count, error), 0);
+	EXPECT(count == 0 && trash == NULL);
+	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &wrong, error), -EINVAL);
+	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &how, error), 0);
+	EXPECT_RC(cleave_volume_show_wait(cleave, "v", &back, error), -ENOENT);
+	EXPECT_RC(cleave_trash_list_wait(cleave, &trash, &count, error), 0);
+	EXPECT(count == 1 && strcmp(trash[0].name, "v") == 0 && trash[0].id == volume.info.id);
+	EXPECT(trash[0].keep_s == 3600 && trash[0].left_s > 3000 && trash[0].left_s <= 3600);
+	EXPECT(trash[0].snapshot_count == 1 && trash[0].by[0] != '\0' && trash[0].deleted_s > 0);
+	free(trash);
+	EXPECT_RC(cleave_volume_create_wait(cleave, &other, &back, error), 0);
+	EXPECT_RC(cleave_trash_restore_wait(cleave, "v", NULL, &back, error), -EEXIST);
+	EXPECT_RC(cleave_trash_restore_wait(cleave, "v", "u", &back, error), 0);
+	EXPECT(back.info.id == volume.info.id && strcmp(back.info.name, "u") == 0);
+	EXPECT(holds("u", 0, 'a') && holds("u@monday", 0, 'a'));
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "v", 0, error), 0);
+	EXPECT_RC(cleave_trash_purge_wait(cleave, "v", error), 0);
+	EXPECT_RC(cleave_trash_purge_wait(cleave, "v", error), -ENOENT);
+	EXPECT_RC(cleave_volume_rename_wait(cleave, "u", "v", &back, error), 0);
 }
 
 static void
@@ -247,6 +312,8 @@ main(int argc, char *argv[])
 	look_at_the_cluster();
 	make_a_volume();
 	keep_and_roll_back();
+	protect_and_rename();
+	throw_away_and_restore();
 	rename_and_resize();
 	ask_for_the_level();
 	list_many_and_delete();

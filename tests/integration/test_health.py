@@ -206,7 +206,7 @@ def what_happened_is_kept():
         c.cleave("volume", "rename", "w", "x")
         c.cleave("volume", "resize", "x", "--size", "128M")
         c.cleave("snapshot", "rollback", "v@s")
-        c.cleave("volume", "delete", "x")
+        c.cleave("volume", "delete", "x", "--purge")
         c.cleave("snapshot", "delete", "v@s")
         c.cleave("node", "set", "2", "--note", "here")
         follow = subprocess.Popen([binary("cleave"), *c.gateway_words(), "events", "--follow"],

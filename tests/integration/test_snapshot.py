@@ -97,7 +97,7 @@ def what_must_not_be_is_refused():
         c.cleave("volume", "resize", "x", "--size", "32M", "--shrink")
         shown = json.loads(c.cleave("--json", "volume", "show", "x").stdout)["volume"]
         check(shown["size_bytes"] == 32 << 20, f"size after shrinking: {shown}")
-        c.cleave("volume", "delete", "c")
+        c.cleave("volume", "delete", "c", "--purge")
         c.cleave("snapshot", "delete", "x@s")
 
 
@@ -156,7 +156,7 @@ def deleted_volumes_give_their_space_back():
         used = before - slots_free(c)
         check(used > 100, f"256 MiB in three copies took {used} slots of 4 MiB")
         started = time.monotonic()
-        c.cleave("volume", "delete", "v", "--snapshots")
+        c.cleave("volume", "delete", "v", "--snapshots", "--purge")
         check(time.monotonic() - started < 10, "deleting takes long")
         # The log has its own share: what it holds of the volume goes when it moves on.
         poll(lambda: before - slots_free(c) < used // 3, "space does not come back")

@@ -30,6 +30,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "run.h"
+#include "trasher.h"
 
 #define SEEDS_DEFAULT 2000u
 #define JOBS_MAX 64u
@@ -70,6 +71,9 @@ static const char *const of_members[] = { "removed_unasked", "removed_taken_back
 /* In code that runs while shards are shared out by load. */
 static const char *const of_balance[] = { "relief_restless", "relief_keeps" };
 
+/* In code that deletes volumes and restores them. */
+static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forgotten" };
+
 /* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored",
 	"run_order_ignored" };
@@ -77,8 +81,9 @@ static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker
 struct search {
 	uint64_t mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance; /* the other seeds are passed over */
-	atomic_uint_fast64_t next_seed, found_seed;    /* UINT64_MAX: none yet */
+	bool is_on_etcd, is_of_members, is_of_balance,
+	    is_of_trash;                            /* the other seeds are passed over */
+	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
 		char text[TEXT_BYTES];
@@ -168,6 +173,15 @@ is_of_balance(const char *name)
 }
 
 static bool
+is_of_trash(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_trash); i++)
+		if (strcmp(of_trash[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
 is_of_members(const char *name)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(of_members); i++)
@@ -207,6 +221,9 @@ checker_of(const char *text)
 		{ "a lease granted", "a lease is never ended" },
 		{ "nobody renews is ended", "a lease is never ended" },
 		{ "disk stalled", "a lease is lost to a disk that stalls" },
+		{ "is gone before its time", "a volume of the trash is purged early" },
+		{ "came back over another", "a volume of the trash comes back over another" },
+		{ "came back without", "a volume of the trash comes back without its snapshot" },
 		{ "a second writer was let in", "a second writer" },
 		{ "upgraded though", "an upgrade without asking all" },
 		{ "is drained, and no other", "a drain that nobody takes" },
@@ -288,7 +305,8 @@ search_job(void *arg, uint64_t job)
 			return;
 		if ((search->is_on_etcd && !sim_run_is_on_etcd(seed)) ||
 		    (search->is_of_members && !sim_run_has_members(seed)) ||
-		    (search->is_of_balance && !sim_run_has_balance(seed)))
+		    (search->is_of_balance && !sim_run_has_balance(seed)) ||
+		    (search->is_of_trash && !sim_trasher_is_in(seed)))
 			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
@@ -312,7 +330,8 @@ search_row(const struct options *options, const char *name)
 	*search = (struct search){ .seed_max = options->seed_max,
 		.is_on_etcd = is_of_etcd(name),
 		.is_of_members = is_of_members(name),
-		.is_of_balance = is_of_balance(name) };
+		.is_of_balance = is_of_balance(name),
+		.is_of_trash = is_of_trash(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);

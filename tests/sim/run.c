@@ -23,6 +23,7 @@
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
 #include "store.h"
+#include "trasher.h"
 #include "well.h"
 #include "workload.h"
 
@@ -75,6 +76,7 @@ struct run {
 	struct snapper *snapper;       /* NULL: this seed does without */
 	struct sim_levels *levels;     /* NULL: likewise, its processes are of one release */
 	struct sim_drainer *drainer;   /* NULL: likewise */
+	struct sim_trasher *trasher;   /* NULL: likewise */
 	struct sim_members *members;   /* NULL: likewise, its nodes stay as they are */
 	struct sim_balancer *balancer; /* NULL: likewise, shards are shared out by count */
 	struct sim_faults faults;
@@ -168,8 +170,6 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 		separator = ",";
 	}
 }
-
-/* Everything that a seed decides. */
 
 static uint32_t
 dice(struct run *run, uint32_t limit)
@@ -522,10 +522,10 @@ run_begin(struct run *run)
 		sim_cluster_start(run->cluster);
 	if (run->members != NULL)
 		sim_members_start(run->members);
+	if (run->levels == NULL)
+		run->trasher = sim_trasher_create(run->cluster, run->options.seed);
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 }
-
-/* Running. */
 
 static uint64_t
 run_completed_count(const struct run *run)
@@ -746,8 +746,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
-	if (run->snapper != NULL)
-		result->snapshot_count = snapper_taken_count(run->snapper);
+	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);
 	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));
 }
 
@@ -762,11 +761,11 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	if (run.levels != NULL)
 		sim_levels_finish(run.levels, RUN_UPGRADE_LIMIT_NS);
 	sim_drainer_finish(run.drainer, RUN_HEAL_LIMIT_NS);
+	sim_trasher_finish(run.trasher, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
-	if (run.snapper != NULL)
-		snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
+	snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
 	run_verify(&run, "everything is read");
 	sim_balancer_finish(run.balancer);
 	run_check_etcd(&run);
@@ -790,6 +789,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	snapper_destroy(run.snapper);
 	sim_levels_destroy(run.levels);
 	sim_drainer_destroy(run.drainer);
+	sim_trasher_destroy(run.trasher);
 	sim_members_destroy(run.members);
 	sim_balancer_destroy(run.balancer);
 	sim_intruder_fini(&run.faults.intruder);

@@ -104,7 +104,7 @@ snapper_ask(struct snapper *snapper, void (*then)(struct snapper *, int), const 
 	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
 	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
 	    other == NULL ? "" : "\"",
-	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true"
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true,\"purge\":true"
 		: snapper->is_forced         ? ",\"force\":true"
 					     : "");
 	sim_world_trace(snapper_cluster(snapper)->world, "snapper asks %s", request);
@@ -486,6 +486,8 @@ is_idle(void *arg)
 void
 snapper_finish(struct snapper *snapper, uint64_t limit_ns)
 {
+	if (snapper == NULL)
+		return;
 	snapper->is_finishing = true;
 	sim_cluster_run_until(snapper_cluster(snapper), is_idle, snapper, limit_ns,
 	    "what is done with snapshots ends");

@@ -30,7 +30,7 @@ struct snapper_options {
 struct snapper *snapper_create(const struct snapper_options *options);
 /* snapper_destroy -- its process is killed. NULL is a no-op. */
 void snapper_destroy(struct snapper *snapper);
-/* snapper_finish -- it begins nothing more; runs the world until what it does has ended. */
+/* snapper_finish -- it begins nothing more; runs the world until what it does has ended. NULL is none. */
 void snapper_finish(struct snapper *snapper, uint64_t limit_ns);
 /* snapper_verify -- finished: every snapshot and clone is read, and is what it was. Runs the world. */
 void snapper_verify(struct snapper *snapper, uint64_t limit_ns);

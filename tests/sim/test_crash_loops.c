@@ -546,7 +546,7 @@ delete_scenario(struct contents *contents, uint64_t at_count)
 	for (uint32_t version = 2; version < 5; version++)
 		write_pass(&v, 0, 2, version);
 	arm(at_count);
-	ask_until("volume.delete", "v", "", -ENOENT);
+	ask_until("volume.delete", "v", ",\"purge\":true", -ENOENT);
 	run_until(is_reclaimed, "what was deleted is reclaimed");
 	run_until(is_empty, "no slot holds anything of it");
 }

@@ -133,11 +133,13 @@ refuse_absent(const struct command *command, enum command_operand operand)
 		[COMMAND_SNAPSHOT] = "the NAME of a snapshot: VOLUME@SNAPSHOT",
 		[COMMAND_NODE] = "a node: see cleave node list",
 		[COMMAND_GATEWAY] = "a gateway: see cleave gateway list",
-		[COMMAND_NEW_NAME] = "the NEW volume's name, too",
+		[COMMAND_NEW_NAME] = "the NEW name, too",
 		[COMMAND_FILE] = "a FILE",
+		[COMMAND_TRASH] = "the NAME or ID of a volume in the trash: see cleave trash list",
 	};
 
-	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW)
+	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW ||
+	    operand == COMMAND_MAY_TRASH || operand == COMMAND_MAY_NEW_NAME)
 		return 0;
 	assert(operand < NUM_COUNT(wants) && wants[operand] != NULL);
 	return usage_error("'%s%s%s' needs %s", command->noun, command->verb == NULL ? "" : " ",
@@ -150,7 +152,8 @@ operand_at(struct command_options *options, enum command_operand operand)
 	assert(operand != COMMAND_NOTHING);
 	if (operand == COMMAND_FILE)
 		return &options->file;
-	if (operand == COMMAND_NEW_NAME || operand == COMMAND_MAY_NEW)
+	if (operand == COMMAND_NEW_NAME || operand == COMMAND_MAY_NEW ||
+	    operand == COMMAND_MAY_NEW_NAME)
 		return &options->new_name;
 	return &options->name;
 }

@@ -38,6 +38,8 @@ struct command_options {
 	bool has_snapshots;         /* volume delete: they go, too */
 	bool is_check;              /* cluster upgrade: only say whether it would be done */
 	struct config_list without; /* cluster upgrade: nodes that may be left behind */
+	bool is_purge, is_all;      /* volume delete: not into the trash; trash purge: all of it */
+	uint64_t keep_ns;           /* volume delete: how long it is in the trash */
 	bool must_take;             /* import: from whoever writes the volume */
 	const char *domain, *note, *address, *with; /* node add, set, replace */
 	uint64_t weight;                            /* likewise */
@@ -103,19 +105,24 @@ enum command_option {
 	COMMAND_TOP = 1u << 29,       /* --once, --interval */
 	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
 	COMMAND_SETTINGS = 1u << 25,  /* --log-level, --slow-op */
+	COMMAND_KEEP = 1u << 26,      /* --keep, --purge */
+	COMMAND_ALL = 1u << 27,
 };
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
 enum command_operand {
-	COMMAND_NOTHING,    /* no more */
-	COMMAND_VOLUME,     /* options->name: of a volume, or VOLUME@SNAPSHOT */
-	COMMAND_SNAPSHOT,   /* options->name: VOLUME@SNAPSHOT */
-	COMMAND_MAY_VOLUME, /* options->name */
-	COMMAND_NODE,       /* options->name: a node's number, or its address */
-	COMMAND_GATEWAY,    /* options->name: a gateway's id */
-	COMMAND_NEW_NAME,   /* options->new_name */
-	COMMAND_MAY_NEW,    /* options->new_name: a later VOLUME@SNAPSHOT */
-	COMMAND_FILE,       /* options->file */
+	COMMAND_NOTHING,      /* no more */
+	COMMAND_VOLUME,       /* options->name: of a volume, or VOLUME@SNAPSHOT */
+	COMMAND_SNAPSHOT,     /* options->name: VOLUME@SNAPSHOT */
+	COMMAND_MAY_VOLUME,   /* options->name */
+	COMMAND_NODE,         /* options->name: a node's number, or its address */
+	COMMAND_GATEWAY,      /* options->name: a gateway's id */
+	COMMAND_NEW_NAME,     /* options->new_name */
+	COMMAND_MAY_NEW,      /* options->new_name: a later VOLUME@SNAPSHOT */
+	COMMAND_FILE,         /* options->file */
+	COMMAND_TRASH,        /* options->name: a volume in the trash, by its name or id */
+	COMMAND_MAY_TRASH,    /* likewise */
+	COMMAND_MAY_NEW_NAME, /* options->new_name */
 };
 
 #define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */
@@ -205,8 +212,17 @@ int command_snapshot_create(struct command_session *session);
 int command_snapshot_list(struct command_session *session);
 int command_snapshot_delete(struct command_session *session);
 int command_snapshot_rollback(struct command_session *session);
+int command_snapshot_protect(struct command_session *session);
+int command_snapshot_unprotect(struct command_session *session);
+int command_snapshot_rename(struct command_session *session);
 int command_clone(struct command_session *session);
 int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out);
+
+/* command_trash.c */
+int command_trash_list(struct command_session *session);
+int command_trash_restore(struct command_session *session);
+int command_trash_purge(struct command_session *session);
+int command_print_trash(const struct cleave_trash_entry *volumes, uint32_t count, FILE *out);
 
 /* command_agent.c */
 int command_attach(struct command_session *session);

@@ -254,6 +254,21 @@ command_on_snapshots(struct cleave_ask *ask, int rc, const struct cleave_snapsho
 }
 
 void
+command_on_trash(struct cleave_ask *ask, int rc, const struct cleave_trash_page *page,
+    const char *error, void *arg)
+{
+	struct command_question *question = question_of(ask, arg);
+
+	if (page == NULL) {
+		question_take(question, rc, error, NULL, 0, 0);
+		return;
+	}
+	question_take(question, rc, error, page->volumes, page->volume_count,
+	    sizeof(*page->volumes));
+	question->is_more = page->is_more;
+}
+
+void
 command_on_gateways(struct cleave_ask *ask, int rc, const struct cleave_gateway_entry *gateways,
     uint32_t count, const char *error, void *arg)
 {

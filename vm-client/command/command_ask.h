@@ -56,6 +56,8 @@ int command_wait_pages(struct command_question *question, const char *member,
 /* command_ask_volumes -- all of them, in question->entries; command_ask_snapshots: of options->name, or NULL: of all. */
 int command_ask_volumes(struct command_question *question);
 int command_ask_snapshots(struct command_question *question);
+/* command_ask_trash -- all of the trash, likewise. */
+int command_ask_trash(struct command_question *question);
 /*
  * command_say -- the end of a command that changes one thing: print the reply (--json), or NAME: @done
  *
@@ -72,6 +74,8 @@ void command_on_volumes(struct cleave_ask *ask, int rc, const struct cleave_volu
 void command_on_snapshot(struct cleave_ask *ask, int rc, const struct cleave_snapshot *snapshot,
     const char *error, void *arg);
 void command_on_snapshots(struct cleave_ask *ask, int rc, const struct cleave_snapshot_page *page,
+    const char *error, void *arg);
+void command_on_trash(struct cleave_ask *ask, int rc, const struct cleave_trash_page *page,
     const char *error, void *arg);
 void command_on_gateways(struct cleave_ask *ask, int rc,
     const struct cleave_gateway_entry *gateways, uint32_t count, const char *error, void *arg);

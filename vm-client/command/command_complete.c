@@ -126,6 +126,32 @@ offer_snapshots(struct command_session *session)
 	return rc;
 }
 
+/* Each by its name; by its id where another one had the name, too. */
+static int
+offer_trash(struct command_session *session)
+{
+	const struct cleave_trash_entry *volumes;
+	struct command_question question;
+	int rc;
+
+	command_question_init(&question, session);
+	rc = command_ask_trash(&question);
+	volumes = question.entries;
+	for (uint32_t i = 0; rc == 0 && i < question.count; i++) {
+		bool is_alone = true;
+
+		for (uint32_t k = 0; k < question.count; k++)
+			is_alone = is_alone &&
+			    (k == i || strcmp(volumes[k].name, volumes[i].name) != 0);
+		if (is_alone)
+			fprintf(session->out, "%s\n", volumes[i].name);
+		else
+			fprintf(session->out, "%" PRIu64 "\n", volumes[i].id);
+	}
+	command_question_fini(&question);
+	return rc;
+}
+
 static int
 offer_nodes(struct command_session *session)
 {
@@ -253,6 +279,9 @@ offer_operand(struct complete *complete)
 		[COMMAND_GATEWAY] = offer_gateways,
 		[COMMAND_MAY_NEW] = offer_snapshots,
 		[COMMAND_FILE] = NULL, /* the shell knows them */
+		[COMMAND_TRASH] = offer_trash,
+		[COMMAND_MAY_TRASH] = offer_trash,
+		[COMMAND_MAY_NEW_NAME] = NULL, /* nobody can know */
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;

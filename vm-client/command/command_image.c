@@ -351,16 +351,22 @@ import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_i
 static void
 import_undo(struct command_session *session)
 {
+	/* A gateway of an older release knows no trash, and refuses the word. */
+	static const unsigned flags[] = { CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_PURGE,
+		CLEAVE_MANAGE_FORCE };
 	struct command_question question;
 	char error[sizeof(session->error)];
+	int rc = -EINVAL;
 
 	assert(session->error[0] != '\0' && session->options->name != NULL);
 	memcpy(error, session->error, sizeof(error));
-	command_question_init(&question, session);
-	(void)command_wait(&question,
-	    cleave_volume_delete(session->client, &question.ask, session->options->name,
-		CLEAVE_MANAGE_FORCE, command_on_done, &question)); /* best effort */
-	command_question_fini(&question);
+	for (size_t i = 0; i < NUM_COUNT(flags) && rc == -EINVAL; i++) {
+		command_question_init(&question, session);
+		rc = command_wait(&question,
+		    cleave_volume_delete(session->client, &question.ask, session->options->name,
+			flags[i], command_on_done, &question)); /* best effort */
+		command_question_fini(&question);
+	}
 	memcpy(session->error, error, sizeof(error));
 }
 

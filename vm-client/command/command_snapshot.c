@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_snapshot.c -- cleave snapshot create, list, delete, rollback; cleave clone */
+/* command_snapshot.c -- cleave snapshot create, list, delete, protect, rename, rollback; cleave clone */
 #include <errno.h>
 
 #include "base/check.h"
@@ -36,6 +36,47 @@ command_snapshot_delete(struct command_session *session)
 		cleave_snapshot_delete(session->client, &question.ask, session->options->name,
 		    command_on_done, &question)),
 	    "deleted");
+}
+
+static int
+snapshot_protect(struct command_session *session, bool is_protected)
+{
+	struct command_question question;
+
+	assert(session->options->name != NULL);
+	command_question_init(&question, session);
+	return command_say(&question,
+	    command_wait(&question,
+		cleave_snapshot_protect(session->client, &question.ask, session->options->name,
+		    is_protected, command_on_done, &question)),
+	    is_protected ? "protected" : "unprotected");
+}
+
+int
+command_snapshot_protect(struct command_session *session)
+{
+	return snapshot_protect(session, true);
+}
+
+int
+command_snapshot_unprotect(struct command_session *session)
+{
+	return snapshot_protect(session, false);
+}
+
+int
+command_snapshot_rename(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	struct command_question question;
+
+	assert(options->name != NULL && options->new_name != NULL);
+	command_question_init(&question, session);
+	return command_say(&question,
+	    command_wait(&question,
+		cleave_snapshot_rename(session->client, &question.ask, options->name,
+		    options->new_name, command_on_done, &question)),
+	    "renamed");
 }
 
 int
@@ -91,6 +132,12 @@ cell_taken(struct table *table, const void *entry)
 	table_add(table, "%s", table_format_date(snapshot->created_s, when));
 }
 
+static void
+cell_protected(struct table *table, const void *entry)
+{
+	table_add(table, "%s", ((const struct cleave_snapshot *)entry)->is_protected ? "yes" : "-");
+}
+
 int
 command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out)
 {
@@ -99,6 +146,7 @@ command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count,
 		TABLE_FIELD("SIZE", TABLE_BYTES, struct cleave_snapshot, size_bytes),
 		TABLE_FIELD_OF("TAKEN", false, cell_taken),
 		TABLE_FIELD("CLONES", TABLE_U32, struct cleave_snapshot, clone_count),
+		TABLE_FIELD_OF("PROTECTED", false, cell_protected),
 		TABLE_FIELD("NUMBER", TABLE_U64, struct cleave_snapshot, number),
 	};
 

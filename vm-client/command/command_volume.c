@@ -209,24 +209,48 @@ command_find_volume(struct command_session *session)
 	return command_volume_size(session, name, &size_bytes);
 }
 
+/* @trash: where it is now; NULL: it is gone, on purpose or in a cluster of level 1. */
+static void
+print_deleted(const struct command_session *session, const json_t *trash)
+{
+	const char *name = session->options->name;
+	char time[TABLE_NUMBER_BYTES];
+
+	if (trash == NULL)
+		fprintf(session->out, "volume '%s': deleted\n", name);
+	else
+		fprintf(session->out,
+		    "volume '%s': in the trash for %s, as id %" PRIu64
+		    ": cleave trash restore brings it back, cleave trash purge frees its room\n",
+		    name, table_format_time(NUM_S(command_u64(trash, "keep_s")), time),
+		    command_u64(trash, "id"));
+}
+
 int
 command_volume_delete(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	unsigned flags = (options->is_forced ? CLEAVE_MANAGE_FORCE : 0u) |
-	    (options->has_snapshots ? CLEAVE_MANAGE_SNAPSHOTS : 0u);
+	    (options->has_snapshots ? CLEAVE_MANAGE_SNAPSHOTS : 0u) |
+	    (options->is_purge ? CLEAVE_MANAGE_PURGE : 0u);
+	const struct cleave_delete_options how = { .name = options->name,
+		.flags = flags,
+		.keep_s = options->keep_ns / NUM_S(1) };
 	struct command_question question;
 	int rc;
 
 	assert(options->name != NULL);
+	if (options->is_purge && options->keep_ns != 0)
+		return command_fail(session, -EINVAL,
+		    "--keep or --purge: a volume that is purged is not kept");
 	command_question_init(&question, session);
 	rc = command_wait(&question,
-	    cleave_volume_delete(session->client, &question.ask, options->name, flags,
-		command_on_done, &question));
+	    cleave_volume_delete_as(session->client, &question.ask, &how, command_on_done,
+		&question));
 	if (rc == 0 && options->is_json)
 		rc = command_print_json(question.reply, session->out);
 	else if (rc == 0)
-		fprintf(session->out, "volume '%s': deleted\n", options->name);
+		print_deleted(session, json_object_get(question.reply, "trash"));
 	command_question_fini(&question);
 	return rc;
 }

@@ -25,6 +25,7 @@ snapshot_read(struct reader *reader, const json_t *object, void *ret_entry)
 	entry->size_bytes = reader_u64(reader, object, "size_bytes", CLEAVE_VOLUME_BYTES_MAX);
 	entry->created_s = reader_u64(reader, object, "created_s", INT64_MAX);
 	entry->clone_count = (uint32_t)reader_u64(reader, object, "clones", UINT32_MAX);
+	entry->is_protected = json_is_true(json_object_get(object, "protected"));
 	if (reader->field == NULL && entry->number == 0)
 		reader_fail(reader, "number");
 }
@@ -76,6 +77,9 @@ static const struct cleave_ask_kind manage_snapshots = {
 static const struct ask_op op_create = { "snapshot.create", &manage_snapshot, true };
 static const struct ask_op op_list = { "snapshot.list", &manage_snapshots, false };
 static const struct ask_op op_delete = { "snapshot.delete", &ask_done, true };
+static const struct ask_op op_protect = { "snapshot.protect", &ask_done, true };
+static const struct ask_op op_unprotect = { "snapshot.unprotect", &ask_done, true };
+static const struct ask_op op_rename = { "snapshot.rename", &ask_done, true };
 static const struct ask_op op_rollback = { "snapshot.rollback", &manage_volume, true };
 static const struct ask_op op_clone = { "clone", &manage_volume, true };
 
@@ -194,6 +198,81 @@ cleave_snapshot_delete_wait(struct cleave *cleave, const char *name, char *ret_e
 	return ask_wait(cleave, &op_delete, manage_named(&op_delete, name), &nothing, ret_error);
 }
 
+/* Protect. */
+
+int
+cleave_snapshot_protect(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    bool is_protected, cleave_done_fn fn, void *arg)
+{
+	const struct ask_op *op = is_protected ? &op_protect : &op_unprotect;
+	int rc = ask_check_name(name, MANAGE_SNAPSHOT_BYTES_MAX);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.done = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, op, manage_named(op, name));
+}
+
+int
+cleave_snapshot_protect_wait(struct cleave *cleave, const char *name, bool is_protected,
+    char *ret_error)
+{
+	const struct ask_op *op = is_protected ? &op_protect : &op_unprotect;
+	struct ask_answer nothing;
+	int rc = ask_check_name(name, MANAGE_SNAPSHOT_BYTES_MAX);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait(cleave, op, manage_named(op, name), &nothing, ret_error);
+}
+
+/* Rename, and clone: a snapshot, and another name. */
+
+static int
+check_new_name(const char *name, const char *new_name)
+{
+	int rc = ask_check_name(name, MANAGE_SNAPSHOT_BYTES_MAX);
+
+	return rc != 0 ? rc : ask_check_name(new_name, MANAGE_NAME_BYTES_MAX);
+}
+
+static json_t *
+request_new_name(const struct ask_op *op, const char *name, const char *new_name)
+{
+	json_t *request = manage_named(op, name);
+
+	assert(check_new_name(name, new_name) == 0);
+	ask_add_text(&request, "new", new_name);
+	return request;
+}
+
+int
+cleave_snapshot_rename(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_done_fn fn, void *arg)
+{
+	int rc = check_new_name(name, new_name);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.done = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_rename, request_new_name(&op_rename, name, new_name));
+}
+
+int
+cleave_snapshot_rename_wait(struct cleave *cleave, const char *name, const char *new_name,
+    char *ret_error)
+{
+	struct ask_answer nothing;
+	int rc = check_new_name(name, new_name);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait(cleave, &op_rename, request_new_name(&op_rename, name, new_name), &nothing,
+	    ret_error);
+}
+
 /* Roll back. */
 
 static int
@@ -243,45 +322,27 @@ cleave_snapshot_rollback_wait(struct cleave *cleave, const char *name, unsigned 
 
 /* Clone. */
 
-static int
-check_clone(const char *name, const char *new_name)
-{
-	int rc = ask_check_name(name, MANAGE_SNAPSHOT_BYTES_MAX);
-
-	return rc != 0 ? rc : ask_check_name(new_name, MANAGE_NAME_BYTES_MAX);
-}
-
-static json_t *
-request_clone(const char *name, const char *new_name)
-{
-	json_t *request = manage_named(&op_clone, name);
-
-	assert(check_clone(name, new_name) == 0);
-	ask_add_text(&request, "new", new_name);
-	return request;
-}
-
 int
 cleave_snapshot_clone(struct cleave_client *client, struct cleave_ask *ask, const char *name,
     const char *new_name, cleave_volume_fn fn, void *arg)
 {
-	int rc = check_clone(name, new_name);
+	int rc = check_new_name(name, new_name);
 
 	if (rc != 0)
 		return rc;
 	ask->fn.volume = fn;
 	ask->arg = arg;
-	return ask_start(client, ask, &op_clone, request_clone(name, new_name));
+	return ask_start(client, ask, &op_clone, request_new_name(&op_clone, name, new_name));
 }
 
 int
 cleave_snapshot_clone_wait(struct cleave *cleave, const char *name, const char *new_name,
     struct cleave_volume_entry *ret_volume, char *ret_error)
 {
-	int rc = check_clone(name, new_name);
+	int rc = check_new_name(name, new_name);
 
 	if (rc != 0)
 		return ask_refuse(rc, ret_error);
-	return ask_wait_one(cleave, &op_clone, request_clone(name, new_name), ret_volume,
-	    ret_error);
+	return ask_wait_one(cleave, &op_clone, request_new_name(&op_clone, name, new_name),
+	    ret_volume, ret_error);
 }

@@ -6,6 +6,7 @@
  * loop, the other waits for it.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -180,42 +181,72 @@ cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_opti
 
 /* Delete. */
 
-#define DELETE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SNAPSHOTS)
+#define DELETE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SNAPSHOTS | CLEAVE_MANAGE_PURGE)
+#define DELETE_KEEP_S_MAX UINT64_C(3155760000) /* a hundred years */
 
-static json_t *
-request_delete(const char *name, unsigned flags)
+static int
+check_delete(const struct cleave_delete_options *options)
 {
-	json_t *request = manage_named(&op_delete, name);
+	bool is_purge = (options->flags & CLEAVE_MANAGE_PURGE) != 0;
 
-	assert(ask_check_name(name, MANAGE_NAME_BYTES_MAX) == 0);
-	assert((flags & ~(unsigned)DELETE_FLAGS) == 0);
-	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
-	manage_add_flag(&request, "snapshots", flags, CLEAVE_MANAGE_SNAPSHOTS);
+	if (options->keep_s > DELETE_KEEP_S_MAX || (is_purge && options->keep_s != 0))
+		return -EINVAL;
+	return check_flags(options->name, options->flags, DELETE_FLAGS);
+}
+
+/* Members that a gateway of an older release does not know are left out where they are not asked for. */
+static json_t *
+request_delete(const struct cleave_delete_options *options)
+{
+	json_t *request = manage_named(&op_delete, options->name);
+
+	assert(check_delete(options) == 0);
+	manage_add_flag(&request, "force", options->flags, CLEAVE_MANAGE_FORCE);
+	manage_add_flag(&request, "snapshots", options->flags, CLEAVE_MANAGE_SNAPSHOTS);
+	manage_add_flag(&request, "purge", options->flags, CLEAVE_MANAGE_PURGE);
+	if (options->keep_s != 0)
+		ask_add(&request, "keep_s", json_integer((json_int_t)options->keep_s));
 	return request;
+}
+
+int
+cleave_volume_delete_as(struct cleave_client *client, struct cleave_ask *ask,
+    const struct cleave_delete_options *options, cleave_done_fn fn, void *arg)
+{
+	int rc = check_delete(options);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.done = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_delete, request_delete(options));
+}
+
+int
+cleave_volume_delete_as_wait(struct cleave *cleave, const struct cleave_delete_options *options,
+    char *ret_error)
+{
+	struct ask_answer nothing;
+	int rc = check_delete(options);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait(cleave, &op_delete, request_delete(options), &nothing, ret_error);
 }
 
 int
 cleave_volume_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
     unsigned flags, cleave_done_fn fn, void *arg)
 {
-	int rc = check_flags(name, flags, DELETE_FLAGS);
-
-	if (rc != 0)
-		return rc;
-	ask->fn.done = fn;
-	ask->arg = arg;
-	return ask_start(client, ask, &op_delete, request_delete(name, flags));
+	return cleave_volume_delete_as(client, ask,
+	    &(struct cleave_delete_options){ .name = name, .flags = flags }, fn, arg);
 }
 
 int
 cleave_volume_delete_wait(struct cleave *cleave, const char *name, unsigned flags, char *ret_error)
 {
-	struct ask_answer nothing;
-	int rc = check_flags(name, flags, DELETE_FLAGS);
-
-	if (rc != 0)
-		return ask_refuse(rc, ret_error);
-	return ask_wait(cleave, &op_delete, request_delete(name, flags), &nothing, ret_error);
+	return cleave_volume_delete_as_wait(cleave,
+	    &(struct cleave_delete_options){ .name = name, .flags = flags }, ret_error);
 }
 
 /* List. */

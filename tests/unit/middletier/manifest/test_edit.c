@@ -255,7 +255,7 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(9, 52, SERVICE_CLASS_NR, "service_class");
 	expect_refused(9, 54, 0, "replica_count");
 	expect_refused(9, 54, MT_REPLICAS_MAX + 1, "replica_count");
-	expect_refused(9, 55, 2, "volume_flags");
+	expect_refused(9, 55, 4, "volume_flags");
 	expect_refused(9, 59, 1, "reserved");
 	expect_refused(9, 60, 0, "name");
 	expect_refused(9, 123, 'x', "name");
@@ -273,7 +273,7 @@ Test(edit, wrong_fields_of_snapshots_are_named)
 	expect_refused(6, 32, 1, "reserved");
 	expect_refused(6, 29, 9, "segment_count");
 	expect_refused(14, 52, MT_SNAPSHOT_STATE_NR, "state");
-	expect_refused(14, 53, 2, "flags");
+	expect_refused(14, 53, 4, "flags");
 	expect_refused(14, 54, 0, "span_count");
 	expect_refused(14, 54, MT_SPANS_MAX + 1, "span_count");
 	expect_refused(14, 54, 1, "value_bytes");

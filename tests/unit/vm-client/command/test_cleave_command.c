@@ -141,6 +141,8 @@ Test(command, images_have_a_file_and_a_volume)
 	cr_assert(options.must_take);
 	config_result_fini(&result);
 	expect_refused("volume delete v --take", "takes no --take");
+	expect_refused("snapshot delete v@s --purge", "takes no --purge");
+	expect_refused("trash restore", "'trash restore' needs the NAME or ID");
 	expect_refused("import", "needs a FILE");
 	expect_refused("import a.img", "needs the NAME");
 	expect_refused("import a.img v w", "did not expect 'w'");
@@ -392,14 +394,38 @@ Test(command, snapshots_are_a_table)
 	static const struct cleave_snapshot snapshots[] = {
 		{ .name = "v@monday", .number = 7, .size_bytes = 4096, .created_s = 86400 },
 		/* The snapshot's volume is being deleted. */
-		{ .name = "@tuesday", .number = 8, .size_bytes = NUM_GIB(1), .clone_count = 2 },
+		{ .name = "@tuesday",
+		    .number = 8,
+		    .size_bytes = NUM_GIB(1),
+		    .clone_count = 2,
+		    .is_protected = true },
 	};
 	FILE *out = print_begin();
 
 	expect_lines(print_end(out, command_print_snapshots(snapshots, NUM_COUNT(snapshots), out)),
-	    "NAME        SIZE  TAKEN                 CLONES  NUMBER\n"
-	    "v@monday   4 KiB  1970-01-02T00:00:00Z       0       7\n"
-	    "?@tuesday  1 GiB  1970-01-01T00:00:00Z       2       8\n");
+	    "NAME        SIZE  TAKEN                 CLONES  PROTECTED  NUMBER\n"
+	    "v@monday   4 KiB  1970-01-02T00:00:00Z       0  -               7\n"
+	    "?@tuesday  1 GiB  1970-01-01T00:00:00Z       2  yes             8\n");
+}
+
+Test(command, the_trash_is_a_table)
+{
+	static const struct cleave_trash_entry volumes[] = {
+		{ .name = "v",
+		    .id = 7,
+		    .size_bytes = 4096,
+		    .deleted_s = 86400,
+		    .left_s = 62,
+		    .snapshot_count = 3,
+		    .by = "10.0.0.1:4711" },
+		{ .name = "v", .id = 18, .size_bytes = NUM_GIB(1) },
+	};
+	FILE *out = print_begin();
+
+	expect_lines(print_end(out, command_print_trash(volumes, NUM_COUNT(volumes), out)),
+	    "NAME  ID   SIZE  SNAPSHOTS  DELETED               BY             PURGED\n"
+	    "v      7  4 KiB          3  1970-01-02T00:00:00Z  10.0.0.1:4711  in 1m 02s\n"
+	    "v     18  1 GiB          0  1970-01-01T00:00:00Z  -              now\n");
 }
 
 Test(command, a_volume_is_shown_with_what_it_holds)

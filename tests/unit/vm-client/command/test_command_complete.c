@@ -54,6 +54,8 @@ Test(complete, commands)
 	expect("volume re", "rename\nresize\n");
 	expect("help snap", "snapshot\n");
 	expect("help snapshot d", "diff\ndelete\n");
+	expect("trash re", "restore\n");
+	expect("snapshot p", "protect\n");
 	expect("nosuch ", "");
 	expect_part("", "volume\n", true);
 	expect_part("", "events\n", true);
@@ -66,6 +68,8 @@ Test(complete, options_are_those_of_the_command)
 	expect("volume create x --en", "--engine\n");
 	expect("volume delete x --en", "");
 	expect("status --q", "--quiet\n");
+	expect("volume delete x --pu", "--purge\n");
+	expect("trash purge --al", "--all\n");
 	expect_part("volume delete x -", "--force\n", true);
 	expect_part("volume delete x -", "--gateway\n", true);
 	expect_part("volume list -", "--force\n", false);

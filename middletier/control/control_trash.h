@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_trash.h -- the ops "trash.*"; a volume that is deleted goes to the trash */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H
+#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H
+
+#include <stdbool.h>
+
+struct mt_control_request;
+struct mt_volume_entry;
+
+/* For volume.delete: */
+/* mt_control_trash_refuse -- true: it asks for what cannot be, and has ended. */
+bool mt_control_trash_refuse(struct mt_control_request *request);
+/* mt_control_trash_is_kept -- the volume goes to the trash; else it is deleted at once. */
+bool mt_control_trash_is_kept(const struct mt_control_request *request);
+/* mt_control_trash_move -- @entry, which nobody uses and whose snapshots may go with it, is moved there; an end of it. */
+void mt_control_trash_move(struct mt_control_request *request, const struct mt_volume_entry *entry);
+
+void mt_control_trash_list(struct mt_control_request *request);
+void mt_control_trash_restore(struct mt_control_request *request);
+void mt_control_trash_purge(struct mt_control_request *request);
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H */
