@@ -65,6 +65,20 @@ ask_session(struct mt_ask_leg *leg, struct mt_session *session)
 	}
 }
 
+/*
+ * A difference of which one end is gone, or may show other content than before (a roll-back, another size): its session
+ * would go on about an end that is no more. The client comes again, and is told what is so then.
+ */
+static void
+ask_difference(const struct mt_ask *ask, struct mt_session *session)
+{
+	assert(mt_session_is_difference_with(session, ask->volume.id));
+	if (ask->kind == MT_ASK_DELETE)
+		mt_session_close(session, -ESHUTDOWN);
+	else if (ask->kind == MT_ASK_ATTACH)
+		mt_session_close(session, -EBUSY);
+}
+
 static void
 ask_on_port(struct loop_post *post, void *arg)
 {
@@ -77,9 +91,13 @@ ask_on_port(struct loop_post *post, void *arg)
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
 
-		if (session->hello.volume_id != 0 && session->hello.volume_id == ask->volume.id &&
-		    mt_session_is_live(session))
+		if (session->hello.volume_id == 0 || ask->volume.id == 0 ||
+		    !mt_session_is_live(session))
+			continue;
+		if (session->hello.volume_id == ask->volume.id)
 			ask_session(leg, session);
+		else if (mt_session_is_difference_with(session, ask->volume.id))
+			ask_difference(ask, session);
 	}
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_now(&port->shards[i]);

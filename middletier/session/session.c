@@ -115,6 +115,19 @@ mt_session_is_reader(const struct mt_session *session)
 	    ((hello->volume_id & MT_SNAPSHOT_ID) != 0 || hello->attach == 0);
 }
 
+bool
+mt_session_is_difference_with(const struct mt_session *session, uint64_t id)
+{
+	const struct wire_hello *hello = &session->hello;
+
+	assert(id != 0);
+	if ((hello->volume_id & MT_SNAPSHOT_ID) == 0 || hello->attach < 2)
+		return false;
+	if ((id & MT_SNAPSHOT_ID) == 0)
+		return hello->volume_id == (id | MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME);
+	return hello->volume_id == id || hello->attach - 1 == (id & ~MT_SNAPSHOT_ID);
+}
+
 static bool
 session_has_volume(const struct mt_session *session, uint64_t volume_id)
 {

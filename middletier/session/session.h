@@ -98,6 +98,11 @@ void mt_session_close(struct mt_session *session, int rc);
  * A hello with attach 0 says so: attach numbers begin at 1.
  */
 bool mt_session_is_reader(const struct mt_session *session);
+/*
+ * mt_session_is_difference_with -- it reads what has changed between two ends, and @id is one of them: a
+ * volume's id, or a snapshot's number with MT_SNAPSHOT_ID
+ */
+bool mt_session_is_difference_with(const struct mt_session *session, uint64_t id);
 /* mt_session_may_write -- what waited for its shard may still be admitted: its queue pair is there. */
 bool mt_session_may_write(const struct mt_session *session);
 /* mt_session_renew -- of a reader: the volume was attached; it comes again if the volume is another one now. */

@@ -39,6 +39,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct nbd_meta_request meta;
 	struct nbd_request_head request;
 	struct nbd_option_head option;
+	struct nbd_status_head status = { .context_id = 1, .is_last = true };
 	uint8_t out[NBD_REPLY_HEAD_BYTES_MAX];
 	const char *text;
 
@@ -46,9 +47,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (nbd_info_decode(data, (uint32_t)size, &info, &text) == 0)
 		check_name(data, size, info.name, info.name_bytes);
-	for (int is_list = 0; is_list < 2; is_list++)
-		if (nbd_meta_decode(data, (uint32_t)size, is_list != 0, &meta, &text) == 0)
+	for (int is_list = 0; is_list < 2; is_list++) {
+		if (nbd_meta_decode(data, (uint32_t)size, is_list != 0, &meta, &text) == 0) {
 			check_name(data, size, meta.name, meta.name_bytes);
+			for (uint32_t i = 0; i < meta.bitmap_count; i++)
+				check_name(data, size, meta.bitmaps[i].name,
+				    meta.bitmaps[i].name_bytes);
+		}
+	}
 	if (size >= NBD_OPTION_BYTES)
 		(void)nbd_option_head_decode(data, &option);
 	if (size < NBD_EXTENDED_REQUEST_BYTES)
@@ -58,8 +64,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		check_request(&request, (enum nbd_reply_style)style);
 		assert(nbd_put_data(out, (enum nbd_reply_style)style, &request) <= sizeof(out));
-		assert(nbd_put_status(out, (enum nbd_reply_style)style, &request, 1,
-			   (uint32_t)request.length_bytes) <= sizeof(out));
+		status.extent_count = (uint32_t)request.length_bytes;
+		assert(nbd_put_status(out, (enum nbd_reply_style)style, &request, &status) <=
+		    sizeof(out));
 	}
 	return 0;
 }

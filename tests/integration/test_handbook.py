@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 
+from libagent import need
 from libcluster import binary, check, main, skip
 
 BOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "HANDBOOK.md")
@@ -86,6 +87,7 @@ def printed(log, number):
 def the_handbooks_commands_print_what_it_says():
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         skip("namespaces want root")
+    need("libnbd", "nbdcopy", "nbdinfo", "nbdsh", "qemu-img")
     with open(BOOK, encoding="utf-8") as book:
         found = blocks(book.read())
     check(len(found) > 0, "HANDBOOK.md has no block that is run")
@@ -93,7 +95,8 @@ def the_handbooks_commands_print_what_it_says():
         log, path = os.path.join(folder, "log"), os.path.join(folder, "bin")
         os.mkdir(path)
         programs(path)
-        environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "HOME": folder}
+        # nbdsh is for the system's Python, whichever is the first one here.
+        environment = {**os.environ, "PATH": f"{path}:/usr/bin:{os.environ['PATH']}", "HOME": folder}
         environment.pop("CLEAVE_GATEWAY", None)
         try:
             done = subprocess.run(

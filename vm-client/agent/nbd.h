@@ -37,11 +37,14 @@
 #define NBD_STALL_BYTES (UINT64_C(1) << 20)        /* who moves less in stall_ns may be cut off */
 #define NBD_INPUT_BYTES (128u * 1024u)             /* options' data and its head always fit */
 #define NBD_PREFERRED_BYTES 4096u
-#define NBD_CONTEXT_ID 1u /* of base:allocation */
+#define NBD_CONTEXT_ID 1u        /* of base:allocation */
+#define NBD_CONTEXT_ID_BITMAP 2u /* of the first bitmap; the next one's is next */
 
 struct nbd_server;
+struct nbd_bitmap;
 struct nbd_connection;
 struct nbd_handover;
+struct nbd_listing;
 struct nbd_tls;
 
 /* ---- nbd_buffer.c: 4096-aligned memory in powers of two, kept for the next ---- */
@@ -183,7 +186,8 @@ struct nbd_output {
 	uint64_t data_bytes, sent_bytes;
 };
 
-#define NBD_REQUEST_IOS_MAX 3u /* zeroes: first block, middle, last block */
+/* Zeroes: first block, middle, last block. A block status: one for each context. */
+#define NBD_REQUEST_IOS_MAX (1u + NBD_BITMAPS_MAX)
 struct nbd_request {
 	uint32_t magic;
 	struct loop_link link;      /* connection->requests */
@@ -262,6 +266,9 @@ int nbd_option_run(struct nbd_connection *connection, const struct nbd_option_he
 uint64_t nbd_option_list_bytes(const struct nbd_connection *connection);
 /* nbd_option_on_export -- the answer to the option that waited. The same returns. */
 int nbd_option_on_export(struct nbd_connection *connection, int rc, const char *error);
+/* nbd_option_on_list -- the answer to LIST_META_CONTEXT: the snapshots whose bitmaps it asks for. The same returns. */
+int nbd_option_on_list(struct nbd_connection *connection, int rc, const char *error,
+    const char *const *names, uint32_t name_count);
 
 /* ---- nbd_connection.c: a socket and what it has to say ---- */
 enum nbd_connection_state {
@@ -303,10 +310,17 @@ struct nbd_connection {
 	bool is_fixed, has_no_zeroes, has_context;
 	enum nbd_reply_style style;
 	struct nbd_export *export;                      /* used, or waited for */
-	char context_export[CLEAVE_NAME_BYTES_MAX + 1]; /* what has_context is about */
+	char context_export[CLEAVE_NAME_BYTES_MAX + 1]; /* what the contexts are about */
+	struct nbd_bitmap_use {
+		struct loop_link link; /* bitmap->waiting, ->users */
+		struct nbd_connection *connection;
+		struct nbd_bitmap *bitmap;
+	} bitmaps[NBD_BITMAPS_MAX]; /* contexts beside base:allocation; nbd_bitmap.c */
+	uint32_t bitmap_count;
+	struct nbd_listing *listing; /* of bitmaps, which a gateway is asked for */
 	/* The option that waits for it. */
 	uint32_t option;
-	bool wants_block_size, wants_name;
+	bool wants_block_size, wants_name, lists_allocation;
 	/* Input. */
 	uint8_t *input; /* NBD_INPUT_BYTES */
 	uint32_t input_at, input_end;
@@ -353,7 +367,10 @@ void nbd_connection_end(struct nbd_connection *connection);
 void nbd_connection_break(struct nbd_connection *connection, const char *why);
 /* nbd_connection_destroy -- with all its requests, which nobody else will end: the client is gone. */
 void nbd_connection_destroy(struct nbd_connection *connection);
+/* nbd_connection_on_export -- its export, or one of its bitmaps, is open; or the export cannot be (@rc). */
 void nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error);
+/* nbd_connection_on_option -- the option that waited was answered; @rc as nbd_option_run's. */
+void nbd_connection_on_option(struct nbd_connection *connection, int rc);
 /* nbd_connection_request_gone -- a request has ended: read on, or go. The caller's last act. */
 void nbd_connection_request_gone(struct nbd_connection *connection);
 
@@ -439,16 +456,18 @@ struct nbd_server {
 	uint32_t export_count;
 	struct loop_link connections;
 	uint32_t connection_count;
-	struct loop_link relays; /* of clients under TLS that were handed over */
+	struct loop_link bitmaps, listings; /* nbd_bitmap.c's, nbd_bitmap_list.c's */
+	struct loop_link relays;            /* of clients under TLS that were handed over */
 	uint32_t relay_count;
 	struct nbd_buffers buffers;
 	struct nbd_memory memory;
 	struct loop_task empty_task;
 	struct nbd_handover *handover; /* under way, or NULL */
 	struct loop_timer accept_timer;
-	bool is_parking;  /* nobody is accepted: all is handed over */
-	bool is_carrying; /* with what is half here, too */
-	bool is_paused;   /* nobody is accepted: there are no descriptors left */
+	bool is_parking;        /* nobody is accepted: all is handed over */
+	bool is_carrying;       /* with what is half here, too */
+	bool is_giving_bitmaps; /* the successor knows what they are */
+	bool is_paused;         /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
 	bool is_given;  /* to another process, but for the relays */
 	bool is_single; /* on_empty when the last connection goes */

@@ -6,11 +6,11 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "nbd_bitmap.h"
 
 #define BLOCK CLEAVE_BLOCK_BYTES
 #define COMMAND_STATUS_BYTES_MAX NUM_GIB(1) /* a question that goes on behind is asked again */
 #define COMMAND_PART_BYTES_MIN 65536u       /* what libcleave tells of at a time */
-#define COMMAND_EXTENTS_BYTES 16384u        /* room for 1024 of them in an answer */
 
 bool
 nbd_command_is_change(uint16_t type)
@@ -80,7 +80,7 @@ nbd_command_check(const struct nbd_connection *connection, const struct nbd_requ
 		return -ENOSPC;
 	if (is_beyond)
 		return -EINVAL;
-	if (head->type == NBD_CMD_BLOCK_STATUS && !connection->has_context)
+	if (head->type == NBD_CMD_BLOCK_STATUS && nbd_status_contexts(connection) == 0)
 		return -EINVAL;
 	return 0;
 }
@@ -117,7 +117,7 @@ nbd_command_shape_of(const struct nbd_connection *connection, const struct nbd_r
 	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE)
 		shape.data_bytes = shape.end_bytes - shape.first_bytes;
 	else if (head->type == NBD_CMD_BLOCK_STATUS)
-		shape.data_bytes = COMMAND_EXTENTS_BYTES;
+		shape.data_bytes = nbd_status_bytes(connection);
 	/* Is it a read that is answered in parts? Then there is room for all that can come. */
 	if (head->type == NBD_CMD_READ && connection->style != NBD_SIMPLE &&
 	    (head->flags & NBD_CMD_FLAG_DF) == 0 && shape.data_bytes >= 2 * COMMAND_PART_BYTES_MIN)

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_bitmap.h"
 #include "nbd_input.h"
 #include "nbd_tls.h"
 
@@ -105,6 +106,7 @@ connection_try_free(struct nbd_connection *connection)
 		return;
 	if (connection->export != NULL)
 		nbd_export_leave(connection->export, connection);
+	nbd_bitmap_drop_all(connection);
 	loop_task_cancel(server->options.loop, &connection->send_task);
 	loop_task_cancel(server->options.loop, &connection->read_task);
 	list_remove(&connection->link);
@@ -132,6 +134,7 @@ connection_close(struct nbd_connection *connection)
 	loop_timer_stop(loop, &connection->handshake_timer);
 	connection->is_reading = false; /* also for a read task that is queued */
 	nbd_memory_leave(connection);
+	nbd_bitmap_list_cancel(connection);
 	nbd_tls_end(connection);
 	(void)close(connection->in_fd);
 	if (connection->out_fd != connection->in_fd)
@@ -173,9 +176,11 @@ nbd_connection_destroy(struct nbd_connection *connection)
 	while ((link = list_first(&connection->requests)) != NULL)
 		nbd_request_drop(LIST_ENTRY(link, struct nbd_request, link));
 	connection->is_busy = false;
-	/* The volume went with its client. */
+	/* The volumes went with their client. */
 	if (connection->export != NULL)
 		connection->export->volume = NULL;
+	for (uint32_t i = 0; i < connection->bitmap_count; i++)
+		connection->bitmaps[i].bitmap->volume = NULL;
 	connection_try_free(connection);
 }
 
@@ -305,6 +310,7 @@ connection_secure(struct nbd_connection *connection)
 		connection->is_secure = true;
 		connection->style = NBD_SIMPLE;
 		connection->has_context = false;
+		nbd_bitmap_drop_all(connection);
 		if (connection->export != NULL)
 			nbd_export_leave(connection->export, connection);
 		sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
@@ -431,25 +437,11 @@ nbd_connection_request_gone(struct nbd_connection *connection)
 }
 
 void
-nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error)
+nbd_connection_on_option(struct nbd_connection *connection, int rc)
 {
 	const char *why = NULL;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	if (connection->sm.state != NBD_CONNECTION_OPENING)
-		return;
-	if (connection->is_adopted) {
-		if (rc != 0) {
-			nbd_connection_break(connection, "its export cannot be opened here");
-			return;
-		}
-		sm_move(&connection->sm, NBD_CONNECTION_SERVING);
-		if (nbd_send_has_output(connection))
-			loop_defer(connection->server->options.loop, &connection->send_task);
-		connection_parse(connection);
-		return;
-	}
-	rc = nbd_option_on_export(connection, rc, error);
 	if (rc != 0) {
 		(void)nbd_input_on_option(connection, rc, &why);
 		connection_obey(connection, rc, why);
@@ -457,6 +449,30 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 	}
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
 		sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
+	connection_parse(connection);
+}
+
+void
+nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != NBD_CONNECTION_OPENING)
+		return;
+	if (rc == 0 &&
+	    (list_contains(&connection->wait_link) || connection->listing != NULL ||
+		nbd_bitmap_is_waiting(connection)))
+		return; /* something else is waited for, too */
+	if (!connection->is_adopted) {
+		nbd_connection_on_option(connection, nbd_option_on_export(connection, rc, error));
+		return;
+	}
+	if (rc != 0) {
+		nbd_connection_break(connection, "its export cannot be opened here");
+		return;
+	}
+	sm_move(&connection->sm, NBD_CONNECTION_SERVING);
+	if (nbd_send_has_output(connection))
+		loop_defer(connection->server->options.loop, &connection->send_task);
 	connection_parse(connection);
 }
 

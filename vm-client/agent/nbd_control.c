@@ -196,8 +196,9 @@ control_on_handover(int rc, void *arg)
 }
 
 static json_t *
-control_give(struct nbd_control *control, struct control_client *client, bool is_carrying)
+control_give(struct nbd_control *control, struct control_client *client, const json_t *in)
 {
+	bool is_carrying = json_is_true(json_object_get(in, "carries"));
 	struct nbd_server *server = control->server;
 
 	assert(client->is_used && client->control == control);
@@ -206,6 +207,7 @@ control_give(struct nbd_control *control, struct control_client *client, bool is
 	log_info("agent: handing over to a successor");
 	loop_fd_stop(server->options.loop, &client->watcher);
 	control->taker = client;
+	server->is_giving_bitmaps = json_is_true(json_object_get(in, "bitmaps"));
 	if (nbd_handover_give(server, client->fd, is_carrying, control_on_handover, control) ==
 	    NULL) {
 		control->taker = NULL;
@@ -233,7 +235,7 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	else if (strcmp(op, "detach") == 0)
 		out = control_detach(control->server, in);
 	else if (strcmp(op, "give") == 0)
-		out = control_give(control, client, json_is_true(json_object_get(in, "carries")));
+		out = control_give(control, client, in);
 	else
 		out = fail("this op is not known here");
 	json_decref(in);

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "nbd_bitmap.h"
 #include "nbd_packet.h"
 
 #define HANDOVER_MAGIC 0x4f48424eu /* "NBHO" */
@@ -71,7 +72,10 @@ server_park(struct nbd_server *server, bool is_parking)
 		connection->is_parking = is_parking;
 		if (!is_parking)
 			nbd_connection_freeze(connection, false);
-		if (is_parking && connection->sm.state != NBD_CONNECTION_SERVING)
+		/* A client with bitmaps would be answered without them by a successor that knows none. */
+		if (is_parking &&
+		    (connection->sm.state != NBD_CONNECTION_SERVING ||
+			(connection->bitmap_count > 0 && !server->is_giving_bitmaps)))
 			nbd_connection_end(connection);
 		else
 			nbd_connection_resume(connection); /* or read no more: see its interests */
@@ -185,6 +189,21 @@ give_listener(int fd, const struct nbd_listener *listener)
 	    &listener->fd, 1, NULL, 0);
 }
 
+/* The snapshots whose bitmaps the client has agreed upon, in the order of their ids. */
+static json_t *
+bitmap_names(const struct nbd_connection *connection)
+{
+	json_t *names = json_array();
+
+	for (uint32_t i = 0; i < connection->bitmap_count; i++) {
+		uint32_t bytes;
+		const char *name = nbd_bitmap_since(connection->bitmaps[i].bitmap, &bytes);
+
+		(void)json_array_append_new(names, json_stringn(name, bytes)); /* counted there */
+	}
+	return names;
+}
+
 static int
 give_connection(int fd, const struct nbd_connection *connection)
 {
@@ -196,13 +215,13 @@ give_connection(int fd, const struct nbd_connection *connection)
 		return rc;
 	fds[0] = connection->in_fd;
 	fds[1] = carry.fd;
-	object = json_pack("{s:{s:s, s:b, s:s, s:i, s:b, s:I, s:I, s:I}}", "connection", "export",
-	    connection->export->name, "writing",
+	object = json_pack("{s:{s:s, s:b, s:s, s:i, s:b, s:I, s:I, s:I, s:o}}", "connection",
+	    "export", connection->export->name, "writing",
 	    (int)(connection->export->is_writer && !connection->export->is_lost), "peer",
 	    connection->peer, "style", (int)connection->style, "has_context",
 	    (int)connection->has_context, "skip_bytes", (json_int_t)connection->skip_bytes,
 	    "output_bytes", (json_int_t)carry.output_bytes, "input_bytes",
-	    (json_int_t)carry.input_bytes);
+	    (json_int_t)carry.input_bytes, "bitmaps", bitmap_names(connection));
 	rc = nbd_packet_send(fd, object, fds, carry.fd >= 0 ? 2 : 1,
 	    connection->input + connection->input_at,
 	    carry.fd >= 0 ? 0 : connection->input_end - connection->input_at);
@@ -376,10 +395,31 @@ take_listener(struct nbd_server *server, const json_t *object, int fd)
 	return nbd_server_adopt(server, fd, path);
 }
 
+/* The contexts that the predecessor gave: one that is not there any more is LOST, and what asks about it fails. */
+static int
+adopt_bitmaps(struct nbd_connection *connection, const char *export, const json_t *names)
+{
+	const json_t *name;
+	size_t i;
+	int rc = 0;
+
+	if (json_array_size(names) > NBD_BITMAPS_MAX)
+		return -EBADMSG;
+	json_array_foreach((json_t *)(uintptr_t)names, i, name)
+	{
+		if (rc == 0 && json_string_length(name) == 0)
+			rc = -EBADMSG;
+		if (rc == 0)
+			rc = nbd_bitmap_add(connection, export, json_string_value(name),
+			    (uint32_t)json_string_length(name));
+	}
+	return rc;
+}
+
 /* A connection as it was: it serves as soon as its export is open. */
 static int
 adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
-    bool was_writing, const struct nbd_carry *carry)
+    bool was_writing, const json_t *bitmaps, const struct nbd_carry *carry)
 {
 	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
 	struct nbd_connection *connection;
@@ -404,6 +444,8 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	connection->input_end = as->input_end;
 	rc = nbd_carry_load(connection, carry);
 	if (rc == 0)
+		rc = adopt_bitmaps(connection, name, bitmaps);
+	if (rc == 0)
 		nbd_export_use(export, connection);
 	return rc;
 }
@@ -417,12 +459,14 @@ take_connection(struct nbd_server *server, const json_t *object, const int fds[N
 	struct nbd_carry carry = { .fd = fds[1] };
 	const char *name, *peer;
 	int style, has_context, was_writing = 0;
+	const json_t *bitmaps = NULL; /* of a predecessor that has none */
 
 	if (fds[0] < 0 || bytes > NBD_INPUT_BYTES ||
-	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s?b, s:s, s:i, s:b, s?I, s?I, s?I}",
-		"export", &name, "writing", &was_writing, "peer", &peer, "style", &style,
-		"has_context", &has_context, "skip_bytes", &skip_bytes, "output_bytes",
-		&output_bytes, "input_bytes", &input_bytes) != 0 ||
+	    json_unpack((json_t *)(uintptr_t)object,
+		"{s:s, s?b, s:s, s:i, s:b, s?I, s?I, s?I, s?o}", "export", &name, "writing",
+		&was_writing, "peer", &peer, "style", &style, "has_context", &has_context,
+		"skip_bytes", &skip_bytes, "output_bytes", &output_bytes, "input_bytes",
+		&input_bytes, "bitmaps", &bitmaps) != 0 ||
 	    style < NBD_SIMPLE || style > NBD_EXTENDED || skip_bytes < 0 || output_bytes < 0 ||
 	    input_bytes < 0)
 		return -EBADMSG;
@@ -434,7 +478,7 @@ take_connection(struct nbd_server *server, const json_t *object, const int fds[N
 	carry.output_bytes = (uint64_t)output_bytes;
 	carry.input_bytes = (uint64_t)input_bytes;
 	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
-	return adopt(server, fds[0], &as, name, was_writing != 0, &carry);
+	return adopt(server, fds[0], &as, name, was_writing != 0, bitmaps, &carry);
 }
 
 /* 0; 1 at the end; negative errno. */
@@ -488,8 +532,9 @@ take_all(struct nbd_server *server, int fd)
 	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
 
 	if (rc == 0)
-		rc = nbd_packet_send(fd, json_pack("{s:s, s:b}", "op", "give", "carries", 1), NULL,
-		    0, NULL, 0);
+		rc = nbd_packet_send(fd,
+		    json_pack("{s:s, s:b, s:b}", "op", "give", "carries", 1, "bitmaps", 1), NULL, 0,
+		    NULL, 0);
 	while (rc == 0)
 		rc = take_packet(server, fd, buffer);
 	if (rc > 0)

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "nbd_bitmap.h"
 #include "nbd_command.h"
 
 #define INPUT_TEXT_BYTES_HIGH (64u << 10)        /* of the handshake's answers, not yet sent */
@@ -91,11 +92,13 @@ nbd_input_on_option(struct nbd_connection *connection, int rc, const char **ret_
 	}
 }
 
-/* A list of all exports is long: is there memory for it? What is queued is counted once it is. */
+/* A list of all exports, or contexts, is long: is there memory for it? What is queued is counted once it is. */
 static bool
 take_text(struct nbd_connection *connection, uint32_t option)
 {
-	uint64_t bytes = option == NBD_OPT_LIST ? nbd_option_list_bytes(connection) : 0;
+	uint64_t bytes = option == NBD_OPT_LIST   ? nbd_option_list_bytes(connection)
+	    : option == NBD_OPT_LIST_META_CONTEXT ? nbd_bitmap_list_bytes()
+						  : 0;
 
 	assert(connection->sm.state == NBD_CONNECTION_OPTIONS);
 	if (!nbd_memory_take(connection, bytes))

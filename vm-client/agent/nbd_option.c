@@ -7,12 +7,14 @@
  * option names another, or GO goes on with it.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd.h"
+#include "nbd_bitmap.h"
 
 #define OPTION_TEXT_BYTES_MAX 200u
 
@@ -155,8 +157,10 @@ static int
 begin_serving(struct nbd_connection *connection)
 {
 	assert(connection->export != NULL);
-	if (strcmp(connection->context_export, connection->export->name) != 0)
+	if (strcmp(connection->context_export, connection->export->name) != 0) {
 		connection->has_context = false;
+		nbd_bitmap_drop_all(connection);
+	}
 	log_info("nbd: serving peer=%s export=%s", connection->peer, connection->export->name);
 	sm_move(&connection->sm, NBD_CONNECTION_SERVING);
 	return 0;
@@ -176,12 +180,154 @@ answer_export_name(struct nbd_connection *connection)
 	return rc != 0 ? rc : begin_serving(connection);
 }
 
+/* ---- metadata contexts ---- */
+
+/* @name: the whole of it, or what is behind qemu:dirty-bitmap:. */
+static int
+reply_context(struct nbd_connection *connection, uint32_t id, const char *prefix, const char *name,
+    uint32_t name_bytes)
+{
+	uint8_t data[4 + sizeof(NBD_CONTEXT_BITMAP) + CLEAVE_VOLUME_NAME_BYTES_MAX];
+	size_t prefix_bytes = strlen(prefix);
+
+	assert(4 + prefix_bytes + name_bytes <= sizeof(data));
+	nbd_put32(data, id);
+	memcpy(data + 4, prefix, prefix_bytes);
+	memcpy(data + 4 + prefix_bytes, name, name_bytes);
+	return reply(connection, connection->option, NBD_REP_META_CONTEXT, data,
+	    (uint32_t)(4 + prefix_bytes) + name_bytes);
+}
+
+static int
+reply_allocation(struct nbd_connection *connection, uint32_t id)
+{
+	return reply_context(connection, id, "", NBD_CONTEXT_ALLOCATION,
+	    sizeof(NBD_CONTEXT_ALLOCATION) - 1);
+}
+
+/* A gateway could not be asked, or there is no such volume: no context was given. */
+static int
+reply_meta_error(struct nbd_connection *connection, int rc, const char *error)
+{
+	assert(rc < 0);
+	connection->has_context = false;
+	return reply_error(connection, connection->option,
+	    rc == -ENOENT ? NBD_REP_ERR_UNKNOWN : NBD_REP_ERR_PLATFORM,
+	    error != NULL && error[0] != '\0' ? error : cleave_error_text(rc));
+}
+
+/* The answer to SET_META_CONTEXT, whose bitmaps are open, or cannot be. */
+static int
+option_on_bitmaps(struct nbd_connection *connection)
+{
+	int rc = nbd_bitmap_keep_open(connection);
+
+	assert(connection->option == NBD_OPT_SET_META_CONTEXT);
+	if (rc != 0)
+		return reply_meta_error(connection, rc, NULL);
+	if (connection->has_context)
+		rc = reply_allocation(connection, NBD_CONTEXT_ID);
+	for (uint32_t i = 0; i < connection->bitmap_count && rc == 0; i++) {
+		uint32_t bytes;
+		const char *name = nbd_bitmap_since(connection->bitmaps[i].bitmap, &bytes);
+
+		rc = reply_context(connection, NBD_CONTEXT_ID_BITMAP + i, NBD_CONTEXT_BITMAP, name,
+		    bytes);
+	}
+	return rc != 0 ? rc : reply(connection, connection->option, NBD_REP_ACK, NULL, 0);
+}
+
+int
+nbd_option_on_list(struct nbd_connection *connection, int rc, const char *error,
+    const char *const *names, uint32_t name_count)
+{
+	assert(connection->option == NBD_OPT_LIST_META_CONTEXT);
+	if (rc != 0)
+		return reply_meta_error(connection, rc, error);
+	if (connection->lists_allocation)
+		rc = reply_allocation(connection, 0);
+	for (uint32_t i = 0; i < name_count && rc == 0; i++)
+		rc = reply_context(connection, 0, NBD_CONTEXT_BITMAP, names[i],
+		    (uint32_t)strlen(names[i]));
+	return rc != 0 ? rc : reply(connection, connection->option, NBD_REP_ACK, NULL, 0);
+}
+
+static int
+option_list_meta(struct nbd_connection *connection, const char *export,
+    const struct nbd_meta_request *request)
+{
+	int rc;
+
+	assert(connection->option == NBD_OPT_LIST_META_CONTEXT);
+	connection->lists_allocation = request->has_allocation;
+	/* A difference is no volume, and has no bitmaps. */
+	if ((!request->has_all_bitmaps && request->bitmap_count == 0) ||
+	    strchr(export, '@') != strrchr(export, '@'))
+		return nbd_option_on_list(connection, 0, NULL, NULL, 0);
+	rc = nbd_bitmap_list(connection, export, request);
+	return rc != 0 ? reply_meta_error(connection, rc, NULL) : -EINPROGRESS;
+}
+
+static int
+option_set_meta(struct nbd_connection *connection, const char *export,
+    const struct nbd_meta_request *request)
+{
+	assert(connection->option == NBD_OPT_SET_META_CONTEXT);
+	connection->has_context = request->has_allocation;
+	(void)snprintf(connection->context_export, sizeof(connection->context_export), "%s",
+	    export);
+	for (uint32_t i = 0; i < request->bitmap_count; i++) {
+		const struct nbd_meta_bitmap *bitmap = &request->bitmaps[i];
+		int rc = nbd_bitmap_add(connection, export, bitmap->name, bitmap->name_bytes);
+
+		if (rc == 0 || rc == -ENOENT)
+			continue;
+		nbd_bitmap_drop_all(connection);
+		return reply_meta_error(connection, rc, NULL);
+	}
+	return nbd_bitmap_is_waiting(connection) ? -EINPROGRESS : option_on_bitmaps(connection);
+}
+
+static int
+option_meta(struct nbd_connection *connection, const struct nbd_option_head *head,
+    const uint8_t *data)
+{
+	bool is_list = head->option == NBD_OPT_LIST_META_CONTEXT;
+	struct nbd_meta_request request;
+	const struct nbd_export *export;
+	const char *text;
+	int rc;
+
+	assert(is_list || head->option == NBD_OPT_SET_META_CONTEXT);
+	connection->option = head->option;
+	if (!is_list) {
+		connection->has_context = false;
+		nbd_bitmap_drop_all(connection);
+	}
+	if (connection->style == NBD_SIMPLE)
+		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
+		    "structured replies must be agreed upon first");
+	rc = nbd_meta_decode(data, head->length_bytes, is_list, &request, &text);
+	if (rc != 0)
+		return reply_error(connection, head->option,
+		    rc == -E2BIG ? NBD_REP_ERR_TOO_BIG : NBD_REP_ERR_INVALID, text);
+	export = nbd_export_find(connection->server, request.name, request.name_bytes);
+	if (export == NULL)
+		return reply_error(connection, head->option, NBD_REP_ERR_UNKNOWN, "no such export");
+	return is_list ? option_list_meta(connection, export->name, &request)
+		       : option_set_meta(connection, export->name, &request);
+}
+
+/* ---- what waited ---- */
+
 int
 nbd_option_on_export(struct nbd_connection *connection, int rc, const char *error)
 {
 	uint32_t option = connection->option;
 
 	assert(connection->sm.state == NBD_CONNECTION_OPENING);
+	if (option == NBD_OPT_SET_META_CONTEXT)
+		return option_on_bitmaps(connection);
 	if (rc != 0) {
 		leave(connection);
 		if (option == NBD_OPT_EXPORT_NAME)
@@ -250,47 +396,6 @@ option_info(struct nbd_connection *connection, const struct nbd_option_head *hea
 	connection->wants_block_size = request.wants_block_size;
 	connection->wants_name = request.wants_name;
 	return use(connection, head->option, request.name, request.name_bytes);
-}
-
-static int
-reply_context(struct nbd_connection *connection, uint32_t option, uint32_t id)
-{
-	static const char name[] = "base:allocation";
-	uint8_t data[4 + sizeof(name) - 1];
-
-	nbd_put32(data, id);
-	memcpy(data + 4, name, sizeof(name) - 1);
-	return reply(connection, option, NBD_REP_META_CONTEXT, data, sizeof(data));
-}
-
-static int
-option_meta(struct nbd_connection *connection, const struct nbd_option_head *head,
-    const uint8_t *data)
-{
-	bool is_list = head->option == NBD_OPT_LIST_META_CONTEXT;
-	struct nbd_meta_request request;
-	const struct nbd_export *export;
-	const char *text;
-	int rc = 0;
-
-	assert(is_list || head->option == NBD_OPT_SET_META_CONTEXT);
-	if (!is_list)
-		connection->has_context = false;
-	if (connection->style == NBD_SIMPLE)
-		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
-		    "structured replies must be agreed upon first");
-	if (nbd_meta_decode(data, head->length_bytes, is_list, &request, &text) != 0)
-		return reply_error(connection, head->option, NBD_REP_ERR_INVALID, text);
-	export = nbd_export_find(connection->server, request.name, request.name_bytes);
-	if (export == NULL)
-		return reply_error(connection, head->option, NBD_REP_ERR_UNKNOWN, "no such export");
-	if (request.has_allocation)
-		rc = reply_context(connection, head->option, is_list ? 0 : NBD_CONTEXT_ID);
-	if (rc == 0 && !is_list && request.has_allocation) {
-		connection->has_context = true;
-		memcpy(connection->context_export, export->name, sizeof(export->name));
-	}
-	return rc != 0 ? rc : reply(connection, head->option, NBD_REP_ACK, NULL, 0);
 }
 
 static int

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_bitmap.h"
 #include "nbd_command.h"
 #include "nbd_reply.h"
 
@@ -220,11 +221,7 @@ request_plan(struct nbd_request *request)
 		request_add_io(request, CLEAVE_WRITE, first, end - first, request->data);
 		break;
 	case NBD_CMD_BLOCK_STATUS:
-		request_add_io(request, CLEAVE_BLOCK_STATUS, first, end - first, NULL);
-		request->ios[0].extents = (struct cleave_extent *)(void *)request->data;
-		request->ios[0].extent_max = (request->head.flags & NBD_CMD_FLAG_REQ_ONE) != 0
-		    ? 1
-		    : (uint32_t)(request->data_bytes / sizeof(struct cleave_extent));
+		nbd_status_plan(request, request_on_io);
 		break;
 	case NBD_CMD_TRIM:
 		request_add_io(request, CLEAVE_DISCARD, first, end - first, NULL);
@@ -290,10 +287,11 @@ request_on_io(struct cleave_io *io, int rc, void *arg)
 {
 	struct nbd_request *request = arg;
 
-	(void)io;
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(request->io_out > 0);
 	request->io_out--;
+	if (rc != 0 && request->head.type == NBD_CMD_BLOCK_STATUS)
+		rc = nbd_status_error(request, io, rc);
 	if (rc != 0 && request->rc == 0)
 		request_log_failed(request, rc);
 	if (request->rc == 0)
@@ -327,16 +325,18 @@ static void
 request_submit(struct nbd_request *request)
 {
 	struct nbd_export *export = request->export;
+	bool is_status = request->head.type == NBD_CMD_BLOCK_STATUS;
 	int rc = 0;
 
 	assert(request->io_next <= request->io_count);
-	while (request->io_next < request->io_count && rc == 0) {
-		rc = cleave_submit(export->volume, &request->ios[request->io_next]);
-		if (rc == 0) {
-			request->io_next++;
-			request->io_out++;
-		}
+	while (request->io_next < request->io_count && rc >= 0) {
+		struct cleave_io *io = &request->ios[request->io_next];
+
+		rc = is_status ? nbd_status_submit(request, io) : cleave_submit(export->volume, io);
+		request->io_next += rc >= 0;
+		request->io_out += rc == 0;
 	}
+	rc = rc > 0 ? 0 : rc;
 	if (request->io_out > 0) {
 		if (rc != 0 && rc != -ENOBUFS) {
 			request->rc = rc;

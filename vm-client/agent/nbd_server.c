@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_bitmap.h"
 #include "nbd_handover.h"
 
 #define SERVER_BACKLOG 128
@@ -415,6 +416,8 @@ nbd_server_create(const struct nbd_server_options *options)
 	list_init(&server->exports);
 	list_init(&server->connections);
 	list_init(&server->relays);
+	list_init(&server->bitmaps);
+	list_init(&server->listings);
 	loop_task_init(&server->empty_task, server_on_empty_task, server);
 	loop_timer_init(&server->accept_timer, server_on_accept_timer, server);
 	nbd_memory_init(server);
@@ -483,6 +486,8 @@ nbd_server_destroy(struct nbd_server *server)
 	while ((link = list_first(&server->connections)) != NULL)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
 	nbd_relays_destroy(server);
+	nbd_bitmap_list_fini_all(server);
+	nbd_bitmap_fini_all(server);
 	while ((link = list_first(&server->exports)) != NULL)
 		nbd_export_free(LIST_ENTRY(link, struct nbd_export, link));
 	loop_task_cancel(server->options.loop, &server->empty_task);

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 
-#define META_CONTEXT_NAME "base:allocation"
-#define META_CONTEXT_NAMESPACE "base:"
+#define META_BASE "base:"
+#define META_QEMU "qemu:"
 
 static uint16_t
 get16(const uint8_t *in)
@@ -122,11 +122,46 @@ is_text(const char *text, uint32_t bytes, const char *expected)
 	return bytes == strlen(expected) && memcmp(text, expected, bytes) == 0;
 }
 
+/* Is it among those that were asked for, or is it put there? -E2BIG: there is no room. */
+static int
+meta_add_bitmap(struct nbd_meta_request *request, const char *name, uint32_t bytes)
+{
+	assert(bytes > 0 && request->bitmap_count <= NBD_BITMAPS_MAX);
+	for (uint32_t i = 0; i < request->bitmap_count; i++) {
+		if (request->bitmaps[i].name_bytes == bytes &&
+		    memcmp(request->bitmaps[i].name, name, bytes) == 0)
+			return 0;
+	}
+	if (request->bitmap_count == NBD_BITMAPS_MAX)
+		return -E2BIG;
+	request->bitmaps[request->bitmap_count++] = (struct nbd_meta_bitmap){ name, bytes };
+	return 0;
+}
+
+/* A query that names nothing that is known here asks for nothing: the protocol has room for others' contexts. */
+static int
+meta_take_query(struct nbd_meta_request *request, const char *query, uint32_t bytes, bool is_list)
+{
+	const uint32_t prefix_bytes = sizeof(NBD_CONTEXT_BITMAP) - 1;
+
+	assert(query != NULL);
+	if (is_text(query, bytes, NBD_CONTEXT_ALLOCATION) ||
+	    (is_list && is_text(query, bytes, META_BASE)))
+		request->has_allocation = true;
+	else if (is_list &&
+	    (is_text(query, bytes, META_QEMU) || is_text(query, bytes, NBD_CONTEXT_BITMAP)))
+		request->has_all_bitmaps = true;
+	else if (bytes > prefix_bytes && memcmp(query, NBD_CONTEXT_BITMAP, prefix_bytes) == 0)
+		return meta_add_bitmap(request, query + prefix_bytes, bytes - prefix_bytes);
+	return 0;
+}
+
 int
 nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
     struct nbd_meta_request *ret_request, const char **ret_text)
 {
 	struct nbd_meta_request request = { 0 };
+	int rc = 0;
 
 	assert(ret_request != NULL && ret_text != NULL);
 	request.name = take_string(&in, &bytes, &request.name_bytes);
@@ -143,14 +178,17 @@ nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
 
 		if (query == NULL)
 			return refuse("a query does not fit the option", ret_text);
-		if (is_text(query, query_bytes, META_CONTEXT_NAME) ||
-		    (is_list && is_text(query, query_bytes, META_CONTEXT_NAMESPACE)))
-			request.has_allocation = true;
+		if (rc == 0)
+			rc = meta_take_query(&request, query, query_bytes, is_list);
 	}
 	if (bytes != 0)
 		return refuse("there is more behind the last query", ret_text);
+	if (rc != 0) {
+		(void)refuse("at most 3 dirty bitmaps at a time", ret_text);
+		return rc;
+	}
 	if (is_list && request.query_count == 0)
-		request.has_allocation = true;
+		request.has_allocation = request.has_all_bitmaps = true;
 	*ret_request = request;
 	return 0;
 }
@@ -288,17 +326,18 @@ nbd_put_data(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_
 
 uint32_t
 nbd_put_status(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
-    uint32_t context_id, uint32_t extent_count)
+    const struct nbd_status_head *status)
 {
 	bool is_extended = style == NBD_EXTENDED;
 	uint64_t extent_bytes = is_extended ? 16 : 8;
 	uint32_t bytes = put_chunk(out, style,
-	    is_extended ? REPLY_BLOCK_STATUS_EXT : REPLY_BLOCK_STATUS, REPLY_FLAG_DONE, head,
-	    (is_extended ? 8 : 4) + extent_count * extent_bytes);
+	    is_extended ? REPLY_BLOCK_STATUS_EXT : REPLY_BLOCK_STATUS,
+	    status->is_last ? REPLY_FLAG_DONE : 0, head,
+	    (is_extended ? 8 : 4) + status->extent_count * extent_bytes);
 
-	nbd_put32(out + bytes, context_id);
+	nbd_put32(out + bytes, status->context_id);
 	if (is_extended)
-		nbd_put32(out + bytes + 4, extent_count);
+		nbd_put32(out + bytes + 4, status->extent_count);
 	return bytes + (is_extended ? 8 : 4);
 }
 

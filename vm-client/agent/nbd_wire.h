@@ -124,9 +124,10 @@ enum nbd_error {
 	NBD_ESHUTDOWN = 108,
 };
 
-/* Flags of an extent in base:allocation. */
+/* Flags of an extent in base:allocation, and in qemu:dirty-bitmap:NAME. */
 #define NBD_STATE_HOLE (1u << 0)
 #define NBD_STATE_ZERO (1u << 1)
+#define NBD_STATE_DIRTY (1u << 0)
 #define NBD_EXTENT_BYTES_MAX 16u
 
 /* How replies look: agreed upon by options. */
@@ -153,13 +154,24 @@ struct nbd_info_request {
 	bool wants_block_size, wants_name;
 };
 
-/* NBD_OPT_LIST_META_CONTEXT and _SET_META_CONTEXT. */
+/* The metadata contexts that there are: base:allocation, and qemu:dirty-bitmap: with any name behind it. */
+#define NBD_CONTEXT_ALLOCATION "base:allocation"
+#define NBD_CONTEXT_BITMAP "qemu:dirty-bitmap:"
+#define NBD_BITMAPS_MAX 3u /* of a client, at a time; a request asks about all of them */
+
+/* NBD_OPT_LIST_META_CONTEXT and _SET_META_CONTEXT; names point into the data and are not terminated. */
 struct nbd_meta_request {
 	const char *name;
 	uint32_t name_bytes;
 	uint32_t query_count;
 	bool
 	    has_allocation; /* a query asks for base:allocation, or for all of base: when listing */
+	bool has_all_bitmaps; /* when listing: for all of qemu: */
+	struct nbd_meta_bitmap {
+		const char *name; /* behind qemu:dirty-bitmap: */
+		uint32_t name_bytes;
+	} bitmaps[NBD_BITMAPS_MAX]; /* no two alike, none empty */
+	uint32_t bitmap_count;
 };
 
 void nbd_put16(uint8_t *out, uint16_t value);
@@ -168,7 +180,7 @@ void nbd_put64(uint8_t *out, uint64_t value);
 
 /* nbd_option_head_decode -- 0, or -EPROTO: no option begins here. @in: NBD_OPTION_BYTES. */
 int nbd_option_head_decode(const uint8_t *in, struct nbd_option_head *ret_head);
-/* nbd_info_decode, nbd_meta_decode -- 0, or -EINVAL and what is wrong. */
+/* nbd_info_decode, nbd_meta_decode -- 0, or -EINVAL, of meta also -E2BIG: too many bitmaps; and what is wrong. */
 int nbd_info_decode(const uint8_t *in, uint32_t bytes, struct nbd_info_request *ret_request,
     const char **ret_text);
 int nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
@@ -197,9 +209,15 @@ uint32_t nbd_put_data(uint8_t *out, enum nbd_reply_style style,
  */
 uint32_t nbd_put_part(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
     uint64_t offset_bytes, uint64_t bytes, bool is_last);
-/* nbd_put_status -- @extent_count descriptors follow. */
+/* A context and how many descriptors are its part of the answer to a block status. */
+struct nbd_status_head {
+	uint32_t context_id;
+	uint32_t extent_count;
+	bool is_last;
+};
+/* nbd_put_status -- the descriptors of its extents follow. */
 uint32_t nbd_put_status(uint8_t *out, enum nbd_reply_style style,
-    const struct nbd_request_head *head, uint32_t context_id, uint32_t extent_count);
+    const struct nbd_request_head *head, const struct nbd_status_head *status);
 /* nbd_put_extent -- such a descriptor; @out: NBD_EXTENT_BYTES_MAX. */
 uint32_t nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t length_bytes,
     uint32_t flags);

@@ -72,21 +72,28 @@ put_meta(uint8_t *in, const char *query)
 	return query == NULL ? bytes : bytes + put_text(in + bytes, query);
 }
 
-Test(nbd_wire, meta_knows_one_context)
+Test(nbd_wire, meta_knows_two_kinds_of_contexts)
 {
 	static const struct {
 		const char *query;
-		bool is_list, has_allocation;
+		bool is_list, has_allocation, has_all_bitmaps;
+		const char *bitmap;
 	} cases[] = {
-		{ "base:allocation", false, true },
-		{ "base:allocation", true, true },
-		{ "base:", false, false },
-		{ "base:", true, true },
-		{ NULL, true, true },
-		{ NULL, false, false },
-		{ "qemu:dirty-bitmap:x", false, false },
-		{ "base:allocatio", false, false },
-		{ "", true, false },
+		{ "base:allocation", false, true, false, NULL },
+		{ "base:allocation", true, true, false, NULL },
+		{ "base:", false, false, false, NULL },
+		{ "base:", true, true, false, NULL },
+		{ NULL, true, true, true, NULL },
+		{ NULL, false, false, false, NULL },
+		{ "qemu:dirty-bitmap:x", false, false, false, "x" },
+		{ "qemu:dirty-bitmap:x:y", true, false, false, "x:y" },
+		{ "qemu:dirty-bitmap:", false, false, false, NULL },
+		{ "qemu:dirty-bitmap:", true, false, true, NULL },
+		{ "qemu:", true, false, true, NULL },
+		{ "qemu:", false, false, false, NULL },
+		{ "qemu:allocation-depth", false, false, false, NULL },
+		{ "base:allocatio", false, false, false, NULL },
+		{ "", true, false, false, NULL },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -97,11 +104,38 @@ Test(nbd_wire, meta_knows_one_context)
 
 		cr_assert_eq(nbd_meta_decode(in, bytes, cases[i].is_list, &request, &text), 0);
 		cr_assert_eq(request.has_allocation, cases[i].has_allocation, "case %zu", i);
+		cr_assert_eq(request.has_all_bitmaps, cases[i].has_all_bitmaps, "case %zu", i);
+		cr_assert_eq(request.bitmap_count, cases[i].bitmap != NULL, "case %zu", i);
+		if (cases[i].bitmap != NULL)
+			cr_assert(request.bitmaps[0].name_bytes == strlen(cases[i].bitmap) &&
+			    memcmp(request.bitmaps[0].name, cases[i].bitmap,
+				request.bitmaps[0].name_bytes) == 0);
 		for (uint32_t shorter = 0; shorter < bytes; shorter++)
 			cr_assert_eq(nbd_meta_decode(in, shorter, cases[i].is_list, &request,
 					 &text),
 			    -EINVAL);
 	}
+}
+
+/* A name that is asked for twice is one; of others there are at most three. */
+Test(nbd_wire, meta_has_room_for_three_bitmaps)
+{
+	static const char *const queries[] = { "qemu:dirty-bitmap:a", "qemu:dirty-bitmap:b",
+		"qemu:dirty-bitmap:a", "qemu:dirty-bitmap:c", "qemu:dirty-bitmap:d" };
+	uint8_t in[256];
+	struct nbd_meta_request request;
+	const char *text;
+	uint32_t bytes = put_meta(in, NULL);
+	uint32_t count_at = bytes - 4;
+
+	for (uint32_t i = 0; i < 5; i++) {
+		bytes += put_text(in + bytes, queries[i]);
+		nbd_put32(in + count_at, i + 1);
+		cr_assert_eq(nbd_meta_decode(in, bytes, false, &request, &text),
+		    i == 4 ? -E2BIG : 0);
+	}
+	cr_assert_eq(request.bitmap_count, 3);
+	cr_assert_eq(request.bitmaps[2].name[0], 'c');
 }
 
 Test(nbd_wire, a_query_count_beyond_the_data_is_refused)
@@ -143,6 +177,9 @@ Test(nbd_wire, replies_say_how_long_they_are)
 	const struct nbd_request_head head = { .cookie = 5,
 		.offset_bytes = 512,
 		.length_bytes = 100 };
+	const struct nbd_status_head status = { .context_id = 1,
+		.extent_count = 3,
+		.is_last = true };
 	uint8_t out[NBD_REPLY_HEAD_BYTES_MAX];
 
 	cr_assert_eq(nbd_put_done(out, NBD_SIMPLE, &head), 16);
@@ -165,9 +202,9 @@ Test(nbd_wire, replies_say_how_long_they_are)
 	cr_assert_arr_eq(out + 32, "\0\0\0\0\0\0\x02\x08", 8);
 	cr_assert_eq(nbd_put_error(out, NBD_STRUCTURED, &head, NBD_EIO, 0), 26);
 	cr_assert_eq(out[19], 6);
-	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, 1, 3), 24);
+	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, &status), 24);
 	cr_assert_eq(out[19], 4 + 3 * 8);
-	cr_assert_eq(nbd_put_status(out, NBD_EXTENDED, &head, 1, 3), 40);
+	cr_assert_eq(nbd_put_status(out, NBD_EXTENDED, &head, &status), 40);
 	cr_assert_eq(out[31], 8 + 3 * 16);
 	cr_assert_eq(out[39], 3);
 	cr_assert_eq(nbd_put_extent(out, NBD_STRUCTURED, 0x1000, NBD_STATE_ZERO), 8);
