@@ -3,7 +3,8 @@
 # dashboard.awk -- a dashboard for Grafana of dashboard.list and the tables of metrics
 #
 #	awk -f dashboard.awk common/metric.h control/metrics.c control/metrics_rates.c control/metrics_room.c \
-#	    ../storage-node/node.h ../storage-node/metrics.c control/dashboard.list >cleave.dashboard.json
+#	    ../storage-node/node.h ../storage-node/metrics.c ../vm-client/agent/nbd_metrics.h \
+#	    ../vm-client/agent/nbd_metrics.c control/dashboard.list >cleave.dashboard.json
 #
 # Tables come first: they know each metric's name, its kind, its unit and what it means. A line of the list whose metric
 # no table has fails, and so does the build: names cannot rot.
@@ -82,6 +83,12 @@ function read_tables(    i) {
 			read_member(i, "event_sample", "cleave_gateway")
 			read_member(i, "health_sample", "cleave_gateway_health")
 			read_member(i, "mt_link_status", "cleave_gateway_node")
+		} else if (file_of[i] == "nbd_metrics.h") {
+			read_macro(i, "X", "cleave_agent", "counter", 1)
+			read_macro(i, "X", "cleave_agent_export", "counter", 1)
+		} else if (file_of[i] == "nbd_metrics.c") {
+			read_macro(i, "AGENT", "cleave_agent", "gauge", 0)
+			read_macro(i, "EXPORT", "cleave_agent_export", "gauge", 0)
 		} else if (file_of[i] == "metrics.c") {
 			read_macro(i, "NODE", "cleave_storage", "gauge", 0)
 			read_macro(i, "DISK", "cleave_storage", "gauge", 0, "bytes")

@@ -10,43 +10,11 @@ import time
 import urllib.error
 import urllib.request
 
+from libagent import Agent
 from libcluster import (BUILD, CLUSTER_ID, WAIT_S, Cluster, Daemon, Failure, binary, check, expect_error,
                         free_port, main, run, run_argv, skip, wait_for)
 from libetcd import Etcd
-
-# Debian's module is for Debian's interpreter.
-PARSER = """
-import json, sys
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
-families = text_string_to_metric_families(sys.stdin.read())
-json.dump([[s.name, s.labels, s.value] for f in families for s in f.samples], sys.stdout)
-"""
-
-
-def metrics_address(daemon):
-    return daemon.wait_line(r"metrics listen=").rsplit("tcp://", 1)[1]
-
-
-def scrape(address):
-    """{name: [(labels, value), ...]}"""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{address}/metrics", timeout=60) as reply:
-        kind, text = reply.headers["Content-Type"], reply.read().decode()
-    check(kind.startswith("application/openmetrics-text; version=1.0.0"), kind)
-    parsed = run_argv(["/usr/bin/python3", "-c", PARSER], stdin_text=text)
-    found = {}
-    for name, labels, value in json.loads(parsed.stdout):
-        found.setdefault(name, []).append((labels, value))
-    return found
-
-
-def total(found, name, **labels):
-    return sum(value for has, value in found[name] if labels.items() <= has.items())
-
-
-def has_parser():
-    return run_argv(["/usr/bin/python3", "-c", "import prometheus_client"],
-                    check_rc=False).returncode == 0
+from libmetrics import has_parser, metrics_address, scrape, total
 
 
 def monitors_are_told_what_status_tells():
@@ -117,8 +85,10 @@ def dashboard_names_what_there_is():
     check(len(wanted) == len(panels) > 20, f"{len(panels)} panels of {len(wanted)} metrics")
     check(all(p["title"] and p["description"] for p in panels), "each says what it is")
     words = ["--metrics", "127.0.0.1:0"]
-    with Cluster(nodes=3, gateway_args=words, node_args=words) as c:
-        there = {**scrape(metrics_address(c.gateway)), **scrape(metrics_address(c.nodes[0]))}
+    with Cluster(nodes=3, gateway_args=words, node_args=words) as c, \
+            Agent(c, "--volume", "v", *words) as agent:
+        there = {**scrape(metrics_address(c.gateway)), **scrape(metrics_address(c.nodes[0])),
+                 **scrape(metrics_address(agent))}
         check(wanted <= set(there), f"nobody tells {wanted - set(there)}")
         # The labels that its lines are told apart by.
         for panel in panels:

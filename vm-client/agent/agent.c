@@ -41,6 +41,7 @@ struct agent {
 	struct nbd_tls *tls;
 	struct nbd_server *server;
 	struct nbd_control *control;
+	struct nbd_metrics *metrics;
 	struct signals signals;
 	struct watchdog watchdog;
 	struct daemon daemon;
@@ -193,6 +194,8 @@ agent_on_given(void *arg)
 	/* The volumes are the successor's; clients under TLS are relayed to it until they go. */
 	nbd_control_destroy(agent->control);
 	agent->control = NULL;
+	nbd_metrics_stop(agent->metrics);
+	agent->metrics = NULL;
 	cleave_client_destroy(agent->client);
 	agent->client = NULL;
 	agent->why = "its successor has its sockets and clients";
@@ -235,8 +238,10 @@ agent_start_control(struct agent *agent)
 static void
 agent_on_stall(const struct cleave_stall *stall, void *arg)
 {
-	(void)arg;
+	struct agent *agent = arg;
+
 	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
+	nbd_metrics_on_stall(agent->server, stall);
 	if (stall->is_over)
 		log_info("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
 		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
@@ -244,6 +249,23 @@ agent_on_stall(const struct cleave_stall *stall, void *arg)
 		log_warn("agent: volume '%s' gets no answers requests=%u waited_ms=%llu: %s",
 		    stall->volume, stall->request_count,
 		    (unsigned long long)(stall->waited_ns / NUM_MS(1)), stall->reason);
+}
+
+static int
+agent_start_metrics(struct agent *agent)
+{
+	const struct agent_options *o = agent->options;
+	char error[256];
+
+	assert(agent->server != NULL && agent->metrics == NULL);
+	if (o->metrics == NULL)
+		return 0;
+	agent->metrics =
+	    nbd_metrics_start(agent->server, o->metrics, o->replaces, error, sizeof(error));
+	if (agent->metrics != NULL)
+		return 0;
+	log_error("agent: --metrics: %s", error);
+	return -EINVAL;
 }
 
 static int
@@ -265,7 +287,8 @@ agent_run(struct agent *agent)
 		.message_count_max = AGENT_MESSAGES,
 		.connection_depth_max = AGENT_MESSAGES,
 		.io_timeout_ns = o->io_timeout_ns == 0 ? CLEAVE_FOREVER : o->io_timeout_ns,
-		.on_stall = agent_on_stall };
+		.on_stall = agent_on_stall,
+		.stall_arg = agent };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 
@@ -299,6 +322,8 @@ agent_run(struct agent *agent)
 	if (rc == 0)
 		rc = agent_start_control(agent);
 	if (rc == 0)
+		rc = agent_start_metrics(agent);
+	if (rc == 0)
 		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
 	if (rc != 0)
 		return EXIT_FAILURE;
@@ -315,6 +340,7 @@ agent_fini(struct agent *agent)
 		return;
 	watchdog_stop(&agent->watchdog);
 	nbd_control_destroy(agent->control);
+	nbd_metrics_stop(agent->metrics);
 	/* Requests that are in flight even now end with the client, unheard. */
 	cleave_client_destroy(agent->client);
 	nbd_server_destroy(agent->server);

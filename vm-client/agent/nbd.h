@@ -20,6 +20,7 @@
 #include "base/sm.h"
 #include "cleave/client.h"
 #include "library/alloc.h"
+#include "nbd_metrics.h"
 #include "nbd_wire.h"
 
 #define SERVER_MAGIC 0x5653424eu     /* "NBSV" */
@@ -130,6 +131,8 @@ struct nbd_export {
 	struct loop_task attach_task;
 	struct loop_timer reclaim_timer;
 	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
+	struct nbd_stats stats;
+	bool is_stalled; /* no gateway answers */
 };
 
 /* nbd_export_find -- by name ("" is the default), or made where the server allows any; else NULL. */
@@ -200,6 +203,7 @@ struct nbd_request {
 	struct nbd_request_head head;
 	uint8_t *data; /* of whole blocks: from first_bytes on; NULL: none */
 	uint64_t data_bytes;
+	uint64_t begun_ns;               /* its head was there */
 	uint64_t held_bytes;             /* taken of the memory, for all of it */
 	uint64_t first_bytes, end_bytes; /* the blocks it touches */
 	uint8_t *edges;                  /* first and last block, when it changes them in part */
@@ -463,6 +467,7 @@ struct nbd_server {
 	struct nbd_memory memory;
 	struct loop_task empty_task;
 	struct nbd_handover *handover; /* under way, or NULL */
+	struct nbd_stats gone;         /* what exports have counted that are no more */
 	struct loop_timer accept_timer;
 	bool is_parking;        /* nobody is accepted: all is handed over */
 	bool is_carrying;       /* with what is half here, too */

@@ -123,7 +123,8 @@ attach_switch(struct nbd_export *export, struct cleave_volume *volume)
 	assert(old != NULL && old != volume);
 	log_info("export: %s name=%s", export->is_lost ? "got back" : "writing", export->name);
 	export->volume = volume;
-	export->is_lost = false;
+	export->is_lost = export->is_stalled = false;
+	metric_add(&export->stats.opens, 1);
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	nbd_attach_on_writer(export);
 	cleave_volume_close(old, NULL, NULL); /* what it has is answered first */

@@ -53,7 +53,7 @@ static void
 export_close(struct nbd_export *export)
 {
 	assert(export->volume != NULL);
-	export->is_writer = false;
+	export->is_writer = export->is_stalled = false;
 	loop_timer_stop(export->server->options.loop, &export->reclaim_timer);
 	sm_move(&export->sm, NBD_EXPORT_CLOSING);
 	cleave_volume_close(export->volume, export_on_closed, export);
@@ -76,6 +76,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	}
 	export->volume = volume;
 	export->is_lost = false;
+	metric_add(&export->stats.opens, 1);
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	if (!cleave_volume_info(volume)->is_read_only)
 		nbd_attach_on_writer(export);
@@ -259,6 +260,7 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
 		return;
 	export->is_lost = true;
+	metric_add(&export->stats.losses, 1);
 	nbd_attach_on_lost(export, rc);
 	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),
 	    cleave_error_text(rc));
@@ -343,6 +345,7 @@ nbd_export_free(struct nbd_export *export)
 	loop_task_cancel(export->server->options.loop, &export->open_task);
 	loop_task_cancel(export->server->options.loop, &export->resize_task);
 	nbd_attach_fini(export);
+	nbd_metrics_retire(export);
 	list_remove(&export->link);
 	export->server->export_count--;
 	export->magic = 0;

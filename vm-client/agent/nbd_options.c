@@ -74,6 +74,10 @@ static const struct config_option option_table[] = {
 	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
 	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
 	    NULL },
+	{ "metrics", 0, CONFIG_STRING, O(metrics), "HOST:PORT",
+	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether all exports are "
+	    "served, at /healthz.",
+	    NULL, false, 0, 0, NULL },
 	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
 	    "How long nothing of a request may be done before its client gets an error; 0: for ever.",
 	    "0s", false, 0, NUM_S(86400), NULL },

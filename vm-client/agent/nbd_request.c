@@ -104,6 +104,7 @@ nbd_request_sent(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(request->sm.state == NBD_REQUEST_REPLYING);
+	nbd_metrics_count_sent(request);
 	request_free(request);
 }
 
@@ -523,6 +524,7 @@ request_alloc(struct nbd_connection *connection, const struct nbd_request_head *
 		nbd_memory_give(connection, held_bytes);
 		return NULL;
 	}
+	request->begun_ns = loop_now_ns(connection->server->options.loop);
 	request->held_bytes = held_bytes;
 	request->magic = REQUEST_MAGIC;
 	request->connection = connection;
