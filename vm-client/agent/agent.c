@@ -23,6 +23,7 @@
 #include "nbd_control.h"
 #include "nbd_handover.h"
 #include "nbd_options.h"
+#include "nbd_persistent.h"
 #include "nbd_tls.h"
 
 #define EXIT_USAGE 2
@@ -42,6 +43,7 @@ struct agent {
 	struct nbd_server *server;
 	struct nbd_control *control;
 	struct nbd_metrics *metrics;
+	struct nbd_persistent *persistent;
 	struct signals signals;
 	struct watchdog watchdog;
 	struct daemon daemon;
@@ -81,6 +83,8 @@ agent_on_signal(int number, void *arg)
 	/* Standard input alone is served no longer than the terminal lives that it came from. */
 	if (number == SIGHUP && !agent->options->is_stdio) {
 		(void)daemon_reload(&agent->daemon, agent->signals.text, NULL, NULL);
+		if (agent->persistent != NULL)
+			nbd_persistent_load(agent->persistent);
 		return;
 	}
 	assert(agent->server != NULL);
@@ -111,6 +115,14 @@ agent_add_exports(struct agent *agent)
 			return -errno;
 		}
 	}
+	if (agent->options->exports == NULL)
+		return 0;
+	agent->persistent = nbd_persistent_create(agent->server, agent->options->exports);
+	if (agent->persistent == NULL) {
+		log_error("agent: out of memory");
+		return -ENOMEM;
+	}
+	nbd_persistent_load(agent->persistent);
 	return 0;
 }
 
@@ -231,6 +243,7 @@ agent_start_control(struct agent *agent)
 		log_error("agent: --control %s", error);
 		return -EINVAL;
 	}
+	nbd_control_persist(agent->control, agent->persistent);
 	return 0;
 }
 
@@ -343,6 +356,7 @@ agent_fini(struct agent *agent)
 	nbd_metrics_stop(agent->metrics);
 	/* Requests that are in flight even now end with the client, unheard. */
 	cleave_client_destroy(agent->client);
+	nbd_persistent_destroy(agent->persistent);
 	nbd_server_destroy(agent->server);
 	nbd_tls_destroy(agent->tls);
 	if (agent->server != NULL)

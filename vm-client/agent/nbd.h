@@ -133,6 +133,13 @@ struct nbd_export {
 	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
 	struct nbd_stats stats;
 	bool is_stalled; /* no gateway answers */
+	char problem
+	    [CLEAVE_ERROR_BYTES_MAX]; /* why it could not be opened, or written, the last time; "" */
+	/* nbd_persistent.c's */
+	bool is_persistent;              /* the file lists it */
+	bool outlives_file;              /* it was there before the file had it */
+	uint64_t generation;             /* of the file that listed it last */
+	uint64_t look_ns, look_delay_ns; /* when it is looked at next; UINT64_MAX: it is there */
 };
 
 /* nbd_export_find -- by name ("" is the default), or made where the server allows any; else NULL. */
@@ -140,6 +147,10 @@ struct nbd_export *nbd_export_find(struct nbd_server *server, const char *name,
     uint32_t name_bytes);
 /* nbd_export_add -- a snapshot is read-only, whatever @is_read_only says. NULL with errno EINVAL (name), EEXIST, ENOMEM, ENOSPC (too many). */
 struct nbd_export *nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only);
+/* nbd_export_by_name -- one that there is; NULL: there is none. */
+struct nbd_export *nbd_export_by_name(struct nbd_server *server, const char *name);
+/* nbd_export_set_problem -- for who lists exports; "" there is none. False: it is the same as before. */
+bool nbd_export_set_problem(struct nbd_export *export, const char *text);
 /*
  * nbd_export_use -- @connection->export is it; nbd_connection_on_export once it is open, or not
  *

@@ -66,6 +66,7 @@ attach_on_refused(struct nbd_export *export, int rc, const char *error)
 			loop_timer_start(export->server->options.loop, &export->reclaim_timer,
 			    ATTACH_RECLAIM_NS);
 	} else {
+		(void)nbd_export_set_problem(export, error);
 		log_limited(LOG_WARN, "export: cannot be written name=%s rc=%s: %s%s", export->name,
 		    log_errno(rc), error, rc == -EBUSY ? "; --when-held take takes it" : "");
 	}
@@ -125,6 +126,7 @@ attach_switch(struct nbd_export *export, struct cleave_volume *volume)
 	export->volume = volume;
 	export->is_lost = export->is_stalled = false;
 	metric_add(&export->stats.opens, 1);
+	(void)nbd_export_set_problem(export, "");
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	nbd_attach_on_writer(export);
 	cleave_volume_close(old, NULL, NULL); /* what it has is answered first */

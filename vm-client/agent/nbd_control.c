@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd_handover.h"
+#include "nbd_persistent.h"
 
 #define CONTROL_MAGIC 0x4c43424eu /* "NBCL" */
 #define CONTROL_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
@@ -40,6 +41,7 @@ struct nbd_control {
 	char path[CONTROL_PATH_BYTES];
 	struct control_client clients[NBD_CONTROL_CLIENTS_MAX];
 	struct control_client *taker;
+	struct nbd_persistent *persistent; /* NULL: nothing lasts */
 	void (*on_given)(void *arg);
 	void *arg;
 };
@@ -68,8 +70,9 @@ fail(const char *text)
 }
 
 static json_t *
-control_list(struct nbd_server *server)
+control_list(struct nbd_control *control)
 {
+	struct nbd_server *server = control->server;
 	json_t *exports = json_array();
 	struct loop_link *link, *next;
 	char uri[256];
@@ -80,64 +83,67 @@ control_list(struct nbd_server *server)
 
 		nbd_uri(server, export->name, uri, sizeof(uri));
 		if (json_array_append_new(exports,
-			json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:s, s:s}", "name", export->name,
-			    "state", export->is_lost ? "lost" : sm_state_name(&export->sm), "users",
+			json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:s, s:s, s:b, s:s}", "name",
+			    export->name, "state",
+			    export->is_lost ? "lost" : sm_state_name(&export->sm), "users",
 			    (int)export->user_count, "size_bytes", (json_int_t) export->size_bytes,
 			    "read_only", (int)export->is_read_only, "writing",
 			    (int)(export->is_writer && !export->is_lost), "lost", export->lost_text,
-			    "uri", uri)) != 0) {
+			    "uri", uri, "persistent", (int)export->is_persistent, "problem",
+			    export->problem)) != 0) {
 			json_decref(exports);
 			return NULL;
 		}
 	}
-	return json_pack("{s:o}", "exports", exports);
-}
-
-static struct nbd_export *
-find_exactly(struct nbd_server *server, const char *name)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&server->exports, link, next) {
-		struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
-
-		if (strcmp(export->name, name) == 0)
-			return export;
-	}
-	return NULL;
+	if (control->persistent == NULL)
+		return json_pack("{s:o}", "exports", exports);
+	return json_pack("{s:o, s:s, s:o}", "exports", exports, "exports_file",
+	    nbd_persistent_path(control->persistent), "exports_file_problems",
+	    nbd_persistent_problems(control->persistent));
 }
 
 static json_t *
-control_attach(struct nbd_server *server, const json_t *in)
+control_attach(struct nbd_control *control, const json_t *in)
 {
+	struct nbd_server *server = control->server;
 	struct nbd_export *export;
 	const char *name;
-	int is_read_only = 0;
+	int is_read_only = 0, is_persistent = 0;
 	char uri[256];
 
 	CHECK_OBJ(server, SERVER_MAGIC);
-	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "read_only",
-		&is_read_only) != 0)
+	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b, s?b}", "name", &name, "read_only",
+		&is_read_only, "persistent", &is_persistent) != 0)
 		return fail("attach: needs a name");
+	if (is_persistent && control->persistent == NULL)
+		return fail("it has no --exports FILE, so what it exports ends with it");
 	if (strchr(name, '@') != NULL)
 		is_read_only = 1; /* a snapshot */
-	export = find_exactly(server, name);
+	export = nbd_export_by_name(server, name);
 	if (export != NULL && export->is_read_only != (is_read_only != 0))
 		return fail(export->is_read_only ? "it is attached read-only"
 						 : "it is attached for writing");
+	if (export != NULL && is_persistent && !export->is_persistent)
+		export->outlives_file = !export->is_on_demand;
 	if (export == NULL)
 		export = nbd_export_add(server, name, is_read_only != 0);
 	if (export == NULL)
 		return fail(errno == EINVAL ? "this is no volume's name" : strerror(errno));
 	export->is_on_demand = false;
 	nbd_uri(server, name, uri, sizeof(uri));
-	log_info("agent: attached name=%s", name);
-	return json_pack("{s:s}", "uri", uri);
+	log_info("agent: attached name=%s%s", name, is_persistent ? " persistent=yes" : "");
+	if (!is_persistent)
+		return json_pack("{s:s}", "uri", uri);
+	export->is_persistent = true;
+	nbd_persistent_look(control->persistent, export);
+	return json_pack("{s:s, s:s}", "uri", uri, "exports_file",
+	    nbd_persistent_path(control->persistent));
 }
 
 static json_t *
-control_detach(struct nbd_server *server, const json_t *in)
+control_detach(struct nbd_control *control, const json_t *in)
 {
+	struct nbd_server *server = control->server;
 	struct loop_link *link, *next;
 	struct nbd_export *export;
 	const char *name;
@@ -147,13 +153,14 @@ control_detach(struct nbd_server *server, const json_t *in)
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "force",
 		&is_forced) != 0)
 		return fail("detach: needs a name");
-	export = find_exactly(server, name);
+	export = nbd_export_by_name(server, name);
 	if (export == NULL)
 		return fail("it is not attached");
 	if (export->user_count > 0 && !is_forced)
 		return fail("it is in use");
 	/* The export goes when its last client has. */
 	export->is_on_demand = true;
+	export->is_persistent = false;
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
@@ -162,7 +169,18 @@ control_detach(struct nbd_server *server, const json_t *in)
 	}
 	loop_defer(server->options.loop, &export->open_task);
 	log_info("agent: detached name=%s", name);
-	return json_object();
+	if (control->persistent == NULL)
+		return json_object();
+	return json_pack("{s:s}", "exports_file", nbd_persistent_path(control->persistent));
+}
+
+static json_t *
+control_reload(struct nbd_control *control)
+{
+	if (control->persistent == NULL)
+		return fail("it has no --exports FILE to read");
+	nbd_persistent_load(control->persistent);
+	return control_list(control);
 }
 
 /* ---- clients ---- */
@@ -229,11 +247,13 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	if (op == NULL)
 		out = fail("not a JSON object with an op");
 	else if (strcmp(op, "list") == 0)
-		out = control_list(control->server);
+		out = control_list(control);
+	else if (strcmp(op, "reload") == 0)
+		out = control_reload(control);
 	else if (strcmp(op, "attach") == 0)
-		out = control_attach(control->server, in);
+		out = control_attach(control, in);
 	else if (strcmp(op, "detach") == 0)
-		out = control_detach(control->server, in);
+		out = control_detach(control, in);
 	else if (strcmp(op, "give") == 0)
 		out = control_give(control, client, in);
 	else
@@ -347,6 +367,13 @@ nbd_control_create(struct nbd_server *server, const char *path, void (*on_given)
 		(void)close(control->fd);
 	free(control);
 	return NULL;
+}
+
+void
+nbd_control_persist(struct nbd_control *control, struct nbd_persistent *persistent)
+{
+	CHECK_OBJ(control, CONTROL_MAGIC);
+	control->persistent = persistent;
 }
 
 void

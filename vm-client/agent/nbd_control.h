@@ -5,9 +5,12 @@
  * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers.
  *
  *	{"op":"list"}                                    {"exports":[{"name","state","users",
- *	                                                   "size_bytes","uri"}]}
- *	{"op":"attach","name":N,"read_only":false}       {"uri":"nbd+unix:///N?socket=PATH"}
- *	{"op":"detach","name":N,"force":false}           {}
+ *	                                                   "size_bytes","uri","persistent","problem"}],
+ *	                                                   "exports_file","exports_file_problems"}
+ *	{"op":"attach","name":N,"read_only":false,       {"uri":"nbd+unix:///N?socket=PATH",
+ *	    "persistent":false}                            "exports_file":PATH, of a persistent one}
+ *	{"op":"detach","name":N,"force":false}           {"exports_file":PATH, where there is one}
+ *	{"op":"reload"}: of exports_file                 as list
  *	{"op":"give"}   see nbd_handover.h
  *	anything else, or what cannot be done            {"error":"..."}
  */
@@ -28,6 +31,9 @@ struct nbd_control;
  */
 struct nbd_control *nbd_control_create(struct nbd_server *server, const char *path,
     void (*on_given)(void *arg), void *arg, char *ret_error, size_t error_bytes);
+struct nbd_persistent;
+/* nbd_control_persist -- exports can be made to last, by @persistent, which outlives @control. */
+void nbd_control_persist(struct nbd_control *control, struct nbd_persistent *persistent);
 /* nbd_control_destroy -- NULL is a no-op. */
 void nbd_control_destroy(struct nbd_control *control);
 

@@ -12,6 +12,7 @@
  * change (nbd_attach.c). A user that comes while it closes waits for that, then it opens again.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	if (rc != 0) {
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
+		(void)nbd_export_set_problem(export, error == NULL ? cleave_error_text(rc) : error);
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
 		export_tell(&export->waiters, rc, error);
 		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
@@ -77,6 +79,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	export->volume = volume;
 	export->is_lost = false;
 	metric_add(&export->stats.opens, 1);
+	(void)nbd_export_set_problem(export, "");
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	if (!cleave_volume_info(volume)->is_read_only)
 		nbd_attach_on_writer(export);
@@ -264,6 +267,32 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 	nbd_attach_on_lost(export, rc);
 	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),
 	    cleave_error_text(rc));
+}
+
+struct nbd_export *
+nbd_export_by_name(struct nbd_server *server, const char *name)
+{
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(server, SERVER_MAGIC);
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
+
+		if (strcmp(export->name, name) == 0)
+			return export;
+	}
+	return NULL;
+}
+
+bool
+nbd_export_set_problem(struct nbd_export *export, const char *text)
+{
+	char before[sizeof(export->problem)];
+
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	memcpy(before, export->problem, sizeof(before));
+	(void)snprintf(export->problem, sizeof(export->problem), "%s", text);
+	return strcmp(before, export->problem) != 0;
 }
 
 struct nbd_export *

@@ -71,6 +71,10 @@ static const struct config_option option_table[] = {
 	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
 	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
 	    false, 0, 0, NULL },
+	{ "exports", 0, CONFIG_STRING, O(exports), "FILE",
+	    "Export what FILE lists as well, a volume a line; `cleave attach --persistent` and `cleave "
+	    "detach` change it. SIGHUP has it read again.",
+	    NULL, false, 0, 0, NULL },
 	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
 	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
 	    NULL },
@@ -123,9 +127,9 @@ check_together(const struct agent_options *o, struct config_result *result)
 	if (o->replaces && o->control == NULL)
 		config_problem(program, result,
 		    "--replace: needs --control, where the other agent is");
-	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL)
+	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL && o->exports == NULL)
 		config_problem(program, result,
-		    "nothing to export: --volume NAME, --all, or --control PATH");
+		    "nothing to export: --volume NAME, --all, --exports FILE, or --control PATH");
 	if (o->tls_certificates != NULL && o->tls_psk != NULL)
 		config_problem(program, result,
 		    "--tls-certificates and --tls-psk exclude each other");

@@ -17,7 +17,7 @@ enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
 struct agent_options {
 	struct config_list gateways, listens, volumes;
 	bool is_read_only, exports_all, is_stdio;
-	const char *control, *metrics;
+	const char *control, *metrics, *exports;
 	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;

@@ -32,7 +32,8 @@ struct command_options {
 	struct config_list gateways;
 	bool is_json;
 	bool is_forced;
-	bool is_read_only;
+	bool is_read_only, is_persistent; /* attach */
+	bool must_reload;                 /* exports: the agent's file first */
 	bool must_shrink;
 	bool is_confirmed;
 	bool has_snapshots;         /* volume delete: they go, too */
@@ -107,6 +108,8 @@ enum command_option {
 	COMMAND_SETTINGS = 1u << 25,  /* --log-level, --slow-op */
 	COMMAND_KEEP = 1u << 26,      /* --keep, --purge */
 	COMMAND_ALL = 1u << 27,
+	COMMAND_PERSISTENT = 1u << 28,
+	COMMAND_RELOAD = 1u << 30,
 };
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */

@@ -2,8 +2,14 @@
 /*
  * command_agent.c -- cleave attach, detach, exports: a volume as a disk of this machine
  *
- * They ask the agent of this machine at its control socket (nbd_control.h has the questions), and
- * attach starts one where none answers. The agent outlives the command.
+ * They ask the agent of this machine at its control socket (nbd_control.h has the questions):
+ *
+ *	--agent, $CLEAVE_AGENT             that one; attach starts it where none answers
+ *	the service's, /run/cleave/agent   where it may be asked, or is set up (/etc/cleave/agent.conf) and does not run
+ *	cleave-agent of this user          attach starts it where none answers
+ *
+ * The agent outlives the command. What it exports lasts no longer than it does, but for attach --persistent: a line in the
+ * file that the agent reads at its start (library/exports_file.h), which is written here: a service may not write it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,27 +28,39 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "command.h"
+#include "library/exports_file.h"
 #include "table.h"
 
 #define AGENT_ENVIRONMENT "CLEAVE_AGENT"
 #define AGENT_SOCKET_NAME "cleave-agent"
+#define AGENT_SERVICE_SOCKET "/run/cleave/agent"
+#define AGENT_SERVICE_CONFIG "/etc/cleave/agent.conf"
 #define AGENT_REPLY_BYTES_MAX (256u * 1024u)
 #define AGENT_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
 #define AGENT_WAIT_S 30
 
 /* ---- asking ---- */
 
+/* The agent that was named; NULL: none was. */
+static const char *
+agent_given(const struct command_session *session)
+{
+	const char *given = session->options->agent;
+
+	if (given == NULL)
+		given = getenv(AGENT_ENVIRONMENT);
+	return given == NULL || *given == '\0' ? NULL : given;
+}
+
 static int
 agent_path(struct command_session *session, char out[PATH_MAX])
 {
-	const char *given = session->options->agent;
+	const char *given = agent_given(session);
 	const char *folder = getenv("XDG_RUNTIME_DIR");
 	int n;
 
 	assert(out != NULL);
-	if (given == NULL)
-		given = getenv(AGENT_ENVIRONMENT);
-	if (given != NULL && *given != '\0')
+	if (given != NULL)
 		n = snprintf(out, PATH_MAX, "%s", given);
 	else
 		n = snprintf(out, PATH_MAX, "%s/%s",
@@ -223,18 +241,52 @@ agent_start(struct command_session *session, const char *control)
 
 /* ---- commands ---- */
 
+/*
+ * The service's agent, where nobody named another one. 0 and *@ret_fd, which is -1 where there is no service, or it is not
+ * this user's to ask: then another agent is meant.
+ */
+static int
+agent_open_service(struct command_session *session, int *ret_fd)
+{
+	int fd;
+
+	*ret_fd = -1;
+	if (agent_given(session) != NULL)
+		return 0;
+	fd = agent_connect(AGENT_SERVICE_SOCKET);
+	if (fd >= 0) {
+		*ret_fd = fd;
+		return 0;
+	}
+	if ((fd != -ENOENT && fd != -ECONNREFUSED) || access(AGENT_SERVICE_CONFIG, R_OK) != 0)
+		return 0;
+	return command_fail(session, fd,
+	    "this machine's agent does not run (" AGENT_SERVICE_SOCKET
+	    ", set up in " AGENT_SERVICE_CONFIG "): systemctl enable --now cleave-agent.service; "
+	    "or name another one with --agent PATH");
+}
+
 /* Connected to the agent, which is started where @may_start and none answers. */
 static int
 agent_open(struct command_session *session, bool may_start, int *ret_fd)
 {
 	char path[PATH_MAX];
-	int rc = agent_path(session, path);
+	int rc = agent_open_service(session, ret_fd);
 	int fd;
 
 	assert(session->out != NULL && ret_fd != NULL);
+	if (rc == 0 && *ret_fd >= 0)
+		return 0;
+	if (rc == 0)
+		rc = agent_path(session, path);
 	if (rc != 0)
 		return rc;
 	fd = agent_connect(path);
+	if ((fd == -ENOENT || fd == -ECONNREFUSED) && session->options->is_persistent)
+		return command_fail(session, fd,
+		    "no agent answers at %.90s, and one that is started for this would not outlive the "
+		    "machine's restart: set the service up, see cleave-agent(8)",
+		    path);
 	if ((fd == -ENOENT || fd == -ECONNREFUSED) && may_start) {
 		rc = agent_start(session, path);
 		if (rc != 0)
@@ -246,6 +298,48 @@ agent_open(struct command_session *session, bool may_start, int *ret_fd)
 		    strerror(-fd));
 	*ret_fd = fd;
 	return 0;
+}
+
+/* The line, and the agent reads it: from then on the file has what the agent exports. @reply: to the attach. */
+static int
+attach_persist(struct command_session *session, int fd, const json_t *reply)
+{
+	const struct command_options *options = session->options;
+	const char *path = command_text(reply, "exports_file");
+	struct exports_line line = { .is_read_only = options->is_read_only };
+	char error[EXPORTS_FILE_ERROR_BYTES];
+	json_t *exports = NULL;
+	int rc;
+
+	assert(options->is_persistent && options->name != NULL);
+	if (path[0] == '\0')
+		return command_fail(session, -ENOTSUP,
+		    "'%.64s' is attached, but not for good: the agent is of a release that cannot do that",
+		    options->name);
+	(void)snprintf(line.name, sizeof(line.name), "%s", options->name);
+	rc = exports_file_put(path, &line, error);
+	if (rc != 0)
+		return command_fail(session, rc, "'%.64s' is attached, but not for good: %.300s",
+		    options->name, error);
+	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "reload"), &exports);
+	json_decref(exports);
+	return rc;
+}
+
+/* 0, also when there is no line for it. */
+static int
+detach_forget(struct command_session *session, const char *path, bool *ret_had_line)
+{
+	char error[EXPORTS_FILE_ERROR_BYTES];
+	int rc = path[0] == '\0' ? 1 : exports_file_remove(path, session->options->name, error);
+
+	*ret_had_line = rc == 0;
+	return rc < 0
+	    ? command_fail(session, rc,
+		  "'%.64s' is not attached any more, but will be when the agent is started again: "
+		  "%.300s",
+		  session->options->name, error)
+	    : 0;
 }
 
 int
@@ -263,12 +357,16 @@ command_attach(struct command_session *session)
 	if (rc != 0)
 		return rc;
 	rc = agent_ask(session, fd,
-	    json_pack("{s:s, s:s, s:b}", "op", "attach", "name", options->name, "read_only",
-		(int)options->is_read_only),
+	    json_pack("{s:s, s:s, s:b, s:b}", "op", "attach", "name", options->name, "read_only",
+		(int)options->is_read_only, "persistent", (int)options->is_persistent),
 	    &reply);
+	if (rc == 0 && options->is_persistent)
+		rc = attach_persist(session, fd, reply);
 	(void)close(fd);
-	if (rc != 0)
+	if (rc != 0) {
+		json_decref(reply);
 		return rc;
+	}
 	if (options->is_json)
 		rc = command_print_json(reply, session->out);
 	else
@@ -277,24 +375,50 @@ command_attach(struct command_session *session)
 	return rc;
 }
 
+static bool
+list_has(const json_t *list, const char *name)
+{
+	const json_t *export;
+	size_t i;
+
+	assert(name != NULL);
+	json_array_foreach(json_object_get(list, "exports"), i, export)
+	{
+		if (strcmp(command_text(export, "name"), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A line of the file goes also where the agent exports nothing for it, because it was not read yet. */
 int
 command_detach(struct command_session *session)
 {
 	const struct command_options *options = session->options;
-	json_t *reply = NULL;
+	json_t *list = NULL, *reply = NULL;
+	bool had_line = false, is_there = false;
 	int fd, rc = agent_open(session, false, &fd);
 
 	assert(options->name != NULL);
 	if (rc != 0)
 		return rc;
-	rc = agent_ask(session, fd,
-	    json_pack("{s:s, s:s, s:b}", "op", "detach", "name", options->name, "force",
-		(int)options->is_forced),
-	    &reply);
+	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "list"), &list);
+	if (rc == 0)
+		is_there = list_has(list, options->name);
+	if (rc == 0 && is_there)
+		rc = agent_ask(session, fd,
+		    json_pack("{s:s, s:s, s:b}", "op", "detach", "name", options->name, "force",
+			(int)options->is_forced),
+		    &reply);
+	if (rc == 0)
+		rc = detach_forget(session, command_text(list, "exports_file"), &had_line);
+	if (rc == 0 && !is_there && !had_line)
+		rc = command_fail(session, -ENOENT, "'%.64s' is not attached", options->name);
 	(void)close(fd);
-	if (rc == 0 && options->is_json)
+	if (rc == 0 && options->is_json && reply != NULL)
 		rc = command_print_json(reply, session->out);
 	json_decref(reply);
+	json_decref(list);
 	return rc;
 }
 
@@ -305,25 +429,32 @@ print_exports(const json_t *reply, FILE *out)
 		{ "NAME", false },
 		{ "STATE", false },
 		{ "CLIENTS", true },
+		{ "PERSISTENT", false },
 		{ "URI", false },
-		{ "LOST", false },
+		{ "PROBLEM", false },
 	};
 	struct table *table = table_create(columns, NUM_COUNT(columns));
-	const json_t *export;
+	const json_t *export, *problem;
 	size_t i;
 	int rc;
 
 	assert(reply != NULL && out != NULL);
 	json_array_foreach(json_object_get(reply, "exports"), i, export)
 	{
+		const char *lost = command_text(export, "lost");
+
 		table_add(table, "%s", command_text(export, "name"));
 		table_add(table, "%s", command_text(export, "state"));
 		table_add(table, "%llu", (unsigned long long)command_u64(export, "users"));
+		table_add(table, "%s",
+		    json_is_true(json_object_get(export, "persistent")) ? "yes" : "no");
 		table_add(table, "%s", command_text(export, "uri"));
-		table_add(table, "%s", command_text(export, "lost"));
+		table_add(table, "%s", lost[0] != '\0' ? lost : command_text(export, "problem"));
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
+	json_array_foreach(json_object_get(reply, "exports_file_problems"), i, problem)
+	    fprintf(out, "%s\n", json_string_value(problem));
 	return rc;
 }
 
@@ -336,7 +467,8 @@ command_exports(struct command_session *session)
 	assert(session->options->name == NULL);
 	if (rc != 0)
 		return rc;
-	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "list"), &reply);
+	rc = agent_ask(session, fd,
+	    json_pack("{s:s}", "op", session->options->must_reload ? "reload" : "list"), &reply);
 	(void)close(fd);
 	if (rc != 0)
 		return rc;

@@ -76,9 +76,15 @@ const struct config_option command_option_table[] = {
 	    NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
 	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
+	{ "persistent", 0, CONFIG_FLAG, offsetof(struct command_options, is_persistent), NULL,
+	    "attach: for good: the agent exports it when it is started again, too, until detach.",
+	    NULL, false, 0, 0, NULL },
+	{ "reload", 0, CONFIG_FLAG, offsetof(struct command_options, must_reload), NULL,
+	    "exports: have the agent read its file of persistent exports first.", NULL, false, 0, 0,
+	    NULL },
 	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
-	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT, else "
-	    "cleave-agent in $XDG_RUNTIME_DIR or /run.",
+	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT; the service's, "
+	    "/run/cleave/agent, where there is one; else cleave-agent in $XDG_RUNTIME_DIR or /run.",
 	    NULL, false, 0, 0, NULL },
 	{ "format", 0, CONFIG_STRING, offsetof(struct command_options, format), "FORMAT",
 	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks; "
@@ -151,6 +157,8 @@ static const struct {
 	{ "force", COMMAND_FORCE },
 	{ "read-only", COMMAND_READ_ONLY },
 	{ "agent", COMMAND_AGENT },
+	{ "persistent", COMMAND_PERSISTENT },
+	{ "reload", COMMAND_RELOAD },
 	{ "format", COMMAND_FORMAT },
 	{ "progress", COMMAND_PROGRESS },
 	{ "shrink", COMMAND_SHRINK },
