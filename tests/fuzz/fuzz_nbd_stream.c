@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/loop_internal.h"
 #include "base/num.h"
+#include "cleave/manage.h"
 #include "vm-client/agent/nbd.h"
 
 #define STREAM_CONNECTIONS 4
@@ -38,7 +39,10 @@
 #define STREAM_QUEUE_COUNT_MAX 3u
 #define STREAM_STEPS_MAX 2000
 #define STREAM_WATCHERS_MAX 32
-#define STREAM_VOLUMES_MAX 6 /* open or being closed */
+#define STREAM_VOLUMES_MAX 12 /* open or being closed */
+#define STREAM_OPENS_MAX 4
+#define STREAM_LISTS_MAX 4
+#define STREAM_SNAPSHOTS 5u /* of every volume; two are told at a time */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -69,9 +73,17 @@ static struct {
 	/* The cluster. */
 	struct cleave_volume *volumes[STREAM_VOLUMES_MAX];
 	uint64_t size_bytes;
-	cleave_open_fn open_fn;
-	void *open_arg;
-	unsigned open_flags;
+	struct {
+		cleave_open_fn fn; /* NULL: the place is free */
+		void *arg;
+		unsigned flags;
+	} opens[STREAM_OPENS_MAX];
+	struct {
+		struct cleave_ask *ask; /* NULL: the place is free */
+		cleave_snapshots_fn fn;
+		void *arg;
+		uint64_t after;
+	} lists[STREAM_LISTS_MAX];
 	int next_rc;
 	uint8_t disk[STREAM_VOLUME_BYTES];
 	uint32_t seed;
@@ -219,13 +231,43 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
     cleave_open_fn fn, void *arg)
 {
 	(void)client;
-	(void)name;
-	if (world.open_fn != NULL || volume_slot(NULL) == NULL)
-		return -ENOBUFS; /* one at a time */
-	world.open_fn = fn;
-	world.open_arg = arg;
-	world.open_flags = flags;
-	return 0;
+	assert(strlen(name) <= CLEAVE_NAME_BYTES_MAX);
+	for (int i = 0; i < STREAM_OPENS_MAX && volume_slot(NULL) != NULL; i++) {
+		if (world.opens[i].fn != NULL)
+			continue;
+		world.opens[i].fn = fn;
+		world.opens[i].arg = arg;
+		world.opens[i].flags = flags;
+		return 0;
+	}
+	return -ENOBUFS;
+}
+
+int
+cleave_snapshot_list(struct cleave_client *client, struct cleave_ask *ask, const char *volume,
+    uint64_t after, cleave_snapshots_fn fn, void *arg)
+{
+	(void)client;
+	assert(strlen(volume) <= CLEAVE_VOLUME_NAME_BYTES_MAX);
+	for (int i = 0; i < STREAM_LISTS_MAX; i++) {
+		if (world.lists[i].ask != NULL)
+			continue;
+		world.lists[i].ask = ask;
+		world.lists[i].fn = fn;
+		world.lists[i].arg = arg;
+		world.lists[i].after = after;
+		return 0;
+	}
+	return -ENOBUFS;
+}
+
+const struct cleave_stats *
+cleave_client_stats(const struct cleave_client *client)
+{
+	static const struct cleave_stats stats;
+
+	(void)client;
+	return &stats;
 }
 
 void
@@ -383,23 +425,51 @@ complete_one(struct cleave_volume *volume)
 }
 
 static void
-finish_open(void)
+finish_open(int index)
 {
-	cleave_open_fn fn = world.open_fn;
+	cleave_open_fn fn = world.opens[index].fn;
 	struct cleave_volume *volume = NULL;
 	int rc = world.next_rc;
 
-	world.open_fn = NULL;
+	world.opens[index].fn = NULL;
 	world.next_rc = 0;
+	if (rc == 0 && volume_slot(NULL) == NULL)
+		rc = -ENOBUFS; /* others were opened meanwhile */
 	if (rc == 0) {
 		volume = calloc(1, sizeof(*volume));
 		assert(volume != NULL);
 		list_init(&volume->ios);
 		volume->info.size_bytes = world.size_bytes;
-		volume->info.is_read_only = (world.open_flags & CLEAVE_OPEN_READ_ONLY) != 0;
+		volume->info.is_read_only = (world.opens[index].flags & CLEAVE_OPEN_READ_ONLY) != 0;
 		*volume_slot(NULL) = volume;
 	}
-	fn(volume, rc, NULL, world.open_arg);
+	fn(volume, rc, NULL, world.opens[index].arg);
+	run_tasks();
+}
+
+/* Snapshots s1, s2 ...: the next two of them. */
+static void
+finish_list(int index)
+{
+	struct cleave_ask *ask = world.lists[index].ask;
+	struct cleave_snapshot snapshots[2] = { 0 };
+	struct cleave_snapshot_page page = { .snapshots = snapshots };
+	uint64_t after = world.lists[index].after;
+	int rc = world.next_rc;
+
+	world.lists[index].ask = NULL;
+	world.next_rc = 0;
+	for (uint64_t number = after + 1; number <= num_min(after + 2, STREAM_SNAPSHOTS);
+	     number++) {
+		struct cleave_snapshot *snapshot = &snapshots[page.snapshot_count++];
+
+		snapshot->number = number;
+		memcpy(snapshot->name, "v@s", 3);
+		snapshot->name[3] = (char)('0' + number);
+	}
+	page.is_more = after + 2 < STREAM_SNAPSHOTS;
+	world.lists[index].fn(ask, rc, rc == 0 ? &page : NULL, rc == 0 ? NULL : strerror(-rc),
+	    world.lists[index].arg);
 	run_tasks();
 }
 
@@ -445,9 +515,17 @@ run_volume(struct cleave_volume *volume)
 static void
 run_cluster(void)
 {
-	if (world.open_fn != NULL) {
-		finish_open();
-		return;
+	for (int i = 0; i < STREAM_OPENS_MAX; i++) {
+		if (world.opens[i].fn != NULL) {
+			finish_open(i);
+			return;
+		}
+	}
+	for (int i = 0; i < STREAM_LISTS_MAX; i++) {
+		if (world.lists[i].ask != NULL) {
+			finish_list(i);
+			return;
+		}
 	}
 	for (int i = 0; i < STREAM_VOLUMES_MAX; i++) {
 		if (world.volumes[i] != NULL && run_volume(world.volumes[i]))
@@ -616,7 +694,16 @@ world_is_empty(const struct nbd_server *server)
 		if (world.volumes[i] != NULL)
 			return false;
 	}
-	return server->connection_count == 0 && world.open_fn == NULL;
+	for (int i = 0; i < STREAM_OPENS_MAX; i++) {
+		if (world.opens[i].fn != NULL)
+			return false;
+	}
+	for (int i = 0; i < STREAM_LISTS_MAX; i++) {
+		if (world.lists[i].ask != NULL)
+			return false;
+	}
+	return server->connection_count == 0 && list_is_empty(&server->bitmaps) &&
+	    list_is_empty(&server->listings);
 }
 
 /* In an orderly way everything ends by itself; else it is torn down as it is. */
