@@ -116,7 +116,9 @@ control_attach(struct nbd_control *control, const json_t *in)
 		&is_read_only, "persistent", &is_persistent) != 0)
 		return fail("attach: needs a name");
 	if (is_persistent && control->persistent == NULL)
-		return fail("it has no --exports FILE, so what it exports ends with it");
+		return fail(
+		    "it has no --exports FILE, so what it exports ends with it: have exports = "
+		    "/etc/cleave/exports in its configuration");
 	if (strchr(name, '@') != NULL)
 		is_read_only = 1; /* a snapshot */
 	export = nbd_export_by_name(server, name);

@@ -205,12 +205,13 @@ reply_allocation(struct nbd_connection *connection, uint32_t id)
 	    sizeof(NBD_CONTEXT_ALLOCATION) - 1);
 }
 
-/* A gateway could not be asked, or there is no such volume: no context was given. */
+/* A gateway could not be asked, or there is no such volume: no context is given. */
 static int
 reply_meta_error(struct nbd_connection *connection, int rc, const char *error)
 {
 	assert(rc < 0);
-	connection->has_context = false;
+	if (connection->option == NBD_OPT_SET_META_CONTEXT)
+		connection->has_context = false;
 	return reply_error(connection, connection->option,
 	    rc == -ENOENT ? NBD_REP_ERR_UNKNOWN : NBD_REP_ERR_PLATFORM,
 	    error != NULL && error[0] != '\0' ? error : cleave_error_text(rc));

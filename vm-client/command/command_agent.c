@@ -35,6 +35,7 @@
 #define AGENT_SOCKET_NAME "cleave-agent"
 #define AGENT_SERVICE_SOCKET "/run/cleave/agent"
 #define AGENT_SERVICE_CONFIG "/etc/cleave/agent.conf"
+#define AGENT_SERVICE_EXPORTS "/etc/cleave/exports"
 #define AGENT_REPLY_BYTES_MAX (256u * 1024u)
 #define AGENT_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
 #define AGENT_WAIT_S 30
@@ -300,6 +301,20 @@ agent_open(struct command_session *session, bool may_start, int *ret_fd)
 	return 0;
 }
 
+/* An agent that nobody named does not choose what a user, who may be root, writes to. 0, or session->error. */
+static int
+agent_check_file(struct command_session *session, const char *path)
+{
+	assert(path != NULL);
+	if (agent_given(session) != NULL || path[0] == '\0' ||
+	    strcmp(path, AGENT_SERVICE_EXPORTS) == 0)
+		return 0;
+	return command_fail(session, -EPERM,
+	    "the agent's file of exports is %.100s, not " AGENT_SERVICE_EXPORTS
+	    ": name that agent with --agent PATH to have it written",
+	    path);
+}
+
 /* The line, and the agent reads it: from then on the file has what the agent exports. @reply: to the attach. */
 static int
 attach_persist(struct command_session *session, int fd, const json_t *reply)
@@ -316,6 +331,9 @@ attach_persist(struct command_session *session, int fd, const json_t *reply)
 		return command_fail(session, -ENOTSUP,
 		    "'%.64s' is attached, but not for good: the agent is of a release that cannot do that",
 		    options->name);
+	rc = agent_check_file(session, path);
+	if (rc != 0)
+		return rc;
 	(void)snprintf(line.name, sizeof(line.name), "%s", options->name);
 	rc = exports_file_put(path, &line, error);
 	if (rc != 0)
@@ -331,8 +349,12 @@ static int
 detach_forget(struct command_session *session, const char *path, bool *ret_had_line)
 {
 	char error[EXPORTS_FILE_ERROR_BYTES];
-	int rc = path[0] == '\0' ? 1 : exports_file_remove(path, session->options->name, error);
+	int rc = agent_check_file(session, path);
 
+	*ret_had_line = false;
+	if (rc != 0)
+		return rc;
+	rc = path[0] == '\0' ? 1 : exports_file_remove(path, session->options->name, error);
 	*ret_had_line = rc == 0;
 	return rc < 0
 	    ? command_fail(session, rc,

@@ -70,11 +70,14 @@ static void
 say_all(struct peer *peer)
 {
 	static const uint8_t flags[4] = { 0, 0, 0, 3 }, go[] = { 0, 0, 0, 1, 'v', 0, 0 };
-	static const char context[] = "\0\0\0\1v\0\0\0\1\0\0\0\17base:allocation";
+	static const char list[] = "\0\0\0\1v\0\0\0\0";
+	static const char context[] = "\0\0\0\1v\0\0\0\2\0\0\0\17base:allocation"
+				      "\0\0\0\23qemu:dirty-bitmap:s";
 
 	memcpy(say(peer, sizeof(flags)), flags, sizeof(flags));
 	say_option(peer, NBD_OPT_STRUCTURED_REPLY, NULL, 0);
 	say_option(peer, NBD_OPT_LIST, NULL, 0);
+	say_option(peer, NBD_OPT_LIST_META_CONTEXT, list, sizeof(list) - 1);
 	say_option(peer, NBD_OPT_SET_META_CONTEXT, context, sizeof(context) - 1);
 	say_option(peer, NBD_OPT_GO, go, sizeof(go));
 	say_command(peer, NBD_CMD_WRITE, 0, 8192);
@@ -177,6 +180,7 @@ Test(nbd_memory, a_client_is_served_without_failures)
 	struct peer peer;
 
 	fake_gateway_add(&f->fake, "v", MEMORY_VOLUME_BYTES);
+	fake_gateway_add(&f->fake, "v@s@", MEMORY_VOLUME_BYTES);
 	fixture_client(f);
 	server = server_of(f);
 	cr_assert_not_null(nbd_export_add(server, "v", false));
@@ -194,6 +198,7 @@ Test(nbd_memory, a_server_that_cannot_be_made_leaves_nothing)
 	struct nbd_server *server;
 
 	fake_gateway_add(&f->fake, "v", MEMORY_VOLUME_BYTES);
+	fake_gateway_add(&f->fake, "v@s@", MEMORY_VOLUME_BYTES);
 	fixture_client(f);
 	alloc_fail_at(ALLOC_CLIENT, 1);
 	cr_assert_null(server_of(f));
@@ -216,6 +221,7 @@ Test(nbd_memory, the_nth_allocation_of_a_clients_life_fails)
 	uint32_t nth = 1;
 
 	fake_gateway_add(&f->fake, "v", MEMORY_VOLUME_BYTES);
+	fake_gateway_add(&f->fake, "v@s@", MEMORY_VOLUME_BYTES);
 	fixture_client(f);
 	server = server_of(f);
 	cr_assert_not_null(nbd_export_add(server, "v", false));
