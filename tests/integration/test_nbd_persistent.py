@@ -3,6 +3,7 @@
 """Exports that outlive their agent: /etc/cleave/exports, written by cleave attach --persistent, and read again."""
 import json
 import os
+import signal
 
 from libagent import EPERM, Agent, Client, control, need
 from libcluster import Cluster, check, expect_error, main, run_argv, wait_for
@@ -131,6 +132,13 @@ def a_file_with_garbage():
             check({n: e["read_only"] for n, e in host.exports("--reload").items()} ==
                   {"w": False, "x": True}, host.told)
             check(host.told["exports_file_problems"] == [], host.told)
+            # A signal does it as well.
+            host.write("w\nx read-only\nv\n")
+            host.agent.signal(signal.SIGHUP)
+            host.agent.wait_line("attached name=v by=.*:3")
+            host.write("w\nx read-only\n")
+            host.agent.signal(signal.SIGHUP)
+            host.agent.wait_line("detached name=v")
             # A client is not cut off by a line that goes, or changes.
             s = host.come(b"w")
             host.write("x\nw read-only\n")
