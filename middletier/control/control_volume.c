@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_volume.c -- what is asked about volumes: create, list, show, delete
+ * control_volume.c -- what is asked about volumes: create, list, delete
  *
  * control_request.c has read the volumes anew before each of these runs. A change that another gateway's came
  * before is run again, from the beginning.
@@ -29,6 +29,7 @@
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
+#include "control/control_show.h"
 #include "control/control_snapshot_delete.h"
 #include "control/control_volume.h"
 
@@ -158,35 +159,10 @@ mt_control_volume_list(struct mt_control_request *request)
 	end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
 	list = json_array();
 	for (uint32_t i = first; i < end; i++)
-		json_array_append_new(list, mt_json_volume_held(&volumes->entries[i].volume));
+		json_array_append_new(list,
+		    mt_json_volume_told(volumes, &volumes->entries[i].volume));
 	mt_control_finish(request,
 	    json_pack("{s:o, s:b}", "volumes", list, "more", end < volumes->count));
-}
-
-void
-mt_control_volume_show(struct mt_control_request *request)
-{
-	const struct mt_volume_entry *entry;
-	const char *name = NULL;
-	char error[MT_ERROR_BYTES];
-	const struct reader_member members[] = {
-		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
-	};
-	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
-
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
-		return;
-	}
-	if (!mt_change_take_name(request, name, request->volume.name))
-		return;
-	entry = mt_volumes_by_name(&request->gateway->volumes, name);
-	if (entry == NULL)
-		mt_control_fail_volume(request, -ENOENT);
-	else
-		mt_control_finish(request,
-		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
 }
 
 /* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */

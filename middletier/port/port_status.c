@@ -238,5 +238,7 @@ mt_port_status_fini(struct mt_port_status *status)
 	mt_free(status->links);
 	mt_free(status->orphans);
 	mt_free(status->rates);
+	mt_usage_fini(&status->usage);
+	mt_volume_use_fini(&status->use);
 	*status = (struct mt_port_status){ 0 };
 }

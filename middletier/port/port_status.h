@@ -16,6 +16,7 @@
 #include "extent/node_link.h"
 #include "port/node_usage.h"
 #include "port/usage_walk.h"
+#include "port/volume_use.h"
 #include "port/waits.h"
 #include "upkeep/rebalance.h"
 
@@ -85,6 +86,7 @@ struct mt_port_status {
 	struct mt_shard_status *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_status *links;
 	struct mt_usage usage;     /* MT_ASK_USAGE */
+	struct mt_volume_use use;  /* MT_ASK_USAGE, MT_ASK_USE */
 	struct mt_node_usage node; /* MT_ASK_NODE */
 	struct mt_rebalance_status balance;
 	struct latency write_minute, read_minute; /* of clients: common/hops.h */

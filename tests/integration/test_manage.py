@@ -22,8 +22,8 @@ def an_error_names_its_volume_once():
         c.volume_create("v", "64M")
         c.cleave("snapshot", "create", "v@s")
         for words, what in [
-            (("volume", "show", "nobody"), "volume 'nobody': no such object"),
-            (("volume", "map", "nobody"), "volume 'nobody': no such object"),
+            (("volume", "show", "nobody"), "volume 'nobody': no such volume"),
+            (("volume", "map", "nobody"), "volume 'nobody': no such volume"),
             (("volume", "map", "v@t"), "volume 'v' has no snapshot 't'"),
             (("snapshot", "diff", "v@t"), "volume 'v' has no snapshot 't'"),
             (("volume", "show", "a b"), "'a b': names have 1 to 63 letters, digits"),

@@ -81,7 +81,7 @@ def what_must_not_be_is_refused():
             (("snapshot", "create", "v@s"), "has a snapshot 's' already"),
             (("snapshot", "create", "v"), "VOLUME@SNAPSHOT"),
             (("snapshot", "create", "v@-x"), "must not start"),
-            (("snapshot", "create", "nobody@s"), "no such object"),
+            (("snapshot", "create", "nobody@s"), "volume 'nobody': no such volume"),
             (("snapshot", "delete", "v@t"), "no snapshot 't'"),
             (("snapshot", "delete", "v@s"), "1 clones"),
             (("volume", "delete", "v"), "1 snapshots.*--snapshots"),

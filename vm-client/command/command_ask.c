@@ -336,12 +336,9 @@ command_ask(struct command_session *session, json_t *request, bool must_not_repe
 }
 
 int
-command_ask_at(struct command_session *session, const char *address, json_t *request,
-    json_t **ret_reply)
+command_session_at(struct command_session *session, const char *address,
+    struct command_session *ret_other)
 {
-	struct command_session other = { .options = session->options,
-		.loop = session->loop,
-		.out = session->out };
 	const struct cleave_client_options options = {
 		.loop = session->loop,
 		.gateways = &address,
@@ -352,10 +349,23 @@ command_ask_at(struct command_session *session, const char *address, json_t *req
 		.forgets_gateways = true, /* this one, or none */
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
-	int rc = cleave_client_create(&options, &other.client, error);
 
-	assert(session->options->timeout_ns > 0 && *ret_reply == NULL);
+	assert(session->options->timeout_ns > 0);
 	assert(address[0] != '\0');
+	*ret_other = (struct command_session){ .options = session->options,
+		.loop = session->loop,
+		.out = session->out };
+	return cleave_client_create(&options, &ret_other->client, error);
+}
+
+int
+command_ask_at(struct command_session *session, const char *address, json_t *request,
+    json_t **ret_reply)
+{
+	struct command_session other;
+	int rc = command_session_at(session, address, &other);
+
+	assert(*ret_reply == NULL);
 	if (rc != 0) {
 		json_decref(request);
 		return rc;

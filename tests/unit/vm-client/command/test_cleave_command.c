@@ -376,15 +376,21 @@ Test(command, volumes_are_a_table)
 		    .has_writer = true,
 		    .writer = { "vm[7]@host", "tcp://10.0.0.9:4711", 1 } },
 	};
+	json_t *told =
+	    json_loads("[{\"stored_bytes\":2097152,\"snapshot_count\":3,\"session_count\":0,"
+		       "\"origin_name\":\"v@s\"}]",
+		0, NULL);
 	FILE *out = print_begin();
 
-	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), out)),
-	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID  WRITER\n"
-	    "disk1  10 GiB  standard  lz4         1         3   1  -\n"
-	    "b       4 KiB  latency   none       -2         3  22  vm[7]@host\n");
+	cr_assert_not_null(told);
+	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), told, out)),
+	    "NAME     SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS     ENGINE  REPLICAS  ID  WRITER      ORIGIN\n"
+	    "disk1  10 GiB   2 MiB          3         0  standard  lz4            3   1  -           v@s\n"
+	    "b       4 KiB       ?          ?         ?  latency   none           3  22  vm[7]@host  -\n");
 	out = print_begin();
-	expect_lines(print_end(out, command_print_volumes(NULL, 0, out)),
-	    "NAME  SIZE  CLASS  ENGINE  LEVEL  REPLICAS  ID  WRITER\n");
+	expect_lines(print_end(out, command_print_volumes(NULL, 0, NULL, out)),
+	    "NAME  SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS  ENGINE  REPLICAS  ID  WRITER  ORIGIN\n");
+	json_decref(told);
 }
 
 Test(command, snapshots_are_a_table)
