@@ -609,8 +609,10 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "{\"code\":\"node-down\",\"level\":\"WARN\",\"object\":\"node 3\",\"text\":\"node 3 is away\","
 	    "\"helps\":\"start it\",\"seen_by\":2}]",
 	    0, NULL);
-	health.room =
-	    json_loads("{\"raw_total\":30720,\"data_total\":8192,\"data_free\":2048}", 0, NULL);
+	health.room = json_loads(
+	    "{\"raw_total\":30720,\"raw_free\":20480,\"data_total\":8192,\"data_free\":2048,"
+	    "\"volume_bytes\":16384}",
+	    0, NULL);
 	cr_assert_not_null(health.reasons);
 	command_health_print(&health, out);
 	expect_lines(print_end(out, 0),
@@ -629,8 +631,10 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "shards       8, 6 serving\n"
 	    "volumes      2, 5 connections of clients\n"
 	    "extents      20, 4 lack copies, 1 to be moved\n"
-	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks\n"
-	    "compression  2.00 (8 KiB written, 4 KiB stored)\n"
+	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks, 10 KiB of them stored\n"
+	    "promised     2.00 (16 KiB of volumes, before compression): overcommitted\n"
+	    "full in      ? (an hour has to be seen first)\n"
+	    "compression  2.00 since the gateways started (8 KiB written, 4 KiB stored)\n"
 	    "writes       p50 0.35 ms, p99 0.49 ms, 100 in the last minute\n"
 	    "reads        none in the last minute\n");
 	json = command_health_json(&health);

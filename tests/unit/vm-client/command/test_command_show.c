@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "vm-client/command/command.h"
+#include "vm-client/command/command_health.h"
 
 Test(command_show, what_hangs_on_a_volume_is_shown)
 {
@@ -55,4 +56,26 @@ Test(command_show, what_hangs_on_a_volume_is_shown)
 	json_decref(other);
 	json_decref(shown);
 	json_decref(usage);
+}
+
+Test(command_show, days_until_full_want_an_hour)
+{
+	struct command_health health = { .room = json_pack("{s:i}", "data_free", 1000),
+		.day_s = 3599,
+		.day_gain_bytes = 10 };
+	json_t *json;
+
+	health.reasons = json_array();
+	cr_assert_eq(command_health_days(&health), -1);
+	json = command_health_json(&health);
+	cr_assert_null(json_object_get(json, "days_until_full"));
+	json_decref(json);
+	health.day_s = 86400;
+	cr_assert_eq(command_health_days(&health), 100);
+	json = command_health_json(&health);
+	cr_assert_eq(json_integer_value(json_object_get(json, "days_until_full")), 100);
+	json_decref(json);
+	health.day_gain_bytes = -1;
+	cr_assert_eq(command_health_days(&health), INT64_MAX);
+	command_health_fini(&health);
 }
