@@ -11,7 +11,7 @@
 #define MT_ROOM_SAMPLES 289u       /* a day of them, and the one that it began with */
 #define MT_ROOM_HOUR_NS NUM_S(3600)
 
-/* One look. */
+/* A sample: what a look has found. */
 struct mt_room_sample {
 	uint64_t at_ns;
 	uint64_t used_bytes;                /* of the room for data, by the whole cluster */
@@ -25,7 +25,7 @@ struct mt_room_history {
 	struct mt_room_sample newest; /* of the last look, kept or not; at_ns 0: none */
 };
 
-/* What the samples say. */
+/* Rates: what lies between samples. */
 struct mt_room_rates {
 	/* Up to the last hour, less where the gateway has not run so long. hour_ns 0: nothing is known. */
 	uint64_t hour_ns, hour_write_bytes, hour_stored_bytes;

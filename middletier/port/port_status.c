@@ -154,6 +154,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	if (status->links != NULL)
 		status_shares(port, status->links);
 	mt_rebalance_status(port, &status->balance);
+	status->room_waits = port->room_waits;
 	mt_port_rates_take(port, status);
 }
 

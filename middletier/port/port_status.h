@@ -11,6 +11,7 @@
 #include "base/latency.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
+#include "common/room_waits.h"
 #include "common/shard_state.h"
 #include "extent/node_config.h"
 #include "extent/node_link.h"
@@ -92,6 +93,7 @@ struct mt_port_status {
 	struct latency write_minute, read_minute; /* of clients: common/hops.h */
 	struct mt_rate *rates; /* the busiest volumes: session/rates.h; NULL: none */
 	uint32_t rate_count;   /* with the one of all others */
+	struct mt_room_waits room_waits;
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;

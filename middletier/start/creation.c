@@ -114,8 +114,8 @@ creation_on_written(int rc, void *arg)
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (rc == 0)
 		creation_finish(creation, 0,
-		    "cluster made cluster_id=%016" PRIx64 " shards=%" PRIu32
-		    " data_bytes=%" PRIu64 " (what remains for data of each copy, about)",
+		    "cluster made cluster_id=%016" PRIx64 " shards=%" PRIu32 " data_bytes=%" PRIu64
+		    " (what remains for data of each copy, about)",
 		    creation->options.gateway.cluster_id, creation_shard_count(creation),
 		    mt_capacity_data_bytes(creation->port->links, creation->port->link_count,
 			creation_shard_count(creation)));

@@ -377,8 +377,8 @@ format_print_room(const struct node_format *format)
 	    "what gives room back, and %llu bytes remain for data, %llu %%\n",
 	    (unsigned long long)slots, (unsigned long long)(slots * format->slot_bytes),
 	    CLEAVE_SHARDS_DEFAULT, (unsigned long long)taken,
-	    (unsigned long long)(taken * format->slot_bytes),
-	    (unsigned long long)reserved, (unsigned long long)(left * format->slot_bytes),
+	    (unsigned long long)(taken * format->slot_bytes), (unsigned long long)reserved,
+	    (unsigned long long)(left * format->slot_bytes),
 	    (unsigned long long)(left * 100 / slots));
 }
 

@@ -220,6 +220,32 @@ command_health_days(const struct command_health *health)
 	    (double)health->day_gain_bytes / 86400.0);
 }
 
+/* A volume's writes come to all ports: its counts are added up, and the last one was the latest. */
+static void
+take_no_room(struct command_health *health, const json_t *list)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry)
+	{
+		const char *volume = command_text(entry, "volume");
+		const json_t *known = json_object_get(health->no_room, volume);
+		uint64_t last_ms = command_u64(entry, "last_ms");
+
+		if (health->no_room == NULL)
+			health->no_room = json_object();
+		if (known != NULL)
+			last_ms = num_min(last_ms, command_u64(known, "last_ms"));
+		json_object_set_new(health->no_room, volume,
+		    json_pack("{s:I, s:I, s:I}", "waited",
+			(json_int_t)(command_u64(known, "waited") + command_u64(entry, "waited")),
+			"refused",
+			(json_int_t)(command_u64(known, "refused") + command_u64(entry, "refused")),
+			"last_ms", (json_int_t)last_ms));
+	}
+}
+
 static void
 take_totals(struct command_health *health, const json_t *told)
 {
@@ -237,6 +263,7 @@ take_totals(struct command_health *health, const json_t *told)
 	health->write_bytes += command_u64(totals, "write_bytes");
 	health->stored_bytes += command_u64(totals, "stored_bytes");
 	take_lately(health, json_object_get(told, "lately"));
+	take_no_room(health, json_object_get(told, "no_room"));
 	if (health->room == NULL)
 		health->room = json_incref(json_object_get(told, "room"));
 }
@@ -319,6 +346,7 @@ command_health_fini(struct command_health *health)
 {
 	json_decref(health->reasons);
 	json_decref(health->room);
+	json_decref(health->no_room);
 	*health = (struct command_health){ .reasons = NULL };
 }
 
@@ -390,6 +418,8 @@ command_health_json(const struct command_health *health)
 			"hour_stored_bytes", (json_int_t)health->hour_stored_bytes, "day_s",
 			(json_int_t)health->day_s, "day_gain_bytes",
 			(json_int_t)health->day_gain_bytes));
+	if (object != NULL && health->no_room != NULL)
+		json_object_set(object, "no_room", health->no_room);
 	/* Absent: not enough was seen yet, or what is in use does not grow. */
 	if (object != NULL && days >= 0 && days != INT64_MAX)
 		json_object_set_new(object, "days_until_full", json_integer((json_int_t)days));

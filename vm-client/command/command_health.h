@@ -23,7 +23,9 @@ struct command_health {
 	uint64_t sessions, shards_serving, extents, extents_lacking, extents_leaving;
 	uint64_t write_bytes, stored_bytes;
 	struct latency write, read; /* requests of the last minute */
-	/* What gateways have seen lately (health/room_history.h): the longest span, and sums over all gateways ... */
+	/* {VOLUME:{"waited":N,"refused":N,"last_ms":N}}, writes for which there was no room; NULL: none. */
+	json_t *no_room;
+	/* Rates that gateways have seen lately (health/room_history.h): the longest span, and sums over all gateways ... */
 	uint64_t hour_s, hour_write_bytes, hour_stored_bytes;
 	/* ... and, of the one that has seen it longest, how much more of the room for data came into use. */
 	uint64_t day_s;

@@ -333,6 +333,23 @@ add_compression_lately(struct table *table, const struct command_health *health)
 		table_add(table, "nothing written since the gateways started");
 }
 
+static void
+add_no_room(struct table *table, const json_t *no_room)
+{
+	const char *volume;
+	json_t *entry;
+	char text[TABLE_NUMBER_BYTES];
+
+	json_object_foreach((json_t *)(uintptr_t)no_room, volume, entry)
+	{
+		table_add(table, "no room");
+		table_add(table,
+		    "volume '%s': %" PRIu64 " writes refused, %" PRIu64 " waited, the last %s ago",
+		    volume, command_u64(entry, "refused"), command_u64(entry, "waited"),
+		    table_format_time(NUM_MS(command_u64(entry, "last_ms")), text));
+	}
+}
+
 static const char *
 format_latency(uint64_t ns, char ret_text[TABLE_NUMBER_BYTES])
 {
@@ -398,6 +415,7 @@ command_print_summary(const struct command_summary *summary, FILE *out)
 	add_promised(table, health->room);
 	add_full(table, health);
 	add_compression_lately(table, health);
+	add_no_room(table, health->no_room);
 	add_latency(table, "writes", &health->write);
 	add_latency(table, "reads", &health->read);
 	rc = table_print(table, 0, out);

@@ -613,6 +613,8 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "{\"raw_total\":30720,\"raw_free\":20480,\"data_total\":8192,\"data_free\":2048,"
 	    "\"volume_bytes\":16384}",
 	    0, NULL);
+	health.no_room =
+	    json_loads("{\"v\":{\"waited\":3,\"refused\":16,\"last_ms\":5000}}", 0, NULL);
 	cr_assert_not_null(health.reasons);
 	command_health_print(&health, out);
 	expect_lines(print_end(out, 0),
@@ -635,6 +637,7 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "promised     2.00 (16 KiB of volumes, before compression): overcommitted\n"
 	    "full in      ? (an hour has to be seen first)\n"
 	    "compression  2.00 since the gateways started (8 KiB written, 4 KiB stored)\n"
+	    "no room      volume 'v': 16 writes refused, 3 waited, the last 5s ago\n"
 	    "writes       p50 0.35 ms, p99 0.49 ms, 100 in the last minute\n"
 	    "reads        none in the last minute\n");
 	json = command_health_json(&health);
