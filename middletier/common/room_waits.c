@@ -36,7 +36,7 @@ mt_room_waits_note(struct mt_room_waits *waits, struct mt_events *events, uint64
 	if (now_ns - wait->last_ns > MT_ROOM_EPISODE_NS)
 		wait->is_wait_told = wait->is_refusal_told = false;
 	wait->last_ns = now_ns;
-	/* It may have another name by now. */
+	/* The volume may have another name by now. */
 	(void)snprintf(wait->name, sizeof(wait->name), "%s", name);
 	if (is_refused) {
 		wait->refused_count++;

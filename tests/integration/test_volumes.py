@@ -104,7 +104,7 @@ def snapshots_say_what_each_holds_and_deleting_frees():
             check(part in text, f"{part!r} is not in\n{text}")
         check("clone of v@second" in c.cleave("volume", "show", "c").stdout, "the origin")
         expect_error(c.cleave("volume", "show", "v@nope", check_rc=False),
-                     "volume 'v' has no snapshot 'nope'")
+                     "snapshot 'v@nope': no such snapshot")
         expect_error(c.cleave("volume", "show", "nope", check_rc=False), "'nope': no such volume")
         expect_error(c.cleave("volume", "show", "nope@s", check_rc=False), "'nope': no such volume")
 

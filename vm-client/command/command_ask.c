@@ -36,6 +36,18 @@ command_question_fini(struct command_question *question)
 
 /* Waiting. */
 
+/* The thing that options->name names, by the command's words. */
+static const char *
+name_noun(const struct command_options *options)
+{
+	assert(options->name != NULL);
+	if (options->command != NULL && command_has_operand(options->command, COMMAND_NODE))
+		return "node";
+	if (options->command != NULL && command_has_operand(options->command, COMMAND_GATEWAY))
+		return "gateway";
+	return strchr(options->name, '@') != NULL ? "snapshot" : "volume";
+}
+
 /* @error, with the name that it is about. @is_answer: it is a gateway's, which names what is wrong, not always of what. */
 static int
 fail_named(struct command_session *session, int rc, const char *error, bool is_answer)
@@ -46,7 +58,8 @@ fail_named(struct command_session *session, int rc, const char *error, bool is_a
 	if (error == NULL)
 		return command_fail(session, rc, "%s", cleave_error_text(rc));
 	if (is_answer && name != NULL && strstr(error, name) == NULL)
-		return command_fail(session, rc, "volume '%.64s': %s", name, error);
+		return command_fail(session, rc, "%s '%.128s': %s", name_noun(session->options), name,
+		    error);
 	return command_fail(session, rc, "%s", error);
 }
 

@@ -45,7 +45,7 @@ Test(room_waits, an_episode_is_told_once_of_each_kind)
 	cr_assert_str_eq(find(7)->name, "v");
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_WAITS), 1);
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_REFUSED), 1);
-	/* It goes on for long, without a pause: the same episode. */
+	/* Refusals that go on without a pause are the same episode. */
 	for (uint64_t s = 2; s < 300; s++)
 		mt_room_waits_note(&waits, events, 7, "v", NUM_S(s), true);
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_REFUSED), 1);
