@@ -58,8 +58,8 @@ fail_named(struct command_session *session, int rc, const char *error, bool is_a
 	if (error == NULL)
 		return command_fail(session, rc, "%s", cleave_error_text(rc));
 	if (is_answer && name != NULL && strstr(error, name) == NULL)
-		return command_fail(session, rc, "%s '%.128s': %s", name_noun(session->options), name,
-		    error);
+		return command_fail(session, rc, "%s '%.128s': %s", name_noun(session->options),
+		    name, error);
 	return command_fail(session, rc, "%s", error);
 }
 
