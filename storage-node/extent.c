@@ -35,14 +35,12 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "cleave/disk.h"
+#include "format/format_pages.h"
 #include "node_state.h"
 
 #define SN_EXTENT_MAGIC 0x54584553u /* "SEXT" */
 #define HASH_BUCKETS_MIN 16u
 /* Slots that log extents leave free; the head of this file says what for. */
-#define RESERVE_ONE_IN 16u      /* of all slots */
-#define RESERVE_MIN 2u          /* slots, where that is more */
-#define RESERVE_MERGE_ONE_IN 8u /* of all slots, at most, for the merge of a whole chunk */
 
 #define CHANGES (SM_TO(EXTENT_FREEZING) | SM_TO(EXTENT_SEALING) | SM_TO(EXTENT_DELETING))
 
@@ -210,10 +208,7 @@ uint32_t
 sn_extent_reserve(const struct node *node, enum extent_kind kind)
 {
 	uint64_t slot_count = node->super.slot_count;
-	/* Slots of two chunks: half of the reserve is for runs, and a merge writes a chunk. */
-	uint64_t merge_count = 2 * (CLEAVE_CHUNK_BYTES / sn_capacity(node) + 2);
-	uint32_t reserve = (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, RESERVE_MIN),
-	    num_min(merge_count, slot_count / RESERVE_MERGE_ONE_IN));
+	uint32_t reserve = node_format_reserve(slot_count, sn_capacity(node));
 
 	assert(slot_count > 0);
 	switch (kind) {

@@ -49,6 +49,9 @@ enum cleave_event_level {
 	X(WRITES_HELD, "writes-held", ERROR, "A shard's log cannot go on: its writes wait.")       \
 	X(WRITES_GO_ON, "writes-go-on", INFO, "A shard's log goes on.")                            \
 	X(REBALANCE, "rebalance", INFO, "Somebody began or stopped a rebalance.")                  \
+	X(VOLUME_WAITS, "volume-waits", WARN, "Writes of a volume wait for room at the nodes.")    \
+	X(VOLUME_REFUSED, "volume-refused", ERROR,                                                 \
+	    "Writes of a volume are refused: there is no room.")                                   \
 	X(VOLUME_CREATED, "volume-created", INFO, "A volume was made, or cloned.")                 \
 	X(VOLUME_DELETED, "volume-deleted", INFO, "A volume was deleted.")                         \
 	X(VOLUME_TRASHED, "volume-trashed", INFO, "A volume was deleted, into the trash.")         \

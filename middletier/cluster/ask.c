@@ -113,12 +113,15 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_port_rates_take(port, &leg->status);
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
-	else if (ask->kind != MT_ASK_SESSIONS)
+	else if (ask->kind != MT_ASK_SESSIONS && ask->kind != MT_ASK_USE &&
+	    ask->kind != MT_ASK_USAGE)
 		mt_port_status_take(port, &leg->status);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
 		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->status);
+	if (ask->kind == MT_ASK_USE || ask->kind == MT_ASK_USAGE)
+		mt_volume_use_take(port, &leg->status.use);
 	if (ask->kind == MT_ASK_USAGE)
-		mt_usage_take(port, &ask->volume, &leg->status.usage);
+		mt_usage_take(port, &ask->volume, &ask->cuts, &leg->status.usage);
 	post->fn = ask_on_answer;
 	loop_post(port->main_loop, post);
 }
@@ -193,6 +196,24 @@ mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_a
 		return -ENOMEM;
 	ask->node_id = node_id;
 	ask->node_version = version;
+	ask_post(ask);
+	return 0;
+}
+
+int
+mt_ask_usage(struct mt_gateway *gateway, const struct mt_volume *volume,
+    const struct mt_usage_cuts *cuts, mt_ask_fn fn, void *arg)
+{
+	struct mt_ask *ask;
+
+	assert(fn != NULL && cuts->count <= MT_USAGE_CUTS_MAX);
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = ask_make(gateway, MT_ASK_USAGE, fn, arg);
+	if (ask == NULL)
+		return -ENOMEM;
+	ask->volume = *volume;
+	ask->cuts = *cuts;
 	ask_post(ask);
 	return 0;
 }

@@ -16,14 +16,15 @@ struct mt_gateway;
 
 enum mt_ask_kind {
 	MT_ASK_STATUS,
-	MT_ASK_SESSIONS,       /* of a volume, and nothing else: cheap */
-	MT_ASK_ATTACH,         /* close what is older than volume->attach, then its status */
-	MT_ASK_DELETE,         /* close every session of the volume, then its status */
-	MT_ASK_NODE,           /* what a node holds, and nothing else: cheap */
-	MT_ASK_RATES,          /* the busiest volumes, and nothing else: cheap */
-	MT_ASK_LOAD,           /* what the shards have answered, and nothing else: cheap */
-	MT_ASK_USAGE,          /* status, with what the volume holds */
-	MT_ASK_SCRUB,          /* status, and verify every copy of the shards that serve */
+	MT_ASK_SESSIONS, /* of a volume, and nothing else: cheap */
+	MT_ASK_ATTACH,   /* close what is older than volume->attach, then its status */
+	MT_ASK_DELETE,   /* close every session of the volume, then its status */
+	MT_ASK_NODE,     /* what a node holds, and nothing else: cheap */
+	MT_ASK_RATES,    /* the busiest volumes, and nothing else: cheap */
+	MT_ASK_LOAD,     /* what the shards have answered, and nothing else: cheap */
+	MT_ASK_USE,      /* what each volume holds, and its sessions, and nothing else: cheap */
+	MT_ASK_USAGE,    /* the same, and what one volume holds between its snapshots: a walk */
+	MT_ASK_SCRUB,    /* status, and verify every copy of the shards that serve */
 	MT_ASK_REBALANCE_LOOK, /* status, and ask the nodes how much room they have */
 	MT_ASK_REBALANCE,      /* status, and even out the nodes */
 	MT_ASK_REBALANCE_END,  /* the same, no more */
@@ -38,8 +39,9 @@ struct mt_ask {
 	struct mt_gateway *gateway;
 	enum mt_ask_kind kind;
 	struct mt_volume volume;
-	uint32_t node_id;      /* MT_ASK_NODE */
-	uint64_t node_version; /* likewise: of its key */
+	uint32_t node_id;          /* MT_ASK_NODE */
+	uint64_t node_version;     /* likewise: of its key */
+	struct mt_usage_cuts cuts; /* MT_ASK_USAGE */
 	struct mt_ask_leg {
 		struct loop_post post;
 		struct mt_ask *ask;
@@ -59,6 +61,11 @@ int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct
 /* mt_ask_node -- MT_ASK_NODE: what @node_id holds, and whether the ports know @version of its key. As mt_ask_ports. */
 int mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_ask_fn fn,
     void *arg);
+/*
+ * mt_ask_usage -- MT_ASK_USAGE of @volume, whose snapshots have @cuts, which are copied. As mt_ask_ports.
+ */
+int mt_ask_usage(struct mt_gateway *gateway, const struct mt_volume *volume,
+    const struct mt_usage_cuts *cuts, mt_ask_fn fn, void *arg);
 /*
  * mt_ask_so_far -- a question that is out, as answered by those ports that have
  *

@@ -52,6 +52,8 @@
 	X(sessions_refused, "count", "client queue pairs refused")                                 \
 	X(sessions_taken, "count", "volumes taken from a writer that had not closed them")         \
 	X(sessions_held, "count", "writers refused because another one has the volume")            \
+	X(writes_waited_room, "count", "writes that waited for room at nodes, first in line")      \
+	X(writes_refused_room, "count", "writes refused because no room was left")                 \
 	X(requests_refused, "count", "requests answered with an error")                            \
 	X(engine_ns, "ns", "time inside engine jobs (inline engines)")
 enum mt_metric {

@@ -17,6 +17,7 @@
 #include "cleave/wire.h"
 #include "common/hops.h"
 #include "common/limits.h"
+#include "common/room_waits.h"
 
 struct engine_set;
 struct merge_work;
@@ -88,7 +89,8 @@ struct mt_port {
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	struct mt_hops hops;
 	struct mt_rates *rates; /* session/rates.h; NULL: no memory */
-	uint64_t ring_bytes;    /* of a shard's ring, which it has while it is here */
+	struct mt_room_waits room_waits;
+	uint64_t ring_bytes; /* of a shard's ring, which it has while it is here */
 	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
 	uint32_t ring_count; /* of them, taken */
 	uint64_t ring_all_device_bytes; /* --device-memory with which all of its shards could */

@@ -34,6 +34,7 @@
 #include "control/control_request.h"
 #include "control/control_resize.h"
 #include "control/control_settings.h"
+#include "control/control_show.h"
 #include "control/control_slow.h"
 #include "control/control_snapshot.h"
 #include "control/control_snapshot_change.h"
@@ -41,6 +42,7 @@
 #include "control/control_trash.h"
 #include "control/control_upgrade.h"
 #include "control/control_usage.h"
+#include "control/control_use.h"
 #include "control/control_volume.h"
 #include "control/control_waits.h"
 #include "port/port_status.h"
@@ -193,6 +195,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.list", false, true, mt_control_volume_list },
 	{ "volume.show", false, true, mt_control_volume_show },
 	{ "volume.usage", false, true, mt_control_volume_usage },
+	{ "volume.use", false, true, mt_control_volume_use },
 	{ "volume.delete", true, true, mt_control_volume_delete },
 	{ "volume.attach", true, true, mt_control_volume_attach },
 	{ "volume.detach", true, true, mt_control_volume_detach },
@@ -202,6 +205,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.resize", true, true, mt_control_volume_resize },
 	{ "snapshot.create", true, true, mt_control_snapshot_create },
 	{ "snapshot.list", false, true, mt_control_snapshot_list },
+	{ "snapshot.show", false, true, mt_control_snapshot_show },
 	{ "snapshot.delete", true, true, mt_control_snapshot_delete },
 	{ "snapshot.protect", true, true, mt_control_snapshot_protect },
 	{ "snapshot.unprotect", true, true, mt_control_snapshot_unprotect },

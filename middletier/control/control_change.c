@@ -89,7 +89,7 @@ mt_change_find_snapshot(struct mt_control_request *request)
 	    request->change.snapshot_name);
 	if (entry != NULL && entry->snapshot.state == MT_SNAPSHOT_LIVE)
 		return entry;
-	mt_control_refuse(request, -ENOENT, "volume '%s' has no snapshot '%s'",
+	mt_control_refuse(request, -ENOENT, "snapshot '%s@%s': no such snapshot",
 	    request->volume.name, request->change.snapshot_name);
 	return NULL;
 }

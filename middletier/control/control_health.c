@@ -4,9 +4,16 @@
  *
  *	{"health":{"gateway":ID,"level":"WARN","reasons":[{"code":"node-down","level":"WARN","object":"node 3",
  *	    "text":T,"for_ms":N,"means":T,"helps":T}, ...],"left_out":0,
- *	    "room":{"raw_total":N,"raw_free":N,"data_total":N,"data_free":N},
+ *	    "room":{"raw_total":N,"raw_free":N,"data_total":N,"data_free":N,"data_used":N,"volume_bytes":N},
+ *	    "no_room":[{"volume":NAME,"waited":N,"refused":N,"last_ms":N}, ...],
+ *	    "lately":{"hour_s":N,"hour_write_bytes":N,"hour_stored_bytes":N,"day_s":N,"day_gain_bytes":N},
  *	    "totals":{"sessions":N,"shards_serving":N,"extents":N,"extents_lacking":N,"extents_leaving":N,
  *	        "write_bytes":N,"stored_bytes":N},"latency":{"write":[N, ...],"read":[N, ...]}}}
+ *
+ * volume_bytes: of all volumes, as large as they say that they are. lately: what this gateway has seen since it started,
+ * up to an hour and a day; clients' bytes are those at this gateway, the gain that of the cluster's data_used.
+ *
+ * no_room: writes of a volume that waited for room, or were refused, since the ports know it; the last one so long ago.
  *
  * latency: how many requests of the last minute were in each bucket of base/latency.h. for_ms is there where it is
  * known, by the cause itself or by when health_watch.c saw it first. What a node has is as it was told last: each look
@@ -33,6 +40,7 @@
 #include "control/control_request.h"
 #include "health/health.h"
 #include "health/health_watch.h"
+#include "health/room_history.h"
 #include "port/port_status.h"
 
 static json_t *
@@ -103,6 +111,60 @@ json_latency(const struct mt_ask *ask)
 	return json_pack("{s:o, s:o}", "write", json_buckets(&write), "read", json_buckets(&read));
 }
 
+static json_t *
+json_room(const struct mt_gateway *gateway, const struct mt_health_room *room)
+{
+	uint64_t volume_bytes = 0;
+
+	assert(room->data_used <= room->data_total);
+	for (uint32_t i = 0; i < gateway->volumes.count; i++)
+		volume_bytes += gateway->volumes.entries[i].volume.size_bytes; /* the trash, too */
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "raw_total", (json_int_t)room->raw_total,
+	    "raw_free", (json_int_t)room->raw_free, "data_total", (json_int_t)room->data_total,
+	    "data_free", (json_int_t)room->data_free, "data_used", (json_int_t)room->data_used,
+	    "volume_bytes", (json_int_t)volume_bytes);
+}
+
+/* An entry for each volume and port: a volume's writes come to all of them, and who asks adds up. */
+static json_t *
+json_no_room(const struct mt_ask *ask)
+{
+	uint64_t now_ns = loop_now_ns(ask->gateway->options.loop);
+	json_t *list = json_array();
+
+	assert(ask->gateway->port_count <= MT_PORTS_MAX);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_room_waits *waits = &ask->legs[i].status.room_waits;
+
+		for (uint32_t k = 0; k < MT_ROOM_WAITS_MAX; k++) {
+			const struct mt_room_wait *wait = &waits->volumes[k];
+
+			if (wait->volume_id == 0)
+				continue;
+			json_array_append_new(list,
+			    json_pack("{s:s, s:I, s:I, s:I}", "volume", wait->name, "waited",
+				(json_int_t)wait->waited_count, "refused",
+				(json_int_t)wait->refused_count, "last_ms",
+				(json_int_t)((now_ns - num_min(wait->last_ns, now_ns)) /
+				    NUM_MS(1))));
+		}
+	}
+	return list;
+}
+
+static json_t *
+json_lately(const struct mt_gateway *gateway)
+{
+	struct mt_room_rates rates;
+
+	mt_health_watch_rates(gateway, &rates);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "hour_s",
+	    (json_int_t)(rates.hour_ns / NUM_S(1)), "hour_write_bytes",
+	    (json_int_t)rates.hour_write_bytes, "hour_stored_bytes",
+	    (json_int_t)rates.hour_stored_bytes, "day_s", (json_int_t)(rates.day_ns / NUM_S(1)),
+	    "day_gain_bytes", (json_int_t)rates.day_gain_bytes);
+}
+
 json_t *
 mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 {
@@ -114,13 +176,11 @@ mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	for (uint32_t i = 0; i < health->count; i++)
 		json_array_append_new(reasons, json_reason(&health->reasons[i]));
-	return json_pack("{s:{s:s, s:s, s:o, s:i, s:{s:I, s:I, s:I, s:I}, s:o, s:o}}", "health",
-	    "gateway", id, "level", health_level_name(health->level), "reasons", reasons,
-	    "left_out", (int)health->left_out, "room", "raw_total",
-	    (json_int_t)health->room.raw_total, "raw_free", (json_int_t)health->room.raw_free,
-	    "data_total", (json_int_t)health->room.data_total, "data_free",
-	    (json_int_t)health->room.data_free, "totals", json_totals(ask), "latency",
-	    json_latency(ask));
+	return json_pack("{s:{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o}}", "health", "gateway",
+	    id, "level", health_level_name(health->level), "reasons", reasons, "left_out",
+	    (int)health->left_out, "room", json_room(gateway, &health->room), "lately",
+	    json_lately(gateway), "no_room", json_no_room(ask), "totals", json_totals(ask),
+	    "latency", json_latency(ask));
 }
 
 static void

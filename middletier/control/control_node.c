@@ -357,7 +357,7 @@ set_put(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (entry == NULL || entry->node.state > MT_NODE_DRAINING) {
 		mt_control_refuse(request, -ENOENT,
-		    "the cluster has no node %" PRIu64 ": see cleave node list", request->node.id);
+		    "node %" PRIu64 ": no such node: see cleave node list", request->node.id);
 		return;
 	}
 	*node = entry->node;
@@ -436,7 +436,7 @@ show_count(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (entry == NULL) {
 		mt_control_refuse(request, -ENOENT,
-		    "the cluster has no node %" PRIu64 ": see cleave node list", request->node.id);
+		    "node %" PRIu64 ": no such node: see cleave node list", request->node.id);
 		return;
 	}
 	request->node.node = entry->node;

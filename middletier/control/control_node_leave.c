@@ -44,7 +44,7 @@ leave_node(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (entry == NULL || entry->node.state > MT_NODE_DRAINING) {
 		mt_control_refuse(request, -ENOENT,
-		    "the cluster has no node %" PRIu64 "%s: see cleave node list", request->node.id,
+		    "node %" PRIu64 ": no such node%s: see cleave node list", request->node.id,
 		    entry == NULL ? "" : " any more");
 		return NULL;
 	}

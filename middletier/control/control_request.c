@@ -107,6 +107,18 @@ mt_control_fail(struct mt_control_request *request, int rc, const char *text)
 	control_answer(request, rc, control_error(text));
 }
 
+/* A status's text is of any object: of a volume it can be said better. */
+static const char *
+control_volume_text(int rc)
+{
+	assert(rc < 0);
+	if (rc == -ENOENT)
+		return "no such volume";
+	if (rc == -EEXIST)
+		return "there is a volume of this name already";
+	return status_text(status_from_errno(rc));
+}
+
 void
 mt_control_fail_volume(struct mt_control_request *request, int rc)
 {
@@ -122,7 +134,7 @@ mt_control_fail_volume(struct mt_control_request *request, int rc)
 		    status_text(status_from_errno(rc)));
 	else
 		(void)snprintf(text, sizeof(text), "volume '%s': %s", request->volume.name,
-		    status_text(status_from_errno(rc)));
+		    control_volume_text(rc));
 	mt_control_fail(request, rc, text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_volume.c -- what is asked about volumes: create, list, show, delete
+ * control_volume.c -- what is asked about volumes: create, list, delete
  *
  * control_request.c has read the volumes anew before each of these runs. A change that another gateway's came
  * before is run again, from the beginning.
@@ -30,6 +30,7 @@
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
+#include "control/control_show.h"
 #include "control/control_snapshot_delete.h"
 #include "control/control_trash.h"
 #include "control/control_volume.h"
@@ -165,35 +166,9 @@ mt_control_volume_list(struct mt_control_request *request)
 			continue;
 		is_more = count++ == MT_VOLUMES_PER_LIST;
 		if (!is_more)
-			json_array_append_new(list, mt_json_volume_held(volume));
+			json_array_append_new(list, mt_json_volume_told(volumes, volume));
 	}
 	mt_control_finish(request, json_pack("{s:o, s:b}", "volumes", list, "more", is_more));
-}
-
-void
-mt_control_volume_show(struct mt_control_request *request)
-{
-	const struct mt_volume_entry *entry;
-	const char *name = NULL;
-	char error[MT_ERROR_BYTES];
-	const struct reader_member members[] = {
-		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
-	};
-	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
-
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
-		return;
-	}
-	if (!mt_change_take_name(request, name, request->volume.name))
-		return;
-	entry = mt_volumes_by_name(&request->gateway->volumes, name);
-	if (entry == NULL)
-		mt_control_fail_volume(request, -ENOENT);
-	else
-		mt_control_finish(request,
-		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
 }
 
 /* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */

@@ -9,7 +9,6 @@ struct mt_control_request;
 
 void mt_control_volume_create(struct mt_control_request *request);
 void mt_control_volume_list(struct mt_control_request *request);
-void mt_control_volume_show(struct mt_control_request *request);
 void mt_control_volume_delete(struct mt_control_request *request);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_VOLUME_H */

@@ -13,6 +13,7 @@
 #include "catalog/node_key.h"
 #include "cleave/wire.h"
 #include "common/settings.h"
+#include "extent/balance.h"
 #include "extent/node_link.h"
 
 #define CAPACITY_HELP                                                                               \
@@ -154,6 +155,26 @@ mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t sha
 	    " can be used for that, so unevenly are the nodes' sizes: " CAPACITY_HELP,
 	    copies, shard_count, copy_slots, usable, total);
 	return -EXFULL;
+}
+
+uint64_t
+mt_capacity_data_bytes(const struct mt_link *links, uint32_t link_count, uint32_t shard_count)
+{
+	struct mt_balance_node nodes[MT_NODES_MAX];
+	uint32_t indexes[MT_NODES_MAX];
+	uint64_t slots[MT_NODES_MAX], slot_bytes = UINT64_MAX, room;
+	uint64_t taken = (uint64_t)CLEAVE_SLOTS_PER_SHARD_MIN * shard_count;
+	uint32_t count = mt_balance_links(links, link_count, nodes, indexes);
+
+	assert(count <= MT_NODES_MAX && shard_count > 0);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_link *link = &links[indexes[i]];
+
+		slots[i] = link->slots_total - num_min(link->slots_reserved, link->slots_total);
+		slot_bytes = num_min(slot_bytes, link->slot_bytes);
+	}
+	room = count == 0 ? 0 : mt_balance_room(nodes, count, slots);
+	return room > taken ? (room - taken) * slot_bytes : 0;
 }
 
 void

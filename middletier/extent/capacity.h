@@ -45,6 +45,12 @@ uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count
  */
 int mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t shard_count,
     char *ret_text, size_t text_bytes);
+/*
+ * mt_capacity_data_bytes -- what remains for data, in one copy: without what nodes keep back, and what logs and manifests of
+ * @shard_count shards take. 0: a node has not told yet, or nothing remains.
+ */
+uint64_t mt_capacity_data_bytes(const struct mt_link *links, uint32_t link_count,
+    uint32_t shard_count);
 /* mt_capacity_note_slot -- a node has slots of @slot_bytes: the smallest ones bound manifests (manifest_room.c). */
 void mt_capacity_note_slot(struct mt_shared *shared, uint64_t slot_bytes);
 

@@ -41,6 +41,8 @@ struct mt_health_room {
 	uint64_t raw_total, raw_free; /* slots of all nodes; those without an extent */
 	uint64_t data_total,
 	    data_free; /* extents that all copies find slots for: in all, and now */
+	uint64_t
+	    data_used; /* of data_total, nodes that are away for a while counted as they were */
 };
 
 struct mt_health {

@@ -169,6 +169,7 @@ judge_room(const struct mt_gateway *gateway, const struct mt_link_status *const 
 	if (room_total == 0)
 		return;
 	health->room.data_total = room_total * slot_bytes;
+	health->room.data_used = (room_total - room_left) * slot_bytes;
 	health->room.data_free = mt_balance_room(up, up_count, left_up) * slot_bytes;
 	percent = room_used_percent(room_total, room_left);
 	if (percent >= MT_HEALTH_ROOM_LOW)

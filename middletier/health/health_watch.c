@@ -14,13 +14,17 @@
 #include <stdbool.h>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
+#include "common/metric.h"
+#include "common/port.h"
 #include "health/health.h"
 #include "health/health_changes.h"
+#include "health/room_history.h"
 
 #define WATCH_INTERVAL_NS NUM_S(2)
 #define WATCH_TROUBLE_NS NUM_S(1)
@@ -33,6 +37,7 @@ struct mt_health_watch {
 	uint32_t quiet_looks;    /* in a row: no client, nothing wrong */
 	struct mt_health health; /* of the last look */
 	struct mt_health_changes changes;
+	struct mt_room_history room;
 };
 
 static void
@@ -55,6 +60,33 @@ watch_is_quiet(const struct mt_health_watch *watch, const struct mt_ask *ask)
 	return sessions == 0 && watch->changes.count == 0;
 }
 
+/* A look in which no node has told its room yet says nothing of it. */
+static void
+watch_note_room(struct mt_health_watch *watch)
+{
+	const struct mt_gateway *gateway = watch->gateway;
+	struct mt_room_sample sample = { .at_ns = loop_now_ns(gateway->options.loop),
+		.used_bytes = watch->health.room.data_used };
+
+	if (watch->health.room.data_total == 0 || sample.at_ns == 0)
+		return;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const uint64_t *metrics = gateway->ports[i].metrics;
+
+		sample.write_bytes += metric_read(&metrics[MT_METRIC_write_bytes]);
+		sample.stored_bytes += metric_read(&metrics[MT_METRIC_stored_bytes]);
+	}
+	mt_room_history_note(&watch->room, &sample);
+}
+
+void
+mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *ret_rates)
+{
+	*ret_rates = (struct mt_room_rates){ .hour_ns = 0 };
+	if (gateway->health_watch != NULL)
+		mt_room_history_rates(&gateway->health_watch->room, ret_rates);
+}
+
 static void
 watch_on_ports(struct mt_ask *ask, void *arg)
 {
@@ -66,6 +98,7 @@ watch_on_ports(struct mt_ask *ask, void *arg)
 	if (watch->is_stopped)
 		return;
 	mt_health_judge(gateway, ask, &watch->health);
+	watch_note_room(watch);
 	mt_health_changes_take(&watch->changes, &watch->health, loop_now_ns(gateway->options.loop),
 	    gateway->shared.events);
 	watch->quiet_looks = watch_is_quiet(watch, ask) ? watch->quiet_looks + 1 : 0;

@@ -4,6 +4,7 @@
 #define CLEAVE_MIDDLETIER_HEALTH_HEALTH_WATCH_H
 
 struct mt_gateway;
+struct mt_room_rates;
 struct mt_health;
 
 /*
@@ -16,6 +17,8 @@ int mt_health_watch_start(struct mt_gateway *gateway);
 void mt_health_watch_stop(struct mt_gateway *gateway);
 /* mt_health_watch_fini -- nobody runs the ports' loops any more. */
 void mt_health_watch_fini(struct mt_gateway *gateway);
+/* mt_health_watch_rates -- how room was used lately, as far as the looks have seen it; zeros where there were none. */
+void mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *ret_rates);
 /* mt_health_watch_date -- mt_health_changes_date by what was seen so far. */
 void mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health);
 

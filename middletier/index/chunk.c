@@ -21,6 +21,7 @@
 #include "index/index.h"
 #include "index/memtable.h"
 #include "index/run_index.h"
+#include "index/segment.h"
 
 /* ---- chunks ---- */
 
@@ -84,6 +85,11 @@ mt_chunk_create(struct mt_index *index, uint64_t number)
 	assert(mt_chunk_find(index, number) == NULL);
 	if (chunk == NULL)
 		return NULL;
+	chunk->segment = mt_segment_join(index, mt_chunk_segment(number));
+	if (chunk->segment == NULL) {
+		mt_free(chunk);
+		return NULL;
+	}
 	chunk->index = index;
 	chunk->number = number;
 	list_init(&chunk->layers);
@@ -138,6 +144,7 @@ mt_layer_free(struct mt_layer *layer)
 	index->key_count -= layer->table.key_count;
 	index->memory_bytes -= sizeof(*layer) + mt_memtable_bytes(&layer->table);
 	chunk->layer_bytes -= layer->stored_bytes;
+	chunk->segment->layer_bytes -= layer->stored_bytes;
 	chunk->layer_count--;
 	list_remove(&layer->link);
 	list_remove(&layer->age_link);
@@ -200,6 +207,7 @@ mt_index_remove_chunk(struct mt_chunk *chunk)
 		mt_index_remove_run(mt_run_of(link));
 	list_remove(&chunk->hash_link);
 	list_remove(&chunk->link);
+	mt_segment_leave(index, chunk->segment);
 	index->chunk_count--;
 	mt_free(chunk);
 }
@@ -274,6 +282,7 @@ mt_index_add_run(struct mt_index *index, uint64_t chunk_number, const struct mt_
 	list_insert_before(at, &run->link);
 	chunk->run_count++;
 	chunk->run_bytes += run->length_bytes;
+	chunk->segment->run_bytes += run->length_bytes;
 	index->run_count++;
 	index->run_bytes += run->length_bytes;
 	run_count_in_extent(run, true);
@@ -292,6 +301,7 @@ mt_index_remove_run(struct mt_run *run)
 	run_count_in_extent(run, false);
 	chunk->run_count--;
 	chunk->run_bytes -= run->length_bytes;
+	chunk->segment->run_bytes -= run->length_bytes;
 	chunk->index->run_count--;
 	chunk->index->run_bytes -= run->length_bytes;
 	list_remove(&run->link);

@@ -15,6 +15,7 @@
 struct mt_index;
 struct mt_run_index;
 struct mt_run_load;
+struct mt_segment;
 
 struct mt_layer {
 	struct loop_link link;     /* chunk->layers, newest first */
@@ -51,6 +52,7 @@ struct mt_chunk {
 	struct loop_link hash_link;
 	struct loop_link link; /* index->chunks */
 	struct mt_index *index;
+	struct mt_segment *segment; /* counts what is in it, too */
 	uint64_t number;
 	struct loop_link layers, runs;
 	uint32_t layer_count, run_count;

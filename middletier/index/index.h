@@ -40,6 +40,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "index/chunk.h"
+#include "index/segment.h"
 
 struct mt_index_cuts;
 struct mt_scope;
@@ -60,6 +61,7 @@ struct mt_index {
 	/* implementation: the hash */
 	struct loop_link *buckets;
 	uint64_t bucket_count;
+	struct mt_segment *segments[MT_SEGMENT_BUCKETS]; /* segment.c */
 };
 
 struct mt_index *mt_index_create(struct mt_shard *shard); /* NULL: errno ENOMEM */

@@ -67,6 +67,7 @@ apply_write(struct mt_chunk *chunk, struct mt_layer *layer, const struct record_
 	chunk->index->key_count += layer->table.key_count - before_count;
 	layer->stored_bytes += record->stored_bytes;
 	chunk->layer_bytes += record->stored_bytes;
+	chunk->segment->layer_bytes += record->stored_bytes;
 	return 0;
 }
 
@@ -135,6 +136,7 @@ apply_to_whole(struct mt_layer *layer, const struct record_desc *record)
 	chunk->index->key_count -= layer->table.key_count;
 	mt_memtable_clear(&layer->table);
 	chunk->layer_bytes -= layer->stored_bytes;
+	chunk->segment->layer_bytes -= layer->stored_bytes;
 	layer->stored_bytes = 0;
 	layer->hides_all = true;
 	layer->hides_kind = record->kind;

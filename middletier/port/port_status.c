@@ -154,6 +154,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	if (status->links != NULL)
 		status_shares(port, status->links);
 	mt_rebalance_status(port, &status->balance);
+	status->room_waits = port->room_waits;
 	mt_port_rates_take(port, status);
 }
 
@@ -238,5 +239,7 @@ mt_port_status_fini(struct mt_port_status *status)
 	mt_free(status->links);
 	mt_free(status->orphans);
 	mt_free(status->rates);
+	mt_usage_fini(&status->usage);
+	mt_volume_use_fini(&status->use);
 	*status = (struct mt_port_status){ 0 };
 }

@@ -11,11 +11,13 @@
 #include "base/latency.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
+#include "common/room_waits.h"
 #include "common/shard_state.h"
 #include "extent/node_config.h"
 #include "extent/node_link.h"
 #include "port/node_usage.h"
 #include "port/usage_walk.h"
+#include "port/volume_use.h"
 #include "port/waits.h"
 #include "upkeep/rebalance.h"
 
@@ -85,11 +87,13 @@ struct mt_port_status {
 	struct mt_shard_status *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_status *links;
 	struct mt_usage usage;     /* MT_ASK_USAGE */
+	struct mt_volume_use use;  /* MT_ASK_USAGE, MT_ASK_USE */
 	struct mt_node_usage node; /* MT_ASK_NODE */
 	struct mt_rebalance_status balance;
 	struct latency write_minute, read_minute; /* of clients: common/hops.h */
 	struct mt_rate *rates; /* the busiest volumes: session/rates.h; NULL: none */
 	uint32_t rate_count;   /* with the one of all others */
+	struct mt_room_waits room_waits;
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;

@@ -96,6 +96,15 @@ creation_finish(struct mt_creation *creation, int rc, const char *format, ...)
 
 /* ---- writing ---- */
 
+static uint32_t
+creation_shard_count(const struct mt_creation *creation)
+{
+	uint32_t count = creation->options.gateway.shard_count;
+
+	assert(creation->options.gateway.shard_count <= CLEAVE_SHARDS_MAX);
+	return count != 0 ? count : CLEAVE_SHARDS_DEFAULT;
+}
+
 static void
 creation_on_written(int rc, void *arg)
 {
@@ -104,23 +113,18 @@ creation_on_written(int rc, void *arg)
 	assert(creation->sm.state == CREATION_WRITING);
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (rc == 0)
-		creation_finish(creation, 0, "cluster made cluster_id=%016" PRIx64,
-		    creation->options.gateway.cluster_id);
+		creation_finish(creation, 0,
+		    "cluster made cluster_id=%016" PRIx64 " shards=%" PRIu32 " data_bytes=%" PRIu64
+		    " (what remains for data of each copy, about)",
+		    creation->options.gateway.cluster_id, creation_shard_count(creation),
+		    mt_capacity_data_bytes(creation->port->links, creation->port->link_count,
+			creation_shard_count(creation)));
 	else if (rc == -EAGAIN)
 		creation_finish(creation, -EEXIST,
 		    "somebody else has made a cluster in the metadata store meanwhile");
 	else
 		creation_finish(creation, rc, "the metadata store cannot be written: %s",
 		    strerror(-rc));
-}
-
-static uint32_t
-creation_shard_count(const struct mt_creation *creation)
-{
-	uint32_t count = creation->options.gateway.shard_count;
-
-	assert(creation->options.gateway.shard_count <= CLEAVE_SHARDS_MAX);
-	return count != 0 ? count : CLEAVE_SHARDS_DEFAULT;
 }
 
 /* The highest that all of its nodes speak: older ones serve a cluster that is not upgraded yet. */

@@ -14,11 +14,14 @@
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/sm.h"
+#include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/lease.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "common/room_waits.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/turn.h"
 #include "index/index.h"
@@ -50,6 +53,16 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
 }
 
+static void
+write_note_refused(struct mt_shard *shard, const struct mt_volume *volume)
+{
+	struct mt_port *port = shard->port;
+
+	metric_add(&port->metrics[MT_METRIC_writes_refused_room], 1);
+	mt_room_waits_note(&port->room_waits, port->shared->events, volume->id, volume->name,
+	    loop_now_ns(port->loop), true);
+}
+
 void
 mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 {
@@ -78,6 +91,8 @@ mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
 	mt_write_hops_end(state->shard, write, rc);
+	if (rc == -ENOSPC)
+		write_note_refused(state->shard, &session->volume);
 	if (rc == 0)
 		write_reply_ok(state->shard, write);
 	else

@@ -115,6 +115,7 @@ struct mt_write {
 	const struct write_batch *batch; /* BATCHED */
 	uint32_t stored_bytes;           /* BATCHED */
 	bool is_promised;                /* mt_index_promise: it was admitted */
+	bool is_short;                   /* it waits, or waited, for room at nodes: counted */
 };
 
 struct mt_write_state {

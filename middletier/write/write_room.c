@@ -17,13 +17,18 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/room_waits.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "merge/pace.h"
 #include "merge/reclaim.h"
+#include "session/session.h"
 #include "write/log_roll.h"
 #include "write/write_path.h"
 #include "write/write_room.h"
@@ -77,8 +82,23 @@ mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes)
 		    mt_reclaim_pressure(shard, 0));
 }
 
+/* A write that waits because nodes have no room, not because merges are behind, is counted once. */
+static void
+write_note_short(const struct mt_write_state *state, struct mt_write *write)
+{
+	struct mt_port *port = state->shard->port;
+	const struct mt_volume *volume = &write->session->volume;
+
+	if (write->is_short || !mt_log_roll_is_short(state))
+		return;
+	write->is_short = true;
+	metric_add(&port->metrics[MT_METRIC_writes_waited_room], 1);
+	mt_room_waits_note(&port->room_waits, port->shared->events, volume->id, volume->name,
+	    loop_now_ns(port->loop), false);
+}
+
 static int
-write_check_room(struct mt_write_state *state, const struct mt_write *write)
+write_check_room(struct mt_write_state *state, struct mt_write *write)
 {
 	const struct mt_shard *shard = state->shard;
 
@@ -94,6 +114,7 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 		return write_has_payload(write) ? write_check_pace(state) : 0;
 	if (!mt_reclaim_can_gain(shard))
 		return -ENOSPC;
+	write_note_short(state, write);
 	return write_retry_in(state, WRITE_ROOM_RETRY_NS);
 }
 
@@ -109,7 +130,7 @@ write_check_turn(struct mt_write_state *state, const struct mt_write *write)
 }
 
 int
-mt_write_check(struct mt_write_state *state, const struct mt_write *write)
+mt_write_check(struct mt_write_state *state, struct mt_write *write)
 {
 	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
 	int rc = write->is_promised ? 0 : write_check_room(state, write);

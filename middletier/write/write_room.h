@@ -25,7 +25,7 @@ struct write_room {
  *
  * 0; -EAGAIN: not yet; else its answer.
  */
-int mt_write_check(struct mt_write_state *state, const struct mt_write *write);
+int mt_write_check(struct mt_write_state *state, struct mt_write *write);
 /* mt_write_room_take -- a batch of @bytes goes to the log. */
 void mt_write_room_take(struct mt_write_state *state, uint32_t bytes);
 /* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */

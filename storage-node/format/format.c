@@ -52,8 +52,9 @@ static const struct config_option format_table[] = {
 	    "Size of the file; by default what it has. Not for a block device.", NULL, false, 0,
 	    NUM_GIB(1024) * 64, NULL },
 	{ "slot-size", 0, CONFIG_SIZE, offsetof(struct format_command, format.slot_size), "SIZE",
-	    "Bytes of a slot, which holds one extent.", "64M", false, NUM_KIB(64), NUM_MIB(64),
-	    NULL },
+	    "Bytes of a slot, which holds one extent; by default 64M, less on disks below 32G: a part in "
+	    "512, 1M at least.",
+	    NULL, false, NUM_KIB(64), NUM_MIB(64), NULL },
 	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct format_command, cluster_id), "HEX",
 	    "The cluster it belongs to: up to 16 hex digits.", NULL, true, 0, 0, NULL },
 	{ "node-id", 0, CONFIG_U64, offsetof(struct format_command, node_id), "N",
@@ -365,16 +366,20 @@ format_print_room(const struct node_format *format)
 {
 	uint64_t slots = node_format_slot_count(format);
 	uint64_t taken = CLEAVE_SLOTS_PER_SHARD_MIN * CLEAVE_SHARDS_DEFAULT;
+	const struct ondisk_super super = { .slot_bytes = format->slot_bytes };
+	uint64_t reserved = node_format_reserve(slots, ondisk_capacity(&super));
+	uint64_t left = slots - num_min(slots, taken + reserved);
 
 	assert(slots > 0);
 	(void)printf(
 	    "%llu slots, %llu bytes; as one of three such disks, a cluster of %u shards (the "
-	    "default) takes %llu of them for its logs and manifests at least, %llu bytes, and "
-	    "%llu bytes remain\n",
+	    "default) takes %llu of them for its logs and manifests, %llu bytes, %llu are kept for "
+	    "what gives room back, and %llu bytes remain for data, %llu %%\n",
 	    (unsigned long long)slots, (unsigned long long)(slots * format->slot_bytes),
 	    CLEAVE_SHARDS_DEFAULT, (unsigned long long)taken,
-	    (unsigned long long)(taken * format->slot_bytes),
-	    (unsigned long long)(slots > taken ? (slots - taken) * format->slot_bytes : 0));
+	    (unsigned long long)(taken * format->slot_bytes), (unsigned long long)reserved,
+	    (unsigned long long)(left * format->slot_bytes),
+	    (unsigned long long)(left * 100 / slots));
 }
 
 int
@@ -388,7 +393,6 @@ format_open(const struct format_options *options, struct node_format *format,
 	assert(options->command != NULL && options->disk != NULL);
 	assert(format->cluster_id != 0 && format->node_id != 0);
 	*ret_disk = (struct format_disk){ .fd = -1 };
-	format->slot_bytes = options->slot_size;
 	if (getrandom(format->disk_uuid, sizeof(format->disk_uuid), 0) !=
 	    (ssize_t)sizeof(format->disk_uuid))
 		return format_error(options, "no random bytes: %s", strerror(errno));
@@ -397,6 +401,9 @@ format_open(const struct format_options *options, struct node_format *format,
 		rc = disk_check_empty(options, ret_disk);
 	if (rc == 0) {
 		format->capacity_bytes = ret_disk->capacity_bytes;
+		format->slot_bytes = options->slot_size != 0
+		    ? options->slot_size
+		    : node_format_slot_bytes(format->capacity_bytes);
 		/* For people, and all that is known of time here: when the file was last touched. */
 		if (fstat(ret_disk->fd, &st) == 0)
 			format->created_unix_ns = (uint64_t)st.st_ctim.tv_sec * NUM_S(1) +

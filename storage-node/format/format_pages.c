@@ -9,9 +9,15 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/wire.h"
 #include "ondisk.h"
 
 #define SLOT_BYTES_DEFAULT NUM_MIB(64)
+#define SLOT_BYTES_DEFAULT_MIN NUM_MIB(1)
+#define SLOTS_WANTED 512u
+#define RESERVE_ONE_IN 16u      /* of all slots */
+#define RESERVE_MIN 2u          /* slots, where that is more */
+#define RESERVE_MERGE_ONE_IN 8u /* of all slots, at most, for the merge of a whole chunk */
 
 struct format_target {
 	int (*put)(void *arg, uint64_t offset_bytes, const void *page);
@@ -85,6 +91,27 @@ node_format_slot_count(const struct node_format *format)
 	struct ondisk_super super;
 
 	return format_plan(format, &super, reason) == 0 ? super.slot_count : 0;
+}
+
+uint64_t
+node_format_slot_bytes(uint64_t capacity_bytes)
+{
+	uint64_t slot_bytes = SLOT_BYTES_DEFAULT;
+
+	while (slot_bytes > SLOT_BYTES_DEFAULT_MIN && capacity_bytes / slot_bytes < SLOTS_WANTED)
+		slot_bytes /= 2;
+	return slot_bytes;
+}
+
+uint32_t
+node_format_reserve(uint64_t slot_count, uint64_t extent_bytes)
+{
+	/* Slots of two chunks: half of the reserve is for runs, and a merge writes a chunk. */
+	uint64_t merge_count = 2 * (CLEAVE_CHUNK_BYTES / extent_bytes + 2);
+
+	assert(slot_count > 0 && extent_bytes > 0);
+	return (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, RESERVE_MIN),
+	    num_min(merge_count, slot_count / RESERVE_MERGE_ONE_IN));
 }
 
 int

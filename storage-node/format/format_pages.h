@@ -29,6 +29,15 @@ int node_format(const struct node_format *format,
     int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason);
 /* node_format_slot_count -- slots of the disk that node_format makes of @format; 0: it refuses. */
 uint32_t node_format_slot_count(const struct node_format *format);
+/*
+ * node_format_slot_bytes -- the slot size that a disk of @capacity_bytes gets, where nobody says another: a power of two
+ *
+ * Logs, manifests and the reserve take some slots, whatever they hold: so there shall be 512, for these to be a small
+ * part of a small disk as well. 1 MiB to 64 MiB; where that leaves too few slots for one shard, a disk is too small.
+ */
+uint64_t node_format_slot_bytes(uint64_t capacity_bytes);
+/* node_format_reserve -- of @slot_count slots, each of @extent_bytes, those that no log extent may take. */
+uint32_t node_format_reserve(uint64_t slot_count, uint64_t extent_bytes);
 
 /*
  * node_probe -- whose disk is it that begins with @page? For "formatted already?"

@@ -187,6 +187,13 @@ def disks_that_fill():
             load.wait()
         check(load.returncode == 1, "it was not told that there is no room")
         said.after("disks are full", "ERROR", "room-end", "cluster", "of the room for data is in use")
+        # The volume is named, and counted; the events have it once.
+        told = json.loads(status(c, "--json").stdout)["health"]["no_room"]["v"]
+        check(told["refused"] > 0 and told["last_ms"] < 600000, f"{told}")
+        check("writes refused" in status(c).stdout, "status does not tell")
+        check(told["refused"] == c.metric("writes_refused_room"), f"{told}")
+        refused = [e for e in events(c) if e["code"] == "volume-refused"]
+        check(len(refused) == 1 and refused[0]["object"] == "v", f"{refused}")
         columns = [line.split() for line in c.cleave("node", "list").stdout.splitlines()]
         check(all(row[6] == "0" for row in columns if row and row[0].isdigit()), f"{columns}")
 

@@ -40,7 +40,7 @@ def refuses():
                      codes=(1,))
         expect_error(c.load(*words, "--volumes", "3", check_rc=False), "v2: not of the size", codes=(1,))
         c.cleave("volume", "resize", "v1", "--size", "8M")
-        expect_error(c.load(*words, "--volumes", "3", check_rc=False), "v3.*no such object",
+        expect_error(c.load(*words, "--volumes", "3", check_rc=False), "v3.*no such volume",
                      codes=(1,))
 
 

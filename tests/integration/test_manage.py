@@ -22,10 +22,10 @@ def an_error_names_its_volume_once():
         c.volume_create("v", "64M")
         c.cleave("snapshot", "create", "v@s")
         for words, what in [
-            (("volume", "show", "nobody"), "volume 'nobody': no such object"),
-            (("volume", "map", "nobody"), "volume 'nobody': no such object"),
-            (("volume", "map", "v@t"), "volume 'v' has no snapshot 't'"),
-            (("snapshot", "diff", "v@t"), "volume 'v' has no snapshot 't'"),
+            (("volume", "show", "nobody"), "volume 'nobody': no such volume"),
+            (("volume", "map", "nobody"), "volume 'nobody': no such volume"),
+            (("volume", "map", "v@t"), "snapshot 'v@t': no such snapshot"),
+            (("snapshot", "diff", "v@t"), "snapshot 'v@t': no such snapshot"),
             (("volume", "show", "a b"), "'a b': names have 1 to 63 letters, digits"),
             (("volume", "rename", "v", ""), "'v', '': names have 1 to 63 letters, digits"),
         ]:

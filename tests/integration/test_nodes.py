@@ -48,7 +48,7 @@ def added_drained_removed():
         expect_error(c.cleave("node", "drain", "3", check_rc=False),
                      "node 3 is not drained: 2 failure domains would be left", "--force")
         expect_error(c.cleave("node", "remove", "3", check_rc=False), "node 3 is in use: drain it")
-        expect_error(c.cleave("node", "drain", "9", check_rc=False), "has no node 9")
+        expect_error(c.cleave("node", "drain", "9", check_rc=False), "node 9: no such node")
         daemon, address = new_node(c, "disk4", 4)
         out = c.cleave("node", "add", address, "--domain", "dc1/rack4", "--weight", "50", "--note",
                        "shelf 4").stdout

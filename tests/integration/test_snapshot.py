@@ -81,13 +81,13 @@ def what_must_not_be_is_refused():
             (("snapshot", "create", "v@s"), "has a snapshot 's' already"),
             (("snapshot", "create", "v"), "VOLUME@SNAPSHOT"),
             (("snapshot", "create", "v@-x"), "must not start"),
-            (("snapshot", "create", "nobody@s"), "no such object"),
-            (("snapshot", "delete", "v@t"), "no snapshot 't'"),
+            (("snapshot", "create", "nobody@s"), "volume 'nobody': no such volume"),
+            (("snapshot", "delete", "v@t"), "snapshot 'v@t': no such snapshot"),
             (("snapshot", "delete", "v@s"), "1 clones"),
             (("volume", "delete", "v"), "1 snapshots.*--snapshots"),
             (("volume", "delete", "v", "--snapshots"), "1 clones"),
             (("clone", "v@s", "w"), "already"),
-            (("clone", "v@t", "x"), "no snapshot 't'"),
+            (("clone", "v@t", "x"), "snapshot 'v@t': no such snapshot"),
             (("volume", "rename", "v", "w"), "already"),
             (("volume", "resize", "v", "--size", "32M"), "lose what is behind"),
         ]:
@@ -115,7 +115,7 @@ def differences_are_listed():
             check(ranges["extents"] == [], f"{words}: {ranges}")
         expect_error(c.cleave("snapshot", "diff", "v@ten", "w@x", check_rc=False), "not of the")
         expect_error(c.cleave("snapshot", "diff", "v@ten", "v@x", check_rc=False),
-                     "no snapshot 'x'")
+                     "snapshot 'v@x': no such snapshot")
 
 
 def a_snapshot_under_load_is_taken_by_any_gateway():

@@ -136,23 +136,32 @@ def disks_that_are_too_small_are_named():
     with Nodes(nodes=3, disk_size="60M") as c:  # 14 slots of 4M
         disk = os.path.join(c.folder, "small")
         words = ("format", "--disk", disk, "--cluster-id", CLUSTER_ID, "--node-id", "9")
-        expect_error(run("cleave-storage", *words, "--size", "256M", check_rc=False),
+        large = ("--slot-size", "64M")
+        expect_error(run("cleave-storage", *words, *large, "--size", "256M", check_rc=False),
                      "3 slots of 67108864 bytes are too few", "one shard takes 6", "--slot-size",
                      codes=(1,))
         check(not os.path.exists(disk), "it is left behind")
-        result = run("cleave-storage", *words, "--size", "512M")
+        result = run("cleave-storage", *words, *large, "--size", "512M")
         for word in ("7 slots are too few for the 8 shards", "48 slots", "--shards 1 or less"):
             check(word in result.stderr, f"no '{word}' in {result.stderr}")
         result = run("cleave-storage", *words, "--size", "512M", "--slot-size", "4M", "--force")
         check(result.stderr == "", result.stderr)
-        for word in ("127 slots", "8 shards", "48 of them", "201326592", "331350016"):
+        for word in ("127 slots", "8 shards", "48 of them", "201326592", "15 are kept",
+                     "268435456 bytes remain for data, 50 %"):
             check(word in result.stdout, f"no '{word}' in {result.stdout}")
+        # Where nobody says another slot size, little of a small disk is no data's: at most a quarter from 1G on.
+        for size in ("1G", "2G", "4G", "8G", "10G"):
+            os.remove(disk)
+            said = run("cleave-storage", *words, "--size", size).stdout
+            percent = int(re.search(r"remain for data, (\d+) %", said).group(1))
+            check(75 <= percent < 100, f"{size}: {said}")
         numbers = ("have 42 slots in all", "8 shards in 3 copies take 144", "larger disks",
                    "--slot-size", "--shards")
         expect_error(run_argv(gateway_words(c, c.addresses, "--create"), check_rc=False),
                      *numbers, codes=(1,))
         check(not os.path.exists(os.path.join(c.folder, "meta")), "a cluster was made")
-        run_argv(gateway_words(c, c.addresses, "--create", "--shards", "2"))
+        made = run_argv(gateway_words(c, c.addresses, "--create", "--shards", "2"))
+        check("data_bytes=" in made.stderr + made.stdout, f"what remains is not said: {made.stderr}")
         gateway = Daemon("gateway", serve_words(c, c.addresses)).start()
         gateway.stop()
         # A cluster whose disks were replaced by smaller ones.

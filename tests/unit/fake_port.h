@@ -214,6 +214,8 @@ fake_init(uint64_t seed, bool is_threaded)
 		fake.msgs[i].payload = fake_payloads[i];
 	}
 	fake.session = (struct mt_session){ .port = &fake.port };
+	fake.session.volume.id = 1;
+	memcpy(fake.session.volume.name, "v", 2);
 	fake.session.volume.codec_id = ENGINE_LZ4;
 	fake.session.volume.level = 1;
 	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);

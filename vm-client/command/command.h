@@ -198,6 +198,12 @@ int command_volume_rename(struct command_session *session);
 /* command_create_options -- what `volume create` and `import` make; its texts are @options'. */
 void command_create_options(const struct command_options *options,
     struct cleave_volume_options *ret_options);
+/* command_show.c: what hangs on a volume, of volume.show's answer and command_usage's; a snapshot. */
+int command_print_hanging(const json_t *shown, const struct cleave_snapshot *snapshots,
+    uint32_t count, const json_t *usage, FILE *out);
+int command_snapshot_show(struct command_session *session);
+/* command_put_between -- a snapshot's part of @usage into its object @snapshot, as far as it is told. */
+void command_put_between(json_t *snapshot, const json_t *usage);
 /* command_volume_size -- 0 and how large volume @name is; -ENOENT and others with session->error set. */
 int command_volume_size(struct command_session *session, const char *name,
     uint64_t *ret_size_bytes);
@@ -205,7 +211,9 @@ int command_volume_size(struct command_session *session, const char *name,
 int command_find_volume(struct command_session *session);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */
 int command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out);
-int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out);
+/* @told: the objects that @volumes were read from, with command_put_use's members; NULL: what these tell is "?". */
+int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count,
+    const json_t *told, FILE *out);
 
 /* command_resize.c */
 int command_volume_resize(struct command_session *session);
@@ -242,8 +250,10 @@ struct table;
  * A snapshot does not change; nor is anything checked with --force.
  */
 int command_check_use(struct command_session *session);
-/* command_usage -- a volume's usage, summed over all gateways. 0 and *@ret_usage to json_decref. */
-int command_usage(struct command_session *session, json_t **ret_usage);
+/* command_usage -- of volume @name, summed over all gateways. 0 and *@ret_usage to json_decref. */
+int command_usage(struct command_session *session, const char *name, json_t **ret_usage);
+/* command_use.c: the same of all volumes in short, as counted: put into the objects of @volumes. 0 or -ENOMEM. */
+int command_put_use(struct command_session *session, json_t *volumes, bool *ret_is_whole);
 /* Rows for a table of two columns. */
 void command_print_usage(struct table *table, const json_t *usage, uint64_t size_bytes);
 

@@ -36,6 +36,18 @@ command_question_fini(struct command_question *question)
 
 /* Waiting. */
 
+/* The thing that options->name names, by the command's words. */
+static const char *
+name_noun(const struct command_options *options)
+{
+	assert(options->name != NULL);
+	if (options->command != NULL && command_has_operand(options->command, COMMAND_NODE))
+		return "node";
+	if (options->command != NULL && command_has_operand(options->command, COMMAND_GATEWAY))
+		return "gateway";
+	return strchr(options->name, '@') != NULL ? "snapshot" : "volume";
+}
+
 /* @error, with the name that it is about. @is_answer: it is a gateway's, which names what is wrong, not always of what. */
 static int
 fail_named(struct command_session *session, int rc, const char *error, bool is_answer)
@@ -46,7 +58,8 @@ fail_named(struct command_session *session, int rc, const char *error, bool is_a
 	if (error == NULL)
 		return command_fail(session, rc, "%s", cleave_error_text(rc));
 	if (is_answer && name != NULL && strstr(error, name) == NULL)
-		return command_fail(session, rc, "volume '%.64s': %s", name, error);
+		return command_fail(session, rc, "%s '%.128s': %s", name_noun(session->options),
+		    name, error);
 	return command_fail(session, rc, "%s", error);
 }
 
@@ -351,12 +364,9 @@ command_ask(struct command_session *session, json_t *request, bool must_not_repe
 }
 
 int
-command_ask_at(struct command_session *session, const char *address, json_t *request,
-    json_t **ret_reply)
+command_session_at(struct command_session *session, const char *address,
+    struct command_session *ret_other)
 {
-	struct command_session other = { .options = session->options,
-		.loop = session->loop,
-		.out = session->out };
 	const struct cleave_client_options options = {
 		.loop = session->loop,
 		.gateways = &address,
@@ -367,10 +377,23 @@ command_ask_at(struct command_session *session, const char *address, json_t *req
 		.forgets_gateways = true, /* this one, or none */
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
-	int rc = cleave_client_create(&options, &other.client, error);
 
-	assert(session->options->timeout_ns > 0 && *ret_reply == NULL);
+	assert(session->options->timeout_ns > 0);
 	assert(address[0] != '\0');
+	*ret_other = (struct command_session){ .options = session->options,
+		.loop = session->loop,
+		.out = session->out };
+	return cleave_client_create(&options, &ret_other->client, error);
+}
+
+int
+command_ask_at(struct command_session *session, const char *address, json_t *request,
+    json_t **ret_reply)
+{
+	struct command_session other;
+	int rc = command_session_at(session, address, &other);
+
+	assert(*ret_reply == NULL);
 	if (rc != 0) {
 		json_decref(request);
 		return rc;

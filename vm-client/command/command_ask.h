@@ -98,6 +98,13 @@ int command_ask(struct command_session *session, json_t *request, bool must_not_
     json_t **ret_reply);
 /* command_pause -- between two questions. */
 void command_pause(struct command_session *session, uint64_t ns);
+/*
+ * command_session_at -- a client of the gateway at @address alone, which may be gone
+ *
+ * 0 and *@ret_other, whose client is the caller's: cleave_client_destroy; else a negative errno, and no error is set.
+ */
+int command_session_at(struct command_session *session, const char *address,
+    struct command_session *ret_other);
 /* command_ask_at -- as command_ask, of the gateway at @address alone, for a moment: it may be gone. No error is set. */
 int command_ask_at(struct command_session *session, const char *address, json_t *request,
     json_t **ret_reply);

@@ -18,6 +18,7 @@
 #include "table.h"
 
 #define HEALTH_ASK_NS_MAX NUM_S(2)
+#define HEALTH_RATE_S_MIN 3600u /* a rate of less says nothing about days */
 #define HEALTH_REQUEST "{\"op\":\"health\"}"
 
 /* A gateway, while it is asked. */
@@ -191,6 +192,60 @@ take_latency(struct latency *latency, const json_t *buckets)
 	}
 }
 
+/* Each gateway has seen its own clients, and the whole cluster's room: the one that has seen it longest is believed. */
+static void
+take_lately(struct command_health *health, const json_t *lately)
+{
+	uint64_t day_s = command_u64(lately, "day_s");
+
+	health->hour_s = num_max(health->hour_s, command_u64(lately, "hour_s"));
+	health->hour_write_bytes += command_u64(lately, "hour_write_bytes");
+	health->hour_stored_bytes += command_u64(lately, "hour_stored_bytes");
+	if (day_s <= health->day_s)
+		return;
+	health->day_s = day_s;
+	health->day_gain_bytes = json_integer_value(json_object_get(lately, "day_gain_bytes"));
+}
+
+int64_t
+command_health_days(const struct command_health *health)
+{
+	uint64_t free_bytes = command_u64(health->room, "data_free");
+
+	if (health->day_s < HEALTH_RATE_S_MIN || health->room == NULL)
+		return -1;
+	if (health->day_gain_bytes <= 0)
+		return INT64_MAX;
+	return (int64_t)((double)free_bytes * (double)health->day_s /
+	    (double)health->day_gain_bytes / 86400.0);
+}
+
+/* A volume's writes come to all ports: its counts are added up, and the last one was the latest. */
+static void
+take_no_room(struct command_health *health, const json_t *list)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry)
+	{
+		const char *volume = command_text(entry, "volume");
+		const json_t *known = json_object_get(health->no_room, volume);
+		uint64_t last_ms = command_u64(entry, "last_ms");
+
+		if (health->no_room == NULL)
+			health->no_room = json_object();
+		if (known != NULL)
+			last_ms = num_min(last_ms, command_u64(known, "last_ms"));
+		json_object_set_new(health->no_room, volume,
+		    json_pack("{s:I, s:I, s:I}", "waited",
+			(json_int_t)(command_u64(known, "waited") + command_u64(entry, "waited")),
+			"refused",
+			(json_int_t)(command_u64(known, "refused") + command_u64(entry, "refused")),
+			"last_ms", (json_int_t)last_ms));
+	}
+}
+
 static void
 take_totals(struct command_health *health, const json_t *told)
 {
@@ -207,6 +262,8 @@ take_totals(struct command_health *health, const json_t *told)
 	health->extents_leaving += command_u64(totals, "extents_leaving");
 	health->write_bytes += command_u64(totals, "write_bytes");
 	health->stored_bytes += command_u64(totals, "stored_bytes");
+	take_lately(health, json_object_get(told, "lately"));
+	take_no_room(health, json_object_get(told, "no_room"));
 	if (health->room == NULL)
 		health->room = json_incref(json_object_get(told, "room"));
 }
@@ -289,6 +346,7 @@ command_health_fini(struct command_health *health)
 {
 	json_decref(health->reasons);
 	json_decref(health->room);
+	json_decref(health->no_room);
 	*health = (struct command_health){ .reasons = NULL };
 }
 
@@ -343,6 +401,7 @@ json_latency(const struct latency *latency)
 json_t *
 command_health_json(const struct command_health *health)
 {
+	int64_t days = command_health_days(health);
 	json_t *object = json_pack("{s:s, s:O, s:i, s:i, s:i, s:{s:o, s:o}}", "level",
 	    health_level_name(health->level), "reasons", health->reasons, "gateways",
 	    (int)health->gateway_count, "silent", (int)health->silent_count, "left_out",
@@ -352,5 +411,17 @@ command_health_json(const struct command_health *health)
 	assert(health->reasons != NULL);
 	if (object != NULL && health->room != NULL)
 		json_object_set(object, "room", health->room);
+	if (object != NULL)
+		json_object_set_new(object, "lately",
+		    json_pack("{s:I, s:I, s:I, s:I, s:I}", "hour_s", (json_int_t)health->hour_s,
+			"hour_write_bytes", (json_int_t)health->hour_write_bytes,
+			"hour_stored_bytes", (json_int_t)health->hour_stored_bytes, "day_s",
+			(json_int_t)health->day_s, "day_gain_bytes",
+			(json_int_t)health->day_gain_bytes));
+	if (object != NULL && health->no_room != NULL)
+		json_object_set(object, "no_room", health->no_room);
+	/* Absent: not enough was seen yet, or what is in use does not grow. */
+	if (object != NULL && days >= 0 && days != INT64_MAX)
+		json_object_set_new(object, "days_until_full", json_integer((json_int_t)days));
 	return object;
 }

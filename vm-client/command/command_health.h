@@ -23,6 +23,13 @@ struct command_health {
 	uint64_t sessions, shards_serving, extents, extents_lacking, extents_leaving;
 	uint64_t write_bytes, stored_bytes;
 	struct latency write, read; /* requests of the last minute */
+	/* {VOLUME:{"waited":N,"refused":N,"last_ms":N}}, writes for which there was no room; NULL: none. */
+	json_t *no_room;
+	/* Rates that gateways have seen lately (health/room_history.h): the longest span, and sums over all gateways ... */
+	uint64_t hour_s, hour_write_bytes, hour_stored_bytes;
+	/* ... and, of the one that has seen it longest, how much more of the room for data came into use. */
+	uint64_t day_s;
+	int64_t day_gain_bytes;
 };
 
 /*
@@ -37,6 +44,12 @@ int command_health_ask(struct command_session *session, const struct cleave_gate
 int command_health_unreached(struct command_session *session, const char *error,
     struct command_health *ret_health);
 void command_health_fini(struct command_health *health);
+/*
+ * command_health_days -- until no room is left, were it used on as it was in the last day
+ *
+ * INT64_MAX: what is in use does not grow. -1: gateways have seen less than an hour of it.
+ */
+int64_t command_health_days(const struct command_health *health);
 /* command_health_print -- the line HEALTH, then each reason, and what helps. */
 void command_health_print(const struct command_health *health, FILE *out);
 /* command_health_json -- {"level":..., "reasons":[...], "gateways":N, "silent":N, "latency":{...}, "room":{...}}; NULL: no memory. */

@@ -253,7 +253,9 @@ command_print_status(const struct cleave_gateway_status *status, const json_t *r
 static void
 add_room(struct table *table, const json_t *room)
 {
-	char left[TABLE_NUMBER_BYTES], total[TABLE_NUMBER_BYTES], raw[TABLE_NUMBER_BYTES];
+	char left[TABLE_NUMBER_BYTES], total[TABLE_NUMBER_BYTES], raw[TABLE_NUMBER_BYTES],
+	    stored[TABLE_NUMBER_BYTES];
+	uint64_t raw_total = command_u64(room, "raw_total");
 	uint64_t data_total = command_u64(room, "data_total");
 	uint64_t data_free = command_u64(room, "data_free");
 
@@ -262,10 +264,90 @@ add_room(struct table *table, const json_t *room)
 		table_add(table, "not known yet");
 		return;
 	}
-	table_add(table, "%s left for data of %s, %" PRIu64 " %% in use; %s of disks",
+	table_add(table,
+	    "%s left for data of %s, %" PRIu64 " %% in use; %s of disks, %s of them stored",
 	    table_format_size(data_free, left), table_format_size(data_total, total),
 	    (data_total - num_min(data_free, data_total)) * 100 / data_total,
-	    table_format_size(command_u64(room, "raw_total"), raw));
+	    table_format_size(raw_total, raw),
+	    table_format_size(raw_total - num_min(command_u64(room, "raw_free"), raw_total),
+		stored));
+}
+
+/* Volumes may be larger than what there is room for: they take room as they are written. */
+static void
+add_promised(struct table *table, const json_t *room)
+{
+	uint64_t data_total = command_u64(room, "data_total");
+	uint64_t volume_bytes = command_u64(room, "volume_bytes");
+	char ratio[TABLE_NUMBER_BYTES], size[TABLE_NUMBER_BYTES];
+
+	if (data_total == 0 || json_object_get(room, "volume_bytes") == NULL)
+		return;
+	table_add(table, "promised");
+	table_add(table, "%s (%s of volumes, before compression)%s",
+	    table_format_ratio(volume_bytes, data_total, ratio),
+	    table_format_size(volume_bytes, size),
+	    volume_bytes > data_total ? ": overcommitted" : "");
+}
+
+static void
+add_full(struct table *table, const struct command_health *health)
+{
+	int64_t days = command_health_days(health);
+	char text[TABLE_NUMBER_BYTES];
+
+	table_add(table, "full in");
+	if (days < 0)
+		table_add(table, "? (an hour has to be seen first)");
+	else if (days == INT64_MAX)
+		table_add(table, "never, as the last %s went",
+		    table_format_time(NUM_S(health->day_s), text));
+	else if (days == 0)
+		table_add(table, "less than a day, as the last %s went",
+		    table_format_time(NUM_S(health->day_s), text));
+	else
+		table_add(table, "%" PRId64 " days, as the last %s went", days,
+		    table_format_time(NUM_S(health->day_s), text));
+}
+
+/* The last hour, or as much of it as gateways have run; none of it, of gateways that do not tell: since they began. */
+static void
+add_compression_lately(struct table *table, const struct command_health *health)
+{
+	char ratio[TABLE_NUMBER_BYTES], text[TABLE_NUMBER_BYTES], more[TABLE_NUMBER_BYTES];
+	char since[TABLE_NUMBER_BYTES];
+
+	table_add(table, "compression");
+	if (health->hour_stored_bytes > 0)
+		table_add(table, "%s in the last %s (%s written, %s stored)",
+		    table_format_ratio(health->hour_write_bytes, health->hour_stored_bytes, ratio),
+		    table_format_time(NUM_S(health->hour_s), since),
+		    table_format_size(health->hour_write_bytes, text),
+		    table_format_size(health->hour_stored_bytes, more));
+	else if (health->stored_bytes > 0)
+		table_add(table, "%s since the gateways started (%s written, %s stored)",
+		    table_format_ratio(health->write_bytes, health->stored_bytes, ratio),
+		    table_format_size(health->write_bytes, text),
+		    table_format_size(health->stored_bytes, more));
+	else
+		table_add(table, "nothing written since the gateways started");
+}
+
+static void
+add_no_room(struct table *table, const json_t *no_room)
+{
+	const char *volume;
+	json_t *entry;
+	char text[TABLE_NUMBER_BYTES];
+
+	json_object_foreach((json_t *)(uintptr_t)no_room, volume, entry)
+	{
+		table_add(table, "no room");
+		table_add(table,
+		    "volume '%s': %" PRIu64 " writes refused, %" PRIu64 " waited, the last %s ago",
+		    volume, command_u64(entry, "refused"), command_u64(entry, "waited"),
+		    table_format_time(NUM_MS(command_u64(entry, "last_ms")), text));
+	}
 }
 
 static const char *
@@ -330,7 +412,10 @@ command_print_summary(const struct command_summary *summary, FILE *out)
 	table_add(table, "%" PRIu64 ", %" PRIu64 " lack copies, %" PRIu64 " to be moved",
 	    health->extents, health->extents_lacking, health->extents_leaving);
 	add_room(table, health->room);
-	add_compression(table, health->write_bytes, health->stored_bytes);
+	add_promised(table, health->room);
+	add_full(table, health);
+	add_compression_lately(table, health);
+	add_no_room(table, health->no_room);
 	add_latency(table, "writes", &health->write);
 	add_latency(table, "reads", &health->read);
 	rc = table_print(table, 0, out);

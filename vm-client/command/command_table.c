@@ -14,9 +14,13 @@ static const struct command command_table[] = {
 	    "NAME --size SIZE [--service-class CLASS] [--engine ENGINE] [--level N] "
 	    "[--replicas N]",
 	    "Make a volume.", { COMMAND_VOLUME }, CREATE_OPTIONS, command_volume_create },
-	{ "volume", "list", "", "List all volumes.", { COMMAND_NOTHING }, 0, command_volume_list },
-	{ "volume", "show", "NAME", "Show one volume.", { COMMAND_VOLUME }, 0,
-	    command_volume_show },
+	{ "volume", "list", "",
+	    "List all volumes: what each stores, its snapshots and sessions, who writes it, and the origin of a "
+	    "clone.",
+	    { COMMAND_NOTHING }, 0, command_volume_list },
+	{ "volume", "show", "NAME",
+	    "Show one volume, with its snapshots, clones and sessions; or one snapshot, VOLUME@SNAPSHOT.",
+	    { COMMAND_VOLUME }, 0, command_volume_show },
 	{ "volume", "map", "NAME",
 	    "Show what its blocks hold: data, zeros, holes. Whoever writes it meanwhile is not "
 	    "disturbed.",

@@ -21,11 +21,62 @@
 static const char *const usage_sums[] = { "shard_count", "session_count", "chunk_count",
 	"layer_bytes", "run_bytes", "garbage_bytes", "run_count" };
 
+static const char *const usage_of_session[2] = { "connections", NULL };
+static const char *const usage_of_snapshot[2] = { "stored_bytes", "freed_bytes_max" };
+
 static json_t *
-usage_request(const struct command_session *session)
+usage_request(const char *name)
 {
-	assert(session->options->name != NULL);
-	return json_pack("{s:s, s:s}", "op", "volume.usage", "name", session->options->name);
+	assert(name != NULL);
+	return json_pack("{s:s, s:s}", "op", "volume.usage", "name", name);
+}
+
+static void
+add_to(json_t *object, const char *member, const json_t *from)
+{
+	json_object_set_new(object, member,
+	    json_integer((json_int_t)(command_u64(object, member) + command_u64(from, member))));
+}
+
+/* The entry of @list whose @key is as @like's; NULL: there is none. */
+static json_t *
+find_in(json_t *list, const char *key, const json_t *like)
+{
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry)
+	{
+		if (json_equal(json_object_get(entry, key), json_object_get(like, key)))
+			return entry;
+	}
+	return NULL;
+}
+
+/* A session has connections to several gateways, and a snapshot's bytes lie in shards of all of them. */
+static void
+usage_merge(json_t *sum, const json_t *usage, const char *member, const char *key,
+    const char *const added[2])
+{
+	json_t *list = json_object_get(sum, member), *entry;
+	size_t i;
+
+	assert(added[0] != NULL);
+	if (list == NULL) {
+		list = json_array();
+		json_object_set_new(sum, member, list);
+	}
+	json_array_foreach(json_object_get(usage, member), i, entry)
+	{
+		json_t *known = find_in(list, key, entry);
+
+		if (known == NULL) {
+			json_array_append_new(list, json_deep_copy(entry));
+			continue;
+		}
+		for (size_t k = 0; k < 2 && added[k] != NULL; k++)
+			add_to(known, added[k], entry);
+	}
 }
 
 static int
@@ -44,12 +95,14 @@ usage_add(json_t *sum, const json_t *reply)
 	rc |= json_object_set_new(sum, "run_count_max", json_integer((json_int_t)max));
 	rc |= json_object_set_new(sum, "shard_total",
 	    json_integer((json_int_t)command_u64(usage, "shard_total")));
+	usage_merge(sum, usage, "sessions", "session", usage_of_session);
+	usage_merge(sum, usage, "snapshots", "number", usage_of_snapshot);
 	return rc == 0 ? 0 : -ENOMEM;
 }
 
 /* Every gateway but @first, which has answered. One that does not leaves its shards out. */
 static int
-usage_add_others(struct command_session *session, json_t *sum, const char *first)
+usage_add_others(struct command_session *session, const char *name, json_t *sum, const char *first)
 {
 	struct command_question question;
 	const struct cleave_gateway_entry *gateways;
@@ -67,8 +120,7 @@ usage_add_others(struct command_session *session, json_t *sum, const char *first
 		if (gateways[i].address[0] == '\0' ||
 		    strcmp(table_format_id(gateways[i].id, id), first) == 0)
 			continue;
-		if (command_ask_at(session, gateways[i].address, usage_request(session), &answer) ==
-		    0)
+		if (command_ask_at(session, gateways[i].address, usage_request(name), &answer) == 0)
 			rc = usage_add(sum, answer);
 		json_decref(answer);
 	}
@@ -77,17 +129,17 @@ usage_add_others(struct command_session *session, json_t *sum, const char *first
 }
 
 int
-command_usage(struct command_session *session, json_t **ret_usage)
+command_usage(struct command_session *session, const char *name, json_t **ret_usage)
 {
 	json_t *reply = NULL, *sum = json_object();
-	int rc = sum == NULL ? -ENOMEM
-			     : command_ask(session, usage_request(session), false, &reply);
+	int rc = sum == NULL ? -ENOMEM : command_ask(session, usage_request(name), false, &reply);
 
 	assert(session->client != NULL && *ret_usage == NULL);
 	if (rc == 0)
 		rc = usage_add(sum, reply);
-	if (rc == 0 && command_u64(sum, "shard_count") < command_u64(sum, "shard_total"))
-		rc = usage_add_others(session, sum, command_text(reply, "gateway"));
+	/* A gateway that serves no shard may have sessions all the same. */
+	if (rc == 0)
+		rc = usage_add_others(session, name, sum, command_text(reply, "gateway"));
 	json_decref(reply);
 	if (rc == 0)
 		*ret_usage = sum;
@@ -178,7 +230,7 @@ command_check_use(struct command_session *session)
 
 		if (i > 0)
 			use_pause(session);
-		rc = command_usage(session, &usage);
+		rc = command_usage(session, session->options->name, &usage);
 		if (rc != 0)
 			return rc;
 		session_count = command_u64(usage, "session_count");

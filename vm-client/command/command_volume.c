@@ -2,6 +2,7 @@
 /* command_volume.c -- cleave volume create, list, show, delete, rename */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -91,37 +92,147 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 	return rc;
 }
 
+/* A line of the list: the volume, and the object that it was read from, which tells more. */
+struct volume_line {
+	const struct cleave_volume_entry *volume;
+	const json_t *told;
+};
+
+static const struct cleave_volume_entry *
+line_volume(const void *entry)
+{
+	const struct volume_line *line = entry;
+
+	return line->volume;
+}
+
+/* A member that is a text; @none: it is absent. */
+static const char *
+line_text(const void *entry, const char *member, const char *none)
+{
+	const struct volume_line *line = entry;
+	const char *text = json_string_value(json_object_get(line->told, member));
+
+	return text == NULL ? none : text;
+}
+
+/* A member that is a number; "?" where no gateway tells it. */
+static void
+line_number(struct table *table, const void *entry, const char *member, bool is_bytes)
+{
+	const struct volume_line *line = entry;
+	const json_t *value = json_object_get(line->told, member);
+	char text[TABLE_NUMBER_BYTES];
+
+	if (!json_is_integer(value))
+		table_add(table, "?");
+	else if (is_bytes)
+		table_add(table, "%s", table_format_size(command_u64(line->told, member), text));
+	else
+		table_add(table, "%" PRIu64, command_u64(line->told, member));
+}
+
+static void
+cell_name(struct table *table, const void *entry)
+{
+	table_add(table, "%s", line_volume(entry)->info.name);
+}
+
+static void
+cell_size(struct table *table, const void *entry)
+{
+	char text[TABLE_NUMBER_BYTES];
+
+	table_add(table, "%s", table_format_size(line_volume(entry)->info.size_bytes, text));
+}
+
+static void
+cell_stored(struct table *table, const void *entry)
+{
+	line_number(table, entry, "stored_bytes", true);
+}
+
+static void
+cell_snapshots(struct table *table, const void *entry)
+{
+	line_number(table, entry, "snapshot_count", false);
+}
+
+static void
+cell_sessions(struct table *table, const void *entry)
+{
+	line_number(table, entry, "session_count", false);
+}
+
 static void
 cell_class(struct table *table, const void *entry)
 {
-	table_add(table, "%s", class_name(entry));
+	table_add(table, "%s", class_name(line_volume(entry)));
+}
+
+static void
+cell_engine(struct table *table, const void *entry)
+{
+	table_add(table, "%s", line_volume(entry)->info.engine);
+}
+
+static void
+cell_replicas(struct table *table, const void *entry)
+{
+	table_add(table, "%" PRIu32, line_volume(entry)->info.replicas);
+}
+
+static void
+cell_id(struct table *table, const void *entry)
+{
+	table_add(table, "%" PRIu64, line_volume(entry)->info.id);
 }
 
 static void
 cell_writer(struct table *table, const void *entry)
 {
-	const struct cleave_volume_entry *volume = entry;
+	const struct cleave_volume_entry *volume = line_volume(entry);
 
 	table_add(table, "%s", volume->has_writer ? volume->writer.client : "-");
 }
 
+static void
+cell_origin(struct table *table, const void *entry)
+{
+	table_add(table, "%s",
+	    line_text(entry, "origin_name", line_volume(entry)->origin == 0 ? "-" : "?"));
+}
+
 int
-command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out)
+command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, const json_t *told,
+    FILE *out)
 {
 	static const struct table_field fields[] = {
-		TABLE_FIELD("NAME", TABLE_TEXT, struct cleave_volume_entry, info.name),
-		TABLE_FIELD("SIZE", TABLE_BYTES, struct cleave_volume_entry, info.size_bytes),
+		TABLE_FIELD_OF("NAME", false, cell_name),
+		TABLE_FIELD_OF("SIZE", true, cell_size),
+		TABLE_FIELD_OF("STORED", true, cell_stored),
+		TABLE_FIELD_OF("SNAPSHOTS", true, cell_snapshots),
+		TABLE_FIELD_OF("SESSIONS", true, cell_sessions),
 		TABLE_FIELD_OF("CLASS", false, cell_class),
-		TABLE_FIELD("ENGINE", TABLE_TEXT, struct cleave_volume_entry, info.engine),
-		TABLE_FIELD("LEVEL", TABLE_INT, struct cleave_volume_entry, info.level),
-		TABLE_FIELD("REPLICAS", TABLE_U32, struct cleave_volume_entry, info.replicas),
-		TABLE_FIELD("ID", TABLE_U64, struct cleave_volume_entry, info.id),
+		TABLE_FIELD_OF("ENGINE", false, cell_engine),
+		TABLE_FIELD_OF("REPLICAS", true, cell_replicas),
+		TABLE_FIELD_OF("ID", true, cell_id),
 		TABLE_FIELD_OF("WRITER", false, cell_writer),
+		TABLE_FIELD_OF("ORIGIN", false, cell_origin),
 	};
+	struct volume_line *lines = calloc(num_max(count, 1), sizeof(*lines));
+	int rc;
 
 	assert(out != NULL);
 	assert(volumes != NULL || count == 0);
-	return table_print_list(fields, NUM_COUNT(fields), volumes, count, sizeof(*volumes), out);
+	if (lines == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		lines[i] = (struct volume_line){ &volumes[i], json_array_get(told, i) };
+	rc = table_print_list(fields, NUM_COUNT(fields), count == 0 ? NULL : lines, count,
+	    sizeof(*lines), out);
+	free(lines);
+	return rc;
 }
 
 /* Commands. */
@@ -157,24 +268,48 @@ ask_volume(struct command_session *session, const char *name, struct command_que
 	    cleave_volume_show(session->client, &question->ask, name, command_on_volume, question));
 }
 
+/* Prints the volume in @shown. Its snapshots, with what each holds, go into @shown's reply, for --json. */
+static int
+show_volume(struct command_session *session, struct command_question *shown,
+    struct command_question *snapshots, json_t *usage)
+{
+	json_t *list = json_object_get(snapshots->reply, "snapshots"), *snapshot;
+	size_t i;
+	int rc;
+
+	json_array_foreach(list, i, snapshot) command_put_between(snapshot, usage);
+	if (json_object_set(shown->reply, "usage", usage) != 0 ||
+	    json_object_set(shown->reply, "snapshots", list) != 0)
+		return -ENOMEM;
+	if (session->options->is_json)
+		return command_print_json(shown->reply, session->out);
+	rc = command_print_volume(shown->entries, usage, session->out);
+	return rc != 0 ? rc
+		       : command_print_hanging(shown->reply, snapshots->entries, snapshots->count,
+			     usage, session->out);
+}
+
 int
 command_volume_show(struct command_session *session)
 {
-	struct command_question question;
+	struct command_question question, snapshots;
+	const char *name = session->options->name;
 	json_t *usage = NULL;
-	int rc = ask_volume(session, session->options->name, &question);
+	int rc;
 
-	assert(session->options->name != NULL);
+	assert(name != NULL);
+	if (strchr(name, '@') != NULL)
+		return command_snapshot_show(session);
+	rc = ask_volume(session, name, &question);
+	command_question_init(&snapshots, session);
 	if (rc == 0)
-		rc = command_usage(session, &usage);
-	if (rc == 0 && session->options->is_json) {
-		rc = json_object_set(question.reply, "usage", usage) != 0
-		    ? -ENOMEM
-		    : command_print_json(question.reply, session->out);
-	} else if (rc == 0) {
-		rc = command_print_volume(question.entries, usage, session->out);
-	}
+		rc = command_usage(session, name, &usage);
+	if (rc == 0)
+		rc = command_ask_snapshots(&snapshots);
+	if (rc == 0)
+		rc = show_volume(session, &question, &snapshots, usage);
 	json_decref(usage);
+	command_question_fini(&snapshots);
 	command_question_fini(&question);
 	return rc;
 }
@@ -277,17 +412,27 @@ int
 command_volume_list(struct command_session *session)
 {
 	struct command_question question;
+	json_t *volumes;
+	bool is_whole = true;
 	int rc;
 
 	assert(session->client != NULL && session->out != NULL);
 	command_question_init(&question, session);
 	rc = command_ask_volumes(&question);
-	if (rc == 0 && json_object_set_new(question.reply, "more", json_false()) != 0)
-		rc = -ENOMEM;
+	volumes = json_object_get(question.reply, "volumes");
 	if (rc == 0)
-		rc = session->options->is_json
-		    ? command_print_json(question.reply, session->out)
-		    : command_print_volumes(question.entries, question.count, session->out);
+		rc = command_put_use(session, volumes, &is_whole);
+	if (rc == 0 &&
+	    (json_object_set_new(question.reply, "more", json_false()) != 0 ||
+		json_object_set_new(question.reply, "whole", json_boolean(is_whole)) != 0))
+		rc = -ENOMEM;
+	if (rc == 0 && session->options->is_json)
+		rc = command_print_json(question.reply, session->out);
+	else if (rc == 0)
+		rc = command_print_volumes(question.entries, question.count, volumes, session->out);
+	if (rc == 0 && !session->options->is_json && !is_whole)
+		fputs("not all shards answer: STORED and SESSIONS are at least that\n",
+		    session->out);
 	command_question_fini(&question);
 	return rc;
 }

@@ -211,6 +211,17 @@ Test(control, list_is_sorted_and_comes_in_pages)
 	cr_assert_eq(json_array_size(json_object_get(answer, "volumes")), 2);
 	cr_assert(json_is_false(json_object_get(answer, "more")));
 	json_decref(answer);
+	/* Nothing is stored, and nobody is here: the page says as far as it goes, and no more. */
+	answer = expect_ok("{\"op\":\"volume.use\"}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "volumes")), 0);
+	cr_assert(json_is_true(json_object_get(answer, "more")));
+	cr_assert_str_eq(json_string_value(json_object_get(answer, "last")), "v063");
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"volume.use\",\"after\":\"v063\"}");
+	cr_assert(json_is_false(json_object_get(answer, "more")));
+	json_decref(answer);
+	expect_error("{\"op\":\"volume.use\",\"after\":7}", -EINVAL, "after");
+	expect_error("{\"op\":\"volume.use\",\"name\":\"v001\"}", -EINVAL, "name");
 }
 
 Test(control, show_and_delete)
@@ -381,6 +392,7 @@ Test(control, who_looks_is_answered_while_the_store_stalls)
 		"{\"op\":\"volume.show\",\"name\":\"a\"}",
 		"{\"op\":\"volume.list\"}",
 		"{\"op\":\"volume.usage\",\"name\":\"a\"}",
+		"{\"op\":\"volume.use\"}",
 		"{\"op\":\"volume.open\",\"name\":\"a\"}",
 		"{\"op\":\"snapshot.list\"}",
 	};

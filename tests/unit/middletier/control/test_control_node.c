@@ -277,19 +277,19 @@ Test(control_node, a_drain_for_which_there_is_no_room_wants_force)
 
 Test(control_node, whoever_is_no_member_is_named)
 {
-	expect_refused(ABOUT("drain", 4), -ENOENT, "has no node 4: see cleave node list");
-	expect_refused(ABOUT("undrain", 4), -ENOENT, "has no node 4");
-	expect_refused(ABOUT("remove", 4), -ENOENT, "has no node 4");
-	expect_refused(LOST_FORCED(4), -ENOENT, "has no node 4");
-	expect_refused(ABOUT("show", 4), -ENOENT, "has no node 4");
-	expect_refused(ABOUT("set", 4), -ENOENT, "has no node 4");
+	expect_refused(ABOUT("drain", 4), -ENOENT, "node 4: no such node: see cleave node list");
+	expect_refused(ABOUT("undrain", 4), -ENOENT, "node 4: no such node");
+	expect_refused(ABOUT("remove", 4), -ENOENT, "node 4: no such node");
+	expect_refused(LOST_FORCED(4), -ENOENT, "node 4: no such node");
+	expect_refused(ABOUT("show", 4), -ENOENT, "node 4: no such node");
+	expect_refused(ABOUT("set", 4), -ENOENT, "node 4: no such node");
 	drain_an_empty_one();
 	expect_ok(ABOUT("remove", 4), "out");
-	expect_refused(ABOUT("drain", 4), -ENOENT, "has no node 4 any more");
-	expect_refused(ABOUT("undrain", 4), -ENOENT, "has no node 4 any more");
-	expect_refused(ABOUT("remove", 4), -ENOENT, "has no node 4 any more");
-	expect_refused(LOST_FORCED(4), -ENOENT, "has no node 4 any more");
-	expect_refused(ABOUT("set", 4), -ENOENT, "has no node 4");
+	expect_refused(ABOUT("drain", 4), -ENOENT, "node 4: no such node any more");
+	expect_refused(ABOUT("undrain", 4), -ENOENT, "node 4: no such node any more");
+	expect_refused(ABOUT("remove", 4), -ENOENT, "node 4: no such node any more");
+	expect_refused(LOST_FORCED(4), -ENOENT, "node 4: no such node any more");
+	expect_refused(ABOUT("set", 4), -ENOENT, "node 4: no such node");
 }
 
 Test(control_node, requests_that_make_no_sense_are_named)

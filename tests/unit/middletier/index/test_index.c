@@ -186,11 +186,54 @@ Test(index, without_memory_for_a_larger_table_chunks_are_found_all_the_same)
 {
 	for (uint32_t i = 0; i < 64; i++)
 		apply(RECORD_WRITE, i, 0, 1, 0);
-	mt_alloc_fail_at(2); /* the chunk comes first */
+	mt_alloc_fail_at(3); /* the chunk and its segment come first */
 	apply(RECORD_WRITE, 64, 0, 1, 0);
 	cr_assert(mt_alloc_has_failed());
 	for (uint32_t i = 0; i <= 64; i++)
 		cr_assert_not_null(index_look(map, i, 0));
+}
+
+static void
+add_segment(const struct mt_segment *segment, void *arg)
+{
+	struct mt_segment *sum = arg;
+
+	sum->number++; /* of segments */
+	sum->chunk_count += segment->chunk_count;
+	sum->layer_bytes += segment->layer_bytes;
+	sum->run_bytes += segment->run_bytes;
+}
+
+static struct mt_segment
+all_segments(void)
+{
+	struct mt_segment sum = { .number = 0 };
+
+	mt_segments_each(map, add_segment, &sum);
+	return sum;
+}
+
+Test(index, segments_count_what_their_chunks_hold)
+{
+	struct mt_segment sum;
+
+	for (uint32_t segment = 0; segment < 1000; segment++)
+		apply(RECORD_WRITE, segment, 0, 1, 0);
+	apply(RECORD_WRITE, 7, CLEAVE_CHUNK_BLOCKS, 2, 0); /* another chunk */
+	apply(RECORD_WRITE, 7, 0, 1, 0);                   /* and a block again */
+	sum = all_segments();
+	cr_assert_eq(sum.number, 1000);
+	cr_assert_eq(sum.chunk_count, map->chunk_count);
+	cr_assert_eq(sum.layer_bytes, 100 * (1000 + 2 + 1));
+	/* Chunks that go take their bytes along; a segment goes with its last chunk. */
+	mt_index_remove_chunk(mt_index_chunk(map, mt_chunk_number(7, 0)));
+	mt_index_remove_chunk(mt_index_chunk(map, mt_chunk_number(7, CLEAVE_CHUNK_BLOCKS)));
+	sum = all_segments();
+	cr_assert_eq(sum.number, 999);
+	cr_assert_eq(sum.layer_bytes, 100 * 999);
+	mt_alloc_fail_at(2); /* without a segment there is no chunk */
+	cr_assert_null(mt_chunk_create(map, mt_chunk_number(5000, 0)));
+	cr_assert_eq(map->chunk_count, 999);
 }
 
 Test(index, layers_are_listed_by_age)

@@ -378,15 +378,21 @@ Test(command, volumes_are_a_table)
 		    .has_writer = true,
 		    .writer = { "vm[7]@host", "tcp://10.0.0.9:4711", 1 } },
 	};
+	json_t *told =
+	    json_loads("[{\"stored_bytes\":2097152,\"snapshot_count\":3,\"session_count\":0,"
+		       "\"origin_name\":\"v@s\"}]",
+		0, NULL);
 	FILE *out = print_begin();
 
-	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), out)),
-	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID  WRITER\n"
-	    "disk1  10 GiB  standard  lz4         1         3   1  -\n"
-	    "b       4 KiB  latency   none       -2         3  22  vm[7]@host\n");
+	cr_assert_not_null(told);
+	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), told, out)),
+	    "NAME     SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS     ENGINE  REPLICAS  ID  WRITER      ORIGIN\n"
+	    "disk1  10 GiB   2 MiB          3         0  standard  lz4            3   1  -           v@s\n"
+	    "b       4 KiB       ?          ?         ?  latency   none           3  22  vm[7]@host  -\n");
 	out = print_begin();
-	expect_lines(print_end(out, command_print_volumes(NULL, 0, out)),
-	    "NAME  SIZE  CLASS  ENGINE  LEVEL  REPLICAS  ID  WRITER\n");
+	expect_lines(print_end(out, command_print_volumes(NULL, 0, NULL, out)),
+	    "NAME  SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS  ENGINE  REPLICAS  ID  WRITER  ORIGIN\n");
+	json_decref(told);
 }
 
 Test(command, snapshots_are_a_table)
@@ -629,8 +635,12 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "{\"code\":\"node-down\",\"level\":\"WARN\",\"object\":\"node 3\",\"text\":\"node 3 is away\","
 	    "\"helps\":\"start it\",\"seen_by\":2}]",
 	    0, NULL);
-	health.room =
-	    json_loads("{\"raw_total\":30720,\"data_total\":8192,\"data_free\":2048}", 0, NULL);
+	health.room = json_loads(
+	    "{\"raw_total\":30720,\"raw_free\":20480,\"data_total\":8192,\"data_free\":2048,"
+	    "\"volume_bytes\":16384}",
+	    0, NULL);
+	health.no_room =
+	    json_loads("{\"v\":{\"waited\":3,\"refused\":16,\"last_ms\":5000}}", 0, NULL);
 	cr_assert_not_null(health.reasons);
 	command_health_print(&health, out);
 	expect_lines(print_end(out, 0),
@@ -649,8 +659,11 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "shards       8, 6 serving\n"
 	    "volumes      2, 5 connections of clients\n"
 	    "extents      20, 4 lack copies, 1 to be moved\n"
-	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks\n"
-	    "compression  2.00 (8 KiB written, 4 KiB stored)\n"
+	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks, 10 KiB of them stored\n"
+	    "promised     2.00 (16 KiB of volumes, before compression): overcommitted\n"
+	    "full in      ? (an hour has to be seen first)\n"
+	    "compression  2.00 since the gateways started (8 KiB written, 4 KiB stored)\n"
+	    "no room      volume 'v': 16 writes refused, 3 waited, the last 5s ago\n"
 	    "writes       p50 0.35 ms, p99 0.49 ms, 100 in the last minute\n"
 	    "reads        none in the last minute\n");
 	json = command_health_json(&health);

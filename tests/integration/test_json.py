@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What --json prints is what vm-client/command/json.md says: no member more, none less, each of its type."""
+import json
+import os
+import re
+
+from libcluster import Cluster, check, main
+from libload import Load
+
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "vm-client",
+                        "command", "json.md")
+PLAIN = {"string": str, "integer": int, "boolean": bool}
+
+
+def documented():
+    """{name of a command or a thing: ({member: (type, is_optional)}, type of others)}"""
+    found = {}
+    with open(DOCUMENT, encoding="utf-8") as f:
+        for line in f:
+            row = re.match(r"\| (`[^`]+`|[\w ]+) \| (.*)\|$", line.rstrip())
+            if row is None or row.group(1) in ("command", "thing"):
+                continue
+            members = {name: (kind, optional == "?") for name, kind, optional in
+                       re.findall(r"`(\w+)` ([\w\[\]{}]+)(\??)", row.group(2))}
+            others = re.search(r"others: (\w+)", row.group(2))
+            found[row.group(1).strip("`")] = (members, others and others.group(1))
+    return found
+
+
+def compare(book, kind, value, where):
+    """Fails where @value is not of @kind."""
+    if kind in PLAIN:
+        check(type(value) is PLAIN[kind], f"{where}: {value!r} is no {kind}")
+    elif kind.startswith("["):
+        check(isinstance(value, list), f"{where}: {value!r} is no array")
+        for i, item in enumerate(value):
+            compare(book, kind[1:-1], item, f"{where}[{i}]")
+    elif kind.startswith("{"):
+        check(isinstance(value, dict), f"{where}: {value!r} is no object")
+        for name, item in value.items():
+            compare(book, kind[1:-1], item, f"{where}.{name}")
+    else:
+        compare_members(book, kind, value, where)
+
+
+def compare_members(book, thing, value, where):
+    check(thing in book, f"{where}: {thing} is not documented")
+    members, others = book[thing]
+    check(isinstance(value, dict), f"{where}: {value!r} is no object")
+    for name, item in value.items():
+        kind = members[name][0] if name in members else others
+        check(kind is not None, f"{where}: '{name}' is not documented: {item!r}")
+        compare(book, kind, item, f"{where}.{name}")
+    for name, (_, is_optional) in members.items():
+        check(is_optional or name in value, f"{where}: '{name}' is documented, and is not there")
+
+
+def a_word_more_or_less_is_found():
+    """The judge itself."""
+    book = documented()
+    clone = {"name": "c", "snapshot": "s"}
+    compare(book, "[Clone]", [clone], "a list")
+    for wrong in ([{**clone, "x": 1}], [{"name": "c"}], [{"name": "c", "snapshot": 1}], clone):
+        try:
+            compare(book, "[Clone]", wrong, "a list")
+        except Exception:  # libcluster's Failure
+            continue
+        check(False, f"{wrong} passes")
+
+
+def what_is_printed_is_documented():
+    book = documented()
+    left = set(book) - {"what fails"}
+
+    def ask(name, *words, check_rc=True):
+        lines = c.cleave("--json", *words, check_rc=check_rc).stdout
+        values = [json.loads(line) for line in lines.splitlines()] if name == "events" \
+            else [json.loads(lines)]
+        check(values, f"{name}: nothing is printed")
+        for value in values:
+            compare_members(book, name, value, " ".join(words))
+        left.discard(name)
+
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        ask("volume create", "volume", "create", "v", "--size", "64M")
+        c.load("--volume", "v", "--operations", "100")
+        ask("snapshot create", "snapshot", "create", "v@s")
+        c.load("--volume", "v", "--operations", "100", "--seed", "2")
+        ask("clone", "clone", "v@s", "c")
+        with Load(c, size=None) as load:
+            load.wait_writes(100)
+            ask("volume list", "volume", "list")
+            ask("volume show", "volume", "show", "v")
+            ask("status", "status", check_rc=False)
+        ask("volume show", "volume", "show", "c")
+        ask("volume show V@S", "volume", "show", "v@s")
+        ask("volume map", "volume", "map", "v")
+        ask("snapshot list", "snapshot", "list")
+        ask("snapshot diff", "snapshot", "diff", "v@s")
+        ask("volume rename", "volume", "rename", "c", "d")
+        ask("volume resize", "volume", "resize", "d", "--size", "128M")
+        ask("snapshot rollback", "snapshot", "rollback", "v@s")
+        c.cleave("volume", "delete", "d")
+        ask("snapshot delete", "snapshot", "delete", "v@s")
+        ask("node list", "node", "list")
+        ask("node set", "node", "set", "1", "--note", "x")
+        ask("gateway list", "gateway", "list")
+        ask("events", "events")
+        ask("cluster upgrade", "cluster", "upgrade", "--check", check_rc=False)
+        ask("scrub", "scrub")
+        ask("version", "version")
+        ask("what fails", "volume", "show", "nope", check_rc=False)
+        c.nodes[0].kill()
+        ask("status", "status", check_rc=False)
+    things = {name for name in left if name[0].isupper()}
+    check(left == things, f"documented, and not asked for: {left - things}")
+
+
+main(a_word_more_or_less_is_found, what_is_printed_is_documented)

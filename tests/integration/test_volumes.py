@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator sees of volumes: origins, snapshots, clones, stored bytes, sessions; over two gateways."""
+import json
+
+from libcluster import Cluster, Failure, check, expect_error, main
+from libload import Load
+
+
+def asked(c, *words):
+    return json.loads(c.cleave("--json", *words).stdout)
+
+
+def listed(c):
+    answer = asked(c, "volume", "list")
+    check(answer["whole"], "all shards serve, and the list says that some do not answer")
+    return {v["name"]: v for v in answer["volumes"]}
+
+
+def fill(c, volume, seed, megabytes=8):
+    """Other content than that of other seeds, on the same blocks."""
+    c.load("--volume", volume, "--pattern", "sequential", "--block-size", "64K", "--bytes",
+           f"{megabytes}M", "--in-flight", "8", "--seed", str(seed))
+
+
+def counted_as_walked(c, volume):
+    """The list's counters and the walk of show come to the same, when no merge comes between the two."""
+    for _ in range(50):
+        usage = asked(c, "volume", "show", volume)["usage"]
+        walked, counted = usage["layer_bytes"] + usage["run_bytes"], listed(c)[volume]["stored_bytes"]
+        if walked == counted:
+            return walked
+    raise Failure(f"volume list tells {counted} bytes, volume show {walked}")
+
+
+def the_list_tells_what_is_stored_and_who_is_there():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("empty", "64M")
+        c.volume_create("v", "64M", "--engine", "none")
+        fill(c, "v", 1)
+        c.cleave("snapshot", "create", "v@monday")
+        fill(c, "v", 2, 4)
+        c.cleave("clone", "v@monday", "c")
+        volumes = listed(c)
+        check(volumes["empty"]["stored_bytes"] == 0, f"{volumes['empty']}")
+        check(volumes["v"]["stored_bytes"] >= 4 << 20, f"{volumes['v']}")
+        check(volumes["v"]["snapshot_count"] == 1 and volumes["c"]["snapshot_count"] == 0,
+              f"snapshots: {volumes}")
+        check(volumes["c"]["stored_bytes"] == 0, f"a clone shares: {volumes['c']}")
+        check(volumes["c"]["origin_name"] == "v@monday" and "origin_name" not in volumes["v"],
+              f"origins: {volumes}")
+        check(all(v["session_count"] == 0 for v in volumes.values()), f"sessions: {volumes}")
+        stored = counted_as_walked(c, "v")
+        with Load(c, size=None, volume="v") as v, Load(c, size=None, volume="c") as clone:
+            v.wait_writes(100)
+            clone.wait_writes(100)
+            volumes = listed(c)
+            check([volumes[name]["session_count"] for name in ("v", "c", "empty")] == [1, 1, 0],
+                  f"a load runs on each of v and c: {volumes}")
+            check(volumes["c"]["stored_bytes"] > 0, f"the clone was written: {volumes['c']}")
+            sessions = asked(c, "volume", "show", "v")["usage"]["sessions"]
+            check(len(sessions) == 1 and sessions[0]["access"] == "write" and
+                  sessions[0]["connections"] == 2 and "127.0.0.1" in sessions[0]["peer"],
+                  f"sessions: {sessions}")
+            check(sessions[0]["client"] in c.cleave("volume", "show", "v").stdout,
+                  "the writer's name is not shown")
+        # A gateway that is gone: its shards are taken over, or the list says that it is not all.
+        c.gateways[1].kill()
+        answer = asked(c, "volume", "list")
+        told = {v["name"]: v for v in answer["volumes"]}["v"]["stored_bytes"]
+        check(told > stored // 2 or not answer["whole"], f"a part is told as the whole: {answer}")
+        c.gateways[1].start()
+
+
+def snapshots_say_what_each_holds_and_deleting_frees():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("v", "64M", "--engine", "none")
+        fill(c, "v", 1)
+        c.cleave("snapshot", "create", "v@first")
+        fill(c, "v", 2, 4)
+        c.cleave("snapshot", "create", "v@second")
+        c.cleave("snapshot", "create", "v@third")
+        c.cleave("clone", "v@second", "c")
+        c.cleave("clone", "v@second", "d")
+        shown = asked(c, "volume", "show", "v")
+        first, second, third = shown["snapshots"]
+        # Merges compress what the volume's engine did not.
+        check(first["stored_bytes"] >= first["freed_bytes_max"] > 1 << 20, f"v@first: {first}")
+        check(1 << 20 <= second["stored_bytes"], f"v@second: {second}")
+        check(second["freed_bytes_max"] == 0, f"nothing was written since v@second: {second}")
+        check(third["stored_bytes"] == 0 and third["freed_bytes_max"] == 0, f"v@third: {third}")
+        check(shown["clone_count"] == 2 and
+              {e["name"]: e["snapshot"] for e in shown["clones"]} == {"c": "second", "d": "second"},
+              f"clones: {shown['clones']}")
+        text = c.cleave("volume", "show", "v").stdout
+        for part in ("DELETING FREES", "first ", "at most ", "not while it has clones",
+                     "c of @second"):
+            check(part in text, f"{part!r} is not in\n{text}")
+        one = asked(c, "volume", "show", "v@second")
+        check(one["snapshot"]["stored_bytes"] > 0, f"{one}")
+        check([e["name"] for e in one["clones"]] == ["c", "d"], f"{one}")
+        text = c.cleave("volume", "show", "v@second").stdout
+        for part in ("v@second", "stored since the one before", "clones: c, d"):
+            check(part in text, f"{part!r} is not in\n{text}")
+        check("clone of v@second" in c.cleave("volume", "show", "c").stdout, "the origin")
+        expect_error(c.cleave("volume", "show", "v@nope", check_rc=False),
+                     "snapshot 'v@nope': no such snapshot")
+        expect_error(c.cleave("volume", "show", "nope", check_rc=False), "'nope': no such volume")
+        expect_error(c.cleave("volume", "show", "nope@s", check_rc=False), "'nope': no such volume")
+
+
+main(the_list_tells_what_is_stored_and_who_is_there,
+     snapshots_say_what_each_holds_and_deleting_frees)
