@@ -82,11 +82,12 @@ http_pump(struct metrics_http *http)
 	MHD_UNSIGNED_LONG_LONG left_ms;
 
 	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
-	do {
-		http->must_run = false;
-		(void)MHD_run(http->daemon); /* fails only for other ways to run it */
-	} while (http->must_run);
-	if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
+	/* Once a turn: clients that never stop asking may not keep the loop from all else. */
+	http->must_run = false;
+	(void)MHD_run(http->daemon); /* fails only for other ways to run it */
+	if (http->must_run)
+		loop_timer_start(http->loop, &http->timer, 0); /* in the next turn */
+	else if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
 		loop_timer_start(http->loop, &http->timer, NUM_MS(left_ms));
 	else
 		loop_timer_stop(http->loop, &http->timer);

@@ -491,6 +491,49 @@ Test(metrics_http, connection_is_kept_for_the_next_question)
 	monitor_fini(&monitor);
 }
 
+/* Requests that were answered in the turns of a loop. */
+struct turns {
+	struct monitor *monitor;
+	uint32_t last_count, most; /* up to the last turn; the most in one */
+};
+
+#define PIPELINED 50u
+
+static bool
+turns_are_over(void *arg)
+{
+	struct turns *turns = arg;
+	uint32_t count = turns->monitor->asked_count;
+
+	if (count - turns->last_count > turns->most)
+		turns->most = count - turns->last_count;
+	turns->last_count = count;
+	return count == METRICS_CONNECTIONS_MAX * PIPELINED;
+}
+
+/* The loop has a lease to renew, or a disk to write to: it goes on however much is asked. */
+Test(metrics_http, clients_that_never_stop_asking_do_not_keep_the_loop)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct monitor monitor;
+	struct turns turns = { .monitor = &monitor };
+	char text[PIPELINED * (sizeof(request) - 1)];
+	int fds[METRICS_CONNECTIONS_MAX];
+
+	for (uint32_t i = 0; i < PIPELINED; i++)
+		memcpy(text + i * (sizeof(request) - 1), request, sizeof(request) - 1);
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++) {
+		fds[i] = monitor_connect(&monitor);
+		cr_assert_eq(write(fds[i], text, sizeof(text)), (ssize_t)sizeof(text));
+	}
+	cr_assert_eq(loop_run(monitor.loop, turns_are_over, &turns), 0);
+	cr_assert_leq(turns.most, 2 * METRICS_CONNECTIONS_MAX, "%u in a turn", turns.most);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++)
+		cr_assert_eq(close(fds[i]), 0);
+	monitor_fini(&monitor);
+}
+
 /* More than there are places, all there before the daemon looks; the last of them says something. */
 Test(metrics_http, silent_clients_keep_nobody_out)
 {
