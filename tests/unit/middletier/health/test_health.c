@@ -189,6 +189,7 @@ Test(health, what_stands_in_the_way_of_every_write_is_told_without_one)
 		{ MT_WAIT_TAKEOVER, CLEAVE_HEALTH_SHARD_STARTING },
 		{ MT_WAIT_STALE, CLEAVE_HEALTH_STORE_STALE },
 		{ MT_WAIT_DEVICE, CLEAVE_HEALTH_SHARD_SHORT },
+		{ MT_WAIT_FAILED, CLEAVE_HEALTH_SHARD_FAILED },
 		{ MT_WAIT_STORE, CLEAVE_HEALTH_STORE_OTHER },
 		{ MT_WAIT_NODES, CLEAVE_HEALTH_NODES_FEW },
 		{ MT_WAIT_ROOM, CLEAVE_HEALTH_ROOM_OUT },
@@ -229,6 +230,14 @@ Test(health, a_take_over_that_keeps_writes_waiting_is_worse)
 	(void)expect_only(CLEAVE_HEALTH_WRITES_WAIT, HERE, "is being taken over");
 	shard(0)->wait = MT_WAIT_NODES;
 	(void)expect_only(CLEAVE_HEALTH_NODES_FEW, HERE, "--min-replicas");
+}
+
+Test(health, a_shard_that_cannot_be_taken_over_says_why)
+{
+	shard(1)->wait = shard(4)->wait = MT_WAIT_FAILED;
+	shard(1)->failed_why = shard(4)->failed_why = "its manifest cannot be understood";
+	(void)expect_only(CLEAVE_HEALTH_SHARD_FAILED, HERE,
+	    "each of shards 1, 4 cannot be taken over, try after try: its manifest cannot");
 }
 
 Test(health, shards_of_one_trouble_are_one_reason_with_the_oldest_write)
