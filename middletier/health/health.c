@@ -5,6 +5,7 @@
  *	health_nodes.c   each node, failure domains, room
  *	health_shards.c  what the shards here wait for, and what they lack
  *	health_member.c  lease, metadata store, owners of shards, releases
+ *	here             ports that do not answer
  */
 #include "health/health.h"
 
@@ -44,6 +45,24 @@ mt_health_add(struct mt_health *health, enum cleave_health_code code, const char
 	va_end(args);
 }
 
+static void
+judge_ports(const struct mt_gateway *gateway, const struct mt_ask *ask, struct mt_health *health)
+{
+	char object[MT_HEALTH_OBJECT_BYTES];
+	uint32_t first = 0;
+
+	if (ask->silent_count == 0)
+		return;
+	while (first < gateway->port_count - 1 && ask->legs[first].is_answered)
+		first++;
+	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
+	mt_health_add(health, CLEAVE_HEALTH_PORT_SILENT, object, 0,
+	    "%s: %" PRIu32 " of %" PRIu32
+	    " ports have not answered for a second, the first of them is port %" PRIu32
+	    "; nothing is known of their shards",
+	    object, ask->silent_count, gateway->port_count, first);
+}
+
 void
 mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES])
 {
@@ -66,6 +85,7 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	ret_health->count = ret_health->left_out = 0;
 	ret_health->room = (struct mt_health_room){ 0 };
 	mt_health_judge_member(gateway, ret_health);
+	judge_ports(gateway, ask, ret_health);
 	mt_health_judge_shards(gateway, ask, ret_health);
 	mt_health_judge_nodes(gateway, ask, ret_health);
 }

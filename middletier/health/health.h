@@ -53,7 +53,7 @@ struct mt_health {
 /*
  * mt_health_judge -- what is wrong now
  *
- * @ask: an answered question that had the ports tell their status (MT_ASK_STATUS and others).
+ * @ask: a question that had the ports tell their status (MT_ASK_STATUS and others), answered or by mt_ask_so_far.
  * Ownership: borrows both; *@ret_health has no pointers.
  * Errors:    none. What a port had no memory to tell is not judged.
  * Threads:   the main loop's.

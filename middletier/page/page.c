@@ -77,10 +77,7 @@ page_on_health(const struct mt_ask *ask, void *arg)
 		return;
 	}
 	mt_health_judge(ask->gateway, ask, health);
-	if (ask->silent_count > 0)
-		(void)fprintf(out, "port-silent: %u of %u ports have not answered for a second\n",
-		    ask->silent_count, ask->gateway->port_count);
-	if (write_errors(out, health) > 0 || ask->silent_count > 0) {
+	if (write_errors(out, health) > 0) {
 		metrics_scrape_refuse(arg);
 	} else {
 		(void)fputs("ok\n", out);

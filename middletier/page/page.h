@@ -12,7 +12,7 @@
 
 #include "base/metrics_http.h"
 #include "base/num.h"
-#include "page/look.h"
+#include "cluster/look.h"
 
 struct mt_gateway;
 

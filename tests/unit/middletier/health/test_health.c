@@ -293,6 +293,16 @@ Test(health, a_port_without_memory_to_tell_is_not_judged)
 	expect_well();
 }
 
+Test(health, a_port_that_has_not_answered_is_an_error_by_itself)
+{
+	ask.legs[0].is_answered = true;
+	ask.legs[1].status = (struct mt_port_status){ 0 };
+	ask.silent_count = 1;
+	shard(1)->wait = MT_WAIT_NODES; /* which nobody has told */
+	(void)expect_only(CLEAVE_HEALTH_PORT_SILENT, HERE, "1 of 2 ports have not answered");
+	cr_assert_not_null(strstr(health.reasons[0].text, "is port 1;"));
+}
+
 /* ---- nodes ---- */
 
 Test(health, a_node_that_one_port_does_not_reach_is_down)
