@@ -305,6 +305,8 @@ int command_node_replace(struct command_session *session);
 int command_events(struct command_session *session);
 /* command_complete.c: print what may stand for the last of @words, a line each; 0. And what `complete` is elsewhere. */
 int command_complete(int count, char *const words[], FILE *out);
+/* command_word_is_plain -- a shell that finds @word on its line sees a word and no command, and we no option. */
+bool command_word_is_plain(const char *word);
 int command_complete_late(struct command_session *session);
 /* command_slow.c */
 int command_slow(struct command_session *session);
