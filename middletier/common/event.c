@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "common/alloc.h"
 
 struct mt_events {
@@ -63,6 +64,8 @@ events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code co
 	(void)snprintf(event->object, sizeof(event->object), "%s", object);
 	(void)snprintf(event->text, sizeof(event->text), "%.*s", (int)sizeof(event->text) - 1,
 	    text); /* the log has it whole */
+	(void)plain_text(event->object);
+	(void)plain_text(event->text);
 	(void)pthread_mutex_unlock(&events->lock);
 }
 

@@ -12,8 +12,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/plain.h"
 #include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -21,28 +23,50 @@
 #include "health/health_nodes.h"
 #include "health/health_shards.h"
 
+static struct mt_health_reason *
+health_find(struct mt_health *health, enum cleave_health_code code, const char *object)
+{
+	for (uint32_t i = 0; i < health->count; i++) {
+		struct mt_health_reason *reason = &health->reasons[i];
+
+		if (reason->code == code && strcmp(reason->object, object) == 0)
+			return reason;
+	}
+	return NULL;
+}
+
 void
 mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...)
 {
 	enum cleave_health_level level = health_info(code)->level;
-	struct mt_health_reason *reason;
+	struct mt_health_reason *reason = health_find(health, code, object);
+	size_t used;
 	va_list args;
 
 	assert(object[0] != '\0' && format != NULL);
 	assert(health->count <= MT_HEALTH_REASONS_MAX);
 	if (level > health->level)
 		health->level = level;
-	if (health->count == MT_HEALTH_REASONS_MAX) {
+	if (reason == NULL && health->count == MT_HEALTH_REASONS_MAX) {
 		health->left_out++;
 		return;
 	}
-	reason = &health->reasons[health->count++];
-	*reason = (struct mt_health_reason){ .code = code, .age_ns = age_ns };
-	(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
+	if (reason == NULL) {
+		reason = &health->reasons[health->count++];
+		*reason = (struct mt_health_reason){ .code = code };
+		(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
+	} else {
+		used = strlen(reason->text);
+		(void)snprintf(reason->text + used, sizeof(reason->text) - used, "; ");
+	}
+	reason->age_ns = num_max(reason->age_ns, age_ns);
+	used = strlen(reason->text);
 	va_start(args, format);
-	(void)vsnprintf(reason->text, sizeof(reason->text), format, args);
+	(void)vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
 	va_end(args);
+	(void)plain_text(
+	    reason->text); /* it may be cut inside a character, or name a path of any bytes */
 }
 
 static void
