@@ -16,7 +16,7 @@
 #include "common/alloc.h"
 #include "meta/lmdb_place.h"
 
-/* Of memory or a disk that is busy: what is not found is told at once, another error when looks in a row have it. */
+/* Looks in a row that have an error before it is told; a file that is not there is told at once. */
 #define SIGHT_FAILURES_MAX 2u
 
 struct lmdb_sight_look {

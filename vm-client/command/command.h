@@ -185,6 +185,10 @@ int command_print_json(const json_t *value, FILE *out);
 /* Members of a reply. Absent or of another type: 0 and "?". */
 uint64_t command_u64(const json_t *object, const char *member);
 const char *command_text(const json_t *object, const char *member);
+/* command_plain -- each text in @value becomes plain (base/plain.h): others wrote it, and a terminal will obey. */
+void command_plain(json_t *value);
+/* command_failure -- what the process exits with when @options' command fails before it has set that itself. */
+int command_failure(const struct command_options *options);
 
 /* command_volume.c */
 int command_volume_create(struct command_session *session);

@@ -223,7 +223,12 @@ command_health_take(struct command_health *health, const json_t *told)
 	if (json_object_get(told, "level") != NULL && level_of(told) > health->level)
 		health->level = level_of(told);
 	json_array_foreach(json_object_get(told, "reasons"), i, reason)
-	    reasons_add(health, json_deep_copy(reason));
+	{
+		json_t *copy = json_deep_copy(reason);
+
+		command_plain(copy);
+		reasons_add(health, copy);
+	}
 }
 
 static void

@@ -7,8 +7,10 @@
  *	      node 2 798.1 ms <- longest (its queue 12.0 ms, write 6.1 ms, flush 779.0 ms)
  *	      node 1 41.0 ms (its queue 0.1 ms, write 0.9 ms, flush 38.0 ms)
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -86,12 +88,27 @@ command_print_slow(const json_t *entry, FILE *out)
 	json_array_foreach(json_object_get(entry, "nodes"), i, node) print_node(entry, node, out);
 }
 
+/* 0: @text is none; a request's trace never is. In hex, of either case, with 0x or without. */
+static uint64_t
+trace_of(const char *text)
+{
+	char *end;
+	uint64_t trace;
+
+	if (!isxdigit((unsigned char)text[0]))
+		return 0;
+	errno = 0;
+	trace = strtoull(text, &end, 16);
+	return errno == 0 && *end == '\0' ? trace : 0;
+}
+
 static bool
 is_wanted(const struct command_options *options, const json_t *entry)
 {
 	if (options->volume != NULL && strcmp(options->volume, command_text(entry, "volume")) != 0)
 		return false;
-	return options->trace == NULL || strcmp(options->trace, command_text(entry, "trace")) == 0;
+	return options->trace == NULL ||
+	    trace_of(options->trace) == trace_of(command_text(entry, "trace"));
 }
 
 /* Entries that were not asked for go. */
@@ -107,10 +124,15 @@ keep_wanted(const struct command_options *options, json_t *found)
 int
 command_slow(struct command_session *session)
 {
+	const char *trace = session->options->trace;
 	struct command_gather gather;
-	int rc = command_gather_init(&gather, session, "slow", "slow");
+	int rc;
 
 	assert(session->client != NULL);
+	if (trace != NULL && trace_of(trace) == 0)
+		return command_fail(session, -EINVAL,
+		    "--trace: '%s' is no trace: up to 16 digits and letters a to f", trace);
+	rc = command_gather_init(&gather, session, "slow", "slow");
 	if (rc == 0)
 		rc = command_gather_ask(&gather, true);
 	if (rc == 0) {

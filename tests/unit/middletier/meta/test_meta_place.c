@@ -99,7 +99,7 @@ Test(meta_place, a_store_that_is_open_is_missed_at_its_path)
 	cr_assert_eq(unlink(copy), 0);
 	wait_said(&sight, "was moved or deleted");
 	cr_assert_eq(rmdir(path), 0);
-	/* What is no answer about it: told when it stays so. */
+	/* An error that says nothing about the file is told when it stays. */
 	cr_assert_eq(symlink(path, path), 0);
 	wait_said(&sight, "it cannot be looked at: ");
 	cr_assert_eq(unlink(path), 0);
