@@ -88,27 +88,29 @@ command_print_slow(const json_t *entry, FILE *out)
 	json_array_foreach(json_object_get(entry, "nodes"), i, node) print_node(entry, node, out);
 }
 
-/* 0: @text is none; a request's trace never is. In hex, of either case, with 0x or without. */
-static uint64_t
-trace_of(const char *text)
+/* In hex, of either case, with 0x or without. Returns false: @text is no trace. */
+static bool
+trace_of(const char *text, uint64_t *ret_trace)
 {
 	char *end;
-	uint64_t trace;
 
 	if (!isxdigit((unsigned char)text[0]))
-		return 0;
+		return false;
 	errno = 0;
-	trace = strtoull(text, &end, 16);
-	return errno == 0 && *end == '\0' ? trace : 0;
+	*ret_trace = strtoull(text, &end, 16);
+	return errno == 0 && *end == '\0';
 }
 
 static bool
 is_wanted(const struct command_options *options, const json_t *entry)
 {
+	uint64_t wanted, trace;
+
 	if (options->volume != NULL && strcmp(options->volume, command_text(entry, "volume")) != 0)
 		return false;
 	return options->trace == NULL ||
-	    trace_of(options->trace) == trace_of(command_text(entry, "trace"));
+	    (trace_of(options->trace, &wanted) && trace_of(command_text(entry, "trace"), &trace) &&
+		trace == wanted);
 }
 
 /* Entries that were not asked for go. */
@@ -126,10 +128,11 @@ command_slow(struct command_session *session)
 {
 	const char *trace = session->options->trace;
 	struct command_gather gather;
+	uint64_t number;
 	int rc;
 
 	assert(session->client != NULL);
-	if (trace != NULL && trace_of(trace) == 0)
+	if (trace != NULL && !trace_of(trace, &number))
 		return command_fail(session, -EINVAL,
 		    "--trace: '%s' is no trace: up to 16 digits and letters a to f", trace);
 	rc = command_gather_init(&gather, session, "slow", "slow");
