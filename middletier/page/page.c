@@ -202,10 +202,10 @@ page_html(struct metrics_scrape *scrape, void *arg)
 }
 
 const struct metrics_path mt_page_paths[MT_PAGE_PATHS_NR] = {
-	{ "/", "text/html; charset=utf-8", mt_page_policy, page_html },
-	{ "/api/cluster", "application/json", NULL, page_cluster },
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, page_metrics },
-	{ "/healthz", METRICS_TYPE_TEXT, NULL, page_health },
+	{ "/", "text/html; charset=utf-8", mt_page_policy, true, page_html },
+	{ "/api/cluster", "application/json", NULL, true, page_cluster },
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, page_metrics },
+	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, page_health },
 };
 
 /* ---- life ---- */
