@@ -98,7 +98,7 @@ mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
 		events_keep(events, now_ns, code, object, text);
 }
 
-/* Of those that are kept in @ring the first behind number @after; ring->count: there is none. */
+/* The first event that is kept in @ring behind number @after; ring->count: there is none. */
 static uint64_t
 ring_find(const struct event_ring *ring, uint64_t after)
 {
