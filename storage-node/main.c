@@ -234,8 +234,8 @@ storage_on_health(struct metrics_scrape *scrape, void *arg)
 }
 
 static const struct metrics_path metrics_paths[] = {
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, storage_on_scrape },
-	{ "/healthz", METRICS_TYPE_TEXT, NULL, storage_on_health },
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, storage_on_scrape },
+	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, storage_on_health },
 };
 
 static int

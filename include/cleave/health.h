@@ -39,6 +39,12 @@ enum cleave_health_level {
 	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
 	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \
 	    "start one more gateway, or this one with the --device-memory that its log names")                \
+	X(SHARD_FAILED, "shard-failed", ERROR,                                                                \
+	    "A shard cannot be taken over: each try ends the same way.",                                      \
+	    "the text says why, and the gateway's log; is the store an old copy: cleave recover")             \
+	X(PORT_SILENT, "port-silent", ERROR,                                                                  \
+	    "A port of a gateway does not answer: its clients wait.",                                         \
+	    "its thread hangs, or its host is too busy; a gateway that is restarted gives its shards away")   \
 	X(GATEWAY_SILENT, "gateway-silent", ERROR, "A gateway does not answer.",                              \
 	    "look at its host and its log; its shards go to others when its lease is over")                   \
 	X(LEASE_OUT, "lease-out", ERROR, "The gateway has no lease, and serves nothing.",                     \

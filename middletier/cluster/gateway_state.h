@@ -17,6 +17,7 @@
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "cluster/look.h"
 #include "cluster/member.h"
 #include "common/limits.h"
 #include "common/settings.h"
@@ -140,6 +141,7 @@ struct mt_gateway {
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
 	struct loop_link asks;                /* mt_ask: out with the ports */
+	struct mt_look health_look;           /* control_health.c: all who ask for the health */
 	struct loop_link cut_asks;            /* cut_ask.c: likewise */
 	struct loop_link cut_releases;        /* cut_call.c: on their way to other gateways */
 	struct mt_taking *taking;             /* snapshot.c: the snapshot that is being taken */

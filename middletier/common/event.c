@@ -10,13 +10,21 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/num.h"
+#include "base/plain.h"
 #include "common/alloc.h"
+
+/* The last MT_EVENTS_MAX of a kind: the n-th since the gateway has run, from 0 on, lies at n modulo that. */
+struct event_ring {
+	uint64_t count;
+	struct mt_event events[MT_EVENTS_MAX];
+};
 
 struct mt_events {
 	pthread_mutex_t lock;
 	uint64_t number; /* of the last */
 	uint64_t counts[CLEAVE_EVENT_CODE_NR];
-	struct mt_event ring[MT_EVENTS_MAX]; /* by number, modulo MT_EVENTS_MAX */
+	struct event_ring rings[MT_EVENTS_KINDS]; /* what is told; what is wrong */
 };
 
 struct mt_events *
@@ -54,15 +62,18 @@ static void
 events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
     const char *object, const char *text)
 {
+	struct event_ring *ring = &events->rings[event_info(code)->level > CLEAVE_EVENT_INFO];
 	struct mt_event *event;
 
 	(void)pthread_mutex_lock(&events->lock);
 	events->counts[code]++;
-	event = &events->ring[++events->number % MT_EVENTS_MAX];
-	*event = (struct mt_event){ .number = events->number, .at_ns = now_ns, .code = code };
+	event = &ring->events[ring->count++ % MT_EVENTS_MAX];
+	*event = (struct mt_event){ .number = ++events->number, .at_ns = now_ns, .code = code };
 	(void)snprintf(event->object, sizeof(event->object), "%s", object);
 	(void)snprintf(event->text, sizeof(event->text), "%.*s", (int)sizeof(event->text) - 1,
 	    text); /* the log has it whole */
+	(void)plain_text(event->object);
+	(void)plain_text(event->text);
 	(void)pthread_mutex_unlock(&events->lock);
 }
 
@@ -87,18 +98,51 @@ mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
 		events_keep(events, now_ns, code, object, text);
 }
 
+/* The first event that is kept in @ring behind number @after; ring->count: there is none. */
+static uint64_t
+ring_find(const struct event_ring *ring, uint64_t after)
+{
+	uint64_t low = ring->count - num_min(ring->count, MT_EVENTS_MAX), high = ring->count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (ring->events[middle % MT_EVENTS_MAX].number > after)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
 uint32_t
 mt_events_read(struct mt_events *events, uint64_t after, struct mt_event *ret_events, uint32_t max)
 {
+	uint64_t next[MT_EVENTS_KINDS];
 	uint32_t count = 0;
 
 	assert(events != NULL && max > 0);
 	(void)pthread_mutex_lock(&events->lock);
-	if (events->number > MT_EVENTS_MAX && after < events->number - MT_EVENTS_MAX)
-		after = events->number - MT_EVENTS_MAX;
-	for (uint64_t number = after + 1; number <= events->number && count < max; number++) {
-		assert(events->ring[number % MT_EVENTS_MAX].number == number);
-		ret_events[count++] = events->ring[number % MT_EVENTS_MAX];
+	for (uint32_t i = 0; i < MT_EVENTS_KINDS; i++)
+		next[i] = ring_find(&events->rings[i], after);
+	while (count < max) {
+		const struct mt_event *first = NULL;
+		uint32_t kind = 0;
+
+		for (uint32_t i = 0; i < MT_EVENTS_KINDS; i++) {
+			const struct event_ring *ring = &events->rings[i];
+			const struct mt_event *event = &ring->events[next[i] % MT_EVENTS_MAX];
+
+			if (next[i] == ring->count ||
+			    (first != NULL && first->number < event->number))
+				continue;
+			first = event;
+			kind = i;
+		}
+		if (first == NULL)
+			break;
+		ret_events[count++] = *first;
+		next[kind]++;
 	}
 	(void)pthread_mutex_unlock(&events->lock);
 	return count;

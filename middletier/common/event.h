@@ -2,7 +2,8 @@
 /*
  * event.h -- lines of the log that are kept: what happened, to what, and when, for `cleave events`
  *
- * A gateway keeps its last MT_EVENTS_MAX, and counts all by code. Main and every port add: there is a lock, which is
+ * A gateway keeps its last MT_EVENTS_MAX warnings and errors, and as many of the others, so that who opens and closes
+ * volumes in a loop pushes no lost node out. It counts all by code. Main and every port add: there is a lock, which is
  * held for a copy, and events are rare: nothing on the data path is one.
  */
 #ifndef CLEAVE_MIDDLETIER_COMMON_EVENT_H
@@ -12,14 +13,15 @@
 
 #include "cleave/event.h"
 
-#define MT_EVENTS_MAX 1024u
+#define MT_EVENTS_MAX 512u /* of each kind */
+#define MT_EVENTS_KINDS 2u
 #define MT_EVENT_OBJECT_BYTES 64u
 #define MT_EVENT_TEXT_BYTES 256u
 
 struct mt_events;
 
 struct mt_event {
-	uint64_t number; /* from 1 on, in order */
+	uint64_t number; /* from 1 on, in order; some in between may be gone before others */
 	uint64_t at_ns;  /* by the loops' clock */
 	enum cleave_event_code code;
 	char object[MT_EVENT_OBJECT_BYTES]; /* "node 3", "shard 5", "volume disk1" */

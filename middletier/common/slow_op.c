@@ -124,10 +124,14 @@ text_add_ms(struct slow_text *text, const char *name, uint64_t ns)
 static void
 slow_log(const struct mt_slow_op *op)
 {
+	static _Thread_local struct log_limit limit;
 	const struct mt_slow_part *longest = mt_slow_op_longest(op);
 	struct slow_text text = { .bytes = 0 };
 
 	assert(op->volume[0] != '\0');
+	/* Before the text is made: where all is slow the port has better to do. */
+	if (LOG_WARN < log_level_get() || !log_limit_pass(&limit))
+		return;
 	for (uint32_t i = 0; i < MT_WRITE_HOP_TOTAL && mt_slow_op_has_hops(op); i++)
 		text_add_ms(&text, mt_write_hop_name((enum mt_write_hop)i), op->hops_ns[i]);
 	for (uint32_t i = 0; i < op->node_count; i++) {
@@ -143,7 +147,7 @@ slow_log(const struct mt_slow_op *op)
 	}
 	if (longest != NULL)
 		text_add(&text, " longest=node%" PRIu32, longest->node_id);
-	log_limited(LOG_WARN,
+	log_line(LOG_WARN,
 	    "slow: a %s took %" PRIu64 " ms volume=%s offset_bytes=%" PRIu64 " bytes=%" PRIu32
 	    " class=%s rc=%s trace=%016" PRIx64 "%s: cleave slow has more",
 	    mt_slow_op_name(op->opcode), op->hops_ns[MT_WRITE_HOP_TOTAL] / NUM_MS(1), op->volume,

@@ -34,6 +34,7 @@
 #include "catalog/json.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/look.h"
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
@@ -183,12 +184,12 @@ mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 	    "latency", json_latency(ask));
 }
 
+/* By the ports that have answered within a second; that others have not is a reason. */
 static void
-health_on_ports(struct mt_ask *ask, void *arg)
+health_on_ports(const struct mt_ask *ask, void *arg)
 {
-	struct mt_health *health = mt_calloc(1, sizeof(*health));
+	struct mt_health *health = ask == NULL ? NULL : mt_calloc(1, sizeof(*health));
 
-	assert(ask->kind == MT_ASK_REBALANCE_LOOK && ask->left_count == 0);
 	if (health != NULL) {
 		mt_health_judge(ask->gateway, ask, health);
 		mt_health_watch_date(ask->gateway, health);
@@ -206,8 +207,7 @@ mt_control_health(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
-		rc = mt_ask_ports(request->gateway, MT_ASK_REBALANCE_LOOK, NULL, health_on_ports,
-		    request);
+		rc = mt_look(&request->gateway->health_look, health_on_ports, request);
 	}
 	if (rc != 0)
 		mt_control_fail(request, rc, error);

@@ -59,8 +59,11 @@ list_add_hop(struct latency_list *list, const struct mt_gateway *gateway, size_t
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		latency_read(value, (const void *)((const char *)&gateway->ports[i].hops + offset));
 	/* The classes that are used have all hops, the standard one in any case. */
-	if (service_class != SERVICE_STANDARD && latency_total(value) == 0)
+	if (service_class != SERVICE_STANDARD && latency_total(value) == 0) {
+		*value = (struct latency){ .sum_ns =
+					       0 }; /* a time may be there whose count is not yet */
 		return;
+	}
 	object->values = value;
 	metric_label(object, "op", op);
 	metric_label(object, "class", service_class_name(service_class));

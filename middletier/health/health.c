@@ -5,14 +5,17 @@
  *	health_nodes.c   each node, failure domains, room
  *	health_shards.c  what the shards here wait for, and what they lack
  *	health_member.c  lease, metadata store, owners of shards, releases
+ *	here             ports that do not answer
  */
 #include "health/health.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/plain.h"
 #include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -20,28 +23,68 @@
 #include "health/health_nodes.h"
 #include "health/health_shards.h"
 
+static struct mt_health_reason *
+health_find(struct mt_health *health, enum cleave_health_code code, const char *object)
+{
+	for (uint32_t i = 0; i < health->count; i++) {
+		struct mt_health_reason *reason = &health->reasons[i];
+
+		if (reason->code == code && strcmp(reason->object, object) == 0)
+			return reason;
+	}
+	return NULL;
+}
+
 void
 mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...)
 {
 	enum cleave_health_level level = health_info(code)->level;
-	struct mt_health_reason *reason;
+	struct mt_health_reason *reason = health_find(health, code, object);
+	size_t used;
 	va_list args;
 
 	assert(object[0] != '\0' && format != NULL);
 	assert(health->count <= MT_HEALTH_REASONS_MAX);
 	if (level > health->level)
 		health->level = level;
-	if (health->count == MT_HEALTH_REASONS_MAX) {
+	if (reason == NULL && health->count == MT_HEALTH_REASONS_MAX) {
 		health->left_out++;
 		return;
 	}
-	reason = &health->reasons[health->count++];
-	*reason = (struct mt_health_reason){ .code = code, .age_ns = age_ns };
-	(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
+	if (reason == NULL) {
+		reason = &health->reasons[health->count++];
+		*reason = (struct mt_health_reason){ .code = code };
+		(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
+	} else {
+		used = strlen(reason->text);
+		(void)snprintf(reason->text + used, sizeof(reason->text) - used, "; ");
+	}
+	reason->age_ns = num_max(reason->age_ns, age_ns);
+	used = strlen(reason->text);
 	va_start(args, format);
-	(void)vsnprintf(reason->text, sizeof(reason->text), format, args);
+	(void)vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
 	va_end(args);
+	(void)plain_text(
+	    reason->text); /* it may be cut inside a character, or name a path of any bytes */
+}
+
+static void
+judge_ports(const struct mt_gateway *gateway, const struct mt_ask *ask, struct mt_health *health)
+{
+	char object[MT_HEALTH_OBJECT_BYTES];
+	uint32_t first = 0;
+
+	if (ask->silent_count == 0)
+		return;
+	while (first < gateway->port_count - 1 && ask->legs[first].is_answered)
+		first++;
+	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
+	mt_health_add(health, CLEAVE_HEALTH_PORT_SILENT, object, 0,
+	    "%s: %" PRIu32 " of %" PRIu32
+	    " ports have not answered for a second, the first of them is port %" PRIu32
+	    "; nothing is known of their shards",
+	    object, ask->silent_count, gateway->port_count, first);
 }
 
 void
@@ -66,6 +109,7 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	ret_health->count = ret_health->left_out = 0;
 	ret_health->room = (struct mt_health_room){ 0 };
 	mt_health_judge_member(gateway, ret_health);
+	judge_ports(gateway, ask, ret_health);
 	mt_health_judge_shards(gateway, ask, ret_health);
 	mt_health_judge_nodes(gateway, ask, ret_health);
 }

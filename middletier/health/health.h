@@ -55,7 +55,7 @@ struct mt_health {
 /*
  * mt_health_judge -- what is wrong now
  *
- * @ask: an answered question that had the ports tell their status (MT_ASK_STATUS and others).
+ * @ask: a question that had the ports tell their status (MT_ASK_STATUS and others), answered or by mt_ask_so_far.
  * Ownership: borrows both; *@ret_health has no pointers.
  * Errors:    none. What a port had no memory to tell is not judged.
  * Threads:   the main loop's.
@@ -67,7 +67,11 @@ void mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 #define MT_HEALTH_TRASH_BYTES 128u
 /* mt_health_trash_text -- "" where the trash is empty; else what may be added to a reason that room is short. */
 void mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES]);
-/* mt_health_add -- one reason more. @age_ns: 0 where it is not known. */
+/*
+ * mt_health_add -- one reason more; or a text more, for one of this code and object: there is one of each
+ *
+ * @age_ns: 0 where it is not known. Bytes that are not UTF-8 are told as question marks.
+ */
 void mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -60,8 +60,9 @@ changes_see(struct mt_health_changes *changes, const struct mt_health_reason *re
 			.since_ns = now_ns - num_min(reason->age_ns, now_ns) };
 		memcpy(entry->object, reason->object, sizeof(entry->object));
 	}
+	/* Once a look. */
+	entry->seen += (entry->missed > 0 || entry->seen == 0) && entry->seen < MT_HEALTH_LOOKS;
 	entry->missed = 0;
-	entry->seen += entry->seen < MT_HEALTH_LOOKS;
 	if (!entry->is_told &&
 	    (entry->seen == MT_HEALTH_LOOKS ||
 		health_info(entry->code)->level == CLEAVE_HEALTH_ERROR))

@@ -28,6 +28,7 @@ static const struct {
 	[MT_WAIT_TAKEOVER] = { true, CLEAVE_HEALTH_SHARD_STARTING },
 	[MT_WAIT_STALE] = { true, CLEAVE_HEALTH_STORE_STALE },
 	[MT_WAIT_DEVICE] = { true, CLEAVE_HEALTH_SHARD_SHORT },
+	[MT_WAIT_FAILED] = { true, CLEAVE_HEALTH_SHARD_FAILED },
 	[MT_WAIT_STORE] = { true, CLEAVE_HEALTH_STORE_OTHER },
 	[MT_WAIT_NODES] = { true, CLEAVE_HEALTH_NODES_FEW },
 	[MT_WAIT_ROOM] = { true, CLEAVE_HEALTH_ROOM_OUT },
@@ -38,6 +39,7 @@ struct health_group {
 	struct mt_shard_list list;
 	uint64_t age_ns; /* of the oldest write; 0: there is none */
 	const char *volume;
+	const char *failed_why; /* of one of them; NULL: none is MT_WAIT_FAILED */
 };
 
 /* Returns false: nothing is wrong with its writes. */
@@ -63,6 +65,8 @@ static void
 group_add(struct health_group *group, const struct mt_shard_status *shard)
 {
 	mt_shard_list_add(&group->list, shard->index);
+	if (shard->wait == MT_WAIT_FAILED)
+		group->failed_why = shard->failed_why;
 	if (shard->write_age_ns <= group->age_ns)
 		return;
 	group->age_ns = shard->write_age_ns;
@@ -84,8 +88,10 @@ group_tell(const struct health_group *group, enum cleave_health_code code, enum 
 		    group->volume);
 	if (code == CLEAVE_HEALTH_ROOM_OUT)
 		mt_health_trash_text(gateway, trash);
-	mt_health_add(health, code, object, group->age_ns, "%s%s %s%s%s",
-	    group->list.count > 1 ? "each of " : "", text, why, trash, volume);
+	mt_health_add(health, code, object, group->age_ns, "%s%s %s%s%s%s%s",
+	    group->list.count > 1 ? "each of " : "", text, why,
+	    group->failed_why != NULL ? ": " : "",
+	    group->failed_why != NULL ? group->failed_why : "", trash, volume);
 }
 
 /* All shards of @code that wait for @wait are a reason. */

@@ -2,7 +2,9 @@
 /*
  * health_watch.c -- a gateway looks at its health by itself
  *
- *	RESTING --timer--> LOOKING: our ports are asked --all have answered--> judged, events --> RESTING
+ *	RESTING --timer--> LOOKING: our ports are asked --answers, or a second--> judged, events --> RESTING
+ *
+ * A port that hangs is left out, and is a reason itself: of all else there are events as before.
  *
  * Nobody feels a look: it is what `cleave status` asks. There is one in two seconds, one a second while something is
  * wrong. The nodes are asked, too, so that one that is silent is found out; while there is no client and nothing is
@@ -19,6 +21,7 @@
 #include "cleave/loop.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/look.h"
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
@@ -32,6 +35,7 @@
 
 struct mt_health_watch {
 	struct mt_gateway *gateway;
+	struct mt_look look;
 	struct loop_timer timer; /* RESTING */
 	bool is_looking, is_stopped;
 	uint32_t quiet_looks;    /* in a row: no client, nothing wrong */
@@ -88,15 +92,19 @@ mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *re
 }
 
 static void
-watch_on_ports(struct mt_ask *ask, void *arg)
+watch_on_ports(const struct mt_ask *ask, void *arg)
 {
 	struct mt_health_watch *watch = arg;
 	struct mt_gateway *gateway = watch->gateway;
 
-	assert(watch->is_looking && ask->left_count == 0);
+	assert(watch->is_looking);
 	watch->is_looking = false;
 	if (watch->is_stopped)
 		return;
+	if (ask == NULL) { /* no memory */
+		watch_rest(watch);
+		return;
+	}
 	mt_health_judge(gateway, ask, &watch->health);
 	watch_note_room(watch);
 	mt_health_changes_take(&watch->changes, &watch->health, loop_now_ns(gateway->options.loop),
@@ -110,13 +118,12 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_health_watch *watch = arg;
 
-	enum mt_ask_kind kind = watch->quiet_looks % WATCH_NODES_LOOKS == 0 ? MT_ASK_REBALANCE_LOOK
-									    : MT_ASK_STATUS;
-
 	assert(timer == &watch->timer && !watch->is_looking);
 	(void)timer;
 	watch->is_looking = true;
-	if (mt_ask_ports(watch->gateway, kind, NULL, watch_on_ports, watch) != 0) {
+	watch->look.kind = watch->quiet_looks % WATCH_NODES_LOOKS == 0 ? MT_ASK_REBALANCE_LOOK
+								       : MT_ASK_STATUS;
+	if (mt_look(&watch->look, watch_on_ports, watch) != 0) {
 		watch->is_looking = false;
 		watch_rest(watch); /* no memory, or it is about to stop */
 	}
@@ -134,6 +141,8 @@ mt_health_watch_start(struct mt_gateway *gateway)
 	if (watch == NULL)
 		return -ENOMEM;
 	watch->gateway = gateway;
+	mt_look_init(&watch->look, gateway->options.loop, MT_ASK_STATUS);
+	mt_look_begin(&watch->look, gateway);
 	loop_timer_init(&watch->timer, watch_on_timer, watch);
 	gateway->health_watch = watch;
 	watch_rest(watch);
@@ -154,7 +163,10 @@ mt_health_watch_stop(struct mt_gateway *gateway)
 void
 mt_health_watch_fini(struct mt_gateway *gateway)
 {
+	if (gateway->health_watch == NULL)
+		return;
 	mt_health_watch_stop(gateway);
+	mt_look_drop(&gateway->health_watch->look);
 	mt_free(gateway->health_watch);
 	gateway->health_watch = NULL;
 }

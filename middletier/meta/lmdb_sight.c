@@ -16,6 +16,9 @@
 #include "common/alloc.h"
 #include "meta/lmdb_place.h"
 
+/* Looks in a row that have an error before it is told; a file that is not there is told at once. */
+#define SIGHT_FAILURES_MAX 2u
+
 struct lmdb_sight_look {
 	struct errand errand;
 	struct lmdb_sight *sight; /* the loop's; the thread does not touch it */
@@ -54,15 +57,16 @@ look_done(struct errand *errand)
 	assert(sight->out == look);
 	sight->out = NULL;
 	sight->text[0] = '\0';
+	sight->failures = look->rc == 0 ? 0 : sight->failures + 1;
 	if (look->rc == -ENOENT || look->rc == -ENOTDIR)
-		(void)snprintf(sight->text, sizeof(sight->text), "%s was moved or deleted",
+		(void)snprintf(sight->text, sizeof(sight->text), "it was moved or deleted: %s",
 		    look->path);
-	else if (look->rc != 0)
-		(void)snprintf(sight->text, sizeof(sight->text), "%s: %s", look->path,
-		    strerror(-look->rc));
-	else if (strcmp(look->found, look->place) != 0)
+	else if (look->rc != 0 && sight->failures >= SIGHT_FAILURES_MAX)
+		(void)snprintf(sight->text, sizeof(sight->text), "it cannot be looked at: %s: %s",
+		    strerror(-look->rc), look->path);
+	else if (look->rc == 0 && strcmp(look->found, look->place) != 0)
 		(void)snprintf(sight->text, sizeof(sight->text),
-		    "%s is another file than the one that is in use", look->path);
+		    "it is another file than the one that is in use: %s", look->path);
 	mt_free(look);
 }
 

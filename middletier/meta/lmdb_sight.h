@@ -24,6 +24,7 @@ struct lmdb_sight {
 	bool is_open;
 	char path[PATH_MAX];          /* of the file, from the root on */
 	char place[META_PLACE_BYTES]; /* of the one that is open: lmdb_place.h */
+	uint32_t failures;            /* looks in a row that have ended in an error */
 	struct lmdb_sight_look *out;  /* on its way; NULL: none */
 	char
 	    text[LMDB_SIGHT_TEXT_BYTES]; /* what is wrong; "": nothing, as the last look found it */
@@ -41,7 +42,7 @@ void lmdb_sight_close(struct lmdb_sight *sight);
 /*
  * lmdb_sight_look -- what the look before this one found, and begin another one if none is on its way
  *
- * Returns: a text for people, "FILE ...", valid until the next call; NULL: nothing is wrong, or it is not known yet.
+ * Returns: a text for people, the path last, valid until the next call; NULL: nothing is wrong, or it is not known yet.
  */
 const char *lmdb_sight_look(struct lmdb_sight *sight);
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "cluster/ask.h"
@@ -15,153 +14,181 @@
 #include "health/health.h"
 #include "page/page_json.h"
 
-/* ---- /metrics ---- */
+/* ---- what is kept ---- */
+
+/* A scrape that waits for the ports. */
+struct page_ask {
+	struct mt_page *page;
+	struct mt_page_kept *kept;
+	struct metrics_scrape *scrape;
+};
+
+static bool
+is_fresh(const struct mt_page *page, const struct mt_page_kept *kept)
+{
+	return kept->text != NULL && loop_now_ns(page->loop) - kept->made_ns < MT_PAGE_KEEP_NS;
+}
 
 static void
-page_on_metrics(const struct mt_ask *ask, void *arg)
+kept_answer(const struct mt_page_kept *kept, struct metrics_scrape *scrape)
 {
-	metrics_scrape_finish(arg,
-	    ask == NULL ? -ENOMEM : mt_metrics_write(metrics_scrape_out(arg), ask));
+	if (kept->text != NULL)
+		(void)fwrite(kept->text, 1, kept->bytes, metrics_scrape_out(scrape));
+	if (kept->text != NULL && kept->is_refused)
+		metrics_scrape_refuse(scrape);
+	else
+		metrics_scrape_finish(scrape, kept->text == NULL ? -ENOMEM : 0);
+}
+
+static void
+kept_make(struct mt_page *page, struct mt_page_kept *kept, const struct mt_ask *ask)
+{
+	FILE *out;
+	int rc;
+
+	free(kept->text);
+	kept->text = NULL;
+	kept->is_refused = false;
+	kept->made_ns = loop_now_ns(page->loop);
+	out = open_memstream(&kept->text, &kept->bytes);
+	if (out == NULL)
+		return;
+	rc = kept->make(ask, out, &kept->is_refused);
+	if (fclose(out) == 0 && rc == 0)
+		return;
+	free(kept->text);
+	kept->text = NULL;
+}
+
+/* The first of those who have waited together has it made. */
+static void
+page_on_ports(const struct mt_ask *ask, void *arg)
+{
+	struct page_ask *asked = arg;
+
+	if (ask != NULL && !is_fresh(asked->page, asked->kept))
+		kept_make(asked->page, asked->kept, ask);
+	if (ask != NULL)
+		kept_answer(asked->kept, asked->scrape);
+	else
+		metrics_scrape_finish(asked->scrape, -ENOMEM);
+	mt_free(asked);
+}
+
+static void
+page_tell(struct mt_page *page, struct mt_page_kept *kept, struct mt_look *look,
+    struct metrics_scrape *scrape)
+{
+	struct page_ask *asked;
+	int rc;
+
+	if (is_fresh(page, kept)) {
+		kept_answer(kept, scrape);
+		return;
+	}
+	asked = mt_calloc(1, sizeof(*asked));
+	rc = asked == NULL ? -ENOMEM : 0;
+	if (rc == 0) {
+		*asked = (struct page_ask){ .page = page, .kept = kept, .scrape = scrape };
+		rc = mt_look(look, page_on_ports, asked);
+	}
+	if (rc != 0) {
+		mt_free(asked);
+		metrics_scrape_finish(scrape, rc);
+	}
+}
+
+/* Health and the page want to know the cluster, which a gateway that starts has not read yet. */
+static void
+page_tell_cluster(struct mt_page *page, struct mt_page_kept *kept, struct metrics_scrape *scrape)
+{
+	const struct mt_gateway *gateway = page->look.gateway;
+
+	if (gateway == NULL || !gateway->volumes.is_loaded ||
+	    gateway->sm.state >= MT_GATEWAY_FAILED)
+		metrics_scrape_finish(scrape, -EHOSTDOWN);
+	else
+		page_tell(page, kept, &page->look, scrape);
+}
+
+/* ---- /metrics ---- */
+
+static int
+make_metrics(const struct mt_ask *ask, FILE *out, bool *ret_is_refused)
+{
+	(void)ret_is_refused;
+	return mt_metrics_write(out, ask);
 }
 
 static void
 page_metrics(struct metrics_scrape *scrape, void *arg)
 {
 	struct mt_page *page = arg;
-	int rc = mt_look(&page->metrics, page_on_metrics, scrape);
 
-	if (rc != 0)
-		metrics_scrape_finish(scrape, rc);
-}
-
-/* Health and the page want to know the cluster, which a gateway that starts has not read yet. */
-static int
-page_look(struct mt_page *page, mt_look_fn fn, void *arg)
-{
-	const struct mt_gateway *gateway = page->look.gateway;
-
-	if (gateway == NULL || !gateway->volumes.is_loaded ||
-	    gateway->sm.state >= MT_GATEWAY_FAILED)
-		return -EHOSTDOWN;
-	return mt_look(&page->look, fn, arg);
+	page_tell(page, &page->metrics_text, &page->metrics, scrape);
 }
 
 /* ---- /healthz ---- */
 
 /* A line for each reason to call it ERROR; none: it is well enough. */
-static uint32_t
+static void
 write_errors(FILE *out, const struct mt_health *health)
 {
-	uint32_t count = 0;
-
 	for (uint32_t i = 0; i < health->count; i++) {
 		const struct cleave_health_info *info = health_info(health->reasons[i].code);
 
-		if (info->level != CLEAVE_HEALTH_ERROR)
-			continue;
-		(void)fprintf(out, "%s: %s\n", info->name, health->reasons[i].text);
-		count++;
+		if (info->level == CLEAVE_HEALTH_ERROR)
+			(void)fprintf(out, "%s: %s\n", info->name, health->reasons[i].text);
 	}
-	return count;
+	if (health->left_out > 0)
+		(void)fprintf(out, "and %u reasons more\n", health->left_out);
 }
 
-static void
-page_on_health(const struct mt_ask *ask, void *arg)
+static int
+make_health(const struct mt_ask *ask, FILE *out, bool *ret_is_refused)
 {
 	struct mt_health *health = mt_calloc(1, sizeof(*health));
-	FILE *out = metrics_scrape_out(arg);
 
-	if (ask == NULL || health == NULL) {
-		mt_free(health);
-		metrics_scrape_finish(arg, -ENOMEM);
-		return;
-	}
+	if (health == NULL)
+		return -ENOMEM;
 	mt_health_judge(ask->gateway, ask, health);
-	if (ask->silent_count > 0)
-		(void)fprintf(out, "port-silent: %u of %u ports have not answered for a second\n",
-		    ask->silent_count, ask->gateway->port_count);
-	if (write_errors(out, health) > 0 || ask->silent_count > 0) {
-		metrics_scrape_refuse(arg);
-	} else {
+	/* Also by what there was no room for among the reasons. */
+	*ret_is_refused = health->level == CLEAVE_HEALTH_ERROR;
+	if (*ret_is_refused)
+		write_errors(out, health);
+	else
 		(void)fputs("ok\n", out);
-		metrics_scrape_finish(arg, 0);
-	}
 	mt_free(health);
+	return 0;
 }
 
 static void
 page_health(struct metrics_scrape *scrape, void *arg)
 {
-	int rc = page_look(arg, page_on_health, scrape);
+	struct mt_page *page = arg;
 
-	if (rc != 0)
-		metrics_scrape_finish(scrape, rc);
+	page_tell_cluster(page, &page->health_text, scrape);
 }
 
 /* ---- /api/cluster ---- */
 
-static bool
-is_fresh(const struct mt_page *page)
+static int
+make_cluster(const struct mt_ask *ask, FILE *out, bool *ret_is_refused)
 {
-	return page->text != NULL && loop_now_ns(page->loop) - page->text_ns < MT_PAGE_CACHE_NS;
-}
+	json_t *json = mt_page_json(ask);
+	int rc = json == NULL ? -1 : json_dumpf(json, out, JSON_COMPACT);
 
-static void
-page_write_text(struct mt_page *page, struct metrics_scrape *scrape)
-{
-	int rc = page->text == NULL ? -ENOMEM : 0;
-
-	if (rc == 0)
-		(void)fputs(page->text, metrics_scrape_out(scrape));
-	metrics_scrape_finish(scrape, rc);
-}
-
-/* A scrape that waits for the ports. */
-struct page_ask {
-	struct mt_page *page;
-	struct metrics_scrape *scrape;
-};
-
-static void
-page_on_cluster(const struct mt_ask *ask, void *arg)
-{
-	struct page_ask *asked = arg;
-	struct mt_page *page = asked->page;
-
-	/* The first of those who have waited together has it made. */
-	if (!is_fresh(page)) {
-		json_t *json = ask == NULL ? NULL : mt_page_json(ask);
-
-		free(page->text);
-		page->text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
-		json_decref(json);
-		page->text_ns = loop_now_ns(page->loop);
-	}
-	page_write_text(page, asked->scrape);
-	mt_free(asked);
+	(void)ret_is_refused;
+	json_decref(json);
+	return rc == 0 ? 0 : -ENOMEM;
 }
 
 static void
 page_cluster(struct metrics_scrape *scrape, void *arg)
 {
 	struct mt_page *page = arg;
-	struct page_ask *asked;
-	int rc;
 
-	if (is_fresh(page)) {
-		page_write_text(page, scrape);
-		return;
-	}
-	asked = mt_calloc(1, sizeof(*asked));
-	rc = asked == NULL ? -ENOMEM : 0;
-	if (rc == 0) {
-		*asked = (struct page_ask){ .page = page, .scrape = scrape };
-		rc = page_look(page, page_on_cluster, asked);
-	}
-	if (rc != 0) {
-		mt_free(asked);
-		metrics_scrape_finish(scrape, rc);
-	}
+	page_tell_cluster(page, &page->cluster_text, scrape);
 }
 
 /* ---- / ---- */
@@ -175,10 +202,10 @@ page_html(struct metrics_scrape *scrape, void *arg)
 }
 
 const struct metrics_path mt_page_paths[MT_PAGE_PATHS_NR] = {
-	{ "/", "text/html; charset=utf-8", mt_page_policy, page_html },
-	{ "/api/cluster", "application/json", NULL, page_cluster },
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, page_metrics },
-	{ "/healthz", METRICS_TYPE_TEXT, NULL, page_health },
+	{ "/", "text/html; charset=utf-8", mt_page_policy, true, page_html },
+	{ "/api/cluster", "application/json", NULL, true, page_cluster },
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, page_metrics },
+	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, page_health },
 };
 
 /* ---- life ---- */
@@ -187,7 +214,10 @@ void
 mt_page_init(struct mt_page *page, struct loop *loop)
 {
 	assert(loop != NULL);
-	*page = (struct mt_page){ .loop = loop };
+	*page = (struct mt_page){ .loop = loop,
+		.metrics_text.make = make_metrics,
+		.health_text.make = make_health,
+		.cluster_text.make = make_cluster };
 	mt_look_init(&page->look, loop, MT_ASK_REBALANCE_LOOK);
 	mt_look_init(&page->metrics, loop, MT_ASK_STATUS);
 }
@@ -206,5 +236,7 @@ mt_page_fini(struct mt_page *page)
 		return;
 	mt_look_fini(&page->look);
 	mt_look_fini(&page->metrics);
-	free(page->text); /* jansson's */
+	free(page->metrics_text.text);
+	free(page->health_text.text);
+	free(page->cluster_text.text);
 }

@@ -7,24 +7,35 @@
 #ifndef CLEAVE_MIDDLETIER_PAGE_PAGE_H
 #define CLEAVE_MIDDLETIER_PAGE_PAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/metrics_http.h"
 #include "base/num.h"
-#include "page/look.h"
+#include "cluster/look.h"
 
 struct mt_gateway;
 
 #define MT_PAGE_PATHS_NR 4u
-#define MT_PAGE_CACHE_NS NUM_S(1) /* an answer of /api/cluster is given again for so long */
+#define MT_PAGE_KEEP_NS NUM_S(1) /* an answer that asked the ports is given again for so long */
+
+/* The last answer of a path that asks the ports: who asks without a pause costs them no more than a monitor does. */
+struct mt_page_kept {
+	/* Writes it. 0; -ENOMEM. *@ret_is_refused: false; true: as a 503. */
+	int (*make)(const struct mt_ask *ask, FILE *out, bool *ret_is_refused);
+	char *text; /* NULL: there is none */
+	size_t bytes;
+	bool is_refused;
+	uint64_t made_ns;
+};
 
 struct mt_page {
 	struct loop *loop;      /* NULL: mt_page_init was not called */
 	struct mt_look look;    /* has the nodes asked as well: a silent one is found out */
 	struct mt_look metrics; /* does not */
-	char *text;             /* of /api/cluster, as told last; NULL: never */
-	uint64_t text_ns;       /* when */
+	struct mt_page_kept metrics_text, health_text, cluster_text;
 };
 
 /* mt_page_paths -- for metrics_http_start, with a struct mt_page as their argument. */

@@ -1,6 +1,6 @@
 "use strict";
 // The page of a gateway: /api/cluster once a second, shown. Every text of a cluster goes through a text node.
-const POLL_MS = 1000, GIVE_UP_MS = 2000, STALE_MS = 2300, TICK_MS = 250, KEEP_MS = 120000;
+const POLL_MS = 1000, GIVE_UP_MS = 2000, STALE_MS = 2300, TICK_MS = 250, KEEP_MS = 120000, SCHEMA = 1;
 const $ = (id) => document.getElementById(id);
 
 // el("td", {class: "x"}, "text", node, ...)
@@ -288,11 +288,18 @@ async function ask() {
 	}
 	clearTimeout(timer);
 	setTimeout(ask, POLL_MS);
-	if (told !== null)
-		answered = Date.now();
+	// What cannot be shown is no answer: old numbers would look like new ones.
+	try {
+		if (told !== null && told.schema !== SCHEMA)
+			throw told;
+		if (told !== null && !paused)
+			render(told);
+		if (told !== null)
+			answered = Date.now();
+	} catch {
+		trouble = "The gateway tells what this page cannot show, as one of another release does: load this page anew";
+	}
 	judge();
-	if (told !== null && !paused)
-		render(told);
 }
 
 $("pause").addEventListener("click", () => {

@@ -31,7 +31,7 @@
 #include "health/health.h"
 #include "health/health_watch.h"
 
-#define PAGE_SCHEMA 1 /* grows when a member goes, or means something else */
+#define PAGE_SCHEMA 1 /* grows when a member goes, or means something else; page.js knows it, too */
 
 /* A member that could not be made takes all with it. */
 static int

@@ -27,6 +27,7 @@ static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_STALE] = "is not served: the metadata store is stale, the gateway's log says why",
 	[MT_WAIT_DEVICE] =
 	    "is not taken over: its port has no memory for one more, see --device-memory",
+	[MT_WAIT_FAILED] = "cannot be taken over, try after try",
 	[MT_WAIT_STOPPED] = "has stopped: the gateway's log says why",
 	[MT_WAIT_STORE] =
 	    "is refused by its storage nodes, which obey another metadata store: the gateway's log says more",
@@ -78,6 +79,8 @@ mt_shard_wait(const struct mt_shard *shard)
 		return MT_WAIT_STALE;
 	if (mt_shard_is_short(shard))
 		return MT_WAIT_DEVICE;
+	if (mt_shard_failed_why(shard) != NULL)
+		return MT_WAIT_FAILED; /* in whatever state: it is tried again and again */
 	if (shard->sm.state == MT_SHARD_IDLE)
 		return MT_WAIT_NONE; /* another gateway's, which tells its own */
 	if (shard->sm.state == MT_SHARD_STOPPED)

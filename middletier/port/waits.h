@@ -13,6 +13,7 @@ enum mt_wait {
 	MT_WAIT_TAKEOVER, /* it does not serve yet */
 	MT_WAIT_STALE,    /* nodes know of later owners than the metadata store does */
 	MT_WAIT_DEVICE,   /* its port has no ring for it */
+	MT_WAIT_FAILED,   /* each take-over of it ends in nothing */
 	MT_WAIT_STOPPED,
 	MT_WAIT_STORE, /* its nodes obey another metadata store */
 	MT_WAIT_LEASE,

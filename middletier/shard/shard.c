@@ -394,6 +394,13 @@ mt_shard_is_short(const struct mt_shard *shard)
 	    shard->life->short_count > 0;
 }
 
+const char *
+mt_shard_failed_why(const struct mt_shard *shard)
+{
+	CHECK_OBJ(shard, SHARD_MAGIC);
+	return shard->life->failed_why;
+}
+
 static void
 shard_on_take_timer(struct loop_timer *timer, void *arg)
 {
@@ -411,8 +418,10 @@ mt_shard_want(struct mt_shard *shard, bool is_wanted)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	shard->life->is_wanted = is_wanted;
-	if (!is_wanted)
+	if (!is_wanted) {
 		shard->life->short_count = 0;
+		shard->life->failed_why = NULL; /* another gateway's trouble */
+	}
 	if (is_wanted && shard->sm.state == MT_SHARD_IDLE) {
 		if (!shard_take(shard))
 			return;

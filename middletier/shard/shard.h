@@ -21,6 +21,8 @@ int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
 void mt_shard_want(struct mt_shard *shard, bool is_wanted);
 /* mt_shard_is_short -- wanted here, and not begun: its port has no memory for it. */
 bool mt_shard_is_short(const struct mt_shard *shard);
+/* mt_shard_failed_why -- why its take-over ends in nothing, try after try: static; NULL: it does not. */
+const char *mt_shard_failed_why(const struct mt_shard *shard);
 /* mt_shard_fini -- in any state: the process is being taken down, nothing comes back. Also without init. */
 void mt_shard_fini(struct mt_shard *shard);
 /* mt_shard_on_link -- a link of the port came up or went down: its parts are told while it runs. */

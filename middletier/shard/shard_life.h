@@ -10,10 +10,11 @@
 #include "common/shard_state.h"
 
 struct mt_shard_life {
-	bool is_wanted;               /* by the last set that the port was given */
-	bool is_releasing;            /* STOPPED: the root is to say so before it is IDLE */
-	bool is_claimed;              /* its root may name us, and not say that it is released */
-	uint32_t short_count;         /* IDLE, wanted: how often its port had no memory for it */
+	bool is_wanted;         /* by the last set that the port was given */
+	bool is_releasing;      /* STOPPED: the root is to say so before it is IDLE */
+	bool is_claimed;        /* its root may name us, and not say that it is released */
+	uint32_t short_count;   /* IDLE, wanted: how often its port had no memory for it */
+	const char *failed_why; /* its take-over ended so, and would again; NULL: it did not */
 	struct loop_timer take_timer; /* short: tries again */
 	struct loop_timer quiet_timer;
 	uint64_t quiet_wait_ns;

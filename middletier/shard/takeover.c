@@ -30,6 +30,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -47,6 +48,7 @@
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "shard/agree.h"
+#include "shard/shard_life.h"
 #include "shard/stale.h"
 #include "shard/takeover.h"
 #include "shard/takeover_claim.h"
@@ -164,6 +166,23 @@ mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
 	    "shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index, why,
 	    takeover->shard->epoch, log_errno(rc));
 	mt_shard_stop(takeover->shard, rc);
+}
+
+void
+mt_takeover_fail(struct mt_takeover *takeover, int rc, const char *why)
+{
+	struct mt_shard *shard = takeover->shard;
+	const char *last = shard->life->failed_why;
+
+	assert(rc < 0 && why != NULL);
+	shard->life->failed_why = why;
+	if (last == NULL || strcmp(last, why) != 0) {
+		mt_takeover_give_up(takeover, rc, why);
+		return;
+	}
+	log_debug("shard %" PRIu32 ": stopped again: %s epoch=%" PRIu32 " rc=%s", shard->index, why,
+	    shard->epoch, log_errno(rc));
+	mt_shard_stop(shard, rc);
 }
 
 void

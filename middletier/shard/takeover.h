@@ -102,6 +102,12 @@ struct mt_takeover {
 bool mt_takeover_is_stopped(const struct mt_takeover *takeover);
 /* mt_takeover_give_up -- the shard stops for good, and the log says why. */
 void mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why);
+/*
+ * mt_takeover_fail -- as mt_takeover_give_up, where each further try will come to the same end: health tells of it
+ *
+ * @why: static. An event where it is not what the last try ended with.
+ */
+void mt_takeover_fail(struct mt_takeover *takeover, int rc, const char *why);
 /* mt_takeover_next -- the present step has ended: 0: start the next one; else the same again, later. */
 void mt_takeover_next(struct mt_takeover *takeover, int rc);
 /* mt_takeover_run -- start the present step, also once more, and those after it that need not wait. */

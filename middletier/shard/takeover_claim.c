@@ -60,7 +60,7 @@ takeover_prepare(struct mt_takeover *takeover, const struct mt_root *root)
 		return;
 	}
 	if (root->epoch >= EXTENT_EPOCH_MAX) {
-		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
+		mt_takeover_fail(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
 	}
 	takeover->was_ours = root->gateway_id == port->settings->gateway_id &&
@@ -88,7 +88,7 @@ takeover_on_loaded(int rc, const struct mt_root *root, void *arg)
 	else if (rc == -ENOENT)
 		takeover_prepare(takeover, &none);
 	else if (rc == -EBADMSG)
-		mt_takeover_give_up(takeover, rc, "its root cannot be understood");
+		mt_takeover_fail(takeover, rc, "its root cannot be understood");
 	else
 		mt_takeover_next(takeover, rc);
 }

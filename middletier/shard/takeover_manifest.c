@@ -139,11 +139,11 @@ takeover_on_manifest_read(int rc, void *arg)
 	else if (rc == -ENOMEM)
 		mt_takeover_next(takeover, rc);
 	else if (rc != 0)
-		mt_takeover_give_up(takeover, rc, "its manifest cannot be understood");
+		mt_takeover_fail(takeover, rc, "its manifest cannot be understood");
 	else if (!takeover->state.is_complete)
-		mt_takeover_give_up(takeover, -EBADMSG, "its manifest has no whole checkpoint");
+		mt_takeover_fail(takeover, -EBADMSG, "its manifest has no whole checkpoint");
 	else if (takeover->state.epoch > takeover->shard->epoch)
-		mt_takeover_give_up(takeover, -ESTALE,
+		mt_takeover_fail(takeover, -ESTALE,
 		    "the metadata store is stale: its manifest is of a later epoch");
 	else
 		mt_takeover_next(takeover, 0);
@@ -184,7 +184,7 @@ takeover_on_mirror_checked(int rc, void *arg)
 		return;
 	assert(takeover->step == TAKEOVER_CHECK_MIRROR);
 	if (rc == -ESTALE)
-		mt_takeover_give_up(takeover, rc, "the metadata store is stale");
+		mt_takeover_fail(takeover, rc, "the metadata store is stale");
 	else
 		mt_takeover_next(takeover, rc);
 }

@@ -38,6 +38,7 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
+#include "shard/shard_life.h"
 #include "shard/takeover.h"
 #include "shard/takeover_open.h"
 
@@ -242,7 +243,7 @@ mt_takeover_open_manifest(struct mt_takeover *takeover)
 
 	assert(takeover->step == TAKEOVER_OPEN_MANIFEST);
 	if (rc == -ENOSPC) {
-		mt_takeover_give_up(takeover, rc, "it has too many extents");
+		mt_takeover_fail(takeover, rc, "it has too many extents");
 		return 0;
 	}
 	if (rc != 0)
@@ -354,7 +355,7 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc != 0)
-		mt_takeover_give_up(takeover, rc, "its log cannot be understood");
+		mt_takeover_fail(takeover, rc, "its log cannot be understood");
 	else
 		mt_takeover_next(takeover, 0);
 }
@@ -404,6 +405,7 @@ mt_takeover_serve(struct mt_takeover *takeover)
 	    " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
 	    shard->next_sequence, took_ns / NUM_MS(1));
+	shard->life->failed_why = NULL;
 	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
 	mt_shard_start(shard);
 	mt_port_on_shard(shard);

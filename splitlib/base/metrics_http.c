@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/http_host.h"
 #include "base/list.h"
 #include "base/num.h"
 #include "base/resolve.h"
@@ -34,6 +35,7 @@
 #define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
 #define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
 #define HTTP_PATHS_BYTES 256u /* of the text that lists all paths; what is longer is cut */
+#define HTTP_MISDIRECTED 421u /* the library's name for it has come and gone */
 
 struct metrics_http {
 	uint32_t magic;
@@ -49,6 +51,7 @@ struct metrics_http {
 	uint32_t client_count;    /* of those, not cut */
 	bool must_run;            /* something has changed that the library has not seen yet */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
+	char name[SPLIT_ADDRESS_BYTES_MAX]; /* that stands for it; "": it was given as numbers */
 };
 
 /* A connection. */
@@ -82,11 +85,12 @@ http_pump(struct metrics_http *http)
 	MHD_UNSIGNED_LONG_LONG left_ms;
 
 	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
-	do {
-		http->must_run = false;
-		(void)MHD_run(http->daemon); /* fails only for other ways to run it */
-	} while (http->must_run);
-	if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
+	/* Once a turn: clients that never stop asking may not keep the loop from all else. */
+	http->must_run = false;
+	(void)MHD_run(http->daemon); /* fails only for other ways to run it */
+	if (http->must_run)
+		loop_timer_start(http->loop, &http->timer, 0); /* in the next turn */
+	else if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
 		loop_timer_start(http->loop, &http->timer, NUM_MS(left_ms));
 	else
 		loop_timer_stop(http->loop, &http->timer);
@@ -362,6 +366,16 @@ request_refuse_path(const struct metrics_http *http, struct MHD_Connection *conn
 	return request_refuse(connection, MHD_HTTP_NOT_FOUND, text);
 }
 
+/* A request without a Host is no browser's. */
+static bool
+is_asked_by_others_name(const struct metrics_http *http, struct MHD_Connection *connection)
+{
+	const char *host =
+	    MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+
+	return host != NULL && !http_host_is_ours(host, http->name);
+}
+
 /* Once for a request's head, once for its end, and once more when its scrape is ANSWERED. MHD_NO closes. */
 static enum MHD_Result
 http_on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
@@ -390,6 +404,10 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
 	path = path_of(http, url);
 	if (path == NULL)
 		return request_refuse_path(http, connection);
+	if (path->is_page && is_asked_by_others_name(http, connection))
+		return request_refuse(connection, HTTP_MISDIRECTED,
+		    "not by this name, so that no other site reads it: ask by an address, as localhost, by the "
+		    "host's name, or by the name in --metrics\n");
 	scrape = scrape_create(http, path, connection);
 	if (scrape == NULL)
 		return MHD_NO;
@@ -461,6 +479,7 @@ http_listen_name(struct metrics_http *http, const char *address, char *ret_error
 	if (fd < 0)
 		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
 		    strerror(-fd));
+	memcpy(http->name, name, sizeof(http->name));
 	return fd;
 }
 

@@ -13,6 +13,7 @@
 #ifndef CLEAVE_BASE_METRICS_HTTP_H
 #define CLEAVE_BASE_METRICS_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +38,8 @@ struct metrics_path {
 	const char *path;   /* "/metrics" */
 	const char *type;   /* Content-Type of its answer */
 	const char *policy; /* Content-Security-Policy; NULL: none */
+	bool
+	    is_page; /* people's: asked for by a name that others own it is a 421 (base/http_host.h) */
 	void (*fn)(struct metrics_scrape *scrape, void *arg);
 };
 

@@ -150,7 +150,7 @@ def a_store_that_is_moved_away():
         said.well("a store in a directory")
         os.rename(c.meta, c.meta + ".moved")
         said.after("its directory is moved", "ERROR", "store-displaced", "metadata store",
-                   f"{c.meta}/data.mdb was moved or deleted")
+                   f"it was moved or deleted: {c.meta}/data.mdb")
         os.rename(c.meta + ".moved", c.meta)
         said.well("it is put back")
 

@@ -9,6 +9,7 @@ import glob
 import gzip
 import json
 import os
+import pty
 import re
 import shutil
 import socket
@@ -102,16 +103,55 @@ def manual_pages_render_without_warnings(root):
                 check(done.stdout + done.stderr == "", f"{checker[0]}: {done.stdout}{done.stderr}")
 
 
+# Answers as a cluster with a snapshot would.
+KNOWING = """#!/bin/sh
+for last; do :; done
+case $last in
+	db@m*) echo db@monday ;;
+	del) [ "$*" = "complete --gateway host:9000 volume del" ] && echo delete ;;
+	*) exec '%s' "$@" ;;
+esac
+"""
+
+
+def typed(script, program, line):
+    """What an interactive bash makes of @line and a Tab."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"],
+                   {**os.environ, "PATH": f"{os.path.dirname(program)}:{os.environ['PATH']}", "TERM": "dumb", "PS1": ""})
+    try:
+        # Behind the Tab: to the line's begin, echo and a quote; to its end, a quote and another that ends the output.
+        os.write(fd, f"stty -echo; . '{script}'; printf '%s' REA; echo DY\n".encode())
+        shown = b""
+        while b"READY" not in shown:
+            shown += os.read(fd, 4096)
+        os.write(fd, f"{line}\t\x01printf '<%s>' '\x05' EN''D\n".encode())
+        shown = b""
+        while b"<END>" not in shown:
+            shown += os.read(fd, 4096)
+    finally:
+        os.close(fd)
+        os.waitpid(pid, 0)
+    return re.search(rb"<([^<>]*)><END>", shown).group(1).decode()
+
+
 def shells_complete_the_command(root):
-    """By the installed file, as bash would; of zsh's only that it is there."""
+    """By the installed file, in a bash that is typed to; of zsh's only that it is there."""
     program, script = find(root, "bin/cleave"), find(root, "bash-completion/completions/cleave")
     check("cleave" in open(find(root, "vendor-completions/_cleave"), encoding="utf-8").readline(), "zsh")
-    for words, expected in (("volume re", "rename resize"), ("volume create v --engine z", "zstd"),
-                            ("status --q", "--quiet"), ("volume delete --en", "")):
-        typed = " ".join(f"'{word}'" for word in (program, *words.split(" ")))
-        done = run_argv(["bash", "-c", f". '{script}'; COMP_WORDS=({typed}); "
-                         'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cleave; echo "${COMPREPLY[*]}"'])
-        check(done.stdout.strip() == expected, f"{words}: {done.stdout}{done.stderr}")
+    with tempfile.TemporaryDirectory(prefix="cleave-typed-") as folder:
+        knowing = os.path.join(folder, "cleave")
+        with open(knowing, "w", encoding="utf-8") as f:
+            f.write(KNOWING % program)
+        os.chmod(knowing, 0o755)
+        for line, expected in (("volume rena", "volume rename "), ("volume create v --engine z", "volume create v --engine zstd "),
+                               ("volume create v --engine=z", "volume create v --engine=zstd "),
+                               ("status --q", "status --quiet "), ("volume delete --en", "volume delete --en"),
+                               ("snapshot delete db@m", "snapshot delete db@monday "),
+                               ("--gateway host:9000 volume del", "--gateway host:9000 volume delete ")):
+            done = typed(script, knowing, f"cleave {line}")
+            check(done == f"cleave {expected}", f"'{line}' and a Tab: '{done}'")
 
 
 def alert_rules_are_what_prometheus_takes(root):

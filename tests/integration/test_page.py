@@ -9,6 +9,7 @@ import re
 
 from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main, run, run_argv,
                         wait_for)
+from libload import Load
 
 METRICS = ["--metrics", "127.0.0.1:0"]
 PAGE_BYTES_MAX = 30 * 1024
@@ -136,6 +137,11 @@ def answer_is_bounded():
         # The clock in it stands while an answer is given again.
         seen = {cluster_of(address)["time_ms"] for _ in range(20)}
         check(len(seen) < 20, f"none of 20 was given again: {seen}")
+        # Its counters stand likewise, while clients write: who asks without a pause costs the ports nothing more.
+        with Load(c, size="64M", in_flight=4) as load:
+            load.wait_writes(100)
+            texts = [ask(address, "/metrics")[2] for _ in range(20)]
+        check(all(texts) and len(set(texts)) < 20, "none of 20 was given again")
 
 
 def health_is_refused_where_it_is_an_error():

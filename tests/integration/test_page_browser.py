@@ -137,4 +137,25 @@ def gateway_that_stands_still_is_told():
         page.wait("!document.body.classList.contains('gone')", "it never says that it is back")
 
 
-main(page_tells_what_happens, gateway_that_stands_still_is_told)
+# Answers as a gateway of another release might give, behind the page's back.
+ANSWER = """window.true_fetch ??= window.fetch, window.fetch = async (...words) => {
+	const reply = await true_fetch(...words), told = await reply.json();
+	%s;
+	return { ok: true, json: async () => told };
+}, 0"""
+
+
+def answer_that_cannot_be_shown_is_told():
+    """A gateway that was upgraded under an open page: what is old does not look like what is new."""
+    with Cluster(nodes=3, gateway_args=METRICS) as c, Browser() as browser:
+        page = browser.open(f"http://{address_of(c.gateway)}/")
+        page.wait(has("HEALTH OK", "#health"), "it never says HEALTH OK")
+        for change in ("told.schema++", "delete told.schema", "delete told.nodes", "told.events = null"):
+            page.value(ANSWER % change)
+            page.wait(has("load this page anew", "#link"), f"{change}: it shows that")
+            page.wait("document.body.classList.contains('gone')", f"{change}: and looks well")
+            page.value("window.fetch = window.true_fetch, 0")
+            page.wait(has("Told by the gateway", "#link"), f"{change}: it never comes back")
+
+
+main(page_tells_what_happens, gateway_that_stands_still_is_told, answer_that_cannot_be_shown_is_told)

@@ -93,6 +93,12 @@ def a_node_that_stops_is_named_and_then_nothing_is_slow():
         c.gateway.wait_line(r"slow: a write took .*longest=node3")
         c.nodes[2].signal(signal.SIGCONT)
 
+        def is_fast_again():
+            before = [each["number"] for each in slow(c)]
+            load.wait_writes(200)
+            return before == [each["number"] for each in slow(c)]
+        wait_for(is_fast_again, "it goes on, and writes are slow still")
+
 
 def nothing_is_slow_where_nothing_is():
     with Cluster(gateway_args=["--slow-op", "60s", *METRICS], node_args=METRICS, ports=2) as c:

@@ -8,12 +8,12 @@
 
 /* Output must have been written: a full disk or a closed pipe is no success. */
 static int
-finish_output(int status)
+finish_output(int status, int failure)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	fprintf(stderr, "cleave: standard output: %s\n", strerror(errno));
-	return status != 0 ? status : COMMAND_EXIT_FAILURE;
+	return status != 0 ? status : failure;
 }
 
 int
@@ -26,18 +26,19 @@ main(int argc, char *argv[])
 	if (status != COMMAND_NOT_OURS)
 		return status;
 	if (argc > 1 && strcmp(argv[1], "complete") == 0)
-		return finish_output(command_complete(argc - 2, argv + 2, stdout));
+		return finish_output(command_complete(argc - 2, argv + 2, stdout),
+		    COMMAND_EXIT_FAILURE);
 	status = 0;
 	(void)signal(SIGPIPE, SIG_IGN); /* a reader that left is an error with a message */
 	rc = command_parse(argc, argv, &options, &result);
 	if (rc == 1)
-		return finish_output(0);
+		return finish_output(0, COMMAND_EXIT_FAILURE);
 	if (rc != 0)
-		return rc == -EINVAL ? COMMAND_EXIT_USAGE : COMMAND_EXIT_FAILURE;
+		return rc == -EINVAL ? COMMAND_EXIT_USAGE : command_failure(&options);
 	if (options.is_help)
 		command_print_help(&options, stdout);
 	else
 		status = command_execute(&options, stdout);
 	config_result_fini(&result);
-	return finish_output(status);
+	return finish_output(status, command_failure(&options));
 }

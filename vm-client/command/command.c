@@ -15,6 +15,8 @@
 #include "base/check.h"
 #include "base/config_help.h"
 #include "base/num.h"
+#include "base/plain.h"
+#include "cleave/health.h"
 #include "cleave/wire.h"
 #include "library/gateways.h"
 
@@ -326,6 +328,15 @@ print_json_error(const struct command_session *session, int rc)
 }
 
 int
+command_failure(const struct command_options *options)
+{
+	/* 1 says that there is a warning: of a cluster of which nothing is known. */
+	return options->command != NULL && options->command->run == command_status
+	    ? (int)CLEAVE_HEALTH_ERROR
+	    : COMMAND_EXIT_FAILURE;
+}
+
+int
 command_execute(const struct command_options *options, FILE *out)
 {
 	struct command_session session = { .options = options, .out = out };
@@ -350,7 +361,7 @@ command_execute(const struct command_options *options, FILE *out)
 	if (!options->is_quiet)
 		fprintf(stderr, "cleave: %s\n",
 		    session.error[0] != '\0' ? session.error : strerror(-rc));
-	return session.exit_status != 0 ? session.exit_status : COMMAND_EXIT_FAILURE;
+	return session.exit_status != 0 ? session.exit_status : command_failure(options);
 }
 
 /* Replies. */
@@ -384,4 +395,39 @@ command_text(const json_t *object, const char *member)
 
 	assert(member != NULL);
 	return text == NULL ? "?" : text;
+}
+
+/* Texts are short: what there is no memory for goes. */
+static json_t *
+plain_string(const json_t *value)
+{
+	char *text = strdup(json_string_value(value));
+	json_t *plain = json_string(text == NULL ? "" : plain_text(text));
+
+	free(text);
+	return plain;
+}
+
+void
+command_plain(json_t *value)
+{
+	const char *name;
+	json_t *member;
+	void *next;
+	size_t i;
+
+	json_object_foreach_safe(value, next, name, member)
+	{
+		if (json_is_string(member))
+			json_object_set_new(value, name, plain_string(member));
+		else
+			command_plain(member);
+	}
+	json_array_foreach(value, i, member)
+	{
+		if (json_is_string(member))
+			json_array_set_new(value, i, plain_string(member));
+		else
+			command_plain(member);
+	}
 }

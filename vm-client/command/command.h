@@ -188,6 +188,10 @@ int command_print_json(const json_t *value, FILE *out);
 /* Members of a reply. Absent or of another type: 0 and "?". */
 uint64_t command_u64(const json_t *object, const char *member);
 const char *command_text(const json_t *object, const char *member);
+/* command_plain -- each text in @value becomes plain (base/plain.h): others wrote it, and a terminal will obey. */
+void command_plain(json_t *value);
+/* command_failure -- what the process exits with when @options' command fails before it has set that itself. */
+int command_failure(const struct command_options *options);
 
 /* command_volume.c */
 int command_volume_create(struct command_session *session);
@@ -318,6 +322,8 @@ int command_node_replace(struct command_session *session);
 int command_events(struct command_session *session);
 /* command_complete.c: print what may stand for the last of @words, a line each; 0. And what `complete` is elsewhere. */
 int command_complete(int count, char *const words[], FILE *out);
+/* command_word_is_plain -- a shell that finds @word on its line sees a word and no command, and we no option. */
+bool command_word_is_plain(const char *word);
 int command_complete_late(struct command_session *session);
 /* command_slow.c */
 int command_slow(struct command_session *session);

@@ -7,7 +7,8 @@
  *
  * All is read from the tables of commands and options, so it cannot be of another release than the program. Names of
  * volumes and numbers of nodes come from a gateway, which has a second for it: what is wrong then is no news for
- * somebody who types.
+ * somebody who types. A shell puts what it is told on the line as it is, where some characters are commands: of what a
+ * gateway says only names that a shell takes for words are told.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +26,9 @@
 
 /* A command line that is not at its end. */
 struct complete {
-	const char *last;                      /* the word in question */
+	const char *last; /* the word in question, behind head */
+	const char *head; /* "--engine=": each answer begins so */
+	int head_bytes;
 	const char *words[COMPLETE_WORDS_MAX]; /* before it, without options and their values */
 	uint32_t count;
 	const struct config_option *waiting; /* the word before is this option: last is its value */
@@ -39,20 +42,33 @@ static void
 offer(const struct complete *complete, const char *word)
 {
 	if (strncmp(word, complete->last, strlen(complete->last)) == 0)
-		fprintf(complete->out, "%s\n", word);
+		fprintf(complete->out, "%.*s%s\n", complete->head_bytes, complete->head, word);
+}
+
+bool
+command_word_is_plain(const char *word)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789._@:/-";
+
+	return word[0] != '-' && word[strspn(word, plain)] == '\0';
 }
 
 /* ---- what was typed ---- */
 
+/* @ret_value: of "--name=value"; NULL: the next word is. */
 static const struct config_option *
-option_of(const char *word)
+option_of(const char *word, const char **ret_value)
 {
 	bool is_long = strncmp(word, "--", 2) == 0;
+	size_t bytes = is_long ? strcspn(word + 2, "=") : 0;
 
 	assert(word[0] == '-');
+	*ret_value = is_long && word[2 + bytes] == '=' ? word + 2 + bytes + 1 : NULL;
 	for (const struct config_option *option = command_option_table; option->name != NULL;
 	     option++) {
-		if (is_long ? strcmp(word + 2, option->name) == 0
+		if (is_long ? bytes == strlen(option->name) &&
+			    strncmp(word + 2, option->name, bytes) == 0
 			    : word[1] != '\0' && word[1] == option->short_name && word[2] == '\0')
 			return option;
 	}
@@ -73,14 +89,17 @@ static bool
 take_words(struct complete *complete, char *const words[], uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		const struct config_option *option = words[i][0] == '-' ? option_of(words[i])
-									: NULL;
+		const char *value = NULL;
+		const struct config_option *option =
+		    words[i][0] == '-' ? option_of(words[i], &value) : NULL;
 
 		if (complete->waiting != NULL) {
 			take_value(complete, complete->waiting, words[i]);
 			complete->waiting = NULL;
 		} else if (words[i][0] == '-') {
-			if (option != NULL && option->type != CONFIG_FLAG)
+			if (option != NULL && value != NULL)
+				take_value(complete, option, value);
+			else if (option != NULL && option->type != CONFIG_FLAG)
 				complete->waiting = option;
 		} else if (complete->count == COMPLETE_WORDS_MAX) {
 			return false;
@@ -207,8 +226,10 @@ offer_asked(struct complete *complete, int (*run)(struct command_session *sessio
 		    lines); /* what it did not get is not there */
 	if (fclose(lines) == 0) {
 		for (line = strtok_r(text, "\n", &end); line != NULL;
-		     line = strtok_r(NULL, "\n", &end))
-			offer(complete, line);
+		     line = strtok_r(NULL, "\n", &end)) {
+			if (command_word_is_plain(line))
+				offer(complete, line);
+		}
 	}
 	free(text);
 }
@@ -296,14 +317,35 @@ offer_operand(struct complete *complete)
 		offer_asked(complete, asked[operand]);
 }
 
+/* "--engine=z": its value is in question. */
+static void
+take_last(struct complete *complete)
+{
+	const char *value = NULL;
+
+	if (complete->waiting != NULL || complete->last[0] != '-')
+		return;
+	complete->waiting = option_of(complete->last, &value);
+	if (value == NULL || complete->waiting == NULL) {
+		complete->waiting = NULL;
+		return;
+	}
+	complete->head = complete->last;
+	complete->head_bytes = (int)(value - complete->last);
+	complete->last = value;
+}
+
 int
 command_complete(int count, char *const words[], FILE *out)
 {
-	struct complete complete = { .last = count > 0 ? words[count - 1] : "", .out = out };
+	struct complete complete = { .last = count > 0 ? words[count - 1] : "",
+		.head = "",
+		.out = out };
 
 	assert(count >= 0 && out != NULL);
 	if (!take_words(&complete, words, count > 0 ? (uint32_t)count - 1 : 0))
 		return 0;
+	take_last(&complete);
 	if (complete.waiting != NULL)
 		offer_choices(&complete);
 	else if (complete.last[0] == '-')

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/loop.h"
 #include "cleave/manage.h"
 #include "command_ask.h"
 #include "table.h"
@@ -25,6 +26,7 @@ command_gather_init(struct command_gather *gather, struct command_session *sessi
 	*gather = (struct command_gather){ .session = session,
 		.op = op,
 		.member = member,
+		.from_ns = loop_now_ns(session->loop),
 		.found = json_array() };
 	return gather->found == NULL ? command_fail(session, -ENOMEM, "out of memory") : 0;
 }
@@ -49,32 +51,54 @@ place_of(struct command_gather *gather, uint64_t gateway_id)
 	return &gather->places[gather->place_count++];
 }
 
-/* A page. Returns whether there is more. */
-static bool
-take_page(struct command_gather *gather, struct gather_place *place, const json_t *reply)
+static int64_t
+gather_ms(const struct command_gather *gather)
+{
+	return (int64_t)((loop_now_ns(gather->session->loop) - gather->from_ns) / NUM_MS(1));
+}
+
+static int64_t
+age_of(const json_t *entry)
+{
+	return (int64_t)json_integer_value(json_object_get(entry, "age_ms"));
+}
+
+static void
+take_entry(struct command_gather *gather, const struct gather_place *place, const json_t *entry)
+{
+	json_t *copy = json_deep_copy(entry);
+	char id[TABLE_NUMBER_BYTES];
+
+	if (copy == NULL)
+		return;
+	command_plain(copy);
+	json_object_set_new(copy, "gateway", json_string(table_format_id(place->gateway_id, id)));
+	/* Gateways are asked one after another: each told its ages at another time. */
+	json_object_set_new(copy, "age_ms",
+	    json_integer((json_int_t)(int64_t)num_min(command_u64(entry, "age_ms"), INT64_MAX / 2) -
+		gather_ms(gather)));
+	json_array_append_new(gather->found, copy);
+}
+
+bool
+command_gather_take(struct command_gather *gather, struct gather_place *place, const json_t *reply)
 {
 	const json_t *entry;
 	const char *boot = command_text(reply, "boot");
-	char id[TABLE_NUMBER_BYTES];
+	uint64_t before = place->number;
 	size_t i;
 
-	if (strcmp(boot, place->boot) != 0 && place->number > 0) {
+	if (strncmp(boot, place->boot, sizeof(place->boot) - 1) != 0 && place->number > 0) {
 		*place = (struct gather_place){ .gateway_id = place->gateway_id };
 		return true; /* another process: from its first one on */
 	}
 	(void)snprintf(place->boot, sizeof(place->boot), "%s", boot);
 	json_array_foreach(json_object_get(reply, gather->member), i, entry)
 	{
-		json_t *copy = json_deep_copy(entry);
-
-		place->number = command_u64(entry, "number");
-		if (copy == NULL)
-			continue;
-		json_object_set_new(copy, "gateway",
-		    json_string(table_format_id(place->gateway_id, id)));
-		json_array_append_new(gather->found, copy);
+		place->number = num_max(place->number, command_u64(entry, "number"));
+		take_entry(gather, place, entry);
 	}
-	return json_is_true(json_object_get(reply, "more"));
+	return json_is_true(json_object_get(reply, "more")) && place->number > before;
 }
 
 /* Entries of one gateway behind what was read. False: it does not answer, or keeps none. */
@@ -84,13 +108,13 @@ read_gateway(struct command_gather *gather, const struct cleave_gateway_entry *g
 	struct gather_place *place = place_of(gather, gateway->id);
 	bool is_more = place != NULL;
 
-	while (is_more) {
+	for (uint32_t page = 0; is_more && page < GATHER_PAGES_MAX; page++) {
 		json_t *reply = NULL;
 		int rc = command_ask_at(gather->session, gateway->address,
 		    json_pack("{s:s, s:I}", "op", gather->op, "after", (json_int_t)place->number),
 		    &reply);
 
-		is_more = rc == 0 && take_page(gather, place, reply);
+		is_more = rc == 0 && command_gather_take(gather, place, reply);
 		json_decref(reply);
 		if (rc != 0)
 			return false;
@@ -126,8 +150,7 @@ command_gather_ask(struct command_gather *gather, bool is_first)
 static int
 older_first(const void *a, const void *b)
 {
-	uint64_t age_a = command_u64(*(json_t *const *)a, "age_ms");
-	uint64_t age_b = command_u64(*(json_t *const *)b, "age_ms");
+	int64_t age_a = age_of(*(json_t *const *)a), age_b = age_of(*(json_t *const *)b);
 	int order;
 
 	if (age_a != age_b)
@@ -165,8 +188,13 @@ command_gather_print(struct command_gather *gather, void (*print)(const json_t *
 	assert(print != NULL);
 	if (sorted == NULL)
 		return command_fail(session, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = json_array_get(gather->found, i);
+	for (size_t i = 0; i < count; i++) {
+		json_t *entry = json_array_get(gather->found, i);
+		int64_t age_ms = age_of(entry) + gather_ms(gather);
+
+		json_object_set_new(entry, "age_ms", json_integer(age_ms > 0 ? age_ms : 0));
+		sorted[i] = entry;
+	}
 	qsort(sorted, count, sizeof(const json_t *), older_first);
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		if (session->options->is_json)

@@ -11,6 +11,7 @@
 #include "command.h"
 
 #define GATHER_GATEWAYS_MAX 64u
+#define GATHER_PAGES_MAX 256u /* of a gateway, a question: a gateway that never ends is broken */
 
 /* How far a gateway's entries were read. */
 struct gather_place {
@@ -24,6 +25,8 @@ struct command_gather {
 	const char *member; /* of the answer: an array of objects with "number" and "age_ms" */
 	struct gather_place places[GATHER_GATEWAYS_MAX];
 	uint32_t place_count;
+	uint64_t
+	    from_ns; /* by the loop's clock; what is found has its age then, until it is printed */
 	json_t *found; /* an array: not shown yet; each with "gateway", too */
 };
 
@@ -31,6 +34,13 @@ struct command_gather {
 int command_gather_init(struct command_gather *gather, struct command_session *session,
     const char *op, const char *member);
 void command_gather_fini(struct command_gather *gather);
+/*
+ * command_gather_take -- a page that a gateway has told just now, into @gather->found
+ *
+ * Returns whether there is more: never, where it has told nothing behind @place.
+ */
+bool command_gather_take(struct command_gather *gather, struct gather_place *place,
+    const json_t *reply);
 /*
  * command_gather_ask -- ask every gateway for what is behind the last that it told; more is in @gather->found
  *

@@ -268,18 +268,35 @@ take_totals(struct command_health *health, const json_t *told)
 		health->room = json_incref(json_object_get(told, "room"));
 }
 
+void
+command_health_take(struct command_health *health, const json_t *told)
+{
+	const json_t *reason;
+	size_t i;
+
+	assert(told != NULL);
+	take_totals(health, told);
+	/* The level also counts what there was no room for among the reasons. */
+	if (json_object_get(told, "level") != NULL && level_of(told) > health->level)
+		health->level = level_of(told);
+	json_array_foreach(json_object_get(told, "reasons"), i, reason)
+	{
+		json_t *copy = json_deep_copy(reason);
+
+		command_plain(copy);
+		reasons_add(health, copy);
+	}
+}
+
 static void
 take_answer(struct command_health *health, const struct health_ask *ask)
 {
-	const json_t *told = json_object_get(ask->reply, "health"), *reason;
+	const json_t *told = json_object_get(ask->reply, "health");
 	char id[TABLE_NUMBER_BYTES], object[64], text[CLEAVE_ERROR_BYTES_MAX + 256];
-	size_t i;
 
 	assert(ask->gateway != NULL);
 	if (told != NULL) {
-		take_totals(health, told);
-		json_array_foreach(json_object_get(told, "reasons"), i, reason)
-		    reasons_add(health, json_deep_copy(reason));
+		command_health_take(health, told);
 		return;
 	}
 	(void)snprintf(object, sizeof(object), "gateway %s", table_format_id(ask->gateway->id, id));

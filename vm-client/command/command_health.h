@@ -43,6 +43,8 @@ int command_health_ask(struct command_session *session, const struct cleave_gate
 /* command_health_unreached -- the same where no gateway could be asked: @error says why. */
 int command_health_unreached(struct command_session *session, const char *error,
     struct command_health *ret_health);
+/* command_health_take -- what a gateway answers as "health" is added to @health. No errors: what is odd is left out. */
+void command_health_take(struct command_health *health, const json_t *told);
 void command_health_fini(struct command_health *health);
 /*
  * command_health_days -- until no room is left, were it used on as it was in the last day

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/plain.h"
 #include "command.h"
 #include "command_health.h"
 #include "table.h"
@@ -78,10 +79,14 @@ command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE 
 
 	assert(out != NULL);
 	for (uint32_t i = 0; i < count; i++) {
-		if (nodes[i].trouble[0] != '\0')
-			fprintf(out, "node at %s: %s\n", nodes[i].address, nodes[i].trouble);
-		if (nodes[i].note[0] != '\0')
-			fprintf(out, "note on %s: %s\n", nodes[i].address, nodes[i].note);
+		struct cleave_node_entry node = nodes[i]; /* people wrote its note */
+
+		if (node.trouble[0] != '\0')
+			fprintf(out, "node at %s: %s\n", plain_text(node.address),
+			    plain_text(node.trouble));
+		if (node.note[0] != '\0')
+			fprintf(out, "note on %s: %s\n", plain_text(node.address),
+			    plain_text(node.note));
 	}
 	return rc;
 }

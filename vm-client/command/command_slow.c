@@ -7,8 +7,10 @@
  *	      node 2 798.1 ms <- longest (its queue 12.0 ms, write 6.1 ms, flush 779.0 ms)
  *	      node 1 41.0 ms (its queue 0.1 ms, write 0.9 ms, flush 38.0 ms)
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -86,12 +88,29 @@ command_print_slow(const json_t *entry, FILE *out)
 	json_array_foreach(json_object_get(entry, "nodes"), i, node) print_node(entry, node, out);
 }
 
+/* In hex, of either case, with 0x or without. Returns false: @text is no trace. */
+static bool
+trace_of(const char *text, uint64_t *ret_trace)
+{
+	char *end;
+
+	if (!isxdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	*ret_trace = strtoull(text, &end, 16);
+	return errno == 0 && *end == '\0';
+}
+
 static bool
 is_wanted(const struct command_options *options, const json_t *entry)
 {
+	uint64_t wanted, trace;
+
 	if (options->volume != NULL && strcmp(options->volume, command_text(entry, "volume")) != 0)
 		return false;
-	return options->trace == NULL || strcmp(options->trace, command_text(entry, "trace")) == 0;
+	return options->trace == NULL ||
+	    (trace_of(options->trace, &wanted) && trace_of(command_text(entry, "trace"), &trace) &&
+		trace == wanted);
 }
 
 /* Entries that were not asked for go. */
@@ -107,10 +126,16 @@ keep_wanted(const struct command_options *options, json_t *found)
 int
 command_slow(struct command_session *session)
 {
+	const char *trace = session->options->trace;
 	struct command_gather gather;
-	int rc = command_gather_init(&gather, session, "slow", "slow");
+	uint64_t number;
+	int rc;
 
 	assert(session->client != NULL);
+	if (trace != NULL && !trace_of(trace, &number))
+		return command_fail(session, -EINVAL,
+		    "--trace: '%s' is no trace: up to 16 digits and letters a to f", trace);
+	rc = command_gather_init(&gather, session, "slow", "slow");
 	if (rc == 0)
 		rc = command_gather_ask(&gather, true);
 	if (rc == 0) {

@@ -17,6 +17,7 @@
 struct status_answers {
 	struct command_question status, shards, nodes, gateways, level;
 	struct command_health health;
+	bool has_health; /* the gateways have answered, whatever failed behind that */
 };
 
 static int
@@ -32,6 +33,7 @@ status_ask(struct command_session *session, struct status_answers *answers)
 	if (rc == 0)
 		rc = command_health_ask(session, answers->gateways.entries, answers->gateways.count,
 		    &answers->health);
+	answers->has_health = rc == 0;
 	if (rc != 0 || options->is_quiet)
 		return rc;
 	rc = command_wait(&answers->status,
@@ -122,14 +124,19 @@ print_status_json(const struct status_answers *answers, FILE *out)
 	return command_print_json(answers->status.reply, out);
 }
 
-/* No gateway has answered, with session->error. */
+/* The health alone: no gateway has answered, or none all that was asked, with session->error. */
 static void
-print_unreached(struct command_session *session, struct command_health *health)
+print_failed(struct command_session *session, struct status_answers *answers)
 {
 	const struct command_options *options = session->options;
+	struct command_health *health = &answers->health;
 	json_t *object;
 
-	if (options->is_quiet || command_health_unreached(session, session->error, health) != 0)
+	if (!answers->has_health)
+		command_health_fini(health);
+	if (options->is_quiet ||
+	    (!answers->has_health &&
+		command_health_unreached(session, session->error, health) != 0))
 		return;
 	if (!options->is_json) {
 		command_health_print(health, session->out);
@@ -155,10 +162,13 @@ command_status(struct command_session *session)
 	command_question_init(&answers.gateways, session);
 	command_question_init(&answers.level, session);
 	rc = status_ask(session, &answers);
-	session->exit_status = rc != 0 ? (int)CLEAVE_HEALTH_ERROR : (int)answers.health.level;
+	session->exit_status = (int)answers.health.level;
+	if (rc != 0)
+		session->exit_status = answers.has_health
+		    ? (int)num_max(answers.health.level, CLEAVE_HEALTH_WARN)
+		    : (int)CLEAVE_HEALTH_ERROR;
 	if (rc != 0) {
-		command_health_fini(&answers.health);
-		print_unreached(session, &answers.health);
+		print_failed(session, &answers);
 	} else if (options->is_json && !options->is_quiet) {
 		rc = print_status_json(&answers, session->out);
 	} else if (!options->is_quiet) {

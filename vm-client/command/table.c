@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/plain.h"
 
 #define TABLE_CELLS_STEP 64u
 
@@ -86,7 +87,7 @@ table_add(struct table *table, const char *format, ...)
 	if (bytes < 0)
 		table->is_incomplete = true;
 	else
-		table->cells[table->cell_count++] = text;
+		table->cells[table->cell_count++] = plain_text(text); /* also of others */
 }
 
 static void

@@ -10,7 +10,7 @@
 #include "middletier/common/event.h"
 
 static struct mt_events *events;
-static struct mt_event kept[MT_EVENTS_MAX + 1];
+static struct mt_event kept[MT_EVENTS_KINDS * MT_EVENTS_MAX + 1];
 static char lines[4][LOG_LINE_BYTES_MAX];
 static enum log_level levels[4];
 static uint32_t line_count;
@@ -86,6 +86,28 @@ Test(event, the_last_are_kept_and_all_are_counted)
 	cr_assert_eq(mt_events_read(events, 7, kept, MT_EVENTS_MAX + 1), MT_EVENTS_MAX);
 	for (uint32_t i = 0; i < MT_EVENTS_MAX; i++)
 		cr_assert(kept[i].number == i + 101 && kept[i].at_ns == i + 100);
+}
+
+/* Somebody opens and closes a volume in a loop: what went wrong is still there. */
+Test(event, what_is_wrong_is_not_pushed_out_by_what_is_not)
+{
+	uint32_t count;
+
+	mt_event(events, 1, CLEAVE_EVENT_VOLUME_CREATED, "v", "told");
+	mt_event(events, 1, CLEAVE_EVENT_NODE_LOST, "node 1", "wrong");
+	for (uint32_t i = 0; i < 2 * MT_EVENTS_MAX; i++)
+		mt_event(events, i, CLEAVE_EVENT_VOLUME_CREATED, "v", "%u", i);
+	mt_event(events, 1, CLEAVE_EVENT_HEALTH_ERROR, "node 1", "worse");
+	count = mt_events_read(events, 0, kept, NUM_COUNT(kept));
+	cr_assert_eq(count, MT_EVENTS_MAX + 2);
+	cr_assert_str_eq(kept[0].text, "wrong");
+	cr_assert_eq(kept[0].number, 2);
+	for (uint32_t i = 1; i < count; i++)
+		cr_assert_gt(kept[i].number, kept[i - 1].number, "in order");
+	cr_assert_str_eq(kept[count - 1].text, "worse");
+	/* Page by page the same, each once. */
+	cr_assert_eq(mt_events_read(events, 0, kept, 2), 2);
+	cr_assert_eq(mt_events_read(events, kept[1].number, kept, NUM_COUNT(kept)), count - 2);
 }
 
 Test(event, what_is_longer_is_cut)

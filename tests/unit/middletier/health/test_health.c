@@ -189,6 +189,7 @@ Test(health, what_stands_in_the_way_of_every_write_is_told_without_one)
 		{ MT_WAIT_TAKEOVER, CLEAVE_HEALTH_SHARD_STARTING },
 		{ MT_WAIT_STALE, CLEAVE_HEALTH_STORE_STALE },
 		{ MT_WAIT_DEVICE, CLEAVE_HEALTH_SHARD_SHORT },
+		{ MT_WAIT_FAILED, CLEAVE_HEALTH_SHARD_FAILED },
 		{ MT_WAIT_STORE, CLEAVE_HEALTH_STORE_OTHER },
 		{ MT_WAIT_NODES, CLEAVE_HEALTH_NODES_FEW },
 		{ MT_WAIT_ROOM, CLEAVE_HEALTH_ROOM_OUT },
@@ -229,6 +230,14 @@ Test(health, a_take_over_that_keeps_writes_waiting_is_worse)
 	(void)expect_only(CLEAVE_HEALTH_WRITES_WAIT, HERE, "is being taken over");
 	shard(0)->wait = MT_WAIT_NODES;
 	(void)expect_only(CLEAVE_HEALTH_NODES_FEW, HERE, "--min-replicas");
+}
+
+Test(health, a_shard_that_cannot_be_taken_over_says_why)
+{
+	shard(1)->wait = shard(4)->wait = MT_WAIT_FAILED;
+	shard(1)->failed_why = shard(4)->failed_why = "its manifest cannot be understood";
+	(void)expect_only(CLEAVE_HEALTH_SHARD_FAILED, HERE,
+	    "each of shards 1, 4 cannot be taken over, try after try: its manifest cannot");
 }
 
 Test(health, shards_of_one_trouble_are_one_reason_with_the_oldest_write)
@@ -282,6 +291,16 @@ Test(health, a_port_without_memory_to_tell_is_not_judged)
 	ask.legs[0].status.shards = NULL;
 	ask.legs[0].status.links = NULL;
 	expect_well();
+}
+
+Test(health, a_port_that_has_not_answered_is_an_error_by_itself)
+{
+	ask.legs[0].is_answered = true;
+	ask.legs[1].status = (struct mt_port_status){ 0 };
+	ask.silent_count = 1;
+	shard(1)->wait = MT_WAIT_NODES; /* which nobody has told */
+	(void)expect_only(CLEAVE_HEALTH_PORT_SILENT, HERE, "1 of 2 ports have not answered");
+	cr_assert_not_null(strstr(health.reasons[0].text, "is port 1;"));
 }
 
 /* ---- nodes ---- */
@@ -529,12 +548,50 @@ Test(health, gateways_of_two_releases)
 	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "cluster", "level 2, and up to level 3");
 }
 
+Test(health, one_code_of_one_object_is_one_reason)
+{
+	shard(5)->write_age_ns = MT_HEALTH_SLOW_NS;
+	shard(6)->write_age_ns = 2 * MT_HEALTH_SLOW_NS;
+	shard(6)->wait = MT_WAIT_ANSWERS;
+	cr_assert_eq(expect_only(CLEAVE_HEALTH_WRITES_SLOW, HERE,
+			 "shard 5 has had no answer; shard 6 waits for answers")
+			 ->age_ns,
+	    2 * MT_HEALTH_SLOW_NS);
+}
+
+/* A reason that JSON does not take would be missing there, and the cluster called well. */
+Test(health, bytes_that_are_no_text_are_told_as_such)
+{
+	char path[2 * MT_HEALTH_TEXT_BYTES];
+
+	judge();
+	mt_health_add(&health, CLEAVE_HEALTH_STORE_DISPLACED, "metadata store", 0,
+	    "it was moved or deleted: %s", "/m/\xe4rger\x1b[2J");
+	cr_assert_str_eq(health.reasons[0].text, "it was moved or deleted: /m/?rger?[2J");
+	memset(path, 'x', sizeof(path));
+	for (size_t i = 0; i + 2 < sizeof(path); i += 2)
+		memcpy(path + i, "\xc3\xa4", 2);
+	path[sizeof(path) - 1] = '\0';
+	mt_health_add(&health, CLEAVE_HEALTH_STORE_SLOW, "x", 0, "1%s", path);
+	cr_assert_eq(health.reasons[1].text[MT_HEALTH_TEXT_BYTES - 2], '\xa4');
+	mt_health_add(&health, CLEAVE_HEALTH_STORE_FULL, "x", 0, "%s", path);
+	cr_assert_eq(health.reasons[2].text[MT_HEALTH_TEXT_BYTES - 2], '?');
+}
+
+static void
+add_node(enum cleave_health_code code, uint32_t node)
+{
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	(void)snprintf(object, sizeof(object), "node %u", node);
+	mt_health_add(&health, code, object, 0, "%u", node);
+}
+
 Test(health, more_reasons_than_there_is_room_for_are_counted)
 {
 	judge();
 	for (uint32_t i = 0; i < MT_HEALTH_REASONS_MAX + 3; i++)
-		mt_health_add(&health, i == 0 ? CLEAVE_HEALTH_NODE_DOWN : CLEAVE_HEALTH_NODE_FULL,
-		    "node 1", 0, "%u", i);
+		add_node(i == 0 ? CLEAVE_HEALTH_NODE_DOWN : CLEAVE_HEALTH_NODE_FULL, i);
 	cr_assert_eq(health.count, MT_HEALTH_REASONS_MAX);
 	cr_assert_eq(health.left_out, 3);
 	cr_assert_eq(health.level, CLEAVE_HEALTH_WARN);

@@ -97,6 +97,18 @@ Test(health_changes, a_warning_is_told_when_it_stands)
 	expect(0, 1, 0);
 }
 
+Test(health_changes, two_of_a_kind_in_one_look_are_one)
+{
+	begin();
+	health.reasons[health.count++] = (struct mt_health_reason){ .code = CLEAVE_HEALTH_NODE_DOWN,
+		.object = "node 3",
+		.text = "a" };
+	health.reasons[health.count] = health.reasons[0];
+	health.count++;
+	look();
+	expect(0, 0, 0);
+}
+
 Test(health_changes, what_was_there_for_one_look_was_nothing)
 {
 	begin();

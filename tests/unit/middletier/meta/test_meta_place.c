@@ -78,7 +78,7 @@ wait_said(struct sight *sight, const char *word)
 /* Moved away, a copy in its place, deleted, put back: while it is open, and used. */
 Test(meta_place, a_store_that_is_open_is_missed_at_its_path)
 {
-	char path[64], moved[64], copy[96], text[128];
+	char path[64], moved[64], copy[96], text[160];
 	struct sight sight;
 
 	path_make(path);
@@ -88,16 +88,21 @@ Test(meta_place, a_store_that_is_open_is_missed_at_its_path)
 	wait_said(&sight, NULL);
 	(void)snprintf(moved, sizeof(moved), "%.48s.moved", path);
 	cr_assert_eq(rename(path, moved), 0);
-	(void)snprintf(text, sizeof(text), "%s/data.mdb was moved or deleted", path);
+	(void)snprintf(text, sizeof(text), "it was moved or deleted: %s/data.mdb", path);
 	wait_said(&sight, text);
 	cr_assert_eq(mkdir(path, 0700), 0);
 	copy_file(moved, path, "data.mdb");
-	(void)snprintf(text, sizeof(text), "%s/data.mdb is another file", path);
+	(void)snprintf(text, sizeof(text),
+	    "it is another file than the one that is in use: %s/data.mdb", path);
 	wait_said(&sight, text);
 	(void)snprintf(copy, sizeof(copy), "%s/data.mdb", path);
 	cr_assert_eq(unlink(copy), 0);
 	wait_said(&sight, "was moved or deleted");
 	cr_assert_eq(rmdir(path), 0);
+	/* An error that says nothing about the file is told when it stays. */
+	cr_assert_eq(symlink(path, path), 0);
+	wait_said(&sight, "it cannot be looked at: ");
+	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(rename(moved, path), 0);
 	wait_said(&sight, NULL);
 	loop_timer_stop(sight.f.loop, &sight.timer);

@@ -10,11 +10,11 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "middletier/cluster/ask.h"
+#include "middletier/cluster/look.h"
 #include "middletier/common/event.h"
 #include "middletier/common/port.h"
 #include "middletier/control/metrics.h"
 #include "middletier/health/health.h"
-#include "middletier/page/look.h"
 #include "middletier/page/page.h"
 #include "middletier/page/page_json.h"
 #include "support/sim_gateway.h"
@@ -32,7 +32,7 @@ struct told {
 	char *metrics;
 	size_t metrics_bytes;
 	enum cleave_health_level level;
-	bool has_node_reason;
+	bool has_node_reason, has_port_reason;
 };
 
 static struct sg sg;
@@ -101,8 +101,10 @@ on_told(const struct mt_ask *ask, void *arg)
 	cr_assert_eq(fclose(out), 0);
 	mt_health_judge(sg.gateway, ask, &health);
 	told.level = health.level;
-	for (uint32_t i = 0; i < health.count; i++)
+	for (uint32_t i = 0; i < health.count; i++) {
 		told.has_node_reason |= health.reasons[i].code == CLEAVE_HEALTH_NODE_DOWN;
+		told.has_port_reason |= health.reasons[i].code == CLEAVE_HEALTH_PORT_SILENT;
+	}
 }
 
 static bool
@@ -241,6 +243,8 @@ Test(page, port_that_hangs_is_waited_for_a_second_and_left_out)
 	nodes = json_object_get(told.page, "nodes");
 	cr_assert_eq(json_array_size(nodes), NODES);
 	cr_assert(told.has_node_reason);
+	cr_assert(told.has_port_reason);
+	cr_assert_eq(told.level, CLEAVE_HEALTH_ERROR);
 	/* A later one waits no second more, and the ports are not asked again. */
 	asked_ns = loop_now_ns(sg.gateway_loop);
 	cr_assert_eq(mt_look(&look, on_told, NULL), 0);

@@ -22,6 +22,7 @@
 #include "middletier/catalog/root.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/event.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/gateway/gateway.h"
@@ -32,6 +33,8 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
+#include "middletier/port/waits.h"
+#include "middletier/shard/shard.h"
 #include "support/mt_rig.h"
 #include "unit/index_look.h"
 
@@ -595,8 +598,23 @@ Test(takeover, nodes_that_refuse_its_epoch_say_why)
 	cr_assert(mt_rig_logged(rig, "to freeze extent 0.1.1: an epoch far above the fence"));
 }
 
-Test(takeover, root_that_makes_no_sense_is_not_taken_over)
+/* Another try begins; until then it is in no state that anybody would take for another gateway's shard. */
+static bool
+is_tried_again(void *arg)
 {
+	const struct mt_shard *shard = mt_rig_shard(rig, 0);
+	uint32_t *state = arg;
+	bool is_again = *state != MT_SHARD_CLAIMING && shard->sm.state == MT_SHARD_CLAIMING;
+
+	cr_assert(mt_shard_failed_why(shard) == NULL || mt_shard_wait(shard) == MT_WAIT_FAILED);
+	*state = shard->sm.state;
+	return is_again;
+}
+
+/* Clients of it wait for ever, and what its owner says of itself is all that anybody can see of that. */
+Test(takeover, root_that_makes_no_sense_is_told_of_all_the_time_and_logged_once)
+{
+	uint32_t state = MT_SHARD_CLAIMING;
 	int outcome = 0;
 
 	mt_rig_up(rig);
@@ -611,7 +629,10 @@ Test(takeover, root_that_makes_no_sense_is_not_taken_over)
 	mt_rig_gateway_kill(rig);
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_state(rig, MT_SHARD_STOPPED));
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert(mt_rig_run_until(rig, is_tried_again, &state), "try %u", i);
 	cr_assert(mt_rig_logged(rig, "its root cannot be understood"));
+	cr_assert_eq(mt_events_count(rig->gateway->shared.events, CLEAVE_EVENT_SHARD_STOPPED), 1);
 }
 
 Test(takeover, metadata_time_outs_are_ridden_out)

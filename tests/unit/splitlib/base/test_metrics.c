@@ -167,8 +167,9 @@ monitor_on_refusal(struct metrics_scrape *scrape, void *arg)
 }
 
 static const struct metrics_path paths[] = {
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, monitor_on_scrape },
-	{ "/sick", METRICS_TYPE_TEXT, "default-src 'none'", monitor_on_refusal },
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, monitor_on_scrape },
+	{ "/page", METRICS_TYPE_TEXT, NULL, true, monitor_on_scrape },
+	{ "/sick", METRICS_TYPE_TEXT, "default-src 'none'", false, monitor_on_refusal },
 };
 
 static struct metrics_http *
@@ -262,16 +263,23 @@ monitor_send(struct monitor *monitor, const char *text)
 
 /* The whole answer to a request after which the connection closes. */
 static const char *
-monitor_ask(struct monitor *monitor, const char *first_line)
+monitor_ask_as(struct monitor *monitor, const char *first_line, const char *host)
 {
 	char text[512];
 
 	(void)snprintf(text, sizeof(text),
-	    "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", first_line);
+	    "%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", first_line,
+	    host);
 	monitor_send(monitor, text);
 	cr_assert_eq(loop_run(monitor->loop, monitor_is_over, monitor), 0);
 	monitor_hang_up(monitor);
 	return monitor->answer;
+}
+
+static const char *
+monitor_ask(struct monitor *monitor, const char *first_line)
+{
+	return monitor_ask_as(monitor, first_line, "x");
 }
 
 static bool
@@ -355,7 +363,7 @@ Test(metrics_http, answers_have_the_headers_that_browsers_want)
 	cr_assert_not_null(strstr(answer, "\r\nContent-Security-Policy: default-src 'none'\r\n"),
 	    "%s", answer);
 	answer = monitor_ask(&monitor, "GET /nothing");
-	cr_assert(ends_with(answer, "there is /metrics /sick alone\n"), "%s", answer);
+	cr_assert(ends_with(answer, "there is /metrics /page /sick alone\n"), "%s", answer);
 	monitor_fini(&monitor);
 }
 
@@ -392,6 +400,25 @@ Test(metrics_http, name_is_looked_up_and_its_first_address_here_is_taken)
 	cr_assert_not_null(strstr(error, "gw2.example"), "%s", error);
 	resolve_replace(NULL);
 	loop_destroy(loop);
+}
+
+/* A site whose name means our address for the moment reads no page through its visitor's browser. */
+Test(metrics_http, page_is_not_told_by_a_name_that_others_own)
+{
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	answer = monitor_ask_as(&monitor, "GET /page", "evil.example:9710");
+	cr_assert(begins_with(answer, "HTTP/1.1 421 "), "%s", answer);
+	cr_assert_null(strstr(answer, "now 1"), "%s", answer);
+	answer = monitor_ask_as(&monitor, "GET /page", "localhost:9710");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	answer = monitor_ask_as(&monitor, "GET /page", "[::1]:9710");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	answer = monitor_ask_as(&monitor, "GET /metrics", "gw1.monitored.example:9710");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	monitor_fini(&monitor);
 }
 
 Test(metrics_http, everything_else_is_refused_and_disturbs_nobody)
@@ -488,6 +515,49 @@ Test(metrics_http, connection_is_kept_for_the_next_question)
 		cr_assert_eq(monitor.asked_count, i);
 		cr_assert_gt(write(monitor.fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 34), 0);
 	}
+	monitor_fini(&monitor);
+}
+
+/* Requests that were answered in the turns of a loop. */
+struct turns {
+	struct monitor *monitor;
+	uint32_t last_count, most; /* up to the last turn; the most in one */
+};
+
+#define PIPELINED 50u
+
+static bool
+turns_are_over(void *arg)
+{
+	struct turns *turns = arg;
+	uint32_t count = turns->monitor->asked_count;
+
+	if (count - turns->last_count > turns->most)
+		turns->most = count - turns->last_count;
+	turns->last_count = count;
+	return count == METRICS_CONNECTIONS_MAX * PIPELINED;
+}
+
+/* The loop has a lease to renew, or a disk to write to: it goes on however much is asked. */
+Test(metrics_http, clients_that_never_stop_asking_do_not_keep_the_loop)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct monitor monitor;
+	struct turns turns = { .monitor = &monitor };
+	char text[PIPELINED * (sizeof(request) - 1)];
+	int fds[METRICS_CONNECTIONS_MAX];
+
+	for (uint32_t i = 0; i < PIPELINED; i++)
+		memcpy(text + i * (sizeof(request) - 1), request, sizeof(request) - 1);
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++) {
+		fds[i] = monitor_connect(&monitor);
+		cr_assert_eq(write(fds[i], text, sizeof(text)), (ssize_t)sizeof(text));
+	}
+	cr_assert_eq(loop_run(monitor.loop, turns_are_over, &turns), 0);
+	cr_assert_leq(turns.most, 2 * METRICS_CONNECTIONS_MAX, "%u in a turn", turns.most);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++)
+		cr_assert_eq(close(fds[i]), 0);
 	monitor_fini(&monitor);
 }
 

@@ -675,6 +675,30 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	command_health_fini(&health);
 }
 
+/* A reason that was left out, or that we cannot read, is no reason to call it well. */
+Test(command, the_level_that_a_gateway_tells_counts_besides_its_reasons)
+{
+	static const struct {
+		const char *told;
+		enum cleave_health_level level;
+	} cases[] = {
+		{ "{\"level\":\"OK\",\"reasons\":[]}", CLEAVE_HEALTH_OK },
+		{ "{\"level\":\"ERROR\",\"reasons\":[]}", CLEAVE_HEALTH_ERROR },
+		{ "{\"level\":\"WORSE\",\"reasons\":[]}", CLEAVE_HEALTH_ERROR },
+		{ "{\"reasons\":[{\"level\":\"WARN\"}]}", CLEAVE_HEALTH_WARN },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		struct command_health health = { .reasons = json_array() };
+		json_t *told = json_loads(cases[i].told, 0, NULL);
+
+		command_health_take(&health, told);
+		cr_assert_eq(health.level, cases[i].level, "%s", cases[i].told);
+		command_health_fini(&health);
+		json_decref(told);
+	}
+}
+
 Test(command, a_slow_request_is_shown_with_its_hops_and_nodes)
 {
 	json_t *entry = json_loads(

@@ -85,9 +85,32 @@ Test(complete, values)
 	expect("-g ", "");
 }
 
+Test(complete, values_behind_an_equals_sign)
+{
+	expect("volume create x --engine=z", "--engine=zstd\n");
+	expect("volume create x --size=", "");
+	expect("volume create x --nosuch=z", "");
+	expect("--gateway=host:9000 volume del", "delete\n");
+	expect("volume create x --size=1G --engine z", "zstd\n");
+}
+
 Test(complete, what_nobody_can_know)
 {
 	expect("import ", "");          /* a file */
 	expect("volume rename a ", ""); /* a new name */
 	expect("a b c d e f g h i j k l m n o p q r", "");
+}
+
+/* bash puts it on the line unquoted, and Enter runs it. */
+Test(complete, names_of_a_gateway_that_a_shell_would_run_are_not_told)
+{
+	static const char *const plain[] = { "db", "db@monday.1", "17", "00000000000000ab",
+		"a-b_c" };
+	static const char *const bad[] = { "a$(touch x)b", "a;b", "a b", "a`b`", "'a", "a\x1b[2J",
+		"--force", "-f", "a\nb", "\xc3\xa4", "~a", "a*" };
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		cr_assert(command_word_is_plain(plain[i]), "%s", plain[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_assert(!command_word_is_plain(bad[i]), "%s", bad[i]);
 }

@@ -5,7 +5,7 @@
  *	mt_look --> waits --+-- all ports have answered ----------> told
  *	                    +-- a second after they were asked ---> told what there is so far
  */
-#include "page/look.h"
+#include "cluster/look.h"
 
 #include <errno.h>
 
@@ -85,6 +85,17 @@ void
 mt_look_fini(struct mt_look *look)
 {
 	look_tell(look, NULL);
+}
+
+void
+mt_look_drop(struct mt_look *look)
+{
+	struct loop_link *link;
+
+	loop_timer_stop(look->loop, &look->timer);
+	look->is_timing = look->is_out = false;
+	while ((link = list_pop_front(&look->waiters)) != NULL)
+		mt_free(LIST_ENTRY(link, struct look_waiter, link));
 }
 
 static int
