@@ -157,6 +157,8 @@ print_clones(const json_t *shown, bool is_of_volume, FILE *out)
 		fprintf(out, "%s%s", i == 0 ? "" : ", ", command_text(clone, "name"));
 		if (is_of_volume)
 			fprintf(out, " of @%s", command_text(clone, "snapshot"));
+		if (json_is_true(json_object_get(clone, "trash")))
+			fputs(" (in the trash)", out);
 	}
 	if (count > i)
 		fprintf(out, " and %" PRIu64 " more", count - i);
