@@ -406,6 +406,46 @@ Test(member, a_claim_under_a_key_that_is_gone_is_refused)
 	cr_assert_eq(root.epoch, 1);
 }
 
+static bool
+is_member(void *arg)
+{
+	(void)arg;
+	return peers[0].gateway->member.key_version != 0;
+}
+
+/* Each shard's claim is refused from now on, as if the old owner had registered in that moment. */
+static void
+refuse_claims(void)
+{
+	rig->gateway_options.lease_ns = NUM_S(600);
+	peer_start(0);
+	cr_assert(mt_rig_run_until(rig, is_member, NULL));
+	peers[0].gateway->member.key_version++;
+}
+
+Test(member, a_claim_that_was_refused_is_tried_again_at_once)
+{
+	refuse_claims();
+	mt_rig_run(rig, NUM_MS(200));
+	for (uint32_t i = 0; i < SHARDS; i++)
+		cr_assert_gt(peers[0].gateway->member.shards[i].refused_count, 0);
+	peers[0].gateway->member.key_version--;
+	cr_assert_lt(wait_shared(1), NUM_S(1));
+	for (uint32_t i = 0; i < SHARDS; i++)
+		cr_assert_eq(peers[0].gateway->member.shards[i].refused_count, 0);
+}
+
+Test(member, a_claim_that_is_always_refused_is_tried_less_and_less_often)
+{
+	refuse_claims();
+	mt_rig_run(rig, NUM_S(60));
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		/* 20 ms, doubled each time: the twelfth wait alone is 41 s */
+		cr_assert_geq(peers[0].gateway->member.shards[i].refused_count, 8);
+		cr_assert_leq(peers[0].gateway->member.shards[i].refused_count, 13);
+	}
+}
+
 /* Ranks. */
 
 Test(member_rank, shares_differ_by_one_at_most)
