@@ -76,6 +76,13 @@ static int __attribute__((format(printf, 1, 2))) storage_error(const char *forma
 #define FAIL_POINT_DELAY_NS NUM_MS(200)
 
 static void
+fail_point_on_hit(void *arg)
+{
+	(void)arg;
+	log_warn("disk: the fail point is reached");
+}
+
+static void
 fail_point_on_kill(void *arg)
 {
 	(void)arg;
@@ -101,7 +108,10 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 	if (sscanf(text, "%15[a-z]-%15[a-z]=%llu%n", what, op, &at, &end) != 3 ||
 	    text[end] != '\0' || at == 0)
 		return -EINVAL;
-	*fault = (struct disk_fault){ .at_count = at, .verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .at_count = at,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO,
+		.on_hit = fail_point_on_hit };
 	for (size_t i = 0; i < NUM_COUNT(ops); i++)
 		if (strcmp(op, ops[i].name) == 0)
 			fault->ops = ops[i].ops;
@@ -113,7 +123,8 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 		*fault = (struct disk_fault){ .ops = fault->ops,
 			.at_count = at,
 			.verdict = DISK_FAULT_PASS,
-			.delay_ns = FAIL_POINT_DELAY_NS };
+			.delay_ns = FAIL_POINT_DELAY_NS,
+			.on_hit = fail_point_on_hit };
 	else if (strcmp(what, "fail") != 0)
 		return -EINVAL;
 	return fault->ops == 0 ? -EINVAL : 0;

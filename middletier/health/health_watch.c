@@ -4,8 +4,8 @@
  *
  *	RESTING --timer--> LOOKING: our ports are asked --all have answered--> judged, events --> RESTING
  *
- * Nobody feels a look: it is what `cleave status` asks. There is one in two seconds, one a second while something is
- * wrong. The nodes are asked, too, so that one that is silent is found out; while there is no client and nothing is
+ * Nobody feels a look: it is what `cleave status` asks. There is one a second, one in two where no client is, two a
+ * second while something is wrong. The next gateway, and the store, are asked whether they are there (health_peer.c, health_store.c). The nodes are asked, too, so that one that is silent is found out; while there is no client and nothing is
  * wrong at every fifth look alone, so that idle nodes sleep (I12).
  */
 #include "health/health_watch.h"
@@ -21,9 +21,13 @@
 #include "common/alloc.h"
 #include "health/health.h"
 #include "health/health_changes.h"
+#include "health/health_peer.h"
+#include "health/health_store.h"
 
-#define WATCH_INTERVAL_NS NUM_S(2)
-#define WATCH_TROUBLE_NS NUM_S(1)
+/* What is wrong is told at the second look: within 1.5 s, and what it takes to be found. */
+#define WATCH_INTERVAL_NS NUM_S(1)
+#define WATCH_QUIET_NS NUM_S(2)
+#define WATCH_TROUBLE_NS NUM_MS(500)
 #define WATCH_NODES_LOOKS 5u
 
 struct mt_health_watch {
@@ -32,16 +36,30 @@ struct mt_health_watch {
 	bool is_looking, is_stopped;
 	uint32_t quiet_looks;    /* in a row: no client, nothing wrong */
 	struct mt_health health; /* of the last look */
+	struct mt_health_peer peer;
+	struct mt_health_store store;
 	struct mt_health_changes changes;
 };
 
 static void
 watch_rest(struct mt_health_watch *watch)
 {
+	uint64_t wait_ns = watch->quiet_looks > 0 ? WATCH_QUIET_NS : WATCH_INTERVAL_NS;
+
 	assert(!watch->is_looking);
 	if (!watch->is_stopped)
 		loop_timer_start(watch->gateway->options.loop, &watch->timer,
-		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : WATCH_INTERVAL_NS);
+		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : wait_ns);
+}
+
+/* What is known now is not kept until the next look. */
+static void
+watch_on_silent(void *arg)
+{
+	struct mt_health_watch *watch = arg;
+
+	if (!watch->is_stopped && !watch->is_looking)
+		loop_timer_start(watch->gateway->options.loop, &watch->timer, 0);
 }
 
 static bool
@@ -83,6 +101,8 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 	assert(timer == &watch->timer && !watch->is_looking);
 	(void)timer;
 	watch->is_looking = true;
+	mt_health_peer_ask(&watch->peer);
+	mt_health_store_ask(&watch->store);
 	if (mt_ask_ports(watch->gateway, kind, NULL, watch_on_ports, watch) != 0) {
 		watch->is_looking = false;
 		watch_rest(watch); /* no memory, or it is about to stop */
@@ -102,6 +122,8 @@ mt_health_watch_start(struct mt_gateway *gateway)
 		return -ENOMEM;
 	watch->gateway = gateway;
 	loop_timer_init(&watch->timer, watch_on_timer, watch);
+	watch->store.gateway = gateway;
+	mt_health_peer_init(&watch->peer, gateway, watch_on_silent, watch);
 	gateway->health_watch = watch;
 	watch_rest(watch);
 	return 0;
@@ -115,6 +137,8 @@ mt_health_watch_stop(struct mt_gateway *gateway)
 	if (watch == NULL)
 		return;
 	watch->is_stopped = true;
+	mt_health_peer_stop(&watch->peer);
+	watch->store.is_stopped = true;
 	loop_timer_stop(gateway->options.loop, &watch->timer);
 }
 
@@ -122,6 +146,8 @@ void
 mt_health_watch_fini(struct mt_gateway *gateway)
 {
 	mt_health_watch_stop(gateway);
+	if (gateway->health_watch != NULL)
+		mt_health_peer_fini(&gateway->health_watch->peer);
 	mt_free(gateway->health_watch);
 	gateway->health_watch = NULL;
 }
@@ -132,4 +158,13 @@ mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health)
 	if (gateway->health_watch != NULL)
 		mt_health_changes_date(&gateway->health_watch->changes,
 		    loop_now_ns(gateway->options.loop), health);
+}
+
+void
+mt_health_watch_judge(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	if (gateway->health_watch == NULL)
+		return;
+	mt_health_peer_judge(&gateway->health_watch->peer, health);
+	mt_health_store_judge(&gateway->health_watch->store, health);
 }

@@ -16,6 +16,7 @@
 #include "extent/balance.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
+#include "extent/slow_node.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "index/run_index.h"
@@ -139,7 +140,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_up = mt_link_is_up(node),
 			.is_full = node->slots_free == 0 || node->full_kinds != 0,
 			.is_read_only = node->is_read_only,
-			.is_slow = node->slow.avoid_until_ns > now_ns,
+			.is_slow = mt_slow_node_was(node, now_ns),
 			.state_age_ns = now_ns - node->changed_ns,
 			.slots_reserved = node->slots_reserved,
 			.slots_total = node->slots_total,

@@ -13,6 +13,7 @@
 #include "middletier/common/root.h"
 #include "middletier/common/root_ops.h"
 #include "middletier/gateway/gateway.h"
+#include "middletier/health/health.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
@@ -306,6 +307,66 @@ Test(member, come_and_go_at_any_moment)
 	if (up == 0)
 		peer_start(0);
 	(void)wait_shared(up == 0 ? 1 : up);
+}
+
+/* ---- the next gateway ---- */
+
+static bool
+says_silent(void *arg)
+{
+	static struct mt_health health;
+	const char *object = arg;
+
+	if (mt_gateway_health(peers[0].gateway, &health) != 0)
+		return false;
+	for (uint32_t i = 0; i < health.count; i++) {
+		if (health.reasons[i].code == CLEAVE_HEALTH_GATEWAY_SILENT)
+			return strcmp(health.reasons[i].object, object) == 0;
+	}
+	return false;
+}
+
+Test(member, one_that_is_silent_is_told_by_another_before_its_lease_ends)
+{
+	uint64_t begin_ns;
+
+	rig->gateway_options.lease_ns = NUM_S(60);
+	rig->gateway_options.is_health_watched = true;
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert(!says_silent("gateway 0000000000000002"));
+	sim_host_kill(peers[1].host, SIM_DEATH_SILENT);
+	peer_end(&peers[1]);
+	begin_ns = sim_world_now_ns(rig->world);
+	cr_assert(mt_rig_run_until(rig, says_silent, (void *)"gateway 0000000000000002"));
+	/* A look in two seconds, where nobody has a session; two questions. */
+	cr_assert_lt(sim_world_now_ns(rig->world) - begin_ns, NUM_S(4));
+	sim_host_start(peers[1].host);
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(3));
+	cr_assert(!says_silent("gateway 0000000000000002"));
+}
+
+/* Its port is closed a moment before its key goes. */
+Test(member, one_that_leaves_is_not_called_silent)
+{
+	rig->gateway_options.is_health_watched = true;
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	for (uint32_t round = 0; round < 8; round++) {
+		mt_rig_run(rig, NUM_S(2) + NUM_MS(83) * round);
+		mt_gateway_stop(peers[1].gateway, on_stopped, &peers[1]);
+		cr_assert(mt_rig_run_until(rig, has_stopped, &peers[1]));
+		peer_end(&peers[1]);
+		(void)wait_shared(1);
+		cr_assert(!mt_rig_logged(rig, "gateway-silent"));
+		peer_start(1);
+		(void)wait_shared(3);
+	}
 }
 
 /* Claims. */
