@@ -6,6 +6,7 @@ The rows that this prints, of options as they are by default, are HANDBOOK's tab
 checked as they stand; the times by a bound that only a machine in trouble reaches. The alert's expression is given what
 the gateway tells, by promtool, and has to fire after its `for:`.
 """
+import datetime
 import json
 import os
 import shutil
@@ -45,26 +46,29 @@ class Watcher:
         lines = self.c.cleave("--json", "events", check_rc=False).stdout.splitlines()
         return [json.loads(line) for line in lines]
 
-    def count_events(self, code, event, obj):
-        """Those of the event's code, or of the health's code where there is none, about the object."""
-        return sum(1 for e in self.events() if e["object"] in (obj, None) and (
-            e["code"] == event if event else e["text"].startswith(f"health: {code}: ")))
+    def events_of(self, code, event, obj):
+        """When those of the event's code, or of the health's code where there is none, about the object were."""
+        return [datetime.datetime.fromisoformat(e["time"].replace("Z", "+00:00")).timestamp() for e in self.events()
+                if e["object"] == obj and (e["code"] == event if event else
+                                           e["text"].startswith(f"health: {code}: "))]
 
     def look(self, channel, code, event, obj):
+        """False, or when it was told: an event has its own time, since asking a gateway that is away takes a second."""
         try:
             if channel == "status":
                 level, reasons = self.c.health()
-                return any(r[:2] == (code, obj) for r in reasons) and level
+                return any(r[:2] == (code, obj) for r in reasons) and level != "OK" and time.time()
             if channel == "event":
-                return self.count_events(code, event, obj) > self.before
+                times = self.events_of(code, event, obj)
+                return len(times) > self.before and max(times)
             if channel == "page":
                 told = json.loads(fetch(self.page, "/api/cluster"))["health"]["reasons"]
-                return any((r["code"], r["object"]) == (code, obj) for r in told)
+                return any((r["code"], r["object"]) == (code, obj) for r in told) and time.time()
             name = f'cleave_gateway_health_reasons{{code="{code}"'
             for line in fetch(self.page, "/metrics").splitlines():
                 if line.startswith(name) and float(line.split()[-1]) > 0:
                     fired[code] = line.rsplit(" ", 1)[0]
-                    return True
+                    return time.time()
         except (OSError, ValueError):
             pass  # it does not answer now
         return False
@@ -73,14 +77,15 @@ class Watcher:
         """A row of the table. `act` makes the fault. `event`, `event_obj`: of another code, and another object."""
         channels = CHANNELS
         event_obj = event_obj or obj
-        self.before = self.count_events(code, event, event_obj)
+        self.before = len(self.events_of(code, event, event_obj))
         act()
-        begun, took = time.monotonic(), {}
+        begun, took = time.time(), {}
 
         def watch(channel):
-            while time.monotonic() - begun < BOUND_S:
-                if self.look(channel, code, event, event_obj if channel == "event" else obj):
-                    took[channel] = time.monotonic() - begun
+            while time.time() - begun < BOUND_S:
+                told = self.look(channel, code, event, event_obj if channel == "event" else obj)
+                if told:
+                    took[channel] = max(told - begun, 0)
                     return
                 time.sleep(0.05)  # between looks
 

@@ -3,6 +3,7 @@
 """What `cleave status` says of each fault, and after how long; and that it says nothing where nothing is wrong."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -224,6 +225,9 @@ def what_happened_is_kept():
         found = events(c)
         check([e["age_ms"] for e in found] == sorted((e["age_ms"] for e in found), reverse=True),
               "they are not in order of time")
+        again = events(c)[:len(found)]
+        check([e["time"] for e in again] == [e["time"] for e in found], "times differ from look to look")
+        check(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", e["time"]) for e in found), found[0])
         said = [(e["code"], e["object"]) for e in found]
         acts = ["volume-created v", "volume-opened v", "snapshot-taken v", "volume-created w",
                 "volume-renamed x", "volume-resized x", "volume-rolled-back v", "volume-deleted x",
