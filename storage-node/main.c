@@ -18,6 +18,7 @@
 #include "base/config.h"
 #include "base/daemon.h"
 #include "base/descriptors.h"
+#include "base/lock_holder.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
 #include "base/notify.h"
@@ -320,6 +321,16 @@ storage_open_free_disk(struct storage_process *process, const struct disk_uring_
 }
 
 static int
+storage_in_use(const char *path)
+{
+	int holder = lock_holder(path);
+
+	if (holder > 0)
+		return storage_error("%s: in use by process %d", path, holder);
+	return storage_error("%s: in use by another process", path);
+}
+
+static int
 storage_open_disk(struct storage_process *process)
 {
 	const char *path = process->options.disk;
@@ -333,7 +344,7 @@ storage_open_disk(struct storage_process *process)
 	case 0:
 		return 0;
 	case -EBUSY:
-		return storage_error("%s: in use by another process", path);
+		return storage_in_use(path);
 	case -EINVAL:
 		return storage_error("%s: not a file or block device that takes direct I/O of "
 				     "4096 bytes",

@@ -7,11 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "common/alloc.h"
 
 struct mt_events {
@@ -52,15 +50,6 @@ mt_event_object(char ret_text[MT_EVENT_OBJECT_BYTES], const char *noun, uint64_t
 	return ret_text;
 }
 
-static uint64_t
-wall_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NUM_MS(1);
-}
-
 static void
 events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
     const char *object, const char *text)
@@ -72,7 +61,7 @@ events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code co
 	event = &events->ring[++events->number % MT_EVENTS_MAX];
 	*event = (struct mt_event){ .number = events->number,
 		.at_ns = now_ns,
-		.wall_ms = wall_ms(),
+		.wall_ms = log_wall_ms(),
 		.code = code };
 	(void)snprintf(event->object, sizeof(event->object), "%s", object);
 	(void)snprintf(event->text, sizeof(event->text), "%.*s", (int)sizeof(event->text) - 1,

@@ -147,7 +147,7 @@ mt_slow_node_judge(struct mt_link *link, bool *ret_is_slow)
 	return UINT64_MAX;
 }
 
-/* It was used in the last seconds, so its mean is of now. */
+/* The link was used in the last seconds, so its mean is of now. */
 static bool
 slow_is_fresh(const struct mt_link *link, uint64_t now_ns)
 {

@@ -78,7 +78,7 @@ peer_on_answer(struct mt_peer_call *call, void *arg)
 		peer->failure_count = 0;
 		return;
 	}
-	/* It was started again, or has left, meanwhile. */
+	/* The gateway was started again, or has left, meanwhile. */
 	if (peer->is_stopped || call->rc == -ESHUTDOWN || call->rc == -ENOMEM ||
 	    !mt_view_is_live(&peer->gateway->member, peer->gateway_id, peer->boot_id))
 		return;

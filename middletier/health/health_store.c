@@ -44,7 +44,7 @@ mt_health_store_ask(struct mt_health_store *store)
 		store->since_ns = 0;
 }
 
-/* Others may have said it of a renewal: it is told once. */
+/* A renewal that waits may have said it: it is told once. */
 static bool
 is_told(const struct mt_health *health, const char *object)
 {

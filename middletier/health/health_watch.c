@@ -24,7 +24,7 @@
 #include "health/health_peer.h"
 #include "health/health_store.h"
 
-/* What is wrong is told at the second look: within 1.5 s, and what it takes to be found. */
+/* A warning is told at the second look: within 1.5 s, and what it takes to be found. */
 #define WATCH_INTERVAL_NS NUM_S(1)
 #define WATCH_QUIET_NS NUM_S(2)
 #define WATCH_TROUBLE_NS NUM_MS(500)
@@ -52,7 +52,7 @@ watch_rest(struct mt_health_watch *watch)
 		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : wait_ns);
 }
 
-/* What is known now is not kept until the next look. */
+/* A gateway that has fallen silent is told now, not at the next look. */
 static void
 watch_on_silent(void *arg)
 {

@@ -47,6 +47,17 @@ status_oldest(const struct mt_shard *shard, struct mt_shard_status *status)
 	(void)snprintf(status->write_volume, sizeof(status->write_volume), "%s", name);
 }
 
+/* Sealed extents are counted at a look, open ones now: one that was sealed since, or begun anew, is not counted twice. */
+static uint32_t
+status_lacking(const struct mt_shard *shard, uint32_t extent_count)
+{
+	uint32_t all = extent_count + (shard->sm.state == MT_SHARD_SERVING ? 1u : 0u);
+
+	return (
+	    uint32_t)num_min(mt_upkeep_lacking_count(shard) + mt_upkeep_open_lacking_count(shard),
+	    all);
+}
+
 static void
 status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 {
@@ -71,8 +82,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.extent_count = extent_count,
 		.log_extent_count = counts[EXTENT_LOG],
 		.run_extent_count = counts[EXTENT_RUN],
-		.lacking_count = mt_upkeep_lacking_count(shard) +
-		    mt_upkeep_open_lacking_count(shard),
+		.lacking_count = status_lacking(shard, extent_count),
 		.leaving_count = mt_upkeep_leaving_count(shard),
 		.scrub_age_ns = mt_upkeep_scrub_age_ns(shard),
 		.request_count = shard->request_count,

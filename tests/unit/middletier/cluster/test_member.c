@@ -350,7 +350,7 @@ Test(member, one_that_is_silent_is_told_by_another_before_its_lease_ends)
 	cr_assert(!says_silent("gateway 0000000000000002"));
 }
 
-/* Its port is closed a moment before its key goes. */
+/* A gateway that leaves closes its port a moment before its key goes. */
 Test(member, one_that_leaves_is_not_called_silent)
 {
 	rig->gateway_options.is_health_watched = true;

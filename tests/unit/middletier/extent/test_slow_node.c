@@ -126,7 +126,7 @@ Test(slow_node, sluggish_one_is_told_until_it_is_not)
 	cr_assert(!mt_slow_node_was(mt_rig_link(rig, node), sim_world_now_ns(rig->world)));
 }
 
-/* What it took long ago says nothing of now. */
+/* Times of long ago say nothing of now. */
 Test(slow_node, sluggish_one_that_is_not_used_is_told_no_more)
 {
 	uint64_t took_ns;
