@@ -18,6 +18,7 @@
 #include "base/config.h"
 #include "base/daemon.h"
 #include "base/descriptors.h"
+#include "base/lock_holder.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
 #include "base/notify.h"
@@ -76,6 +77,13 @@ static int __attribute__((format(printf, 1, 2))) storage_error(const char *forma
 #define FAIL_POINT_DELAY_NS NUM_MS(200)
 
 static void
+fail_point_on_hit(void *arg)
+{
+	(void)arg;
+	log_warn("disk: the fail point is reached");
+}
+
+static void
 fail_point_on_kill(void *arg)
 {
 	(void)arg;
@@ -101,7 +109,10 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 	if (sscanf(text, "%15[a-z]-%15[a-z]=%llu%n", what, op, &at, &end) != 3 ||
 	    text[end] != '\0' || at == 0)
 		return -EINVAL;
-	*fault = (struct disk_fault){ .at_count = at, .verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .at_count = at,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO,
+		.on_hit = fail_point_on_hit };
 	for (size_t i = 0; i < NUM_COUNT(ops); i++)
 		if (strcmp(op, ops[i].name) == 0)
 			fault->ops = ops[i].ops;
@@ -113,7 +124,8 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 		*fault = (struct disk_fault){ .ops = fault->ops,
 			.at_count = at,
 			.verdict = DISK_FAULT_PASS,
-			.delay_ns = FAIL_POINT_DELAY_NS };
+			.delay_ns = FAIL_POINT_DELAY_NS,
+			.on_hit = fail_point_on_hit };
 	else if (strcmp(what, "fail") != 0)
 		return -EINVAL;
 	return fault->ops == 0 ? -EINVAL : 0;
@@ -309,6 +321,16 @@ storage_open_free_disk(struct storage_process *process, const struct disk_uring_
 }
 
 static int
+storage_in_use(const char *path)
+{
+	int holder = lock_holder(path);
+
+	if (holder > 0)
+		return storage_error("%s: in use by process %d", path, holder);
+	return storage_error("%s: in use by another process", path);
+}
+
+static int
 storage_open_disk(struct storage_process *process)
 {
 	const char *path = process->options.disk;
@@ -322,7 +344,7 @@ storage_open_disk(struct storage_process *process)
 	case 0:
 		return 0;
 	case -EBUSY:
-		return storage_error("%s: in use by another process", path);
+		return storage_in_use(path);
 	case -EINVAL:
 		return storage_error("%s: not a file or block device that takes direct I/O of "
 				     "4096 bytes",

@@ -53,6 +53,7 @@ struct mt_member_shard {
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	enum mt_shard_state own_state; /* of our port's struct for it */
 	uint32_t own_epoch;
+	uint32_t refused_count; /* lives in a row that ended before they served */
 };
 
 struct mt_member {
@@ -76,7 +77,8 @@ struct mt_member {
 	    is_dirty; /* dirty: something changed since the reading began */
 	bool has_view;
 	bool is_again;         /* the next reading ends in a word to the ports, come what may */
-	bool is_taking;        /* the take timer runs */
+	bool is_taking;        /* the take timer runs, */
+	uint64_t take_ns;      /* until then */
 	uint64_t read_ns;      /* when the last reading began */
 	uint64_t read_version; /* key_version then */
 	uint32_t read_level;   /* that MT_LEVEL_KEY says; 0: there is none */

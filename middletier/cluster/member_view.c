@@ -13,7 +13,7 @@
  * Judging is a pure function of what was read, of what our ports report and of whether we are a member.
  * A shard shall be ours when it falls to us among those that live and are not drained (assign.h); ports are told of it
  * once its root is free: absent, released, ours, or of a boot of its owner whose key is gone. A claim that
- * fails all the same, since what was read is old, is tried again by the take timer.
+ * fails all the same, since what was read is old, begins a new reading soon: view_take.c.
  *
  * MT_DRAINED_KEY, among the roots as well, names gateways that nothing falls to. Such a gateway keeps what it has until
  * mt_drain_next says that it is given away: from then on it is a shard that falls to another. MT_PLACED_KEY names
@@ -38,6 +38,7 @@
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "cluster/view_drain.h"
+#include "cluster/view_take.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -48,7 +49,6 @@
 #define VIEW_SHARDS "shards/"
 #define VIEW_READ_MIN_NS NUM_MS(20)
 #define VIEW_RETRY_NS NUM_MS(200)
-#define VIEW_TAKE_PART 3u
 
 static void view_read(struct mt_member *member);
 
@@ -110,70 +110,6 @@ view_tell_ports(struct mt_member *member, const uint64_t *wanted, int rc)
 		mt_port_shards(&gateway->ports[i], member->wanted, rc);
 }
 
-static bool
-view_is_wanted(const struct mt_member *member, uint32_t shard)
-{
-	assert(shard < CLEAVE_SHARDS_MAX);
-	return (member->wanted[shard / 64] & UINT64_C(1) << shard % 64) != 0;
-}
-
-/* The shard's owner serves it, as far as we can see. */
-static bool
-view_is_served(const struct mt_member *member, uint32_t index)
-{
-	const struct mt_member_shard *shard = &member->shards[index];
-
-	assert(index < view_shard_count(member));
-	if (view_is_wanted(member, index))
-		return shard->own_state == MT_SHARD_SERVING;
-	return shard->has_root && !shard->is_released &&
-	    shard->gateway_id != member->gateway->options.gateway_id &&
-	    mt_view_is_live(member, shard->gateway_id, shard->boot_id);
-}
-
-/* The shard is not yet as it shall be here, and may need another word to the ports. */
-static bool
-view_is_unsettled(const struct mt_member *member, uint32_t index)
-{
-	const struct mt_member_shard *shard = &member->shards[index];
-	const struct mt_gateway_options *options = &member->gateway->options;
-	const struct mt_member_peer *peer = mt_view_pick(member, index);
-	bool is_idle = shard->own_state == MT_SHARD_IDLE || shard->own_state == MT_SHARD_STOPPED;
-
-	assert(index < view_shard_count(member));
-	if (peer != NULL && peer->gateway_id == options->gateway_id)
-		return is_idle;
-	return is_idle && shard->has_root && !shard->is_released &&
-	    shard->gateway_id == options->gateway_id && shard->boot_id == options->boot_id;
-}
-
-static void
-view_check(struct mt_member *member)
-{
-	uint32_t count = view_shard_count(member);
-	bool is_settled = true, is_served = true;
-	struct loop *loop = view_loop(member);
-	uint64_t wait_ns = member->gateway->options.lease_ns / VIEW_TAKE_PART;
-
-	if (member->sm.state != MT_MEMBER_UP || !member->has_view || !member->is_watching)
-		return;
-	for (uint32_t i = 0; i < count; i++) {
-		is_settled = is_settled && !view_is_unsettled(member, i);
-		is_served = is_served && view_is_served(member, i);
-	}
-	if (is_settled)
-		loop_timer_stop(loop, &member->take_timer);
-	else if (!member->is_taking) {
-		loop_timer_start(loop, &member->take_timer,
-		    wait_ns / 2 + loop_random_below(loop, wait_ns + 1));
-	}
-	member->is_taking = !is_settled;
-	if (!is_served || member->is_ready_told)
-		return;
-	member->is_ready_told = true;
-	member->on_all_served(member->gateway);
-}
-
 static void
 view_judge(struct mt_member *member, bool is_again)
 {
@@ -185,12 +121,14 @@ view_judge(struct mt_member *member, bool is_again)
 	for (uint32_t i = 0; i < view_shard_count(member); i++) {
 		if (view_is_ours_to_take(member, i))
 			wanted[i / 64] |= UINT64_C(1) << i % 64;
+		else
+			member->shards[i].refused_count = 0;
 	}
 	if (member->is_drained)
 		mt_view_keep(member, wanted);
 	if (is_again || memcmp(wanted, member->wanted, sizeof(wanted)) != 0)
 		view_tell_ports(member, wanted, 0);
-	view_check(member);
+	mt_view_check(member);
 }
 
 static void
@@ -209,11 +147,19 @@ void
 mt_view_on_shard(struct mt_member *member, uint32_t shard, enum mt_shard_state state,
     uint32_t epoch)
 {
+	struct mt_member_shard *own = &member->shards[shard];
+	bool was_idle;
+
 	assert(shard < view_shard_count(member));
 	assert(state < MT_SHARD_STATE_NR);
-	member->shards[shard].own_state = state;
-	member->shards[shard].own_epoch = epoch;
-	view_check(member);
+	was_idle = mt_view_is_idle(own->own_state);
+	own->own_state = state;
+	own->own_epoch = epoch;
+	if (state == MT_SHARD_SERVING)
+		own->refused_count = 0;
+	else if (mt_view_is_idle(state) && !was_idle && mt_view_is_wanted(member, shard))
+		mt_view_on_refused(member, own);
+	mt_view_check(member);
 }
 
 void

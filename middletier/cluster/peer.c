@@ -177,7 +177,7 @@ peer_on_port(struct loop_post *post, void *arg)
 		.address = call->address,
 		.hello = bytes,
 		.hello_bytes = sizeof(bytes),
-		.timeout_ns = MT_PEER_TIMEOUT_NS,
+		.timeout_ns = call->timeout_ns,
 		.ops = &peer_qp_ops,
 		.arg = call,
 	};
@@ -197,17 +197,24 @@ peer_on_port(struct loop_post *post, void *arg)
 	if (call->qp == NULL)
 		peer_finish(call, -errno);
 	else
-		loop_timer_start(port->loop, &call->timer, MT_PEER_TIMEOUT_NS);
+		loop_timer_start(port->loop, &call->timer, call->timeout_ns);
 }
 
 int
 mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
     const char *text, mt_peer_fn fn, void *arg)
 {
+	return mt_peer_call_within(gateway, call, address, text, MT_PEER_TIMEOUT_NS, fn, arg);
+}
+
+int
+mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg)
+{
 	size_t text_bytes = strlen(text);
 	struct wire_header *header;
 
-	assert(fn != NULL && gateway->opened_count > 0);
+	assert(fn != NULL && gateway->opened_count > 0 && timeout_ns > 0);
 	assert(!call->is_out);
 	assert(call->qp == NULL);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
@@ -216,6 +223,7 @@ mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *
 		return -EMSGSIZE;
 	*call = (struct mt_peer_call){ .magic = PEER_MAGIC,
 		.port = &gateway->ports[0],
+		.timeout_ns = timeout_ns,
 		.message_bytes = (uint32_t)(WIRE_HEADER_BYTES + text_bytes),
 		.is_out = true,
 		.fn = fn,

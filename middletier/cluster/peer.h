@@ -31,6 +31,7 @@ struct mt_peer_call {
 	struct mt_port *port;
 	struct loop_post post;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
+	uint64_t timeout_ns;
 	uint8_t *message; /* header and text, as sent */
 	uint32_t message_bytes;
 	struct split_send send;
@@ -49,6 +50,9 @@ struct mt_peer_call {
  */
 int mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
     const char *text, mt_peer_fn fn, void *arg);
+/* mt_peer_call_within -- the same, in @timeout_ns at most. */
+int mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg);
 /* mt_peer_init -- the port is being opened. */
 void mt_peer_init(struct mt_port *port);
 /* mt_peer_is_quiet -- on the port: no call of it is out. */

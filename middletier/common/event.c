@@ -68,7 +68,10 @@ events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code co
 	(void)pthread_mutex_lock(&events->lock);
 	events->counts[code]++;
 	event = &ring->events[ring->count++ % MT_EVENTS_MAX];
-	*event = (struct mt_event){ .number = ++events->number, .at_ns = now_ns, .code = code };
+	*event = (struct mt_event){ .number = ++events->number,
+		.at_ns = now_ns,
+		.wall_ms = log_wall_ms(),
+		.code = code };
 	(void)snprintf(event->object, sizeof(event->object), "%s", object);
 	(void)snprintf(event->text, sizeof(event->text), "%.*s", (int)sizeof(event->text) - 1,
 	    text); /* the log has it whole */

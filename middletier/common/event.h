@@ -21,8 +21,9 @@
 struct mt_events;
 
 struct mt_event {
-	uint64_t number; /* from 1 on, in order; some in between may be gone before others */
-	uint64_t at_ns;  /* by the loops' clock */
+	uint64_t number;  /* from 1 on, in order; some in between may be gone before others */
+	uint64_t at_ns;   /* by the loops' clock */
+	uint64_t wall_ms; /* by the clock on the wall, since 1970: for people */
 	enum cleave_event_code code;
 	char object[MT_EVENT_OBJECT_BYTES]; /* "node 3", "shard 5", "volume disk1" */
 	char text[MT_EVENT_TEXT_BYTES];     /* the line, cut if it is longer */

@@ -64,6 +64,7 @@ struct mt_shard {
 	struct mt_run_roll *run_roll; /* run_roll.c */
 	struct mt_flush *flush;       /* flush.c */
 	uint32_t read_count;          /* read_path.c: reads that are not answered yet */
+	uint64_t damage_told_ns;      /* when a damaged copy was an event last; 0: never */
 	uint64_t request_count;       /* answered with success, by this process; as metric.h's */
 	uint64_t request_bytes;       /* plain bytes of those that were written or read */
 	struct mt_stale_root *stale_root; /* takeover_stale.c */

@@ -3,16 +3,18 @@
  * control_events.c -- events: what happened here, page by page
  *
  *	{"op":"events","after":N}
- *	{"boot":ID,"events":[{"number":N,"age_ms":N,"code":"node-lost","level":"WARN","object":"node 3","text":T}, ...],
+ *	{"boot":ID,"events":[{"number":N,"age_ms":N,"time":T,"code":"node-lost","level":"WARN","object":"node 3","text":T}, ...],
  *	    "more":false}
  *
- * Ages, no times: clocks of hosts differ. Numbers begin anew with each process, which boot tells.
+ * Events of several gateways are put in order by their ages, since clocks of hosts differ; "time" is this host's, for
+ * people: "2026-01-31T23:59:59.123Z". Numbers begin anew with each process, which boot tells.
  */
 #include "control/control_events.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/num.h"
@@ -23,18 +25,35 @@
 #include "common/event.h"
 #include "control/control_request.h"
 
+#define EVENT_TIME_BYTES 48u
 #define EVENTS_PAGE                                                                                \
 	64u /* with all texts as long as they may be, escaped, they fit into an answer */
+
+static const char *
+event_time(const struct mt_event *event, char ret_text[EVENT_TIME_BYTES])
+{
+	time_t seconds = (time_t)(event->wall_ms / 1000);
+	size_t used = 0;
+	struct tm utc;
+
+	if (gmtime_r(&seconds, &utc) != NULL)
+		used = strftime(ret_text, EVENT_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
+	(void)snprintf(ret_text + used, EVENT_TIME_BYTES - used, ".%03uZ",
+	    (unsigned)(event->wall_ms % 1000));
+	return ret_text;
+}
 
 json_t *
 mt_json_event(const struct mt_event *event, uint64_t now_ns)
 {
 	const struct cleave_event_info *info = event_info(event->code);
 	uint64_t age_ns = now_ns - num_min(event->at_ns, now_ns);
+	char time[EVENT_TIME_BYTES];
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "number", (json_int_t)event->number,
-	    "age_ms", (json_int_t)(age_ns / NUM_MS(1)), "code", info->name, "level",
-	    event_level_name(info->level), "object", event->object, "text", event->text);
+	return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "number", (json_int_t)event->number,
+	    "age_ms", (json_int_t)(age_ns / NUM_MS(1)), "time", event_time(event, time), "code",
+	    info->name, "level", event_level_name(info->level), "object", event->object, "text",
+	    event->text);
 }
 
 static json_t *

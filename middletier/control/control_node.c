@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,6 +344,43 @@ mt_control_node_add(struct mt_control_request *request)
 
 /* ---- set ---- */
 
+static void __attribute__((format(printf, 2, 3)))
+set_add(struct mt_control_request *request, const char *format, ...)
+{
+	char *text = request->node.changes;
+	size_t used = strlen(text);
+	va_list args;
+
+	assert(used < sizeof(request->node.changes));
+	va_start(args, format);
+	(void)vsnprintf(text + used, sizeof(request->node.changes) - used, format, args);
+	va_end(args);
+}
+
+/* "changed weight=50 (was 100)", for the log; cut where it is too long. */
+static void
+set_tell(struct mt_control_request *request, const struct mt_node *old)
+{
+	const struct mt_node *node = &request->node.node;
+
+	request->node.changes[0] = '\0';
+	set_add(request, "changed");
+	if (strcmp(old->address, node->address) != 0)
+		set_add(request, " address=%s (was %s)", node->address, old->address);
+	if (strcmp(old->domain, node->domain) != 0)
+		set_add(request, " domain=%s (was %s)", node->domain, old->domain);
+	if (old->weight != node->weight)
+		set_add(request, " weight=%u (was %u)", (unsigned)node->weight,
+		    (unsigned)old->weight);
+	if (strcmp(old->note, node->note) != 0)
+		set_add(request, " note=\"%s\" (was \"%s\")", node->note, old->note);
+	if (old->maintenance_until_s != node->maintenance_until_s && node->maintenance_until_s == 0)
+		set_add(request, " maintenance=off");
+	else if (old->maintenance_until_s != node->maintenance_until_s)
+		set_add(request, " maintenance_s=%" PRIu64,
+		    node->maintenance_until_s - mt_gateway_time_s(request->gateway));
+}
+
 static void
 set_put(struct mt_control_request *request)
 {
@@ -378,7 +416,8 @@ set_put(struct mt_control_request *request)
 		    node->address, other->id);
 		return;
 	}
-	mt_control_node_put(request, "changed");
+	set_tell(request, &entry->node);
+	mt_control_node_put(request, request->node.changes);
 }
 
 void

@@ -24,6 +24,7 @@ struct split_msg;
 struct wire_control;
 
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
+#define MT_NODE_CHANGES_BYTES 160u   /* of an event's text, which has more to say */
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
 
 /* Texts for mt_control_fail, where something could not be asked or read. */
@@ -103,6 +104,7 @@ struct mt_control_request {
 		struct mt_node
 		    node;         /* as it is to be; version: of the key that this was made from */
 		const char *what; /* happened, for the log */
+		char changes[MT_NODE_CHANGES_BYTES]; /* set: what, member by member */
 		struct mt_nodes_waiter waiter;
 		void (*fn)(struct mt_control_request *request);
 		uint32_t round;           /* of counting what it holds */

@@ -14,16 +14,22 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "common/event.h"
+#include "common/lease.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/choose.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
+
+#define EXTENT_DAMAGE_TOLD_NS NUM_S(1)
 
 const char *
 mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES])
@@ -61,12 +67,24 @@ mt_extent_replica(const struct mt_extent *extent, uint32_t node_id)
 	return -1;
 }
 
+/* A disk that is bad has many: an event a second of a shard is enough, the rest is in the log, and counted. */
+static bool
+damage_is_told(struct mt_shard *shard)
+{
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
+
+	if (shard->damage_told_ns != 0 && now_ns < shard->damage_told_ns + EXTENT_DAMAGE_TOLD_NS)
+		return false;
+	shard->damage_told_ns = now_ns;
+	return true;
+}
+
 void
 mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc)
 {
 	struct mt_replica *replica = &extent->replicas[replica_index];
 	bool is_sealed = extent->sm.state == MT_EXTENT_SEALED;
-	char text[MT_EXTENT_TEXT_BYTES];
+	char text[MT_EXTENT_TEXT_BYTES], line[MT_EVENT_TEXT_BYTES];
 
 	assert(replica_index < extent->replica_count);
 	replica->is_suspect = false;
@@ -74,10 +92,14 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 		return;
 	replica->is_damaged = extent->is_dirty = true;
 	metric_add(&extent->shard->port->metrics[MT_METRIC_copies_damaged], 1);
-	log_limited(LOG_WARN,
+	(void)snprintf(line, sizeof(line),
 	    "extent: a copy is damaged extent=%s node=%" PRIu32 " %s_bytes=%" PRIu64 " rc=%s: %s",
 	    mt_extent_text(extent, text), replica->node_id, is_sealed ? "sealed" : "acked",
 	    is_sealed ? extent->sealed_bytes : extent->acked_bytes, log_errno(rc), why);
+	if (damage_is_told(extent->shard))
+		mt_shard_event(extent->shard, CLEAVE_EVENT_COPY_DAMAGED, "%s", line);
+	else
+		log_limited(LOG_WARN, "%s", line);
 	mt_extent_upkeep(extent->shard);
 }
 

@@ -33,6 +33,9 @@
 #define SLOW_CONFIRM_NS NUM_MS(50)
 #define SLOW_PENALTY_MIN_NS NUM_S(1)
 #define SLOW_PENALTY_MAX_NS NUM_S(60)
+#define SLOW_TOLD_NS NUM_S(5) /* behind a penalty: two looks at the health see it */
+#define SLOW_TOLD_MIN_NS NUM_MS(100)
+#define SLOW_TOLD_TIMES 10u
 
 bool
 mt_slow_node_counts(const struct mt_call *call)
@@ -142,6 +145,42 @@ mt_slow_node_judge(struct mt_link *link, bool *ret_is_slow)
 		return link->slow.since_ns + SLOW_CONFIRM_NS;
 	*ret_is_slow = true;
 	return UINT64_MAX;
+}
+
+/* The link was used in the last seconds, so its mean is of now. */
+static bool
+slow_is_fresh(const struct mt_link *link, uint64_t now_ns)
+{
+	return mt_link_is_up(link) && link->slow.took_ns != 0 &&
+	    now_ns < link->slow.answered_sent_ns + SLOW_TOLD_NS;
+}
+
+/* Each answer comes long before it is given up, and makes everything slow: ten times what most peers take. */
+static bool
+slow_is_sluggish(const struct mt_link *link, uint64_t now_ns)
+{
+	const struct mt_port *port = link->port;
+	uint32_t peer_count = 0, faster_count = 0;
+
+	if (!slow_is_fresh(link, now_ns) || link->slow.took_ns < SLOW_TOLD_MIN_NS)
+		return false;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *peer = &port->links[i];
+
+		if (peer == link || !slow_is_fresh(peer, now_ns))
+			continue;
+		peer_count++;
+		faster_count += peer->slow.took_ns < link->slow.took_ns / SLOW_TOLD_TIMES;
+	}
+	return faster_count > peer_count / 2;
+}
+
+bool
+mt_slow_node_was(const struct mt_link *link, uint64_t now_ns)
+{
+	return (link->slow.avoid_until_ns != 0 &&
+		   now_ns < link->slow.avoid_until_ns + SLOW_TOLD_NS) ||
+	    slow_is_sluggish(link, now_ns);
 }
 
 void

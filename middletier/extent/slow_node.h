@@ -28,6 +28,8 @@ void mt_slow_node_on_answer(struct mt_link *link, const struct mt_call *call);
  * Returns when to ask again, UINT64_MAX: when it has a call. True only if asked twice.
  */
 uint64_t mt_slow_node_judge(struct mt_link *link, bool *ret_is_slow);
+/* mt_slow_node_was -- people are to be told: it was left out lately, or takes 100 ms and ten times its peers' mean. */
+bool mt_slow_node_was(const struct mt_link *link, uint64_t now_ns);
 /* mt_slow_node_punish -- it is given up: no new extents for a while, longer each time. */
 void mt_slow_node_punish(struct mt_link *link);
 

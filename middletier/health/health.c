@@ -22,6 +22,7 @@
 #include "health/health_member.h"
 #include "health/health_nodes.h"
 #include "health/health_shards.h"
+#include "health/health_watch.h"
 
 static struct mt_health_reason *
 health_find(struct mt_health *health, enum cleave_health_code code, const char *object)
@@ -112,4 +113,5 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	judge_ports(gateway, ask, ret_health);
 	mt_health_judge_shards(gateway, ask, ret_health);
 	mt_health_judge_nodes(gateway, ask, ret_health);
+	mt_health_watch_judge(gateway, ret_health);
 }

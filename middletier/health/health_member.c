@@ -28,6 +28,15 @@ health_gateway_text(const struct mt_gateway *gateway, char out[MT_HEALTH_OBJECT_
 	    gateway->options.gateway_id);
 }
 
+static bool
+is_renewal_late(const struct mt_gateway *gateway, uint64_t now_ns)
+{
+	const struct mt_member *member = &gateway->member;
+
+	return member->gateway != NULL && member->sm.state == MT_MEMBER_UP && member->is_renewing &&
+	    now_ns - member->renew_sent_ns >= MT_HEALTH_STORE_NS;
+}
+
 static void
 judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
 {
@@ -48,7 +57,7 @@ judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health 
 		mt_health_add(health, CLEAVE_HEALTH_LEASE_LOW, object, 0,
 		    "%s has %" PRIu64 " ms of its lease of %" PRIu64 " ms left", object,
 		    left_ns / NUM_MS(1), gateway->options.lease_ns / NUM_MS(1));
-	if (member->is_renewing && now_ns - member->renew_sent_ns >= MT_HEALTH_STORE_NS)
+	if (is_renewal_late(gateway, now_ns))
 		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object,
 		    now_ns - member->renew_sent_ns,
 		    "%s waits for %s, which has not answered the renewal of its lease", object,
@@ -71,7 +80,7 @@ judge_place(const struct mt_gateway *gateway, struct mt_health *health)
 
 /* A store in a directory has nothing to tell. */
 static void
-judge_store(const struct mt_gateway *gateway, struct mt_health *health)
+judge_store(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
 {
 	struct meta *meta = gateway->options.meta;
 	struct meta_report report;
@@ -81,7 +90,7 @@ judge_store(const struct mt_gateway *gateway, struct mt_health *health)
 		return;
 	meta->ops->report(meta, &report);
 	health_gateway_text(gateway, object);
-	if (report.unreachable_s > 0)
+	if (report.unreachable_s > 0 && !is_renewal_late(gateway, now_ns))
 		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, NUM_S(report.unreachable_s),
 		    "%s: no request to the metadata store has been answered", object);
 	if (report.quota_bytes > 0 &&
@@ -171,7 +180,7 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 
 	assert(health->count == 0);
 	judge_lease(gateway, now_ns, health);
-	judge_store(gateway, health);
+	judge_store(gateway, now_ns, health);
 	judge_place(gateway, health);
 	judge_lost(gateway, now_ns, health);
 	judge_owners(gateway, health);

@@ -88,7 +88,7 @@ group_tell(const struct health_group *group, enum cleave_health_code code, enum 
 		    group->volume);
 	if (code == CLEAVE_HEALTH_ROOM_OUT)
 		mt_health_trash_text(gateway, trash);
-	mt_health_add(health, code, object, group->age_ns, "%s%s %s%s%s%s%s",
+	mt_health_add(health, code, object, group->age_ns, "%s: %s%s %s%s%s%s%s", object,
 	    group->list.count > 1 ? "each of " : "", text, why,
 	    group->failed_why != NULL ? ": " : "",
 	    group->failed_why != NULL ? group->failed_why : "", trash, volume);
@@ -159,12 +159,12 @@ judge_copies(const struct mt_ask *ask, const char *object, struct mt_health *hea
 	}
 	if (lacking > 0)
 		mt_health_add(health, CLEAVE_HEALTH_COPIES_LACK, object, 0,
-		    "%" PRIu64 " of the %" PRIu64
+		    "%s: %" PRIu64 " of the %" PRIu64
 		    " extents of its shards have fewer good copies than they should",
-		    lacking, extents);
+		    object, lacking, extents);
 	if (held > 0)
 		mt_health_add(health, CLEAVE_HEALTH_ORPHANS_HELD, object, 0,
-		    "%" PRIu64 " copies that no manifest names wait for a word", held);
+		    "%s: %" PRIu64 " copies that no manifest names wait for a word", object, held);
 }
 
 /* A pass takes an interval where nothing stands in its way. */
@@ -190,8 +190,8 @@ judge_scrub(const struct mt_gateway *gateway, const struct mt_ask *ask, const ch
 		return;
 	mt_shard_list_text(&list, text);
 	mt_health_add(health, CLEAVE_HEALTH_SCRUB_LATE, object, oldest_ns,
-	    "%s: no pass over all copies has ended, --scrub-interval is %" PRIu64 " s", text,
-	    gateway->options.scrub_interval_ns / NUM_S(1));
+	    "%s: %s: no pass over all copies has ended, --scrub-interval is %" PRIu64 " s", object,
+	    text, gateway->options.scrub_interval_ns / NUM_S(1));
 }
 
 void

@@ -6,9 +6,10 @@
  *
  * A port that hangs is left out, and is a reason itself: of all else there are events as before.
  *
- * Nobody feels a look: it is what `cleave status` asks. There is one in two seconds, one a second while something is
- * wrong. The nodes are asked, too, so that one that is silent is found out; while there is no client and nothing is
- * wrong at every fifth look alone, so that idle nodes sleep (I12).
+ * Nobody feels a look: it is what `cleave status` asks. There is one a second, one in two where no client is, two a
+ * second while something is wrong. The next gateway, and the store, are asked whether they are there (health_peer.c,
+ * health_store.c). The nodes are asked, too, so that one that is silent is found out; while there is no client and
+ * nothing is wrong at every fifth look alone, so that idle nodes sleep (I12).
  */
 #include "health/health_watch.h"
 
@@ -27,10 +28,14 @@
 #include "common/port.h"
 #include "health/health.h"
 #include "health/health_changes.h"
+#include "health/health_peer.h"
+#include "health/health_store.h"
 #include "health/room_history.h"
 
-#define WATCH_INTERVAL_NS NUM_S(2)
-#define WATCH_TROUBLE_NS NUM_S(1)
+/* A warning is told at the second look: within 1.5 s, and what it takes to be found. */
+#define WATCH_INTERVAL_NS NUM_S(1)
+#define WATCH_QUIET_NS NUM_S(2)
+#define WATCH_TROUBLE_NS NUM_MS(500)
 #define WATCH_NODES_LOOKS 5u
 
 struct mt_health_watch {
@@ -40,6 +45,8 @@ struct mt_health_watch {
 	bool is_looking, is_stopped;
 	uint32_t quiet_looks;    /* in a row: no client, nothing wrong */
 	struct mt_health health; /* of the last look */
+	struct mt_health_peer peer;
+	struct mt_health_store store;
 	struct mt_health_changes changes;
 	struct mt_room_history room;
 };
@@ -47,10 +54,22 @@ struct mt_health_watch {
 static void
 watch_rest(struct mt_health_watch *watch)
 {
+	uint64_t wait_ns = watch->quiet_looks > 0 ? WATCH_QUIET_NS : WATCH_INTERVAL_NS;
+
 	assert(!watch->is_looking);
 	if (!watch->is_stopped)
 		loop_timer_start(watch->gateway->options.loop, &watch->timer,
-		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : WATCH_INTERVAL_NS);
+		    watch->changes.count > 0 ? WATCH_TROUBLE_NS : wait_ns);
+}
+
+/* A gateway that has fallen silent is told now, not at the next look. */
+static void
+watch_on_silent(void *arg)
+{
+	struct mt_health_watch *watch = arg;
+
+	if (!watch->is_stopped && !watch->is_looking)
+		loop_timer_start(watch->gateway->options.loop, &watch->timer, 0);
 }
 
 static bool
@@ -121,6 +140,8 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 	assert(timer == &watch->timer && !watch->is_looking);
 	(void)timer;
 	watch->is_looking = true;
+	mt_health_peer_ask(&watch->peer);
+	mt_health_store_ask(&watch->store);
 	watch->look.kind = watch->quiet_looks % WATCH_NODES_LOOKS == 0 ? MT_ASK_REBALANCE_LOOK
 								       : MT_ASK_STATUS;
 	if (mt_look(&watch->look, watch_on_ports, watch) != 0) {
@@ -144,6 +165,8 @@ mt_health_watch_start(struct mt_gateway *gateway)
 	mt_look_init(&watch->look, gateway->options.loop, MT_ASK_STATUS);
 	mt_look_begin(&watch->look, gateway);
 	loop_timer_init(&watch->timer, watch_on_timer, watch);
+	watch->store.gateway = gateway;
+	mt_health_peer_init(&watch->peer, gateway, watch_on_silent, watch);
 	gateway->health_watch = watch;
 	watch_rest(watch);
 	return 0;
@@ -157,6 +180,8 @@ mt_health_watch_stop(struct mt_gateway *gateway)
 	if (watch == NULL)
 		return;
 	watch->is_stopped = true;
+	mt_health_peer_stop(&watch->peer);
+	watch->store.is_stopped = true;
 	loop_timer_stop(gateway->options.loop, &watch->timer);
 }
 
@@ -167,6 +192,7 @@ mt_health_watch_fini(struct mt_gateway *gateway)
 		return;
 	mt_health_watch_stop(gateway);
 	mt_look_drop(&gateway->health_watch->look);
+	mt_health_peer_fini(&gateway->health_watch->peer);
 	mt_free(gateway->health_watch);
 	gateway->health_watch = NULL;
 }
@@ -177,4 +203,13 @@ mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health)
 	if (gateway->health_watch != NULL)
 		mt_health_changes_date(&gateway->health_watch->changes,
 		    loop_now_ns(gateway->options.loop), health);
+}
+
+void
+mt_health_watch_judge(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	if (gateway->health_watch == NULL)
+		return;
+	mt_health_peer_judge(&gateway->health_watch->peer, health);
+	mt_health_store_judge(&gateway->health_watch->store, health);
 }

@@ -21,5 +21,7 @@ void mt_health_watch_fini(struct mt_gateway *gateway);
 void mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *ret_rates);
 /* mt_health_watch_date -- mt_health_changes_date by what was seen so far. */
 void mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health);
+/* mt_health_watch_judge -- adds what is known from looks alone: whether the next gateway answers, and the store. */
+void mt_health_watch_judge(const struct mt_gateway *gateway, struct mt_health *health);
 
 #endif /* CLEAVE_MIDDLETIER_HEALTH_HEALTH_WATCH_H */

@@ -4,8 +4,8 @@
 #
 #	awk -f rules.awk include/cleave/health.h >cleave.rules.yml
 #
-# An alert a code, of the reasons that gateways tell (cleave_gateway_health_reasons). A gateway does not tell that it
-# is silent: that is what up says; nor that there is none. Fails where the list is not read.
+# An alert a code, of the reasons that gateways tell (cleave_gateway_health_reasons). That a gateway is silent another
+# one tells, and up; that there is none nobody does. Fails where the list is not read.
 
 !/^[ \t]*\/\*/ { text = text " " $0 } # comments show what an entry looks like
 
@@ -48,8 +48,9 @@ END {
 		means = taken()
 		helps = taken()
 		expr = code == "no-gateway" ? "absent(cleave_gateway_uptime_seconds)" \
-		    : code == "gateway-silent" ? "up{job=~\"cleave.*gateway.*\"} == 0" \
 		    : "max by (instance) (cleave_gateway_health_reasons{code=\"" code "\"}) > 0"
+		if (code == "gateway-silent")
+			expr = "up{job=~\"cleave.*gateway.*\"} == 0 or " expr
 		print "      - alert: " alert_of(code)
 		print "        expr: " quoted(expr)
 		print "        for: " (level == "ERROR" ? "15s" : "1m")

@@ -16,6 +16,7 @@
 #include "extent/balance.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
+#include "extent/slow_node.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "index/run_index.h"
@@ -46,6 +47,17 @@ status_oldest(const struct mt_shard *shard, struct mt_shard_status *status)
 	(void)snprintf(status->write_volume, sizeof(status->write_volume), "%s", name);
 }
 
+/* Sealed extents are counted at a look, open ones now: one that was sealed since, or begun anew, is not counted twice. */
+static uint32_t
+status_lacking(const struct mt_shard *shard, uint32_t extent_count)
+{
+	uint32_t all = extent_count + (shard->sm.state == MT_SHARD_SERVING ? 1u : 0u);
+
+	return (
+	    uint32_t)num_min(mt_upkeep_lacking_count(shard) + mt_upkeep_open_lacking_count(shard),
+	    all);
+}
+
 static void
 status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 {
@@ -71,8 +83,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.extent_count = extent_count,
 		.log_extent_count = counts[EXTENT_LOG],
 		.run_extent_count = counts[EXTENT_RUN],
-		.lacking_count = mt_upkeep_lacking_count(shard) +
-		    mt_upkeep_open_lacking_count(shard),
+		.lacking_count = status_lacking(shard, extent_count),
 		.leaving_count = mt_upkeep_leaving_count(shard),
 		.scrub_age_ns = mt_upkeep_scrub_age_ns(shard),
 		.request_count = shard->request_count,
@@ -140,7 +151,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_up = mt_link_is_up(node),
 			.is_full = node->slots_free == 0 || node->full_kinds != 0,
 			.is_read_only = node->is_read_only,
-			.is_slow = node->slow.avoid_until_ns > now_ns,
+			.is_slow = mt_slow_node_was(node, now_ns),
 			.state_age_ns = now_ns - node->changed_ns,
 			.slots_reserved = node->slots_reserved,
 			.slots_total = node->slots_total,

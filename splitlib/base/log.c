@@ -128,12 +128,18 @@ log_start(const char *program, enum log_format format)
 }
 
 uint64_t
-log_wall_s(void)
+log_wall_ms(void)
 {
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
-	return (uint64_t)now.tv_sec;
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t
+log_wall_s(void)
+{
+	return log_wall_ms() / 1000;
 }
 
 /* "2026-01-02T03:04:05.678901Z", with @digits of the second's fraction. */

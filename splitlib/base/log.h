@@ -80,6 +80,8 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 int log_limit_pass(struct log_limit *limit);
 /* log_wall_s -- the wall-clock time that lines carry, in seconds since 1970: for people, never to decide by. */
 uint64_t log_wall_s(void);
+/* log_wall_ms -- the same, in milliseconds. */
+uint64_t log_wall_ms(void);
 /*
  * log_errno -- "-EIO" for -EIO, "0" for 0, "unknown errno" for what is neither
  *

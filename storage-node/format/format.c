@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/lock_holder.h"
 #include "base/num.h"
 #include "cleave/disk.h"
 #include "cleave/wire.h"
@@ -134,9 +135,13 @@ disk_open(const struct format_options *options, struct format_disk *disk)
 			: errno == EEXIST ? "in use by another process"
 					  : strerror(errno));
 	if (!disk->is_block && flock(disk->fd, LOCK_EX | LOCK_NB) != 0) {
+		int rc = errno, holder = rc == EWOULDBLOCK ? lock_holder(options->disk) : 0;
+
 		disk->is_new = false; /* another's by now */
+		if (holder > 0)
+			return format_error(options, "in use by process %d", holder);
 		return format_error(options, "%s",
-		    errno == EWOULDBLOCK ? "in use by another process" : strerror(errno));
+		    rc == EWOULDBLOCK ? "in use by another process" : strerror(rc));
 	}
 	if (disk->is_block && ioctl(disk->fd, BLKGETSIZE64, &disk->capacity_bytes) != 0)
 		return format_error(options, "%s", strerror(errno));

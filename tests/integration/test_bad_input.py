@@ -73,7 +73,9 @@ def disks():
         expect_error(c.format(0, check_rc=False), "formatted|force", codes=(1, 2))
         c.format(0, extra=("--force",))
         c.start_node(0)
-        expect_error(run("cleave-storage", "--disk", c.disk(0), *listen, check_rc=False), "in use",
+        expect_error(c.format(0, ["--force"], check_rc=False), f"in use by process {c.nodes[0].pid}")
+        expect_error(run("cleave-storage", "--disk", c.disk(0), *listen, check_rc=False),
+                     f"in use by process {c.nodes[0].pid}",
                      codes=(1,))
         c.format(1)
         # One bad superblock leaves the other (ONDISK.md); with both gone the disk is refused.

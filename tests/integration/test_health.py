@@ -3,6 +3,7 @@
 """What `cleave status` says of each fault, and after how long; and that it says nothing where nothing is wrong."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -219,8 +220,7 @@ def what_happened_is_kept():
         follow = subprocess.Popen([binary("cleave"), *c.gateway_words(), "events", "--follow"],
                                   stdout=subprocess.PIPE, text=True)
         try:
-            wait_for(lambda: "note" not in (line := follow.stdout.readline()) and
-                     "node-changed" in line, "what was before")
+            wait_for(lambda: "node-changed" in follow.stdout.readline(), "what was before")
             c.nodes[2].kill()
             wait_for(lambda: "node-lost: node 3: lost " in follow.stdout.readline(), "a node is lost")
             c.start_node(2, listen=c.addresses[2])
@@ -229,8 +229,12 @@ def what_happened_is_kept():
             follow.kill()
             follow.wait()
         found = events(c)
+        check(any('changed note="here" (was "")' in e["text"] for e in found), "what of the node was changed")
         check([e["age_ms"] for e in found] == sorted((e["age_ms"] for e in found), reverse=True),
               "they are not in order of time")
+        again = events(c)[:len(found)]
+        check([e["time"] for e in again] == [e["time"] for e in found], "times differ from look to look")
+        check(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", e["time"]) for e in found), found[0])
         said = [(e["code"], e["object"]) for e in found]
         acts = ["volume-created v", "volume-opened v", "snapshot-taken v", "volume-created w",
                 "volume-renamed x", "volume-resized x", "volume-rolled-back v", "volume-deleted x",

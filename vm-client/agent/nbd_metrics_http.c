@@ -43,8 +43,8 @@ metrics_on_health(struct metrics_scrape *scrape, void *arg)
 }
 
 static const struct metrics_path metrics_paths[] = {
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, metrics_on_scrape },
-	{ "/healthz", METRICS_TYPE_TEXT, NULL, metrics_on_health },
+	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, metrics_on_scrape },
+	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, metrics_on_health },
 };
 
 static bool

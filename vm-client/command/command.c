@@ -89,6 +89,9 @@ check_options(struct command_options *options)
 		return usage_error("'%s%s%s' takes no --%s", command->noun,
 		    command->verb == NULL ? "" : " ", command->verb == NULL ? "" : command->verb,
 		    foreign);
+	if (options->is_quiet && (options->is_json || options->has_counters))
+		return usage_error("--quiet says nothing, and --%s a lot: one of them",
+		    options->is_json ? "json" : "counters");
 	if ((command->options & COMMAND_SIZE) != 0 && options->size_bytes == 0 &&
 	    !command_has_operand(command, COMMAND_FILE)) /* an image has a size */
 		return usage_error("--size is required: how large volume '%s' is to be",
@@ -187,35 +190,6 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 	return check_options(options);
 }
 
-/* config_parse would print its own text, which knows nothing of commands. */
-static bool
-wants_help(int argc, char *const argv[])
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-			return true;
-	}
-	return false;
-}
-
-/* The first words that are a command, or a noun: what else stands there is not looked at. */
-static void
-take_help_words(struct command_options *options, int argc, char *const argv[])
-{
-	uint32_t used = 0;
-
-	options->is_help = true;
-	for (int i = 1; i < argc && options->command == NULL && options->noun == NULL; i++) {
-		const char *words[2] = { argv[i], i + 1 < argc ? argv[i + 1] : NULL };
-
-		options->command = command_find(words, words[1] == NULL ? 1 : 2, &used);
-		if (options->command == NULL)
-			options->noun = noun_of(argv[i]);
-	}
-	if (options->command != NULL && options->command->run == NULL)
-		options->command = NULL; /* help itself */
-}
-
 int
 command_parse(int argc, char *const argv[], struct command_options *ret_options,
     struct config_result *ret_result)
@@ -226,10 +200,8 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 	assert(ret_options != NULL && ret_result != NULL);
 	*ret_options = (struct command_options){ 0 };
 	*ret_result = (struct config_result){ 0 };
-	if (wants_help(argc, argv)) {
-		take_help_words(ret_options, argc, argv);
-		return 0;
-	}
+	if (command_wants_help(argc, argv))
+		return command_take_help(ret_options, argc, argv);
 	rc = config_parse(&program, argc, argv, ret_options, ret_result);
 	if (rc != 0)
 		return rc;

@@ -159,6 +159,10 @@ struct command {
  */
 int command_parse(int argc, char *const argv[], struct command_options *ret_options,
     struct config_result *ret_result);
+/* command_wants_help -- --help or -h is among the words. */
+bool command_wants_help(int argc, char *const argv[]);
+/* command_take_help -- what that help is about. Returns 0; -EINVAL after a message: there is no such command. */
+int command_take_help(struct command_options *options, int argc, char *const argv[]);
 /* command_print_help -- about options->command; where that is NULL, about those of options->noun, or all. */
 void command_print_help(const struct command_options *options, FILE *out);
 /* command_help.c: its words, as they are typed; and all about it, with its options alone. */

@@ -2,7 +2,7 @@
 /*
  * command_events.c -- cleave events: what happened, as all gateways keep it, in order of time
  *
- * The time is that of this host's clock. With --follow the gateways are asked again every second, for what is behind
+ * The time is that of the gateway's host. With --follow the gateways are asked again every second, for what is behind
  * the last that they told.
  */
 #include <errno.h>
@@ -23,10 +23,13 @@ static void
 print_event(const json_t *event, FILE *out)
 {
 	uint64_t age_ms = num_min(command_u64(event, "age_ms"), EVENTS_OLDEST_MS);
+	const char *time = command_text(event, "time");
 	char date[TABLE_NUMBER_BYTES];
 
-	fprintf(out, "%s %-5s %s: %s (gateway %s)\n",
-	    table_format_date(log_wall_s() - age_ms / 1000, date), command_text(event, "level"),
+	/* A gateway of a release before tells its age alone. */
+	if (!json_is_string(json_object_get(event, "time")))
+		time = table_format_date(log_wall_s() - age_ms / 1000, date);
+	fprintf(out, "%s %-5s %s: %s (gateway %s)\n", time, command_text(event, "level"),
 	    command_text(event, "code"), command_text(event, "text"),
 	    command_text(event, "gateway"));
 }

@@ -119,6 +119,22 @@ reasons_add_own(struct command_health *health, enum cleave_health_code code, con
 		info->means, "helps", info->helps));
 }
 
+/* A gateway may be a moment behind another: the worse of two words about the same room counts. */
+static void
+drop_lesser_room(struct command_health *health)
+{
+	bool is_end = false;
+	json_t *reason;
+	size_t i;
+
+	json_array_foreach(health->reasons, i, reason)
+	    is_end = is_end || place_of(reason) == CLEAVE_HEALTH_ROOM_END;
+	for (i = json_array_size(health->reasons); is_end && i-- > 0;) {
+		if (place_of(json_array_get(health->reasons, i)) == CLEAVE_HEALTH_ROOM_LOW)
+			(void)json_array_remove(health->reasons, i);
+	}
+}
+
 /* ---- asking ---- */
 
 static void
@@ -342,6 +358,7 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 		json_decref(asks[i].reply);
 		cleave_client_destroy(asks[i].client);
 	}
+	drop_lesser_room(ret_health);
 	free(asks);
 	return 0;
 }

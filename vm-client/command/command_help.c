@@ -43,6 +43,63 @@ command_print_one(const struct command *command, FILE *out)
 	config_print_help(&program, out);
 }
 
+/* config_parse would print its own text, which knows nothing of commands. */
+bool
+command_wants_help(int argc, char *const argv[])
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* @word is an option, and its value is the word behind it. */
+static bool
+takes_next_word(const char *word)
+{
+	for (const struct config_option *option = command_option_table; option->name != NULL;
+	     option++) {
+		bool is_it = strncmp(word, "--", 2) == 0 ? strcmp(word + 2, option->name) == 0
+							 : word[0] == '-' &&
+			option->short_name != 0 && word[1] == option->short_name && word[2] == '\0';
+
+		if (is_it)
+			return option->type != CONFIG_FLAG;
+	}
+	return false;
+}
+
+/* The first word that is no option, and the one behind it: a command, or a noun; what else stands there is not read. */
+int
+command_take_help(struct command_options *options, int argc, char *const argv[])
+{
+	const char *words[2] = { NULL, NULL };
+	uint32_t used = 0, count = 0;
+
+	options->is_help = true;
+	for (int i = 1; i < argc && count < NUM_COUNT(words); i++) {
+		if (argv[i][0] != '-')
+			words[count++] = argv[i];
+		else if (takes_next_word(argv[i]))
+			i++;
+	}
+	if (count == 0)
+		return 0;
+	options->command = command_find(words, count, &used);
+	for (uint32_t i = 0; options->command == NULL && command_at(i) != NULL; i++) {
+		if (strcmp(words[0], command_at(i)->noun) == 0)
+			options->noun = command_at(i)->noun;
+	}
+	if (options->command == NULL && options->noun == NULL) {
+		fprintf(stderr, "cleave: there is no command '%s', see --help\n", words[0]);
+		return -EINVAL;
+	}
+	if (options->command != NULL && options->command->run == NULL)
+		options->command = NULL; /* help itself */
+	return 0;
+}
+
 int
 command_version(struct command_session *session)
 {

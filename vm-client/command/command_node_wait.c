@@ -229,7 +229,9 @@ command_print_left(struct command_session *session, uint64_t id)
 		return rc;
 	holds = json_object_get(reply, "holds");
 	if (json_is_true(json_object_get(holds, "empty"))) {
-		fprintf(session->out, "node %" PRIu64 ": empty\n", id);
+		fprintf(session->out,
+		    "node %" PRIu64 ": empty; take it out with cleave node remove %" PRIu64 "\n",
+		    id, id);
 	} else {
 		wait_add_left(session, id, holds, 0, 0, &out);
 		wait_add_reasons(session, id, holds, &out);

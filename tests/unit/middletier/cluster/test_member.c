@@ -13,6 +13,7 @@
 #include "middletier/common/root.h"
 #include "middletier/common/root_ops.h"
 #include "middletier/gateway/gateway.h"
+#include "middletier/health/health.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
@@ -308,6 +309,66 @@ Test(member, come_and_go_at_any_moment)
 	(void)wait_shared(up == 0 ? 1 : up);
 }
 
+/* ---- the next gateway ---- */
+
+static bool
+says_silent(void *arg)
+{
+	static struct mt_health health;
+	const char *object = arg;
+
+	if (mt_gateway_health(peers[0].gateway, &health) != 0)
+		return false;
+	for (uint32_t i = 0; i < health.count; i++) {
+		if (health.reasons[i].code == CLEAVE_HEALTH_GATEWAY_SILENT)
+			return strcmp(health.reasons[i].object, object) == 0;
+	}
+	return false;
+}
+
+Test(member, one_that_is_silent_is_told_by_another_before_its_lease_ends)
+{
+	uint64_t begin_ns;
+
+	rig->gateway_options.lease_ns = NUM_S(60);
+	rig->gateway_options.is_health_watched = true;
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert(!says_silent("gateway 0000000000000002"));
+	sim_host_kill(peers[1].host, SIM_DEATH_SILENT);
+	peer_end(&peers[1]);
+	begin_ns = sim_world_now_ns(rig->world);
+	cr_assert(mt_rig_run_until(rig, says_silent, (void *)"gateway 0000000000000002"));
+	/* A look in two seconds, where nobody has a session; two questions. */
+	cr_assert_lt(sim_world_now_ns(rig->world) - begin_ns, NUM_S(4));
+	sim_host_start(peers[1].host);
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(3));
+	cr_assert(!says_silent("gateway 0000000000000002"));
+}
+
+/* A gateway that leaves closes its port a moment before its key goes. */
+Test(member, one_that_leaves_is_not_called_silent)
+{
+	rig->gateway_options.is_health_watched = true;
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	for (uint32_t round = 0; round < 8; round++) {
+		mt_rig_run(rig, NUM_S(2) + NUM_MS(83) * round);
+		mt_gateway_stop(peers[1].gateway, on_stopped, &peers[1]);
+		cr_assert(mt_rig_run_until(rig, has_stopped, &peers[1]));
+		peer_end(&peers[1]);
+		(void)wait_shared(1);
+		cr_assert(!mt_rig_logged(rig, "gateway-silent"));
+		peer_start(1);
+		(void)wait_shared(3);
+	}
+}
+
 /* Claims. */
 
 struct claim {
@@ -404,6 +465,46 @@ Test(member, a_claim_under_a_key_that_is_gone_is_refused)
 	cr_assert_eq(try_claim(0, shard, &root), -EBUSY);
 	cr_assert_eq(load_root(0, shard, &root), 0);
 	cr_assert_eq(root.epoch, 1);
+}
+
+static bool
+is_member(void *arg)
+{
+	(void)arg;
+	return peers[0].gateway->member.key_version != 0;
+}
+
+/* Each shard's claim is refused from now on, as if the old owner had registered in that moment. */
+static void
+refuse_claims(void)
+{
+	rig->gateway_options.lease_ns = NUM_S(600);
+	peer_start(0);
+	cr_assert(mt_rig_run_until(rig, is_member, NULL));
+	peers[0].gateway->member.key_version++;
+}
+
+Test(member, a_claim_that_was_refused_is_tried_again_at_once)
+{
+	refuse_claims();
+	mt_rig_run(rig, NUM_MS(200));
+	for (uint32_t i = 0; i < SHARDS; i++)
+		cr_assert_gt(peers[0].gateway->member.shards[i].refused_count, 0);
+	peers[0].gateway->member.key_version--;
+	cr_assert_lt(wait_shared(1), NUM_S(1));
+	for (uint32_t i = 0; i < SHARDS; i++)
+		cr_assert_eq(peers[0].gateway->member.shards[i].refused_count, 0);
+}
+
+Test(member, a_claim_that_is_always_refused_is_tried_less_and_less_often)
+{
+	refuse_claims();
+	mt_rig_run(rig, NUM_S(60));
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		/* 20 ms, doubled each time: the twelfth wait alone is 41 s */
+		cr_assert_geq(peers[0].gateway->member.shards[i].refused_count, 8);
+		cr_assert_leq(peers[0].gateway->member.shards[i].refused_count, 13);
+	}
 }
 
 /* Ranks. */

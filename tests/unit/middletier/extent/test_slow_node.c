@@ -102,6 +102,44 @@ Test(slow_node, stalled_one_is_given_up_soon)
 	}
 }
 
+/* 250 ms each: it is never given up, and all writes are slow. */
+Test(slow_node, sluggish_one_is_told_until_it_is_not)
+{
+	uint64_t took_ns;
+	uint32_t node;
+
+	up(4, 2);
+	node = node_of(0);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_assert_eq(append(&took_ns), 0);
+	cr_assert(!mt_slow_node_was(mt_rig_link(rig, node), sim_world_now_ns(rig->world)));
+	for (uint32_t i = 0; i < 6; i++) {
+		stall(node, NUM_MS(250));
+		cr_assert_eq(append(&took_ns), 0);
+	}
+	cr_assert_eq(slow_count(), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		cr_assert_eq(mt_slow_node_was(mt_rig_link(rig, i), sim_world_now_ns(rig->world)),
+		    i == node, "node %u", i);
+	for (uint32_t i = 0; i < 10; i++)
+		cr_assert_eq(append(&took_ns), 0);
+	cr_assert(!mt_slow_node_was(mt_rig_link(rig, node), sim_world_now_ns(rig->world)));
+}
+
+/* Times of long ago say nothing of now. */
+Test(slow_node, sluggish_one_that_is_not_used_is_told_no_more)
+{
+	uint64_t took_ns;
+
+	up(4, 2);
+	for (uint32_t i = 0; i < 8; i++) {
+		stall(node_of(0), NUM_MS(250));
+		cr_assert_eq(append(&took_ns), 0);
+	}
+	mt_rig_run(rig, NUM_S(6));
+	cr_assert(!mt_slow_node_was(mt_rig_link(rig, node_of(0)), sim_world_now_ns(rig->world)));
+}
+
 Test(slow_node, penalty_grows_and_is_forgotten)
 {
 	struct mt_link *link;

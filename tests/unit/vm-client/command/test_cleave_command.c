@@ -123,6 +123,14 @@ Test(command, options_stand_before_or_after_the_words)
 	}
 }
 
+Test(command, help_about_what_is_not_there_is_refused)
+{
+	expect_refused("nothing --help", "there is no command 'nothing'");
+	expect_refused("--help -g 127.0.0.1:1 nothing", "there is no command 'nothing'");
+	expect_refused("status --quiet --json", "one of them");
+	expect_refused("status --quiet --counters", "one of them");
+}
+
 Test(command, images_have_a_file_and_a_volume)
 {
 	cr_assert_eq(parse("import --format raw a.img v --progress --engine zstd"), 0);
@@ -281,7 +289,7 @@ Test(command, help_is_about_what_stands_before_it)
 		{ "--json status --help", { "--counters", "--quiet", "0, 1 or 2" }, { "--size" } },
 		{ "volume --help", { "volume create", "volume map" }, { "node list", "--quiet" } },
 		{ "help snapshot", { "snapshot diff" }, { "volume create" } },
-		{ "nothing --help", { "volume create", "node list", "--quiet" }, { NULL } },
+		{ "-g 127.0.0.1:1 --json status --help", { "--counters" }, { "--size" } },
 		{ "help --help", { "volume create", "node list" }, { NULL } },
 	};
 
