@@ -148,16 +148,16 @@ mt_view_on_shard(struct mt_member *member, uint32_t shard, enum mt_shard_state s
     uint32_t epoch)
 {
 	struct mt_member_shard *own = &member->shards[shard];
-	bool was_idle;
+	bool was_taken;
 
 	assert(shard < view_shard_count(member));
 	assert(state < MT_SHARD_STATE_NR);
-	was_idle = mt_view_is_idle(own->own_state);
+	was_taken = !mt_view_is_idle(own->own_state) && own->own_state != MT_SHARD_SERVING;
 	own->own_state = state;
 	own->own_epoch = epoch;
 	if (state == MT_SHARD_SERVING)
 		own->refused_count = 0;
-	else if (mt_view_is_idle(state) && !was_idle && mt_view_is_wanted(member, shard))
+	else if (mt_view_is_idle(state) && was_taken && mt_view_is_wanted(member, shard))
 		mt_view_on_refused(member, own);
 	mt_view_check(member);
 }
