@@ -21,6 +21,7 @@
 #define BACKUP_RANGES_MAX 256u               /* so many single blocks are BACKUP_DATA_BYTES_MAX */
 #define BACKUP_DATA_BYTES_MAX (1024u * 1024u) /* of a frame: what is read, written, compressed at once */
 #define BACKUP_PLAIN_BYTES_MAX (BACKUP_RANGES_MAX * BACKUP_RANGE_BYTES + BACKUP_DATA_BYTES_MAX)
+#define BACKUP_CRC_BYTES 4u /* the last of each head and of the end: of what stands before in it */
 #define BACKUP_ID_BYTES 16u
 #define BACKUP_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1u)
 #define BACKUP_ENGINE_BYTES 16u
@@ -69,13 +70,17 @@ struct backup_frame_header {
 	uint32_t plain_bytes;  /* the table of ranges, and their data */
 	uint32_t stored_bytes; /* the same as plain_bytes: as it is; else one zstd frame */
 	uint32_t plain_crc, stored_crc;
-	uint32_t chain_crc; /* of all of the file that stands before */
+	/*
+	 * Of all that stands before in the file, without the CRCs that heads end with: a CRC over its own
+	 * is the same for all.
+	 */
+	uint32_t chain_crc;
 };
 
 /* The last 64 bytes. */
 struct backup_end {
 	uint64_t frame_count, data_bytes, zero_bytes;
-	uint32_t chain_crc; /* of all of the file that stands before */
+	uint32_t chain_crc; /* likewise */
 };
 
 enum backup_part { BACKUP_FRAME, BACKUP_END };

@@ -84,7 +84,7 @@ backup_reader_create(int fd, struct backup_reader **ret_reader, char *ret_error)
 	if (rc != 0)
 		goto fail;
 	reader->file_bytes = sizeof(bytes);
-	reader->chain_crc = crc32c(0, bytes, sizeof(bytes));
+	reader->chain_crc = crc32c(0, bytes, sizeof(bytes) - BACKUP_CRC_BYTES);
 	*ret_reader = reader;
 	return 0;
 fail:
@@ -179,7 +179,8 @@ frame_count_in(struct backup_reader *reader, const uint8_t *head_bytes,
 		else
 			reader->data_bytes += range->length_bytes;
 	}
-	reader->chain_crc = crc32c(reader->chain_crc, head_bytes, BACKUP_FRAME_HEADER_BYTES);
+	reader->chain_crc = crc32c(reader->chain_crc, head_bytes,
+	    BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
 	reader->chain_crc = crc32c_combine(reader->chain_crc, head->stored_crc, head->stored_bytes);
 	reader->file_bytes += BACKUP_FRAME_HEADER_BYTES + head->stored_bytes;
 	reader->frame_count++;

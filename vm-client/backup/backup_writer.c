@@ -28,7 +28,6 @@ write_all(struct backup_writer *writer, const uint8_t *bytes, size_t count)
 			return n == 0 ? -EIO : -errno;
 		done += (size_t)n;
 	}
-	writer->chain_crc = crc32c(writer->chain_crc, bytes, count);
 	writer->file_bytes += count;
 	return 0;
 }
@@ -63,6 +62,7 @@ backup_writer_create(int fd, const struct backup_header *header, struct backup_w
 	if (writer == NULL)
 		return -ENOMEM;
 	backup_header_encode(header, bytes);
+	writer->chain_crc = crc32c(0, bytes, BACKUP_HEADER_BYTES - BACKUP_CRC_BYTES);
 	rc = write_all(writer, bytes, sizeof(bytes));
 	if (rc != 0) {
 		backup_writer_destroy(writer);
@@ -149,9 +149,13 @@ backup_writer_frame(struct backup_writer *writer, const struct backup_frame *fra
 	head.stored_crc = crc32c(0, stored, bytes);
 	backup_frame_header_encode(&head, writer->stored);
 	rc = write_all(writer, writer->stored, BACKUP_FRAME_HEADER_BYTES + bytes);
-	if (rc == 0)
-		frame_count_in(writer, frame);
-	return rc;
+	if (rc != 0)
+		return rc;
+	writer->chain_crc = crc32c(writer->chain_crc, writer->stored,
+	    BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
+	writer->chain_crc = crc32c_combine(writer->chain_crc, head.stored_crc, bytes);
+	frame_count_in(writer, frame);
+	return 0;
 }
 
 int
