@@ -286,13 +286,13 @@ def a_restore_that_is_killed_goes_on():
         c.cleave("backup", "v@a", a, "--snapshot")
         write(c, "v", "write -P 7 1M 64k", "discard 2M 1M", "write -P 8 90M 64k")
         c.cleave("backup", "v@b", b, "--snapshot", "--from", "a")
-        first = c.metric("write_blocks")
+        first = c.metric("write_bytes")
         # Half of the full one comes, and then nothing for a while.
         restore = subprocess.Popen(argv(c, "restore", "-", b, "r"), stdin=subprocess.PIPE)
         with open(a, "rb") as f:
             restore.stdin.write(f.read(40 * MIB))
             restore.stdin.flush()
-        wait(lambda: c.metric("write_blocks") - first > 24 * MIB // 4096, "half of it")
+        wait(lambda: c.metric("write_bytes") - first > 24 * MIB, "half of it")
         restore.kill()
         restore.wait()
         restore.stdin.close()
@@ -300,10 +300,10 @@ def a_restore_that_is_killed_goes_on():
               f"{volumes(c)}")
         c.gateway.kill()
         c.gateway.start()
-        before = c.metric("write_blocks")
+        before = c.metric("write_bytes")
         # Its session has ended by then, or is waited for.
         c.cleave("restore", a, b, "r", "--verify")
-        written = (c.metric("write_blocks") - before) * 4096
+        written = c.metric("write_bytes") - before
         check(written < 44 * MIB, f"{written} bytes were written once more")
         check(content(c, "r") == content(c, "v@b"), "the volume")
         check(not [v for v in volumes(c) if "restore-" in v], f"{volumes(c)}")
@@ -321,9 +321,9 @@ def a_gateway_dies_meanwhile():
         c.gateway.start()
         check(backup.wait(WAIT_S) == 0, "the backup")
         c.cleave("backup", "verify", out)
-        before = c.metric("write_blocks")
+        before = c.metric("write_bytes")
         restore = subprocess.Popen(argv(c, "restore", out, "r", "--verify"))
-        wait(lambda: c.metric("write_blocks") - before > 512 or restore.poll() is not None, "writes")
+        wait(lambda: c.metric("write_bytes") - before > 2 * MIB or restore.poll() is not None, "writes")
         c.gateway.kill()
         check(restore.poll() is None, "it ended before")
         c.gateway.start()
@@ -353,8 +353,8 @@ def a_full_disk_is_told_and_gone_on_from():
 def snapshots_are_rotated_by_the_clock():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "16M")
-        names = [f"auto-2026-11-{day:02}T{hour:02}00Z" for day in (1, 2, 9, 10) for hour in (1, 2)]
-        mine = ["monday", "auto-", "auto-2026-11-10T0900", "auto-2026-11-31T0900Z"]
+        names = [f"auto-2020-11-{day:02}T{hour:02}00Z" for day in (1, 2, 9, 10) for hour in (1, 2)]
+        mine = ["monday", "auto-", "auto-2020-11-10T0900", "auto-2020-11-31T0900Z"]
         for name in [*names, *mine]:
             c.cleave("snapshot", "create", f"v@{name}")
 

@@ -216,7 +216,7 @@ def each_function_has_a_manual_page(root):
 
 def unit_paths(root):
     names = ["cleave-storage@.service", "cleave-gateway@.service", "cleave-agent.service",
-             "cleave-agent.socket"]
+             "cleave-agent.socket", "cleave-snapshots@.service", "cleave-snapshots@.timer"]
     return [find(root, f"systemd/system/{name}") for name in names]
 
 

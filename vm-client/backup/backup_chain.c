@@ -15,7 +15,8 @@
 struct link {
 	const char *name;
 	struct backup_reader *reader;
-	uint32_t index; /* the first range of reader->frame that does not end at or before the place */
+	uint32_t
+	    index; /* the first range of reader->frame that does not end at or before the place */
 	bool has_frame;
 };
 
@@ -155,8 +156,8 @@ backup_chain_error(const struct backup_chain *chain)
 }
 
 /*
- * What @link says first of the place or behind it: 0, and a range, which may begin later. Behind its last frame
- * nothing has changed up to its volume's end, and what lies behind that is zeros.
+ * The range that @link names first of the place or behind it: 0, and *@ret_range. Behind its last frame nothing has
+ * changed up to its volume's end, and what lies behind that is zeros.
  */
 static int
 link_look(struct backup_chain *chain, struct link *link, struct backup_range *ret_range)
@@ -184,7 +185,7 @@ link_look(struct backup_chain *chain, struct link *link, struct backup_range *re
 	return 0;
 }
 
-/* What the chain says of the place: 0, and a range that begins there. */
+/* The range that the chain has at the place: 0, and one that begins there. */
 static int
 chain_look(struct backup_chain *chain, uint64_t end_bytes, struct backup_range *ret_range)
 {
@@ -203,8 +204,8 @@ chain_look(struct backup_chain *chain, uint64_t end_bytes, struct backup_range *
 		}
 		skipped_bytes = chain->at_bytes - range.offset_bytes;
 		ret_range->offset_bytes = chain->at_bytes;
-		ret_range->length_bytes = num_min(range.length_bytes - skipped_bytes,
-		    end_bytes - chain->at_bytes);
+		ret_range->length_bytes =
+		    num_min(range.length_bytes - skipped_bytes, end_bytes - chain->at_bytes);
 		ret_range->data = range.data == NULL ? NULL : range.data + skipped_bytes;
 		return 0;
 	}
@@ -243,8 +244,8 @@ backup_chain_next(struct backup_chain *chain, struct backup_frame *ret_frame, ui
 		if (rc != 0)
 			return rc;
 		if (range.data != NULL) {
-			range.length_bytes = num_min(range.length_bytes,
-			    BACKUP_DATA_BYTES_MAX - used_bytes);
+			range.length_bytes =
+			    num_min(range.length_bytes, BACKUP_DATA_BYTES_MAX - used_bytes);
 			memcpy(data + used_bytes, range.data, range.length_bytes);
 			range.data = data + used_bytes;
 			used_bytes += range.length_bytes;

@@ -152,7 +152,8 @@ header_check_texts(const uint8_t *bytes, char *ret_error)
 		return refuse(ret_error, "its head has a name that is none");
 	if (bytes[AT_VOLUME] == 0 || bytes[AT_SNAPSHOT] == 0)
 		return refuse(ret_error, "its head does not name a volume and a snapshot");
-	if (!is_zero(bytes + AT_LEVEL + 4, 4) || !is_zero(bytes + AT_RESERVED, AT_CRC - AT_RESERVED))
+	if (!is_zero(bytes + AT_LEVEL + 4, 4) ||
+	    !is_zero(bytes + AT_RESERVED, AT_CRC - AT_RESERVED))
 		return refuse(ret_error, "its head has bytes that this release does not know");
 	return 0;
 }
@@ -173,8 +174,9 @@ header_check(const struct backup_header *header, char *ret_error)
 	if (!backup_is_full(header) &&
 	    (parent->cluster_id != point->cluster_id || parent->volume_id != point->volume_id ||
 		parent->number >= point->number))
-		return refuse(ret_error, "its head says that it is based on what cannot be: another "
-					 "volume's snapshot, or a later one");
+		return refuse(ret_error,
+		    "its head says that it is based on what cannot be: another "
+		    "volume's snapshot, or a later one");
 	return 0;
 }
 
@@ -320,8 +322,9 @@ backup_frame_check(const struct backup_frame *frame, bool is_full, uint64_t *ret
 		    range->offset_bytes > frame->to_bytes ||
 		    range->length_bytes > frame->to_bytes - range->offset_bytes ||
 		    !num_is_aligned(range->offset_bytes | range->length_bytes, CLEAVE_BLOCK_BYTES))
-			return refuse(ret_error, "a range that lies outside of its frame, or in "
-						 "another one");
+			return refuse(ret_error,
+			    "a range that lies outside of its frame, or in "
+			    "another one");
 		if (is_full && range->offset_bytes != at)
 			return refuse(ret_error, "a full backup that leaves out %" PRIu64 " bytes",
 			    range->offset_bytes - at);
@@ -353,8 +356,7 @@ backup_frame_plain(const struct backup_frame *frame, uint8_t *plain)
 		    range->length_bytes | (range->data == NULL ? RANGE_ZERO : 0));
 		if (range->data == NULL)
 			continue;
-		assert(range->length_bytes <=
-		    BACKUP_PLAIN_BYTES_MAX - (uint64_t)(data - plain));
+		assert(range->length_bytes <= BACKUP_PLAIN_BYTES_MAX - (uint64_t)(data - plain));
 		memcpy(data, range->data, range->length_bytes);
 		data += range->length_bytes;
 	}

@@ -18,8 +18,9 @@
 #define BACKUP_HEADER_BYTES 512u
 #define BACKUP_FRAME_HEADER_BYTES 64u
 #define BACKUP_RANGE_BYTES 16u
-#define BACKUP_RANGES_MAX 256u               /* so many single blocks are BACKUP_DATA_BYTES_MAX */
-#define BACKUP_DATA_BYTES_MAX (1024u * 1024u) /* of a frame: what is read, written, compressed at once */
+#define BACKUP_RANGES_MAX 256u /* so many single blocks are BACKUP_DATA_BYTES_MAX */
+#define BACKUP_DATA_BYTES_MAX                                                                      \
+	(1024u * 1024u) /* of a frame: what is read, written, compressed at once */
 #define BACKUP_PLAIN_BYTES_MAX (BACKUP_RANGES_MAX * BACKUP_RANGE_BYTES + BACKUP_DATA_BYTES_MAX)
 #define BACKUP_CRC_BYTES 4u /* the last of each head and of the end: of what stands before in it */
 #define BACKUP_ID_BYTES 16u
@@ -71,7 +72,7 @@ struct backup_frame_header {
 	uint32_t stored_bytes; /* the same as plain_bytes: as it is; else one zstd frame */
 	uint32_t plain_crc, stored_crc;
 	/*
-	 * Of all that stands before in the file, without the CRCs that heads end with: a CRC over its own
+	 * CRC of all that stands before in the file, without the CRCs that heads end with: one over its own
 	 * is the same for all.
 	 */
 	uint32_t chain_crc;
@@ -94,8 +95,8 @@ bool backup_point_is_same(const struct backup_point *a, const struct backup_poin
  * Returns 0; decode: -EBADMSG after a text for people in @ret_error, of BACKUP_ERROR_BYTES.
  */
 void backup_header_encode(const struct backup_header *header, uint8_t bytes[BACKUP_HEADER_BYTES]);
-int backup_header_decode(const uint8_t bytes[BACKUP_HEADER_BYTES],
-    struct backup_header *ret_header, char *ret_error);
+int backup_header_decode(const uint8_t bytes[BACKUP_HEADER_BYTES], struct backup_header *ret_header,
+    char *ret_error);
 
 /*
  * backup_part_decode -- the 64 bytes behind the head or a frame: which of both it is

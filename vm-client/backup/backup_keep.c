@@ -12,8 +12,8 @@
 #define HOUR_S UINT64_C(3600)
 #define DAY_S (24 * HOUR_S)
 #define WEEK_S (7 * DAY_S)
-#define MONDAY_S (3 * DAY_S)                   /* 1970-01-01 was a Thursday: three days into its week */
-#define TIME_S_MAX UINT64_C(253402300799)      /* 9999-12-31T23:59:59Z */
+#define MONDAY_S (3 * DAY_S)              /* 1970-01-01 was a Thursday: three days into its week */
+#define TIME_S_MAX UINT64_C(253402300799) /* 9999-12-31T23:59:59Z */
 #define NAME_FORMAT "auto-%Y-%m-%dT%H%MZ"
 
 void

@@ -179,8 +179,8 @@ frame_count_in(struct backup_reader *reader, const uint8_t *head_bytes,
 		else
 			reader->data_bytes += range->length_bytes;
 	}
-	reader->chain_crc = crc32c(reader->chain_crc, head_bytes,
-	    BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
+	reader->chain_crc =
+	    crc32c(reader->chain_crc, head_bytes, BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
 	reader->chain_crc = crc32c_combine(reader->chain_crc, head->stored_crc, head->stored_bytes);
 	reader->file_bytes += BACKUP_FRAME_HEADER_BYTES + head->stored_bytes;
 	reader->frame_count++;

@@ -151,8 +151,8 @@ backup_writer_frame(struct backup_writer *writer, const struct backup_frame *fra
 	rc = write_all(writer, writer->stored, BACKUP_FRAME_HEADER_BYTES + bytes);
 	if (rc != 0)
 		return rc;
-	writer->chain_crc = crc32c(writer->chain_crc, writer->stored,
-	    BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
+	writer->chain_crc =
+	    crc32c(writer->chain_crc, writer->stored, BACKUP_FRAME_HEADER_BYTES - BACKUP_CRC_BYTES);
 	writer->chain_crc = crc32c_combine(writer->chain_crc, head.stored_crc, bytes);
 	frame_count_in(writer, frame);
 	return 0;
@@ -167,8 +167,7 @@ backup_writer_end(struct backup_writer *writer)
 		.chain_crc = writer->chain_crc };
 	uint8_t bytes[BACKUP_FRAME_HEADER_BYTES];
 
-	assert(!backup_is_full(&writer->header) ||
-	    writer->at_bytes == writer->header.size_bytes);
+	assert(!backup_is_full(&writer->header) || writer->at_bytes == writer->header.size_bytes);
 	backup_end_encode(&end, bytes);
 	return write_all(writer, bytes, sizeof(bytes));
 }

@@ -70,9 +70,9 @@ struct command_options {
 	bool has_progress;
 	const char *const *files; /* backups, in order */
 	uint32_t file_count;
-	const char *from;         /* backup: a snapshot */
-	bool must_snapshot;       /* backup: take it first */
-	bool must_verify;         /* restore: read it back */
+	const char *from;               /* backup: a snapshot */
+	bool must_snapshot;             /* backup: take it first */
+	bool must_verify;               /* restore: read it back */
 	uint64_t hourly, daily, weekly; /* snapshot rotate */
 	const struct command *command; /* NULL: help about all of them */
 	const char *noun;              /* of those that help is about; NULL: all */

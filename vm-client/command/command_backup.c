@@ -4,7 +4,7 @@
  *
  *	VOLUME@NEW, or VOLUME@OLD@NEW --block status--> frames --reads of VOLUME@NEW--> zstd, CRCs --> FILE.part --> FILE
  *
- * What a frame says depends on the snapshots alone, so a backup that was cut off goes on behind its last whole frame.
+ * A frame depends on the snapshots alone, so a backup that was cut off goes on behind its last whole frame.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -53,7 +53,8 @@ parse_names(struct backup *backup)
 	const char *at = strchr(options->name, '@'), *from = options->from;
 	size_t bytes = at == NULL ? 0 : (size_t)(at - options->name);
 
-	if (at == NULL || strchr(at + 1, '@') != NULL || strlen(options->name) >= CLEAVE_NAME_BYTES_MAX)
+	if (at == NULL || strchr(at + 1, '@') != NULL ||
+	    strlen(options->name) >= CLEAVE_NAME_BYTES_MAX)
 		return command_fail(backup->session, -EINVAL,
 		    "'%.64s' is no snapshot: VOLUME@SNAPSHOT is wanted, which does not change "
 		    "meanwhile (--snapshot takes it first)",
@@ -161,8 +162,8 @@ ask_snapshots(struct backup *backup)
 		    "make a full backup, without --from",
 		    backup->volume, backup->from);
 	else if (old != NULL && old->number >= new->number)
-		rc = command_fail(session, -EINVAL,
-		    "snapshot '%.64s' is not older than '%.64s'", backup->from, backup->snapshot);
+		rc = command_fail(session, -EINVAL, "snapshot '%.64s' is not older than '%.64s'",
+		    backup->from, backup->snapshot);
 	else
 		fill_points(backup, new, old);
 	free(snapshots);
@@ -209,7 +210,7 @@ ask_header(struct backup *backup)
 
 /* ---- what goes into a frame ---- */
 
-/* What the next blocks are: 0, and plan->extents[plan->next]. */
+/* The next blocks: 0, and plan->extents[plan->next]. */
 static int
 plan_look(struct plan *plan)
 {
@@ -359,7 +360,8 @@ copy_volume(struct backup *backup)
 }
 
 static int
-say_done(const struct backup *backup, uint64_t file_bytes, uint64_t data_bytes, uint64_t found_bytes)
+say_done(const struct backup *backup, uint64_t file_bytes, uint64_t data_bytes,
+    uint64_t found_bytes)
 {
 	FILE *out = backup->session->out;
 	char size[TABLE_NUMBER_BYTES], data[TABLE_NUMBER_BYTES];
@@ -372,8 +374,7 @@ say_done(const struct backup *backup, uint64_t file_bytes, uint64_t data_bytes, 
 		fprintf(out, "%s: %s%s%s, %s of data in %s%s\n", backup->file.path,
 		    backup->session->options->name, backup->from[0] == '\0' ? "" : " since ",
 		    backup->from, table_format_size(data_bytes, data),
-		    table_format_size(file_bytes, size),
-		    found_bytes > 0 ? ", gone on with" : "");
+		    table_format_size(file_bytes, size), found_bytes > 0 ? ", gone on with" : "");
 		return 0;
 	}
 	reply = json_pack("{s:s, s:s, s:I, s:I, s:I}", "file", backup->file.path, "snapshot",

@@ -63,8 +63,8 @@ verify_say(struct verify *verify, const char *name, const struct backup_reader *
 	entry = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "file", name, "volume",
 	    header->volume, "snapshot", header->snapshot, "from", header->parent_snapshot,
 	    "taken_s", (json_int_t)header->point.taken_s, "size_bytes",
-	    (json_int_t)header->size_bytes, "data_bytes", (json_int_t)reader->data_bytes,
-	    "frames", (json_int_t)reader->frame_count);
+	    (json_int_t)header->size_bytes, "data_bytes", (json_int_t)reader->data_bytes, "frames",
+	    (json_int_t)reader->frame_count);
 	return json_array_append_new(verify->files, entry) == 0 ? 0 : -ENOMEM;
 }
 
@@ -165,8 +165,8 @@ merge_into(struct command_session *session, struct backup_chain *chain)
 	}
 	rc = command_file_finish(&file);
 	if (rc == 0 && file.part[0] != '\0' && !session->options->is_json)
-		fprintf(session->out, "%s: %s@%s, of %" PRIu32 " files\n", file.path,
-		    header.volume, header.snapshot, session->options->file_count);
+		fprintf(session->out, "%s: %s@%s, of %" PRIu32 " files\n", file.path, header.volume,
+		    header.snapshot, session->options->file_count);
 	return rc;
 }
 

@@ -64,7 +64,8 @@ command_file_begin(struct command_file *file, struct command_session *session, c
 	if (file->fd < 0)
 		return file_fail(file, -errno);
 	if (flock(file->fd, LOCK_EX | LOCK_NB) != 0)
-		return command_fail(session, -EBUSY, "%.200s: another cleave writes it", file->part);
+		return command_fail(session, -EBUSY, "%.200s: another cleave writes it",
+		    file->part);
 	/* The one who had it may have given it its name meanwhile. */
 	if (fstat(file->fd, &status) != 0 || stat(file->part, &named) != 0)
 		return file_fail(file, -errno);

@@ -16,10 +16,10 @@
 
 struct command_file {
 	struct command_session *session;
-	const char *path;         /* "-": standard output */
-	char part[PATH_MAX];      /* path.part; "": a pipe */
-	int fd;                   /* -1: not open */
-	uint64_t found_bytes;     /* that were in it */
+	const char *path;     /* "-": standard output */
+	char part[PATH_MAX];  /* path.part; "": a pipe */
+	int fd;               /* -1: not open */
+	uint64_t found_bytes; /* that were in it */
 	struct backup_writer *writer;
 };
 

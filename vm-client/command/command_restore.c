@@ -56,14 +56,15 @@ target_create(struct restore *restore)
 
 	if (options.size_bytes != 0 && options.size_bytes < header->size_bytes)
 		return command_fail(session, -EINVAL,
-		    "the volume had %" PRIu64 " bytes, which is more than --size: leave that out, or "
+		    "the volume had %" PRIu64
+		    " bytes, which is more than --size: leave that out, or "
 		    "make it larger",
 		    header->size_bytes);
 	if (options.size_bytes == 0)
 		options.size_bytes = header->size_bytes;
 	command_create_options(&options, &volume);
 	volume.name = restore->target;
-	/* Whatever is not said is as it was. */
+	/* Options that were not given are those that the volume had. */
 	if (volume.service_class == CLEAVE_SERVICE_STANDARD &&
 	    header->service_class <= CLEAVE_SERVICE_CAPACITY)
 		volume.service_class = (enum cleave_service_class)header->service_class;
@@ -205,7 +206,7 @@ write_next(struct restore *restore, struct command_frame *slot)
 		is_there = frame_is_there(restore, &slot->frame);
 	if (is_there < 0)
 		return is_there;
-	/* What is empty need not be emptied. */
+	/* A volume that began empty has its zeros. */
 	if (rc == 1 && is_there == 0)
 		command_frames_submit(&restore->frames, CLEAVE_WRITE, restore->is_over,
 		    CLEAVE_DISCARD);
@@ -352,7 +353,7 @@ write_target(struct restore *restore)
 	return rc;
 }
 
-/* It gets its name when all is in it. */
+/* The volume gets its name when all is in it. */
 static int
 name_target(struct restore *restore)
 {

@@ -14,7 +14,6 @@
 #include "command_ask.h"
 #include "command_file.h"
 
-
 struct rotate {
 	struct command_session *session;
 	char taken[BACKUP_KEEP_NAME_BYTES]; /* this run's */
@@ -68,6 +67,29 @@ rotate_take(struct rotate *rotate)
 	return rc;
 }
 
+/* --dry-run: the one that would be taken counts as the others do. */
+static int
+rotate_pretend(struct rotate *rotate, uint32_t *count)
+{
+	struct cleave_snapshot *more;
+
+	for (uint32_t i = 0; i < *count; i++) {
+		if (strcmp(name_of(&rotate->snapshots[i]), rotate->taken) == 0)
+			return 0;
+	}
+	if (!rotate->session->options->is_dry_run)
+		return 0;
+	more = realloc(rotate->snapshots, (*count + 1) * sizeof(*more));
+	if (more == NULL)
+		return command_fail(rotate->session, -ENOMEM, "out of memory");
+	rotate->snapshots = more;
+	more[*count] = (struct cleave_snapshot){ 0 };
+	(void)snprintf(more[*count].name, sizeof(more[*count].name), "%.63s@%s",
+	    rotate->session->options->name, rotate->taken);
+	(*count)++;
+	return 0;
+}
+
 static int
 rotate_list(struct rotate *rotate)
 {
@@ -82,6 +104,9 @@ rotate_list(struct rotate *rotate)
 		if (backup_keep_time(name_of(&rotate->snapshots[i]), &time_s))
 			rotate->snapshots[ours++] = rotate->snapshots[i];
 	}
+	rc = rotate_pretend(rotate, &ours);
+	if (rc != 0)
+		return rc;
 	rotate->count = ours;
 	rotate->times_s = calloc(ours + 1, sizeof(*rotate->times_s));
 	rotate->reasons = calloc(ours + 1, sizeof(*rotate->reasons));
@@ -103,7 +128,7 @@ is_kept(const struct rotate *rotate, uint32_t index)
 	    snapshot->is_protected || strcmp(name_of(snapshot), rotate->taken) == 0;
 }
 
-/* What cannot be deleted now, a clone was just made of it, is told and tried again by the next run. */
+/* A snapshot that cannot be deleted now (a clone was just made of it) is told, and tried again by the next run. */
 static void
 rotate_delete(struct rotate *rotate, const struct cleave_snapshot *snapshot)
 {

@@ -85,7 +85,7 @@ write_frames(struct backup_writer *writer, const struct model *old, const struct
 	static struct backup_frame frame;
 	uint32_t first = (uint32_t)(writer->at_bytes / BLOCK);
 
-	for (uint32_t at = first; at < new->blocks && frames_max > 0; at += per_frame) {
+	for (uint32_t at = first; at < new->blocks &&frames_max > 0; at += per_frame) {
 		uint32_t end = (uint32_t)num_min(at + per_frame, new->blocks), used = 0;
 
 		frame = (struct backup_frame){ .from_bytes = writer->at_bytes,
@@ -95,8 +95,9 @@ write_frames(struct backup_writer *writer, const struct model *old, const struct
 
 			if (old != NULL && was == new->content[i])
 				continue;
-			frame.ranges[frame.range_count] = (struct backup_range){ (uint64_t)i * BLOCK,
-				BLOCK, new->content[i] == 0 ? NULL : data + used };
+			frame.ranges[frame.range_count] =
+			    (struct backup_range){ (uint64_t)i * BLOCK, BLOCK,
+				    new->content[i] == 0 ? NULL : data + used };
 			if (new->content[i] != 0) {
 				fill_block(data + used, new->content[i]);
 				used += BLOCK;
@@ -128,7 +129,8 @@ static void
 change(struct model *model, uint64_t state[4], uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		model->content[random_below(state, model->blocks)] = (uint8_t)random_below(state, 9);
+		model->content[random_below(state, model->blocks)] =
+		    (uint8_t)random_below(state, 9);
 }
 
 /* Read to its end, or its error; *@ret_frames: that were right. */
@@ -292,7 +294,7 @@ run_chain(uint64_t seed)
 
 		before = now;
 		if (i > 0 && random_below(state, 3) == 0) {
-			/* What a volume that shrinks loses is discarded: it is not there when it grows. */
+			/* A volume that shrinks has discarded what it loses: that is not there when it grows. */
 			now.blocks = 20 + (uint32_t)random_below(state, BLOCKS_MAX - 20);
 			for (uint32_t k = now.blocks; k < BLOCKS_MAX; k++)
 				now.content[k] = 0;

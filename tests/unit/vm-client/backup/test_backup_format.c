@@ -85,8 +85,8 @@ Test(backup_format, a_header_that_is_wrong_in_one_field_is_refused_and_the_text_
 	expect_field_refused(0, "CLEAVEBL", 8, "no backup");
 	expect_field_refused(8, "\2\0\0\0", 4, "version 2");
 	expect_field_refused(12, "\0\2\0\0", 4, "512 bytes");
-	expect_field_refused(32, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32,
-	    "which snapshot");
+	expect_field_refused(32, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+	    32, "which snapshot");
 	expect_field_refused(64, "\1", 1, "cannot be");         /* the parent's cluster */
 	expect_field_refused(72, "\1", 1, "cannot be");         /* its volume */
 	expect_field_refused(80, "\11", 1, "cannot be");        /* its number */
@@ -164,7 +164,10 @@ Test(backup_format, a_frames_head_that_is_wrong_in_one_field_is_refused)
 
 Test(backup_format, an_end_comes_back_and_has_no_byte_that_nobody_knows)
 {
-	struct backup_end end = { .frame_count = 5, .data_bytes = 8192, .zero_bytes = 4096, .chain_crc = 9 },
+	struct backup_end end = { .frame_count = 5,
+		.data_bytes = 8192,
+		.zero_bytes = 4096,
+		.chain_crc = 9 },
 			  back;
 	uint8_t encoded[BACKUP_FRAME_HEADER_BYTES];
 	struct backup_frame_header frame;
@@ -221,11 +224,11 @@ Test(backup_format, ranges_are_blocks_in_order_within_their_frame)
 	cr_assert_eq(DECODE(4096, false, { 8192, 4096 }, { 16384, 8193 }), 0, "%s", error);
 	cr_assert_eq(DECODE(4096, true, { 8192, 4096 }, { 12288, 53249 }), 0, "%s", error);
 	cr_assert_eq(DECODE(4096, true, { 8192, 4096 }, { 16384, 49153 }), -EBADMSG); /* a gap */
-	cr_assert_eq(DECODE(4096, true, { 8192, 4096 }), -EBADMSG);                   /* ends early */
-	cr_assert_eq(DECODE(0, false, { 4096, 4097 }), -EBADMSG);                     /* before */
-	cr_assert_eq(DECODE(0, false, { 61440, 8193 }), -EBADMSG);                    /* behind */
-	cr_assert_eq(DECODE(0, false, { 8192, 1 }), -EBADMSG);                        /* empty */
-	cr_assert_eq(DECODE(0, false, { 8192, 4099 }), -EBADMSG);     /* no whole blocks */
+	cr_assert_eq(DECODE(4096, true, { 8192, 4096 }), -EBADMSG); /* ends early */
+	cr_assert_eq(DECODE(0, false, { 4096, 4097 }), -EBADMSG);   /* before */
+	cr_assert_eq(DECODE(0, false, { 61440, 8193 }), -EBADMSG);  /* behind */
+	cr_assert_eq(DECODE(0, false, { 8192, 1 }), -EBADMSG);      /* empty */
+	cr_assert_eq(DECODE(0, false, { 8192, 4099 }), -EBADMSG);   /* no whole blocks */
 	cr_assert_eq(DECODE(0, false, { 8193, 4097 }), -EBADMSG);
 	cr_assert_eq(DECODE(0, false, { 16384, 4097 }, { 12288, 4097 }), -EBADMSG); /* back */
 	cr_assert_eq(DECODE(0, false, { 8192, 8193 }, { 12288, 4097 }), -EBADMSG);  /* overlaps */

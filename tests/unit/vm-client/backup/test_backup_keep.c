@@ -13,10 +13,11 @@
 
 Test(backup_keep, names_are_times_and_nothing_else_is_ours)
 {
-	static const char *const others[] = { "auto-", "monday", "auto-2026-11-24", "auto-2026-11-24T10:00Z",
-		"auto-2026-11-24T1000", "auto-2026-11-24T1000Zx", "auto-2026-02-30T1000Z",
-		"auto-2026-1-2T1000Z", "auto-2026-11-24T2460Z", "Auto-2026-11-24T1000Z",
-		"auto- 2026-11-24T1000Z", "auto-1969-11-24T1000Z", "auto-26-11-24T1000Z", "" };
+	static const char *const others[] = { "auto-", "monday", "auto-2026-11-24",
+		"auto-2026-11-24T10:00Z", "auto-2026-11-24T1000", "auto-2026-11-24T1000Zx",
+		"auto-2026-02-30T1000Z", "auto-2026-1-2T1000Z", "auto-2026-11-24T2460Z",
+		"Auto-2026-11-24T1000Z", "auto- 2026-11-24T1000Z", "auto-1969-11-24T1000Z",
+		"auto-26-11-24T1000Z", "" };
 	char name[BACKUP_KEEP_NAME_BYTES];
 	uint64_t time_s = 1, state[4];
 
@@ -82,7 +83,8 @@ expect_as_model(const struct backup_keep *keep, const uint64_t *times_s, uint32_
 			want |= BACKUP_KEEP_DAILY;
 		if (model_keeps(times_s, count, i, "%G-%V", keep->weekly))
 			want |= BACKUP_KEEP_WEEKLY;
-		cr_assert_eq(reasons[i], want, "%u of %u: %x, wanted %x", i, count, reasons[i], want);
+		cr_assert_eq(reasons[i], want, "%u of %u: %x, wanted %x", i, count, reasons[i],
+		    want);
 	}
 }
 
