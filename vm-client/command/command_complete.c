@@ -356,8 +356,12 @@ command_complete(int count, char *const words[], FILE *out)
 		offer_commands(&complete, 0);
 	else if (complete.command->run == NULL)
 		offer_commands(&complete, complete.used); /* help */
-	else
+	else {
+		/* backup, and backup verify: the word may be either's. */
+		if (complete.count == complete.used && complete.command->verb == NULL)
+			offer_commands(&complete, complete.used - 1);
 		offer_operand(&complete);
+	}
 	return 0;
 }
 

@@ -114,7 +114,8 @@ static const struct command command_table[] = {
 	    command_backup_merge },
 	{ "backup", NULL, "VOLUME@SNAPSHOT FILE|- [--from OLD] [--snapshot] [--progress] [--force]",
 	    "Copy a snapshot into a compressed, checksummed file, or to standard output; with --from only "
-	    "what changed since another one. One that was cut off goes on when it is run again.",
+	    "what changed since another one. One that was cut off goes on when it is run again. See "
+	    "also backup verify, backup merge.",
 	    { COMMAND_SNAPSHOT, COMMAND_FILE }, COMMAND_BACKUP | COMMAND_FORCE | COMMAND_PROGRESS,
 	    command_backup },
 	{ "restore", NULL,
