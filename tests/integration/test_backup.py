@@ -129,6 +129,11 @@ def full_and_incremental_ones_restore_each_snapshot():
         check(shown["size_bytes"] == 80 * MIB, f"{shown}")
         # A chain that became one file; which goes on as the chain does.
         merged, again = path(c, "merged", "again")
+        with open(merged + ".part", "wb") as f:  # of something else
+            f.write(open(files[0], "rb").read()[:-1])
+        expect_error(c.cleave("backup", "merge", *files[:3], merged, check_rc=False), "in the way", "v@a")
+        c.cleave("backup", "merge", *files[:3], merged, "--force")
+        os.rename(merged, merged + ".part")  # of a merge that was killed
         c.cleave("backup", "merge", *files[:3], merged)
         c.cleave("backup", "merge", merged, files[3], again)
         c.cleave("restore", again, "m")

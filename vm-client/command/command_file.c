@@ -95,7 +95,7 @@ refuse_part(struct command_file *file, const char *why)
 
 /* 1: FILE.part is whole. 0: file->writer goes on, or is NULL: there is nothing to go on from. */
 static int
-file_resume(struct command_file *file, const struct backup_header *header)
+file_resume(struct command_file *file, const struct backup_header *header, bool may_resume)
 {
 	struct backup_reader *reader = NULL;
 	char text[BACKUP_ERROR_BYTES], why[BACKUP_ERROR_BYTES];
@@ -116,6 +116,10 @@ file_resume(struct command_file *file, const struct backup_header *header)
 		backup_reader_destroy(reader);
 		return is_forced ? 0 : refuse_part(file, why);
 	}
+	if (!may_resume) {
+		backup_reader_destroy(reader);
+		return 0;
+	}
 	do {
 		rc = backup_reader_next(reader);
 	} while (rc == 1);
@@ -135,8 +139,8 @@ command_file_start(struct command_file *file, const struct backup_header *header
 	int rc = 0;
 
 	assert(file->fd >= 0 && file->writer == NULL);
-	if (file->part[0] != '\0' && may_resume && file->found_bytes > 0) {
-		rc = file_resume(file, header);
+	if (file->part[0] != '\0' && file->found_bytes > 0) {
+		rc = file_resume(file, header, may_resume);
 		if (rc != 0 || file->writer != NULL)
 			return rc;
 	}

@@ -34,7 +34,7 @@ int command_file_begin(struct command_file *file, struct command_session *sessio
 /*
  * command_file_start -- begin to write, or go on where FILE.part is whole up to a frame and is of the same snapshots
  *
- * One of others is refused, but with --force, which begins anew. @may_resume: false begins anew always.
+ * One of others is refused, but with --force, which begins anew. @may_resume: false begins the same backup anew, too.
  * Returns 0: file->writer, behind at_bytes; 1: FILE.part is whole already; else a negative errno, with the error set.
  */
 int command_file_start(struct command_file *file, const struct backup_header *header,
