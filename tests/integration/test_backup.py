@@ -384,7 +384,8 @@ def snapshots_are_rotated_by_the_clock():
 
         result = c.cleave("snapshot", "rotate", "v", check_rc=False)
         expect_error(result, "no rule was given", codes=(2,))
-        rules = ("--hourly", "2", "--daily", "3", "--weekly", "3", "--keep", names[0])
+        rules = ("--hourly", "2", "--daily", "3", "--weekly", "3")
+        c.cleave("snapshot", "protect", f"v@{names[0]}")
         told = json.loads(c.cleave("--json", "snapshot", "rotate", "v", *rules, "--dry-run").stdout)
         check(left() == {*names, *mine}, "--dry-run")
         said = c.cleave("snapshot", "rotate", "v", *rules, "--dry-run").stdout
@@ -393,10 +394,11 @@ def snapshots_are_rotated_by_the_clock():
         c.cleave("clone", f"v@{names[2]}", "clone")
         told = json.loads(c.cleave("--json", "snapshot", "rotate", "v", *rules).stdout)
         taken = told["taken"]
-        # Of each: today's new one; 10th, 9th; the weeks of today, of the 9th, of the 2nd. What --keep and the clone keep.
+        # Of each: today's new one; 10th, 9th; the weeks of today, of the 9th, of the 2nd. The protected one, and what the clone keeps.
         check(left() == {*mine, taken, names[7], names[5], names[3], names[0], names[2]},
               f"{sorted(left())}")
-        c.cleave("volume", "delete", "clone")
+        c.cleave("volume", "delete", "clone", "--purge")
+        c.cleave("snapshot", "unprotect", f"v@{names[0]}")
         c.cleave("snapshot", "rotate", "v", "--hourly", "1")
         check({name for name in left() if name not in mine} <=
               {taken, max(left() - set(mine))} and len(left() - set(mine)) == 1, f"{left()}")

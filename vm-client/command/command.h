@@ -74,8 +74,8 @@ struct command_options {
 	bool must_snapshot;             /* backup: take it first */
 	bool must_verify;               /* restore: read it back */
 	uint64_t hourly, daily, weekly; /* snapshot rotate */
-	const struct command *command; /* NULL: help about all of them */
-	const char *noun;              /* of those that help is about; NULL: all */
+	const struct command *command;  /* NULL: help about all of them */
+	const char *noun;               /* of those that help is about; NULL: all */
 };
 
 /* The choices' first word is the default, which the gateway is left to choose. */

@@ -11,7 +11,7 @@
 #include "command.h"
 
 #define COMMAND_REPLICAS_MAX 3u
-#define COMMAND_KEEP_MAX 100000u /* hours, days or weeks */
+#define COMMAND_PERIODS_MAX 100000u /* hours, days or weeks */
 
 const char *const command_service_classes[] = {
 #define COMMAND_CLASS(symbol, name) [SERVICE_##symbol] = (name),
@@ -103,13 +103,13 @@ const struct config_option command_option_table[] = {
 	    "restore: read all of the volume back, and compare.", NULL, false, 0, 0, NULL },
 	{ "hourly", 0, CONFIG_U64, offsetof(struct command_options, hourly), "N",
 	    "snapshot rotate: keep the newest of each of the last N hours that have one (UTC).",
-	    NULL, false, 1, COMMAND_KEEP_MAX, NULL },
+	    NULL, false, 1, COMMAND_PERIODS_MAX, NULL },
 	{ "daily", 0, CONFIG_U64, offsetof(struct command_options, daily), "N",
-	    "snapshot rotate: likewise of the last N days.", NULL, false, 1, COMMAND_KEEP_MAX,
+	    "snapshot rotate: likewise of the last N days.", NULL, false, 1, COMMAND_PERIODS_MAX,
 	    NULL },
 	{ "weekly", 0, CONFIG_U64, offsetof(struct command_options, weekly), "N",
 	    "snapshot rotate: likewise of the last N weeks, which begin on Monday.", NULL, false, 1,
-	    COMMAND_KEEP_MAX, NULL },
+	    COMMAND_PERIODS_MAX, NULL },
 	{ "domain", 0, CONFIG_STRING, offsetof(struct command_options, domain), "PATH",
 	    "node add, set, replace: what fails together with it, from the largest: dc/rack/host, or a part "
 	    "of it. Copies of a block are in different ones.",

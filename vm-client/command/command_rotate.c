@@ -124,8 +124,8 @@ is_kept(const struct rotate *rotate, uint32_t index)
 {
 	const struct cleave_snapshot *snapshot = &rotate->snapshots[index];
 
-	return rotate->reasons[index] != 0 || snapshot->clone_count > 0 ||
-	    snapshot->is_protected || strcmp(name_of(snapshot), rotate->taken) == 0;
+	return rotate->reasons[index] != 0 || snapshot->clone_count > 0 || snapshot->is_protected ||
+	    strcmp(name_of(snapshot), rotate->taken) == 0;
 }
 
 /* A snapshot that cannot be deleted now (a clone was just made of it) is told, and tried again by the next run. */
