@@ -164,37 +164,6 @@ Test(command, images_have_a_file_and_a_volume)
 	expect_refused("gateway undrain 1 --force", "takes no --force");
 }
 
-Test(command, backups_have_files_before_the_last_word)
-{
-	cr_assert_eq(parse("restore a b c v --engine lz4"), 0);
-	cr_assert_eq(options.file_count, 3u);
-	cr_assert_str_eq(options.files[2], "c");
-	cr_assert_str_eq(options.name, "v");
-	config_result_fini(&result);
-	cr_assert_eq(parse("backup merge a b out"), 0);
-	cr_assert_eq(options.file_count, 2u);
-	cr_assert_str_eq(options.file, "out");
-	config_result_fini(&result);
-	cr_assert_eq(parse("backup verify a"), 0);
-	cr_assert_eq(options.file_count, 1u);
-	config_result_fini(&result);
-	cr_assert_eq(parse("backup v@new - --from old --snapshot"), 0);
-	cr_assert_str_eq(options.name, "v@new");
-	cr_assert_str_eq(options.file, "-");
-	cr_assert_str_eq(options.from, "old");
-	config_result_fini(&result);
-	expect_refused("restore", "needs a FILE");
-	expect_refused("restore a", "needs a FILE");
-	expect_refused("backup merge a", "needs a FILE");
-	expect_refused("backup verify", "needs a FILE");
-	expect_refused("backup v@a", "needs a FILE");
-	expect_refused("restore a v --size 5000", "multiple of 4096");
-	expect_refused("restore a v --from x", "takes no --from");
-	expect_refused("backup v@a f --take", "takes no --take");
-	expect_refused("snapshot rotate v --hourly 0", "hourly");
-	expect_refused("snapshot create v@a --daily 1", "takes no --daily");
-}
-
 Test(command, every_command_is_found)
 {
 	const char *const lines[] = { "volume create v --size 4096", "volume list", "volume show v",
