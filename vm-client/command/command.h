@@ -116,7 +116,7 @@ enum command_option {
 	COMMAND_ALL = 1u << 27,
 	COMMAND_PERSISTENT = 1u << 28,
 	COMMAND_RELOAD = 1u << 30,
-	COMMAND_ROTATE = 1u << 31, /* --hourly, --daily, --weekly, --dry-run */
+	COMMAND_ROTATE = 1u << 31,          /* --hourly, --daily, --weekly, --dry-run */
 	COMMAND_BACKUP = UINT64_C(1) << 32, /* --from, --snapshot */
 	COMMAND_VERIFY = UINT64_C(1) << 33,
 };
