@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #define CONFIG_LIST_MAX 64
+#define CONFIG_OPERANDS_MAX 256
 
 enum config_type {
 	CONFIG_FLAG,   /* bool; "--x" or x = yes|no */
@@ -54,7 +55,7 @@ struct config_program {
 };
 
 struct config_result {
-	const char *operands[16];
+	const char *operands[CONFIG_OPERANDS_MAX];
 	uint32_t operand_count;
 	void *owned;            /* memory behind strings from the config file; config_result_fini */
 	const char *file;       /* --config; NULL: none */

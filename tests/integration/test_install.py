@@ -216,7 +216,7 @@ def each_function_has_a_manual_page(root):
 
 def unit_paths(root):
     names = ["cleave-storage@.service", "cleave-gateway@.service", "cleave-agent.service",
-             "cleave-agent.socket"]
+             "cleave-agent.socket", "cleave-snapshots@.service", "cleave-snapshots@.timer"]
     return [find(root, f"systemd/system/{name}") for name in names]
 
 
@@ -229,7 +229,7 @@ def systemd_knows_all_that_units_say(root):
             with open(path) as f:
                 text = f.read()
             # It looks for the programs.
-            text = re.sub(r"^(ExecStart|ExecReload)=(?=\S*/cleave-)", rf"\1={root}", text, flags=re.M)
+            text = re.sub(r"^(ExecStart|ExecReload)=(?=\S*/cleave\b)", rf"\1={root}", text, flags=re.M)
             with open(os.path.join(folder, os.path.basename(path)), "w") as f:
                 f.write(text)
         # A key that it does not know is a warning, and exit 0.

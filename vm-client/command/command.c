@@ -30,7 +30,7 @@ static const struct config_program program = {
 	.purpose = "Asks a gateway of a Cleave cluster about its volumes, nodes and state, and "
 		   "changes its volumes.",
 	.options = command_option_table,
-	.operands_max = 4,
+	.operands_max = CONFIG_OPERANDS_MAX, /* a chain of backups */
 };
 
 /* The command line. */
@@ -93,7 +93,8 @@ check_options(struct command_options *options)
 		return usage_error("--quiet says nothing, and --%s a lot: one of them",
 		    options->is_json ? "json" : "counters");
 	if ((command->options & COMMAND_SIZE) != 0 && options->size_bytes == 0 &&
-	    !command_has_operand(command, COMMAND_FILE)) /* an image has a size */
+	    !command_has_operand(command, COMMAND_FILE) &&
+	    !command_has_operand(command, COMMAND_FILES)) /* what is copied has a size */
 		return usage_error("--size is required: how large volume '%s' is to be",
 		    options->name);
 	if (options->size_bytes % CLEAVE_BLOCK_BYTES != 0)
@@ -141,6 +142,7 @@ refuse_absent(const struct command *command, enum command_operand operand)
 		[COMMAND_NEW_NAME] = "the NEW name, too",
 		[COMMAND_FILE] = "a FILE",
 		[COMMAND_TRASH] = "the NAME or ID of a volume in the trash: see cleave trash list",
+		[COMMAND_FILES] = "a FILE",
 	};
 
 	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW ||
@@ -163,6 +165,20 @@ operand_at(struct command_options *options, enum command_operand operand)
 	return &options->name;
 }
 
+/* As many of the @count words as leave one for each operand behind @operand. */
+static uint32_t
+take_files(struct command_options *options, const enum command_operand *operand,
+    const char *const words[], uint32_t count)
+{
+	uint32_t behind = 0;
+
+	while (operand[1 + behind] != COMMAND_NOTHING)
+		behind++;
+	options->files = words;
+	options->file_count = count > behind ? count - behind : 0;
+	return options->file_count;
+}
+
 static int
 take_words(struct command_options *options, const char *const words[], uint32_t count)
 {
@@ -177,7 +193,11 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 		return take_help(options, words + 1, count - 1);
 	for (const enum command_operand *operand = options->command->operands;
 	     *operand != COMMAND_NOTHING; operand++) {
-		if (used < count) {
+		if (*operand == COMMAND_FILES && used < count) {
+			used += take_files(options, operand, words + used, count - used);
+			if (options->file_count > 0)
+				continue;
+		} else if (used < count) {
 			*operand_at(options, *operand) = words[used++];
 			continue;
 		}

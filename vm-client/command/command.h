@@ -68,8 +68,14 @@ struct command_options {
 	const char *file;     /* an image */
 	const char *format;   /* of it; NULL: as it looks */
 	bool has_progress;
-	const struct command *command; /* NULL: help about all of them */
-	const char *noun;              /* of those that help is about; NULL: all */
+	const char *const *files; /* backups, in order */
+	uint32_t file_count;
+	const char *from;               /* backup: a snapshot */
+	bool must_snapshot;             /* backup: take it first */
+	bool must_verify;               /* restore: read it back */
+	uint64_t hourly, daily, weekly; /* snapshot rotate */
+	const struct command *command;  /* NULL: help about all of them */
+	const char *noun;               /* of those that help is about; NULL: all */
 };
 
 /* The choices' first word is the default, which the gateway is left to choose. */
@@ -110,6 +116,9 @@ enum command_option {
 	COMMAND_ALL = 1u << 27,
 	COMMAND_PERSISTENT = 1u << 28,
 	COMMAND_RELOAD = 1u << 30,
+	COMMAND_ROTATE = 1u << 31,          /* --hourly, --daily, --weekly, --dry-run */
+	COMMAND_BACKUP = UINT64_C(1) << 32, /* --from, --snapshot */
+	COMMAND_VERIFY = UINT64_C(1) << 33,
 };
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
@@ -126,6 +135,7 @@ enum command_operand {
 	COMMAND_TRASH,        /* options->name: a volume in the trash, by its name or id */
 	COMMAND_MAY_TRASH,    /* likewise */
 	COMMAND_MAY_NEW_NAME, /* options->new_name */
+	COMMAND_FILES,        /* options->files: as many as leave a word for each operand behind */
 };
 
 #define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */
@@ -235,6 +245,9 @@ int command_snapshot_protect(struct command_session *session);
 int command_snapshot_unprotect(struct command_session *session);
 int command_snapshot_rename(struct command_session *session);
 int command_clone(struct command_session *session);
+/* command_snapshots_of -- a volume's, by rising number: 0 and *@ret_snapshots to free(), NULL for none; else with error set. */
+int command_snapshots_of(struct command_session *session, const char *volume,
+    struct cleave_snapshot **ret_snapshots, uint32_t *ret_count);
 int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out);
 
 /* command_trash.c */
@@ -272,6 +285,13 @@ int command_snapshot_diff(struct command_session *session);
 /* command_image.c */
 int command_import(struct command_session *session);
 int command_export(struct command_session *session);
+
+/* command_backup.c, command_chain.c, command_restore.c, command_rotate.c */
+int command_backup(struct command_session *session);
+int command_backup_verify(struct command_session *session);
+int command_backup_merge(struct command_session *session);
+int command_restore(struct command_session *session);
+int command_snapshot_rotate(struct command_session *session);
 
 /* command_status.c */
 int command_status(struct command_session *session);

@@ -303,13 +303,15 @@ offer_operand(struct complete *complete)
 		[COMMAND_TRASH] = offer_trash,
 		[COMMAND_MAY_TRASH] = offer_trash,
 		[COMMAND_MAY_NEW_NAME] = NULL, /* nobody can know */
+		[COMMAND_FILES] = NULL,
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;
 
 	assert(complete->count >= complete->used);
 	for (uint32_t i = 0; i < at; i++) {
-		if (complete->command->operands[i] == COMMAND_NOTHING)
+		if (complete->command->operands[i] == COMMAND_NOTHING ||
+		    complete->command->operands[i] == COMMAND_FILES)
 			return;
 	}
 	operand = complete->command->operands[at];
@@ -354,8 +356,12 @@ command_complete(int count, char *const words[], FILE *out)
 		offer_commands(&complete, 0);
 	else if (complete.command->run == NULL)
 		offer_commands(&complete, complete.used); /* help */
-	else
+	else {
+		/* backup, and backup verify: the word may be either's. */
+		if (complete.count == complete.used && complete.command->verb == NULL)
+			offer_commands(&complete, complete.used - 1);
 		offer_operand(&complete);
+	}
 	return 0;
 }
 

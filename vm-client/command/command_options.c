@@ -11,6 +11,7 @@
 #include "command.h"
 
 #define COMMAND_REPLICAS_MAX 3u
+#define COMMAND_PERIODS_MAX 100000u /* hours, days or weeks */
 
 const char *const command_service_classes[] = {
 #define COMMAND_CLASS(symbol, name) [SERVICE_##symbol] = (name),
@@ -46,7 +47,7 @@ const struct config_option command_option_table[] = {
 	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
 	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
-	    "import, export: write over what is there. node drain, remove, replace: with fewer copies or "
+	    "import, export, backup, restore: write over what is there. node drain, remove, replace: with fewer copies or "
 	    "less room than there should be. gateway drain: also where no other one takes its shards.",
 	    NULL, false, 0, 0, NULL },
 	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
@@ -63,7 +64,7 @@ const struct config_option command_option_table[] = {
 	{ "all", 0, CONFIG_FLAG, offsetof(struct command_options, is_all), NULL,
 	    "trash purge: every volume that is in the trash.", NULL, false, 0, 0, NULL },
 	{ "take", 0, CONFIG_FLAG, offsetof(struct command_options, must_take), NULL,
-	    "import: take the volume from whoever has it open for writing, who gets errors from then on.",
+	    "import, restore: take the volume from whoever has it open for writing, who gets errors from then on.",
 	    NULL, false, 0, 0, NULL },
 	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
 	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
@@ -91,7 +92,24 @@ const struct config_option command_option_table[] = {
 	    "by the end of FILE's name, else raw.",
 	    NULL, false, 0, 0, NULL },
 	{ "progress", 'p', CONFIG_FLAG, offsetof(struct command_options, has_progress), NULL,
-	    "import, export: show how far it is.", NULL, false, 0, 0, NULL },
+	    "import, export, backup, restore: show how far it is.", NULL, false, 0, 0, NULL },
+	{ "from", 0, CONFIG_STRING, offsetof(struct command_options, from), "SNAPSHOT",
+	    "backup: only what changed since this older snapshot of the volume, which is backed up "
+	    "already.",
+	    NULL, false, 0, 0, NULL },
+	{ "snapshot", 0, CONFIG_FLAG, offsetof(struct command_options, must_snapshot), NULL,
+	    "backup: take the snapshot first.", NULL, false, 0, 0, NULL },
+	{ "verify", 0, CONFIG_FLAG, offsetof(struct command_options, must_verify), NULL,
+	    "restore: read all of the volume back, and compare.", NULL, false, 0, 0, NULL },
+	{ "hourly", 0, CONFIG_U64, offsetof(struct command_options, hourly), "N",
+	    "snapshot rotate: keep the newest of each of the last N hours that have one (UTC).",
+	    NULL, false, 1, COMMAND_PERIODS_MAX, NULL },
+	{ "daily", 0, CONFIG_U64, offsetof(struct command_options, daily), "N",
+	    "snapshot rotate: likewise of the last N days.", NULL, false, 1, COMMAND_PERIODS_MAX,
+	    NULL },
+	{ "weekly", 0, CONFIG_U64, offsetof(struct command_options, weekly), "N",
+	    "snapshot rotate: likewise of the last N weeks, which begin on Monday.", NULL, false, 1,
+	    COMMAND_PERIODS_MAX, NULL },
 	{ "domain", 0, CONFIG_STRING, offsetof(struct command_options, domain), "PATH",
 	    "node add, set, replace: what fails together with it, from the largest: dc/rack/host, or a part "
 	    "of it. Copies of a block are in different ones.",
@@ -117,7 +135,9 @@ const struct config_option command_option_table[] = {
 	    "node drain, replace; gateway drain; cluster rebalance: until it is done; says how far it is.",
 	    NULL, false, 0, 0, NULL },
 	{ "dry-run", 0, CONFIG_FLAG, offsetof(struct command_options, is_dry_run), NULL,
-	    "cluster rebalance: only show how much would be moved.", NULL, false, 0, 0, NULL },
+	    "cluster rebalance: only show how much would be moved. snapshot rotate: only show what would be "
+	    "deleted.",
+	    NULL, false, 0, 0, NULL },
 	{ "stop", 0, CONFIG_FLAG, offsetof(struct command_options, must_stop), NULL,
 	    "cluster rebalance: no more; what was moved stays.", NULL, false, 0, 0, NULL },
 	{ "counters", 0, CONFIG_FLAG, offsetof(struct command_options, has_counters), NULL,
@@ -187,7 +207,13 @@ static const struct {
 	{ "wait", COMMAND_WAIT },
 	{ "lost", COMMAND_LOST },
 	{ "with", COMMAND_WITH },
-	{ "dry-run", COMMAND_REBALANCE },
+	{ "dry-run", COMMAND_REBALANCE | COMMAND_ROTATE },
+	{ "from", COMMAND_BACKUP },
+	{ "snapshot", COMMAND_BACKUP },
+	{ "verify", COMMAND_VERIFY },
+	{ "hourly", COMMAND_ROTATE },
+	{ "daily", COMMAND_ROTATE },
+	{ "weekly", COMMAND_ROTATE },
 	{ "stop", COMMAND_REBALANCE },
 };
 

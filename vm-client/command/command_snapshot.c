@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command_snapshot.c -- cleave snapshot create, list, delete, protect, rename, rollback; cleave clone */
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/num.h"
@@ -173,6 +174,32 @@ int
 command_ask_snapshots(struct command_question *question)
 {
 	return command_wait_pages(question, "snapshots", list_start);
+}
+
+int
+command_snapshots_of(struct command_session *session, const char *volume,
+    struct cleave_snapshot **ret_snapshots, uint32_t *ret_count)
+{
+	struct command_options options = *session->options;
+	struct command_session asking = *session;
+	struct command_question question;
+	int rc;
+
+	assert(session->client != NULL && volume != NULL);
+	options.name = volume;
+	asking.options = &options;
+	command_question_init(&question, &asking);
+	rc = command_ask_snapshots(&question);
+	if (rc == 0) {
+		*ret_snapshots = question.entries;
+		*ret_count = question.count;
+		question.entries = NULL;
+		question.count = 0;
+	} else {
+		memcpy(session->error, asking.error, sizeof(session->error));
+	}
+	command_question_fini(&question);
+	return rc;
 }
 
 int

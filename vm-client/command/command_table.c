@@ -73,6 +73,10 @@ static const struct command command_table[] = {
 	    "Delete a volume of the trash for good, with its snapshots, or all that are in it: their space "
 	    "comes back.",
 	    { COMMAND_MAY_TRASH }, COMMAND_ALL, command_trash_purge },
+	{ "snapshot", "rotate", "VOLUME [--hourly N] [--daily N] [--weekly N] [--dry-run]",
+	    "Take a snapshot that is called auto- and the time, and delete those of such names that no rule "
+	    "keeps, nor a clone, and that are not protected. Others are left alone.",
+	    { COMMAND_VOLUME }, COMMAND_ROTATE, command_snapshot_rotate },
 	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
 	    "Make a volume that begins as the snapshot, and shares its space.",
 	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, 0, command_clone },
@@ -99,6 +103,28 @@ static const struct command command_table[] = {
 	    "qemu-img.",
 	    { COMMAND_VOLUME, COMMAND_FILE }, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS,
 	    command_export },
+	{ "backup", "verify", "FILE ...",
+	    "Read backups, and say whether every byte of them is right; of several, each full or based on the "
+	    "one before it.",
+	    { COMMAND_FILES }, 0, command_backup_verify },
+	{ "backup", "merge", "FULL INCREMENTAL ... OUT [--progress] [--force]",
+	    "Make one full backup of a full one and the incremental ones behind it, in their order.",
+	    { COMMAND_FILES, COMMAND_FILE }, COMMAND_FORCE | COMMAND_PROGRESS,
+	    command_backup_merge },
+	{ "backup", NULL, "VOLUME@SNAPSHOT FILE|- [--from OLD] [--snapshot] [--progress] [--force]",
+	    "Copy a snapshot into a compressed, checksummed file, or to standard output; with --from only "
+	    "what changed since another one. One that was cut off goes on when it is run again. See "
+	    "also backup verify, backup merge.",
+	    { COMMAND_SNAPSHOT, COMMAND_FILE }, COMMAND_BACKUP | COMMAND_FORCE | COMMAND_PROGRESS,
+	    command_backup },
+	{ "restore", NULL,
+	    "FILE|- ... NAME [--verify] [--progress] [--force [--take]] [options of volume create]",
+	    "Make a volume of a full backup and the incremental ones behind it, in their order. It gets its "
+	    "name when it is whole; one that was cut off goes on when it is run again. One that exists is "
+	    "written over with --force alone, and one that somebody writes with --take as well.",
+	    { COMMAND_FILES, COMMAND_VOLUME },
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_PROGRESS | COMMAND_VERIFY,
+	    command_restore },
 	{ "node", "list", "", "List the storage nodes.", { COMMAND_NOTHING }, 0,
 	    command_node_list },
 	{ "node", "add", "ADDR [--domain PATH] [--weight PERCENT] [--note TEXT]",

@@ -94,6 +94,16 @@ Test(complete, values_behind_an_equals_sign)
 	expect("volume create x --size=1G --engine z", "zstd\n");
 }
 
+Test(complete, a_command_that_is_a_noun_of_others_too)
+{
+	setenv("CLEAVE_GATEWAY", "127.0.0.1:1", 1); /* nobody who knows snapshots */
+	expect("backup v", "verify\n");
+	expect("backup verify ", ""); /* files */
+	expect("restore a ", "");
+	expect_part("backup v@a f -", "--from\n", true);
+	expect_part("restore f v -", "--from\n", false);
+}
+
 Test(complete, what_nobody_can_know)
 {
 	expect("import ", "");          /* a file */
