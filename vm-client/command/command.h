@@ -67,6 +67,10 @@ struct command_options {
 	const char *new_name; /* clone, volume rename */
 	const char *file;     /* an image */
 	const char *format;   /* of it; NULL: as it looks */
+	struct {              /* volume set: texts; NULL: as it is */
+		const char *iops, *bytes_s, *read_iops, *read_bytes_s, *write_iops, *write_bytes_s;
+		const char *burst_ms;
+	} limits;
 	bool has_progress;
 	const struct command *command; /* NULL: help about all of them */
 	const char *noun;              /* of those that help is about; NULL: all */
@@ -110,6 +114,7 @@ enum command_option {
 	COMMAND_ALL = 1u << 27,
 	COMMAND_PERSISTENT = 1u << 28,
 	COMMAND_RELOAD = 1u << 30,
+	COMMAND_LIMITS = 1u << 31, /* --iops, --bandwidth, ... --burst */
 };
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
@@ -225,6 +230,12 @@ int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t co
 
 /* command_resize.c */
 int command_volume_resize(struct command_session *session);
+
+/* command_limits.c */
+int command_volume_set(struct command_session *session);
+#define COMMAND_LIMITS_TEXT_BYTES 256u
+/* command_limits_text -- "iops 500, bandwidth 20 MiB/s"; "-": there are none. What is longer is cut. */
+void command_limits_text(const struct cleave_limits *of, char *ret_text, size_t bytes);
 
 /* command_snapshot.c */
 int command_snapshot_create(struct command_session *session);
