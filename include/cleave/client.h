@@ -152,6 +152,8 @@ const char *cleave_error_text(int rc);
 	X(protocol_errors, "answers that broke the protocol")                                      \
 	X(map_fetches, "maps fetched")                                                             \
 	X(timeouts, "requests given up")                                                           \
+	X(limit_waits, "times that requests began to wait for their volume's limits")              \
+	X(limit_wait_ns, "how long requests of a volume waited so, in ns, all volumes together")   \
 	X(writes_owed, "given up writes that may take effect yet: others wait until that is over")
 struct cleave_stats {
 #define CLEAVE_STAT_MEMBER(name, help) uint64_t name;
@@ -178,6 +180,8 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	    (E: auto, lz4, snappy, deflate, zstd, none)
  *	{"op":"volume.list","after":N}              "volumes":[...]; "more":true: ask after the last
  *	{"op":"volume.show","name":N}               "volume":{...}
+ *	{"op":"volume.set","name":N,"iops":L,...}   "volume":{..., "qos":{...}}; CLEAVE_LIMIT_LIST has all
+ *	{"op":"volume.limits","id":I}               "qos":{...}, if any is set
  *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
  *	{"op":"volume.delete","name":N,"force":false,"snapshots":false}
  *	{"op":"volume.attach","name":N,"session":"16 hex digits","take":false,"client":TEXT}
@@ -239,6 +243,12 @@ struct cleave_volume_info {
 	uint32_t segment_count;
 	uint64_t attach;   /* the number this open was given */
 	bool is_read_only; /* a snapshot, or opened so */
+	/*
+	 * Limits of the volume, by the second; all 0: none. The library keeps these: requests that are over them
+	 * wait, and their time (options.io_timeout_ns) begins when they are sent. Other limits are learnt within about a
+	 * second.
+	 */
+	struct cleave_limits limits;
 };
 
 enum cleave_open_flags {

@@ -355,6 +355,24 @@ int cleave_volume_set_size(struct cleave_client *client, struct cleave_ask *ask,
 int cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t size_bytes,
     unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error);
 
+/*
+ * cleave_volume_set_limits, cleave_volume_set_limits_wait -- limit what a volume may do in a second, or lift that
+ *
+ * A member of @limits that is 0 lifts its limit, or is the default again; one that is CLEAVE_LIMIT_KEEP stays as it is.
+ * Sessions keep to them within about a second. Where nothing is another than before nothing happens.
+ * Ownership: @name and @limits are copied; else as with cleave_volume_create.
+ * Returns:   as cleave_volume_create; the volume has these limits (info.limits).
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL a member is out of
+ *            its range (CLEAVE_LIMIT_LIST); -ENOTSUP the cluster's level is 1; and those of the way
+ *            (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+#define CLEAVE_LIMIT_KEEP UINT64_MAX
+int cleave_volume_set_limits(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const struct cleave_limits *limits, cleave_volume_fn fn, void *arg);
+int cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
+    const struct cleave_limits *limits, struct cleave_volume_entry *ret_volume, char *ret_error);
+
 /* Snapshots. */
 
 /*

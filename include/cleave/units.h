@@ -23,4 +23,28 @@ enum cleave_service_class {
 	CLEAVE_SERVICE_CAPACITY = 2, /* compressed harder */
 };
 
+/*
+ * X(member, least, most): the limits of a volume. 0 is none, or the default.
+ *
+ *	iops, bytes_s            of reads and writes together; a request of more than 16 KiB counts as one for each 16 KiB
+ *	                         that it begins, one without data (a discard, a status) as one of no bytes
+ *	read_..., write_...      of these alone, beside the limits of both together
+ *	burst_ms                 after a pause, so much of a limit's time may be used at once [250]
+ */
+#define CLEAVE_LIMIT_LIST(X)                                                                       \
+	X(iops, 1, UINT64_C(10000000))                                                             \
+	X(bytes_s, 65536, UINT64_C(1) << 40)                                                       \
+	X(read_iops, 1, UINT64_C(10000000))                                                        \
+	X(read_bytes_s, 65536, UINT64_C(1) << 40)                                                  \
+	X(write_iops, 1, UINT64_C(10000000))                                                       \
+	X(write_bytes_s, 65536, UINT64_C(1) << 40)                                                 \
+	X(burst_ms, 10, 3600000)
+
+/* Limits of a volume: how much it may use of each second. A member that is 0 was not set. */
+struct cleave_limits {
+#define CLEAVE_LIMIT_MEMBER(name, least, most) uint64_t name;
+	CLEAVE_LIMIT_LIST(CLEAVE_LIMIT_MEMBER)
+#undef CLEAVE_LIMIT_MEMBER
+};
+
 #endif /* CLEAVE_UNITS_H */

@@ -162,7 +162,8 @@ void wire_io_encode(struct wire_header *header, const struct wire_io *io);
  * wire_io_reply -- a reply to @request
  *
  * A READ's and a HOLES' carry length_bytes of payload, a BLOCK_STATUS's as many bytes of entries as are
- * sent.
+ * sent. vm_id is the request's; on a connection of CLEAVE_LEVEL_LIMITS a gateway puts the tag of the volume's limits
+ * there.
  */
 void wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
     uint32_t payload_crc, uint32_t epoch);
@@ -175,6 +176,8 @@ struct wire_io_reply {
 	uint32_t payload_bytes; /* READ, HOLES: length_bytes; BLOCK_STATUS: of entries; else 0 */
 	uint32_t payload_crc;   /* READ, BLOCK_STATUS, HOLES */
 	uint32_t epoch;         /* of the shard, as the gateway knows it */
+	uint32_t
+	    limits_tag; /* of the volume (base/bucket.h), on a connection of CLEAVE_LEVEL_LIMITS */
 };
 int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
     const char **ret_field);

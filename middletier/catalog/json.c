@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "catalog/holder.h"
+#include "catalog/qos.h"
 #include "catalog/scope.h"
 #include "catalog/wish.h"
 #include "common/limits.h"
@@ -69,7 +70,10 @@ mt_json_volume(const struct mt_volume *volume)
 	    (json_int_t)volume->attach);
 	if (object != NULL && volume->origin != 0)
 		json_object_set_new(object, "origin", json_integer((json_int_t)volume->origin));
-	return object;
+	if (object == NULL || mt_json_put_qos(object, &volume->limits) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
 }
 
 json_t *

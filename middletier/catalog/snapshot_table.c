@@ -331,6 +331,8 @@ mt_snapshot_session(struct mt_volumes *volumes, uint64_t id, uint64_t attach,
 	volume.id = id;
 	volume.attach = attach;
 	volume.is_difference = since != NULL;
+	/* A copy of a moment is nobody's load to be kept down: a volume's limits are of the volume itself. */
+	volume.limits = (struct cleave_limits){ 0 };
 	*ret_volume = volume;
 	return 0;
 }

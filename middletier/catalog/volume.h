@@ -8,6 +8,7 @@
 
 #include "catalog/scope.h"
 #include "cleave/loop.h"
+#include "cleave/units.h"
 #include "cleave/wire.h"
 
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
@@ -55,6 +56,7 @@ struct mt_volume {
 	/* A session of VOLUME@OLD@NEW: the scope holds exactly the blocks that may differ. */
 	bool is_difference;
 	struct mt_scope scope;
+	struct cleave_limits limits; /* none of a snapshot's sessions, nor a difference's */
 };
 
 static inline bool

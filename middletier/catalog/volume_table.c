@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -20,6 +21,7 @@
 #include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/numbers.h"
+#include "catalog/qos.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/trash.h"
@@ -80,6 +82,7 @@ struct volume_text {
 	const char *service_class, *engine, *session;
 	json_t *holder; /* NULL: nobody, or not known */
 	json_t *trash;  /* NULL: it is not there */
+	json_t *qos;    /* NULL: no limits */
 	int64_t level;
 };
 
@@ -127,6 +130,8 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 	}
 	mt_json_take_holder(text->holder, &volume.holder);
 	*ret_field = mt_json_take_scope(text->spans, volume.segment_base, &volume.scope);
+	if (*ret_field == NULL)
+		*ret_field = mt_json_take_qos(text->qos, &volume.limits);
 	if (*ret_field != NULL)
 		return -EINVAL;
 	*ret_volume = volume;
@@ -172,6 +177,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "spans", READER_ARRAY, false, 0, 0, { .array = &text.spans } },
 		{ "holder", READER_OBJECT, false, 0, 0, { .object = &text.holder } },
 		{ "trash", READER_OBJECT, false, 0, 0, { .object = &text.trash } },
+		{ "qos", READER_OBJECT, false, 0, 0, { .object = &text.qos } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -288,6 +294,8 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	bool is_known = entry != NULL && entry->volume.attach == volume->attach;
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
 	uint64_t seen_ns = entry != NULL && entry->version == version ? entry->seen_ns : 0;
+	bool is_untold = entry != NULL &&
+	    (entry->are_limits_untold || !limits_are_equal(&entry->volume.limits, &volume->limits));
 
 	assert(volume->name[0] != '\0');
 	assert(entry != NULL || volumes->count < volumes->max);
@@ -306,6 +314,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 		.heard_ns = heard_ns,
 		.is_deleting = is_deleting,
 		.seen_ns = seen_ns,
+		.are_limits_untold = is_untold,
 	};
 }
 

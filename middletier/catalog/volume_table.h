@@ -18,11 +18,12 @@ struct mt_volume_tell;
 
 struct mt_volume_entry {
 	struct mt_volume volume;
-	uint64_t version;     /* of the key */
-	uint64_t told_attach; /* the newest one that every port of ours knows */
-	uint64_t heard_ns;    /* holding.c: of the session of that attach, last; 0: to be set */
-	bool is_deleting;     /* no session is let in meanwhile */
-	uint64_t seen_ns;     /* since when this version of its key is known here; 0: to be set */
+	uint64_t version;       /* of the key */
+	uint64_t told_attach;   /* the newest one that every port of ours knows */
+	uint64_t heard_ns;      /* holding.c: of the session of that attach, last; 0: to be set */
+	bool is_deleting;       /* no session is let in meanwhile */
+	uint64_t seen_ns;       /* since when this version of its key is known here; 0: to be set */
+	bool are_limits_untold; /* ports may have others than the volume */
 };
 
 struct mt_volumes {

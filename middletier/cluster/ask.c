@@ -18,6 +18,7 @@
 #include "common/shard.h"
 #include "port/node_usage.h"
 #include "port/port_status.h"
+#include "port/throttle.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
 #include "upkeep/rebalance.h"
@@ -88,6 +89,8 @@ ask_on_port(struct loop_post *post, void *arg)
 	struct loop_link *link, *next;
 
 	assert(port->main_loop == ask->gateway->options.loop);
+	if (ask->kind == MT_ASK_LIMITS || ask->kind == MT_ASK_ATTACH)
+		mt_throttle_set(port, ask->volume.id, &ask->volume.limits);
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
 
@@ -114,7 +117,7 @@ ask_on_port(struct loop_post *post, void *arg)
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
 	else if (ask->kind != MT_ASK_SESSIONS && ask->kind != MT_ASK_USE &&
-	    ask->kind != MT_ASK_USAGE)
+	    ask->kind != MT_ASK_USAGE && ask->kind != MT_ASK_LIMITS)
 		mt_port_status_take(port, &leg->status);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
 		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->status);
@@ -170,7 +173,8 @@ mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_
 
 	assert(fn != NULL && gateway->port_count > 0);
 	assert(kind != MT_ASK_NODE);
-	assert(volume != NULL || (kind != MT_ASK_ATTACH && kind != MT_ASK_DELETE));
+	assert(volume != NULL ||
+	    (kind != MT_ASK_ATTACH && kind != MT_ASK_DELETE && kind != MT_ASK_LIMITS));
 	/* A port that has stopped answers nothing. */
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;

@@ -19,6 +19,7 @@ enum mt_ask_kind {
 	MT_ASK_SESSIONS, /* of a volume, and nothing else: cheap */
 	MT_ASK_ATTACH,   /* close what is older than volume->attach, then its status */
 	MT_ASK_DELETE,   /* close every session of the volume, then its status */
+	MT_ASK_LIMITS,   /* the volume has these limits now, and nothing else: cheap */
 	MT_ASK_NODE,     /* what a node holds, and nothing else: cheap */
 	MT_ASK_RATES,    /* the busiest volumes, and nothing else: cheap */
 	MT_ASK_LOAD,     /* what the shards have answered, and nothing else: cheap */

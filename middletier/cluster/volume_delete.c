@@ -80,11 +80,14 @@ mt_delete_ops_free(struct mt_delete_ops *ops)
 static char *
 deleted_encode(const struct mt_gateway *gateway, const struct mt_volume *volume)
 {
-	json_t *object = mt_json_volume(volume);
+	struct mt_volume gone = *volume;
+	json_t *object;
 	char *waiting = mt_waiting_all(gateway->cluster.shard_count);
 	char *text = NULL;
 
 	assert(gateway->cluster.shard_count > 0);
+	gone.limits = (struct cleave_limits){ 0 };
+	object = mt_json_volume(&gone);
 	if (object != NULL && waiting != NULL &&
 	    json_object_set_new(object, "waiting", json_string(waiting)) == 0)
 		text = json_dumps(object, JSON_COMPACT);

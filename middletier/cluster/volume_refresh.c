@@ -10,8 +10,8 @@
  *	   ^                                  |                              '--> tell ports --> fn(0)
  *	   +--- a change of ours meanwhile ---+
  *
- * Ports are told of each volume that was attached elsewhere (its older sessions are closed) or deleted
- * (all are), before anybody who waits goes on: so no write of an older attach is taken by a shard once
+ * Ports are told of each volume that was attached elsewhere (its older sessions are closed), deleted
+ * (all are) or given other limits, before anybody who waits goes on: so no write of an older attach is taken by a shard once
  * one of a newer attach was (I11).
  *
  * A reading that a change of ours overlaps is thrown away, since nobody knows which of the two the
@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -129,6 +130,9 @@ refresh_on_told(struct mt_ask *ask, void *arg)
 	assert(volumes->is_refreshing && volumes->tell_index < volumes->tell_count);
 	if (entry != NULL && entry->volume.id == ask->volume.id)
 		entry->told_attach = num_max(entry->told_attach, ask->volume.attach);
+	if (entry != NULL && entry->volume.id == ask->volume.id &&
+	    limits_are_equal(&entry->volume.limits, &ask->volume.limits))
+		entry->are_limits_untold = false;
 	volumes->tell_index++;
 	refresh_tell(gateway);
 }
@@ -204,13 +208,17 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 		entry->told_attach = old->told_attach;
 		if (entry->volume.attach == old->volume.attach)
 			entry->heard_ns = old->heard_ns;
-		/* The attach that took a volume to the trash is told when it comes back. */
+		entry->are_limits_untold = old->are_limits_untold ||
+		    !limits_are_equal(&entry->volume.limits, &old->volume.limits);
+		/* Either of ATTACH and LIMITS tells the limits. The attach that took a volume to the trash is told when it comes back. */
 		if (mt_volume_is_trashed(&entry->volume)) {
 			if (!mt_volume_is_trashed(&old->volume))
 				tells[count++] =
 				    (struct mt_volume_tell){ MT_ASK_DELETE, old->volume };
 		} else if (entry->told_attach < entry->volume.attach)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_ATTACH, entry->volume };
+		else if (entry->are_limits_untold)
+			tells[count++] = (struct mt_volume_tell){ MT_ASK_LIMITS, entry->volume };
 	}
 	count += refresh_compare_snapshots(volumes, next, tells + count);
 	volumes->tells = tells;

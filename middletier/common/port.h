@@ -35,6 +35,7 @@ struct mt_settings;
 struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
+struct mt_throttle;
 struct mt_upkeep_port;
 struct split_port;
 
@@ -83,6 +84,7 @@ struct mt_port {
 		bool is_due; /* in this turn of the loop */
 	} ahead;
 	struct mt_read_state *read;
+	struct mt_throttle *throttle;     /* port/throttle.c */
 	struct mt_run_cache *run_cache;   /* run_index.c */
 	struct merge_work *merge_work;    /* merge.c */
 	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */

@@ -26,6 +26,7 @@
 #include "control/control_gateway.h"
 #include "control/control_health.h"
 #include "control/control_holder.h"
+#include "control/control_limits.h"
 #include "control/control_node.h"
 #include "control/control_node_join.h"
 #include "control/control_node_leave.h"
@@ -203,6 +204,8 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.holder", false, false, mt_control_volume_holder },
 	{ "volume.rename", true, true, mt_control_volume_rename },
 	{ "volume.resize", true, true, mt_control_volume_resize },
+	{ "volume.set", true, true, mt_control_volume_set },
+	{ "volume.limits", false, true, mt_control_volume_limits },
 	{ "snapshot.create", true, true, mt_control_snapshot_create },
 	{ "snapshot.list", false, true, mt_control_snapshot_list },
 	{ "snapshot.show", false, true, mt_control_snapshot_show },

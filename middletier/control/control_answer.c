@@ -28,6 +28,7 @@
 #include "common/port.h"
 #include "control/control_answer.h"
 #include "control/metrics.h"
+#include "control/metrics_limits.h"
 #include "extent/extent_copies.h"
 #include "port/port_status.h"
 #include "upkeep/orphans.h"
@@ -380,8 +381,8 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		json_array_append_new(ports,
-		    json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:o}", "port", (int)i,
-			"address", gateway->ports[i].address, "sessions_open",
+		    json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:o}", "port",
+			(int)i, "address", gateway->ports[i].address, "sessions_open",
 			(int)ask->legs[i].status.session_count, "receives_free",
 			(int)ask->legs[i].status.receives_free, "rings",
 			(int)ask->legs[i].status.ring_count, "rings_max",
@@ -389,7 +390,8 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 			(int)ask->legs[i].status.short_count, "run_index_bytes",
 			(json_int_t)ask->legs[i].status.run_index_bytes, "metrics",
 			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
-			"split", json_split(&gateway->ports[i])));
+			"limits", mt_json_limits(&ask->legs[i].status), "split",
+			json_split(&gateway->ports[i])));
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
 	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
 	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",

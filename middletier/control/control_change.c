@@ -205,6 +205,7 @@ change_tell(struct mt_control_request *request, const struct mt_volume *volume)
 	} changes[] = {
 		{ "volume.rename", "renamed", CLEAVE_EVENT_VOLUME_RENAMED },
 		{ "volume.resize", "resized", CLEAVE_EVENT_VOLUME_RESIZED },
+		{ "volume.set", "limited", CLEAVE_EVENT_VOLUME_LIMITED },
 		{ "snapshot.rollback", "rolled back", CLEAVE_EVENT_VOLUME_ROLLED_BACK },
 		{ "clone", "cloned", CLEAVE_EVENT_VOLUME_CREATED },
 	};

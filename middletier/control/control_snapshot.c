@@ -436,6 +436,7 @@ mt_control_clone(struct mt_control_request *request)
 	volume->segment_count = entry->snapshot.segment_count;
 	volume->attach = volume->session_id = 0;
 	volume->origin = entry->snapshot.number;
+	volume->limits = (struct cleave_limits){ 0 };
 	memcpy(volume->name, request->change.new_name, sizeof(volume->name));
 	if (mt_scope_above(volume->segment_base, 0, &entry->snapshot.scope, &volume->scope) != 0) {
 		mt_control_refuse(request, -ENOTSUP,

@@ -21,6 +21,7 @@
 #include "common/port.h"
 #include "control/metrics.h"
 #include "control/metrics_latency.h"
+#include "control/metrics_limits.h"
 #include "control/metrics_rates.h"
 #include "control/metrics_room.h"
 #include "health/health.h"
@@ -354,6 +355,8 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	rc = mt_metrics_latency(out, ask);
 	if (rc == 0)
 		rc = mt_metrics_write_rates(out, ask);
+	if (rc == 0)
+		rc = mt_metrics_limits(out, ask);
 	if (rc != 0)
 		return rc;
 	write_events(out, gateway);

@@ -4,7 +4,9 @@
  *
  *	message --> session lives? --> decode --> ECHO                            answered here
  *	                                     |--> CONTROL                         host->on_control
- *	                                     '--> I/O --> volume, shard, epoch --> mt_write, mt_read, mt_holes
+ *	                                     '--> I/O --> volume, shard, epoch --> limits --> mt_write, mt_read, mt_holes
+ *	                                                        ^                    |
+ *	                                                        '----- throttle.c <--'  over them: held
  *
  * Refusals are answered here. A request that is passed on is counted in its session until it is answered; one
  * whose shard does not serve yet waits in the shard. When a session's peer goes, its writes that wait so are
@@ -26,6 +28,7 @@
 #include "common/shard.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/throttle.h"
 #include "read/holes.h"
 #include "read/read_path.h"
 #include "session/reply.h"
@@ -93,9 +96,25 @@ dispatch_check_io(const struct mt_session *session, const struct wire_io *io,
 	return 0;
 }
 
+/* The volume's limits, if it has any. False: it waits for them, or was refused. */
+static bool
+dispatch_is_within(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
+    bool was_held)
+{
+	enum mt_throttle_verdict verdict;
+
+	if (session->limits_tag == 0)
+		return true;
+	verdict = mt_throttle_judge(session, msg, io, was_held);
+	if (verdict == MT_THROTTLE_BUSY)
+		mt_reply_error(session, msg, io, -EBUSY, 0);
+	return verdict == MT_THROTTLE_GO;
+}
+
 /* A decoded read, write, discard, block status or holes: check it against volume and shard, pass it on. */
 static void
-dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
+dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
+    bool was_held)
 {
 	struct mt_shard *shard = NULL;
 	uint32_t epoch = 0;
@@ -111,6 +130,8 @@ dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire
 		return;
 	}
 	split_qp_keep(session->qp);
+	if (!dispatch_is_within(session, msg, io, was_held))
+		return;
 	if (io->opcode == WIRE_HOLES) {
 		mt_holes(session, msg, io);
 		return;
@@ -136,6 +157,12 @@ dispatch_echo(struct mt_session *session, struct split_msg *msg)
 	    msg->payload_bytes > 0, NULL, NULL);
 }
 
+void
+mt_dispatch_held(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
+{
+	dispatch_io(session, msg, io, true);
+}
+
 /* 0, or -EPROTO and what was wrong; @msg is still ours then. */
 static int
 dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret_field)
@@ -157,7 +184,7 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	}
 	rc = wire_io_decode(msg->header, &io, ret_field);
 	if (rc == 0)
-		dispatch_io(session, msg, &io);
+		dispatch_io(session, msg, &io, false);
 	return rc;
 }
 
@@ -191,6 +218,7 @@ dispatch_on_left(struct mt_session *session)
 	struct mt_port *port = session->port;
 
 	port->life->host->on_left(session);
+	mt_throttle_drop(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
 	for (uint32_t i = 0;
 	     i < port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted); i++)

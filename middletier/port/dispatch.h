@@ -5,7 +5,12 @@
 
 #include "session/session.h"
 
+struct split_msg;
+struct wire_io;
+
 /* mt_dispatch_host -- what the sessions of every port call. */
 extern const struct mt_session_host mt_dispatch_host;
+/* mt_dispatch_held -- a request that throttle.c held: its time has come. It is checked as if it had come now. */
+void mt_dispatch_held(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_DISPATCH_H */

@@ -54,6 +54,7 @@
 #include "port/port_nodes.h"
 #include "port/port_report.h"
 #include "port/port_shards.h"
+#include "port/throttle.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
@@ -251,6 +252,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	rc = port_open_links(port);
 	if (rc == 0)
 		rc = mt_read_path_init(port);
+	if (rc == 0)
+		rc = mt_throttle_init(port, mt_dispatch_held);
 	if (rc == 0 && address[0] != '\0')
 		rc = mt_merge_port_init(port, port->life->options->device_bytes);
 	if (rc == 0)
@@ -551,6 +554,7 @@ mt_port_close(struct mt_port *port)
 	mt_session_fini_all(port);
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
+	mt_throttle_fini(port);
 	mt_run_cache_fini(port);
 	mt_upkeep_port_fini(port);
 	mt_free(port->links);

@@ -22,6 +22,7 @@
 #include "index/run_index.h"
 #include "merge/flush.h"
 #include "port/port_status.h"
+#include "port/throttle.h"
 #include "port/waits.h"
 #include "session/rates.h"
 #include "session/session.h"
@@ -165,6 +166,10 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	}
 	if (status->links != NULL)
 		status_shares(port, status->links);
+	if (mt_throttle_is_used(port))
+		status->told = mt_calloc(MT_THROTTLE_TOLD_MAX, sizeof(*status->told));
+	if (status->told != NULL)
+		status->told_count = mt_throttle_tell(port, status->told);
 	mt_rebalance_status(port, &status->balance);
 	status->room_waits = port->room_waits;
 	mt_port_rates_take(port, status);
@@ -253,5 +258,6 @@ mt_port_status_fini(struct mt_port_status *status)
 	mt_free(status->rates);
 	mt_usage_fini(&status->usage);
 	mt_volume_use_fini(&status->use);
+	mt_free(status->told);
 	*status = (struct mt_port_status){ 0 };
 }

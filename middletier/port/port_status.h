@@ -23,6 +23,7 @@
 
 struct mt_port;
 struct mt_rate;
+struct mt_throttle_told;
 
 /* A port's report about itself. */
 struct mt_shard_status {
@@ -95,6 +96,9 @@ struct mt_port_status {
 	struct mt_rate *rates; /* the busiest volumes: session/rates.h; NULL: none */
 	uint32_t rate_count;   /* with the one of all others */
 	struct mt_room_waits room_waits;
+	struct mt_throttle_told
+	    *told; /* volumes that waited for their limits; NULL: none, or no memory */
+	uint32_t told_count;
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
 	struct mt_orphan_status {
 		struct extent_id id;

@@ -16,6 +16,7 @@
 #include "extent/link_store.h"
 #include "extent/placement.h"
 #include "merge/reclaim.h"
+#include "port/throttle.h"
 #include "shard/shard.h"
 #include "shard/takeover_stale.h"
 #include "write/log_roll.h"
@@ -38,6 +39,8 @@ static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_LOG] = "waits for merges: its log is as long as it may be",
 	[MT_WAIT_MEMORY] = "waits for merges: the index of its log is as large as it may be",
 	[MT_WAIT_EXTENT] = "waits for a new extent for its log",
+	[MT_WAIT_LIMITS] =
+	    "has requests that wait for their volume's limits: cleave volume show has them",
 	[MT_WAIT_ANSWERS] = "waits for answers of its storage nodes",
 };
 
@@ -98,5 +101,7 @@ mt_shard_wait(const struct mt_shard *shard)
 		return MT_WAIT_MEMORY;
 	if (write_is_any_parked(shard->write) && mt_reclaim_is_log_full(shard))
 		return MT_WAIT_LOG;
+	if (mt_throttle_holds(shard->port, shard->index))
+		return MT_WAIT_LIMITS;
 	return wait_has_appends(shard->write) ? MT_WAIT_ANSWERS : MT_WAIT_NONE;
 }

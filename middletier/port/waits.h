@@ -17,11 +17,12 @@ enum mt_wait {
 	MT_WAIT_STOPPED,
 	MT_WAIT_STORE, /* its nodes obey another metadata store */
 	MT_WAIT_LEASE,
-	MT_WAIT_NODES,   /* for an extent of the log, on --min-replicas of them */
-	MT_WAIT_ROOM,    /* on the nodes */
-	MT_WAIT_LOG,     /* merges must make it shorter */
-	MT_WAIT_MEMORY,  /* likewise, of layers */
-	MT_WAIT_EXTENT,  /* one is being made */
+	MT_WAIT_NODES,  /* for an extent of the log, on --min-replicas of them */
+	MT_WAIT_ROOM,   /* on the nodes */
+	MT_WAIT_LOG,    /* merges must make it shorter */
+	MT_WAIT_MEMORY, /* likewise, of layers */
+	MT_WAIT_EXTENT, /* one is being made */
+	MT_WAIT_LIMITS,
 	MT_WAIT_ANSWERS, /* appends are out */
 	MT_WAIT_NR
 };

@@ -27,6 +27,7 @@
 #include "common/shard.h"
 #include "index/hole.h"
 #include "read/holes.h"
+#include "session/reply.h"
 #include "session/session.h"
 #include "write/write_path.h"
 
@@ -66,5 +67,6 @@ mt_holes(struct mt_session *session, struct split_msg *msg, const struct wire_io
 	metric_add(&port->metrics[MT_METRIC_hole_maps], 1);
 	dev_copy_from_host(port->split, msg->payload, bits, sizeof(bits));
 	wire_io_reply(&header, io, 0, crc32c(0, bits, sizeof(bits)), 0);
+	mt_reply_tag(session, &header);
 	split_msg_reply(msg, &header, &piece, 1, NULL, NULL);
 }

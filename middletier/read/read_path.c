@@ -95,6 +95,7 @@ read_reply_ok(struct mt_read *read)
 		read->payload_crc = read_payload_crc(read);
 	}
 	wire_io_reply(&header, &read->io, 0, read->payload_crc, read->shard->epoch);
+	mt_reply_tag(read->session, &header);
 	split_msg_reply(read->msg, &header, &piece, 1, NULL, NULL);
 }
 

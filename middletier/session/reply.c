@@ -19,5 +19,6 @@ mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct w
 	assert(rc < 0);
 	metric_add(&session->port->metrics[MT_METRIC_requests_refused], 1);
 	wire_io_reply(&header, io, rc, 0, epoch);
+	mt_reply_tag(session, &header);
 	split_msg_reply(msg, &header, NULL, 0, NULL, NULL);
 }

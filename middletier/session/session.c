@@ -35,6 +35,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -197,6 +198,15 @@ mt_session_renew(struct mt_session *session, const struct mt_volume *volume)
 }
 
 void
+mt_session_set_limits(struct mt_session *session, const struct cleave_limits *limits)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->hello.volume_id != 0);
+	session->volume.limits = *limits;
+	session->limits_tag = limits_tag(limits);
+}
+
+void
 mt_session_told(struct mt_session *session)
 {
 	CHECK_OBJ(session, SESSION_MAGIC);
@@ -210,13 +220,14 @@ session_accept(struct mt_session *session)
 {
 	struct mt_port *port = session->port;
 	struct wire_hello hello = {
-		.level = wire_level_answer(session->hello.level, port->settings->level_max),
+		.level = session->level,
 		.role = WIRE_ROLE_GATEWAY,
 		.cluster_id = port->settings->cluster_id,
 	};
 	uint8_t bytes[WIRE_HELLO_BYTES];
 
 	assert(session->qp != NULL && session->request_count == 0);
+	assert(session->level != 0);
 	loop_timer_stop(port->loop, &session->accept_timer);
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_READY);
@@ -322,6 +333,7 @@ session_on_answer(struct loop_post *post, void *arg)
 	}
 	if (rc == 0) {
 		session->volume = session->query.volume;
+		session->limits_tag = limits_tag(&session->volume.limits);
 		rc = session_check_attach(session);
 	}
 	if (rc == 0 && session->port->sm.state >= MT_PORT_STOPPING)
@@ -391,6 +403,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	session->port = port;
 	session->qp = qp;
 	session->hello = hello;
+	session->level = wire_level_answer(hello.level, port->settings->level_max);
 	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->session.next_id++);
 	list_push_back(&port->sessions, &session->link);
 	loop_timer_init(&session->accept_timer, session_on_accept_timer, session);

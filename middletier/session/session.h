@@ -15,6 +15,7 @@
 struct mt_port;
 struct mt_rate;
 struct mt_session;
+struct mt_throttle_volume;
 struct mt_volume_query;
 struct split_msg;
 struct split_qp;
@@ -54,6 +55,10 @@ struct mt_session {
 	struct wire_hello hello;
 	struct mt_volume volume; /* valid for I/O sessions */
 	struct mt_rate *rate;    /* what is counted of the volume here; NULL: nothing */
+	uint8_t level;           /* agreed on with the client */
+	uint32_t limits_tag; /* of volume.limits; 0: it has none. Set by mt_session_set_limits */
+	struct mt_throttle_volume
+	    *throttle; /* port/throttle.c's; NULL: no request was judged yet */
 	struct mt_auto autos[SERVICE_CLASS_NR];
 	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;
@@ -109,6 +114,8 @@ bool mt_session_may_write(const struct mt_session *session);
 void mt_session_renew(struct mt_session *session, const struct mt_volume *volume);
 /* mt_session_told -- main knows that a writer's queue pair has ended; @session may be freed. */
 void mt_session_told(struct mt_session *session);
+/* mt_session_set_limits -- the volume has these by now; its replies tell the client, whose library asks for them. */
+void mt_session_set_limits(struct mt_session *session, const struct cleave_limits *limits);
 /* mt_session_is_live -- it has, or is about to get, an accepted queue pair. */
 bool mt_session_is_live(const struct mt_session *session);
 

@@ -49,6 +49,7 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 		metric_add(&metrics[MT_METRIC_discards], 1);
 	}
 	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
+	mt_reply_tag(write->session, &header);
 	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
 	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
 }

@@ -66,6 +66,9 @@
 	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \
 	X(upgrade_unasked, "an upgrade asks neither gateways nor nodes what they speak")           \
 	X(drain_unasked, "a gateway is drained, whoever could take its shards")                    \
+	/* The two that keep a volume's limits: each is tested with the other one off. */          \
+	X(throttle_ignored, "a gateway keeps no limits")                                           \
+	X(pace_ignored, "a client keeps no limits")                                                \
 	X(relief_restless,                                                                         \
 	    "shards go to and fro by load: no margin, no pause, none stays a while")               \
 	X(relief_keeps, "a gateway keeps what was placed at it, though it has no room for all")    \

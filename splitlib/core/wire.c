@@ -300,6 +300,7 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		.payload_bytes = header->payload_bytes,
 		.payload_crc = header->payload_crc,
 		.epoch = header->epoch,
+		.limits_tag = header->vm_id,
 	};
 	return 0;
 }

@@ -56,6 +56,7 @@ static const char *const pairs[] = {
 	"epoch_ignored+lease_from_answer",
 	"lease_ignored+fence_forgotten",
 	"gone_admitted+session_drop_skipped",
+	"throttle_ignored+pace_ignored",
 	/* No pair: by another way than in memory. */
 	"lease_from_answer@etcd",
 };
@@ -75,8 +76,8 @@ static const char *const of_balance[] = { "relief_restless", "relief_keeps" };
 static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forgotten" };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
-static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored",
-	"run_order_ignored" };
+static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epoch_ignored",
+	"gone_admitted", "maker_ignored", "run_order_ignored" };
 
 struct search {
 	uint64_t mutants;
@@ -228,6 +229,7 @@ checker_of(const char *text)
 		{ "upgraded though", "an upgrade without asking all" },
 		{ "is drained, and no other", "a drain that nobody takes" },
 		{ "balancer: shard", "a shard moves too soon" },
+		{ "limits: ", "more than a limit allows" },
 		{ "has no room for all", "a gateway keeps too much" },
 		{ "nobody is told", "a node is away, and nobody is told" },
 		{ "as if added", "a node is imported twice" },

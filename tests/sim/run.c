@@ -18,6 +18,7 @@
 #include "faults.h"
 #include "invariant.h"
 #include "levels.h"
+#include "limiter.h"
 #include "members.h"
 #include "run.h"
 #include "snapper.h"
@@ -46,6 +47,8 @@
 #define RUN_MEMBERS_SEEDS 8u
 #define RUN_BALANCE_SALT UINT64_C(178)
 #define RUN_BALANCE_SEEDS 8u
+#define RUN_LIMITS_SALT UINT64_C(53)
+#define RUN_LIMITS_SEEDS 12u
 #define RUN_BALANCE_SHARDS 8u
 #define RUN_BALANCE_CHUNKS                                                                         \
 	4u /* of a volume, at most: some shards have much to do, and others nothing */
@@ -63,8 +66,7 @@
 #define RUN_LIFE_BYTES NUM_MIB(1)  /* caches that are full, or not yet */
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
-#define RUN_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
-#define RUN_FAULTS_COMMON (RUN_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
+#define RUN_FAULTS_COMMON (SIM_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
 #define RUN_ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 #define RUN_GATEWAYS_MAX 3u
 
@@ -78,6 +80,7 @@ struct run {
 	struct sim_drainer *drainer;   /* NULL: likewise */
 	struct sim_trasher *trasher;   /* NULL: likewise */
 	struct sim_members *members;   /* NULL: likewise, its nodes stay as they are */
+	struct sim_limiter *limiter;   /* NULL: likewise, no volume has a limit */
 	struct sim_balancer *balancer; /* NULL: likewise, shards are shared out by count */
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
@@ -85,52 +88,6 @@ struct run {
 	uint64_t progress_count;          /* what stops a pause: so many operations */
 	struct sim_store_copy *old_store; /* NULL: this seed does without */
 };
-
-static const struct {
-	const char *name, *text;
-} fault_infos[] = {
-#define SIM_FAULT_INFO(name, text) { #name, text },
-	SIM_FAULT_LIST(SIM_FAULT_INFO) SIM_ETCD_FAULT_LIST(SIM_FAULT_INFO)
-#undef SIM_FAULT_INFO
-};
-
-const char *
-sim_fault_name(enum sim_fault fault)
-{
-	return fault_infos[fault].name;
-}
-
-const char *
-sim_fault_text(enum sim_fault fault)
-{
-	return fault_infos[fault].text;
-}
-
-int
-sim_faults_parse(const char *text, uint64_t *ret_faults)
-{
-	uint64_t faults = 0;
-
-	if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
-		*ret_faults = text[0] == 'n' ? SIM_FAULTS_NONE : RUN_FAULTS_ALL;
-		return 0;
-	}
-	while (*text != 0) {
-		size_t bytes = strcspn(text, ",");
-		uint32_t i;
-
-		for (i = 0; i < SIM_FAULT_NR; i++)
-			if (strlen(fault_infos[i].name) == bytes &&
-			    memcmp(fault_infos[i].name, text, bytes) == 0)
-				break;
-		if (i == SIM_FAULT_NR)
-			return -EINVAL;
-		faults |= UINT64_C(1) << i;
-		text += bytes + (text[bytes] == ',');
-	}
-	*ret_faults = faults;
-	return faults != 0 ? 0 : -EINVAL;
-}
 
 void
 sim_run_command(const struct sim_run_options *options, char *ret_text, size_t text_bytes)
@@ -166,7 +123,7 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 		if ((options->faults >> i & 1) == 0)
 			continue;
 		used += (size_t)snprintf(ret_text + used, text_bytes - used, "%s%s", separator,
-		    fault_infos[i].name);
+		    sim_fault_name((enum sim_fault)i));
 		separator = ",";
 	}
 }
@@ -197,7 +154,7 @@ choose_faults(struct run *run)
 		return 0;
 	if (run->options.faults != 0)
 		return run->options.faults &
-		    (run_is_on_etcd(run) ? RUN_FAULTS_ALL : RUN_FAULTS_COMMON);
+		    (run_is_on_etcd(run) ? SIM_FAULTS_ALL : RUN_FAULTS_COMMON);
 	if (faults == 0)
 		faults = RUN_FAULTS_COMMON;
 	/* Half of its own. */
@@ -279,6 +236,13 @@ sim_run_has_balance(uint64_t seed)
 {
 	return sim_run_hash(seed, RUN_BALANCE_SALT) % RUN_BALANCE_SEEDS == 0 &&
 	    seed % RUN_LEVEL_SEEDS != RUN_LEVEL_SEED;
+}
+
+/* Which seeds have a volume with a limit: likewise. */
+bool
+sim_run_has_limits(uint64_t seed)
+{
+	return sim_run_hash(seed, RUN_LIMITS_SALT) % RUN_LIMITS_SEEDS == 0;
 }
 
 static bool
@@ -430,6 +394,9 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 		run->workloads[i] = workload_create(&workload);
 	}
 	run->faults.workload_count = count;
+	if (sim_run_has_limits(run->options.seed) && !run_has_members(run) && !run_has_levels(run))
+		run->limiter =
+		    sim_limiter_create(run->cluster, run->workloads[0], run->options.seed);
 	for (uint32_t i = 0; i < count; i++)
 		workload_start(run->workloads[i]);
 	run_create_snapper(run, workload.volume_bytes);
@@ -762,6 +729,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 		sim_levels_finish(run.levels, RUN_UPGRADE_LIMIT_NS);
 	sim_drainer_finish(run.drainer, RUN_HEAL_LIMIT_NS);
 	sim_trasher_finish(run.trasher, RUN_HEAL_LIMIT_NS);
+	sim_limiter_finish(run.limiter, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
@@ -791,6 +759,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_drainer_destroy(run.drainer);
 	sim_trasher_destroy(run.trasher);
 	sim_members_destroy(run.members);
+	sim_limiter_destroy(run.limiter);
 	sim_balancer_destroy(run.balancer);
 	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)

@@ -83,6 +83,7 @@ enum sim_fault {
 #define SIM_FAULT_COMMON_NR SIM_FAULT_etcd_requests
 #define SIM_FAULT(name) (UINT64_C(1) << SIM_FAULT_##name)
 #define SIM_FAULTS_OF_ETCD ((UINT64_C(1) << SIM_FAULT_NR) - (UINT64_C(1) << SIM_FAULT_COMMON_NR))
+#define SIM_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
 #define SIM_FAULTS_NONE (UINT64_C(1) << 63) /* the set that is empty, as 0 means "by the seed" */
 
 /* Whether snapshots are taken, read, cloned, rolled back and deleted: of every seventh seed. */
@@ -148,6 +149,8 @@ bool sim_run_is_on_etcd(uint64_t seed);
 bool sim_run_has_members(uint64_t seed);
 /* sim_run_has_balance -- does @seed by itself share out by load? */
 bool sim_run_has_balance(uint64_t seed);
+/* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */
+bool sim_run_has_limits(uint64_t seed);
 /* sim_run_hash -- of @seed: no other property of it goes with this, nor with that of another @salt. */
 uint64_t sim_run_hash(uint64_t seed, uint64_t salt);
 /* sim_run_command -- the shell command that runs @options again. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/check.h"
 #include "base/num.h"
 #include "companion.h"
@@ -294,6 +295,8 @@ slot_on_success(struct slot *slot)
 	struct workload *workload = session->workload;
 
 	session_note_answer(session);
+	workload->counters.cost_done += limits_ops(
+	    slot->io.data != NULL ? (uint32_t)slot->io.length_bytes : 0);
 	if (slot->is_probe)
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name,
@@ -601,6 +604,12 @@ workload_is_done(const struct workload *workload)
 	    workload->present->volume != NULL && !workload->present->is_lost &&
 	    session_is_idle(workload->present) && companion_is_idle(workload->companion) &&
 	    (workload->old == NULL || session_is_idle(workload->old));
+}
+
+uint32_t
+workload_op_count(const struct workload *workload)
+{
+	return workload->options.op_count;
 }
 
 uint32_t

@@ -37,6 +37,7 @@ struct workload_options {
 struct workload_counters {
 	uint64_t ops_done, ops_timed_out, ops_fenced, ops_refused, probes_refused, sessions;
 	uint64_t observations; /* snapshots asked for */
+	uint64_t cost_done;    /* of what was done, in operations as limits count them */
 };
 
 /* workload_create -- makes the volume; runs the world meanwhile. */
@@ -46,6 +47,7 @@ void workload_destroy(struct workload *workload);
 /* workload_start -- begin; ends by itself after op_count operations. */
 void workload_start(struct workload *workload);
 bool workload_is_done(const struct workload *workload);
+uint32_t workload_op_count(const struct workload *workload);
 uint32_t workload_completed_count(const struct workload *workload);
 const struct workload_counters *workload_counters(const struct workload *workload);
 /* workload_verify_all -- read the whole volume; runs the world until done, at most @limit_ns. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/bucket.h"
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/level.h"
@@ -154,6 +155,7 @@ answer(struct fake_gateway *fake, struct split_msg *msg, const struct wire_io *i
 	struct dev_piece piece = { msg->payload, status_bytes };
 
 	wire_io_reply(&header, io, rc, crc, 0);
+	header.vm_id = limits_tag(&fake->limits); /* also to those who know nothing of it */
 	make_wrong(fake, &header);
 	if (io->opcode == WIRE_READ)
 		piece.bytes = header.length_bytes;
@@ -343,15 +345,26 @@ on_io(struct fake_session *session, struct split_msg *msg, const struct wire_io 
 
 /* Control. */
 
-static json_t *
-json_volume(const struct fake_volume *volume)
+static void
+put_limits(json_t *object, const struct fake_gateway *fake)
 {
-	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name", volume->name,
-	    "id", (json_int_t)volume->id, "size_bytes", (json_int_t)volume->size_bytes,
-	    "service_class", "standard", "engine", "lz4", "level", 1, "replicas", 3, "segment_base",
-	    (json_int_t)volume->segment_base, "segment_count",
+	if (fake->limits.iops > 0)
+		json_object_set_new(object, "qos",
+		    json_pack("{s:I}", "iops", (json_int_t)fake->limits.iops));
+}
+
+static json_t *
+json_volume(const struct fake_gateway *fake, const struct fake_volume *volume)
+{
+	json_t *object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name",
+	    volume->name, "id", (json_int_t)volume->id, "size_bytes",
+	    (json_int_t)volume->size_bytes, "service_class", "standard", "engine", "lz4", "level",
+	    1, "replicas", 3, "segment_base", (json_int_t)volume->segment_base, "segment_count",
 	    (int)((volume->size_bytes + CLEAVE_SEGMENT_BYTES - 1) / CLEAVE_SEGMENT_BYTES), "attach",
 	    (json_int_t)volume->attach);
+
+	put_limits(object, fake);
+	return object;
 }
 
 static json_t *
@@ -385,7 +398,7 @@ run_create(struct fake_gateway *fake, const json_t *request, int *ret_rc)
 		return json_pack("{s:s+}", "error", "the volume exists: ", name);
 	}
 	return json_pack("{s:o}", "volume",
-	    json_volume(fake_gateway_add(fake, name, (uint64_t)bytes)));
+	    json_volume(fake, fake_gateway_add(fake, name, (uint64_t)bytes)));
 }
 
 /* The volume whose name is the next one behind @after; NULL: there is none. */
@@ -413,14 +426,15 @@ run_list(struct fake_gateway *fake, const json_t *request)
 	json_t *list = json_array();
 
 	while (volume != NULL && json_array_size(list) < 2) {
-		json_array_append_new(list, json_volume(volume));
+		json_array_append_new(list, json_volume(fake, volume));
 		volume = volume_behind(fake, volume->name);
 	}
 	return json_pack("{s:o, s:b}", "volumes", list, "more", volume != NULL);
 }
 
 static json_t *
-run_resize(struct fake_volume *volume, const json_t *request, int *ret_rc)
+run_resize(const struct fake_gateway *fake, struct fake_volume *volume, const json_t *request,
+    int *ret_rc)
 {
 	uint64_t size_bytes = (uint64_t)json_integer_value(json_object_get(request, "size_bytes"));
 	json_int_t id = json_integer_value(json_object_get(request, "id"));
@@ -436,7 +450,7 @@ run_resize(struct fake_volume *volume, const json_t *request, int *ret_rc)
 	volume->data = mremap(volume->data, volume->size_bytes, size_bytes, MREMAP_MAYMOVE);
 	assert(volume->data != MAP_FAILED);
 	volume->size_bytes = size_bytes;
-	return json_pack("{s:o}", "volume", json_volume(volume));
+	return json_pack("{s:o}", "volume", json_volume(fake, volume));
 }
 
 static json_t *
@@ -462,14 +476,14 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		fake->is_taking = json_is_true(json_object_get(request, "take"));
 		volume->attach++;
 		volume->session_id = strtoull(session, NULL, 16);
-		return json_pack("{s:o, s:I, s:o}", "volume", json_volume(volume), "attach",
+		return json_pack("{s:o, s:I, s:o}", "volume", json_volume(fake, volume), "attach",
 		    (json_int_t)volume->attach, "map", json_map(fake));
 	}
 	if (strcmp(op, "volume.open") == 0)
-		return json_pack("{s:o, s:i, s:b, s:o}", "volume", json_volume(volume), "attach", 0,
-		    "read_only", 1, "map", json_map(fake));
+		return json_pack("{s:o, s:i, s:b, s:o}", "volume", json_volume(fake, volume),
+		    "attach", 0, "read_only", 1, "map", json_map(fake));
 	if (strcmp(op, "volume.resize") == 0)
-		return run_resize(volume, request, ret_rc);
+		return run_resize(fake, volume, request, ret_rc);
 	if (strcmp(op, "volume.rename") == 0)
 		(void)snprintf(volume->name, sizeof(volume->name), "%s",
 		    json_string_value(json_object_get(request, "new")));
@@ -477,7 +491,7 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		volume->name[0] = '\0';
 		return json_object();
 	}
-	shown = json_volume(volume);
+	shown = json_volume(fake, volume);
 	if (volume->attach > 0)
 		json_object_set_new(shown, "holder",
 		    json_pack("{s:s, s:s, s:i}", "client", "somebody", "address", "elsewhere",
@@ -505,6 +519,13 @@ run_op(struct fake_gateway *fake, const json_t *request, int *ret_rc)
 	if (strcmp(op, "volume.detach") == 0) {
 		fake->detach_count++;
 		return json_object();
+	}
+	if (strcmp(op, "volume.limits") == 0) {
+		json_t *limits = json_object();
+
+		fake->limits_count++;
+		put_limits(limits, fake);
+		return limits;
 	}
 	if (strncmp(op, "volume.", 7) == 0)
 		return run_volume(fake, op, request, ret_rc);

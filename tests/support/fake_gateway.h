@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "cleave/split.h"
+#include "cleave/units.h"
 #include "cleave/wire.h"
 
 #define FAKE_PORTS_MAX 4u
@@ -90,7 +91,9 @@ struct fake_gateway {
 	uint32_t map_count, attach_count, detach_count, control_count, hello_count;
 	uint32_t attach_refuse_count; /* attaches to be refused: another has the volume */
 	uint32_t attach_retry_ms;
-	bool is_taking; /* the last attach said so */
+	bool is_taking;              /* the last attach said so */
+	struct cleave_limits limits; /* of every volume; iops alone is told */
+	uint32_t limits_count;       /* how often they were asked for */
 };
 
 struct fake_options {

@@ -67,6 +67,10 @@ struct command_options {
 	const char *new_name; /* clone, volume rename */
 	const char *file;     /* an image */
 	const char *format;   /* of it; NULL: as it looks */
+	struct {              /* volume set: texts; NULL: as it is */
+		const char *iops, *bytes_s, *read_iops, *read_bytes_s, *write_iops, *write_bytes_s;
+		const char *burst_ms;
+	} limits;
 	bool has_progress;
 	const char *const *files; /* backups, in order */
 	uint32_t file_count;
@@ -84,42 +88,41 @@ extern const char *const command_engines[];
 extern const struct config_option command_option_table[];
 
 /* Options that not every command takes; a bit may be of more than one (command_options.c). */
-enum command_option {
-	COMMAND_SIZE = 1u << 0,
-	COMMAND_SERVICE_CLASS = 1u << 1,
-	COMMAND_ENGINE = 1u << 2,
-	COMMAND_LEVEL = 1u << 3,
-	COMMAND_REPLICAS = 1u << 4,
-	COMMAND_FORCE = 1u << 5,
-	COMMAND_READ_ONLY = 1u << 6,
-	COMMAND_AGENT = 1u << 7,
-	COMMAND_FORMAT = 1u << 8,
-	COMMAND_PROGRESS = 1u << 9,
-	COMMAND_SHRINK = 1u << 10,
-	COMMAND_CONFIRM = 1u << 11,
-	COMMAND_SNAPSHOTS = 1u << 12,
-	COMMAND_TAKE = 1u << 13,
-	COMMAND_UPGRADE = 1u << 14, /* --check, --without */
-	COMMAND_STATUS = 1u << 15,  /* --counters, --quiet */
-	COMMAND_PLACE = 1u << 16,   /* --domain, --weight, --note */
-	COMMAND_FOLLOW = 1u << 17,
-	COMMAND_ADDRESS = 1u << 18,
-	COMMAND_MAINTENANCE = 1u << 19,
-	COMMAND_WAIT = 1u << 20,
-	COMMAND_LOST = 1u << 21,
-	COMMAND_WITH = 1u << 22,
-	COMMAND_REBALANCE = 1u << 23, /* --dry-run, --stop */
-	COMMAND_TOP = 1u << 29,       /* --once, --interval */
-	COMMAND_SLOW = 1u << 24,      /* --volume, --trace */
-	COMMAND_SETTINGS = 1u << 25,  /* --log-level, --slow-op */
-	COMMAND_KEEP = 1u << 26,      /* --keep, --purge */
-	COMMAND_ALL = 1u << 27,
-	COMMAND_PERSISTENT = 1u << 28,
-	COMMAND_RELOAD = 1u << 30,
-	COMMAND_ROTATE = 1u << 31,          /* --hourly, --daily, --weekly, --dry-run */
-	COMMAND_BACKUP = UINT64_C(1) << 32, /* --from, --snapshot */
-	COMMAND_VERIFY = UINT64_C(1) << 33,
-};
+#define COMMAND_SIZE (UINT64_C(1) << 0)
+#define COMMAND_SERVICE_CLASS (UINT64_C(1) << 1)
+#define COMMAND_ENGINE (UINT64_C(1) << 2)
+#define COMMAND_LEVEL (UINT64_C(1) << 3)
+#define COMMAND_REPLICAS (UINT64_C(1) << 4)
+#define COMMAND_FORCE (UINT64_C(1) << 5)
+#define COMMAND_READ_ONLY (UINT64_C(1) << 6)
+#define COMMAND_AGENT (UINT64_C(1) << 7)
+#define COMMAND_FORMAT (UINT64_C(1) << 8)
+#define COMMAND_PROGRESS (UINT64_C(1) << 9)
+#define COMMAND_SHRINK (UINT64_C(1) << 10)
+#define COMMAND_CONFIRM (UINT64_C(1) << 11)
+#define COMMAND_SNAPSHOTS (UINT64_C(1) << 12)
+#define COMMAND_TAKE (UINT64_C(1) << 13)
+#define COMMAND_UPGRADE (UINT64_C(1) << 14) /* --check, --without */
+#define COMMAND_STATUS (UINT64_C(1) << 15)  /* --counters, --quiet */
+#define COMMAND_PLACE (UINT64_C(1) << 16)   /* --domain, --weight, --note */
+#define COMMAND_FOLLOW (UINT64_C(1) << 17)
+#define COMMAND_ADDRESS (UINT64_C(1) << 18)
+#define COMMAND_MAINTENANCE (UINT64_C(1) << 19)
+#define COMMAND_WAIT (UINT64_C(1) << 20)
+#define COMMAND_LOST (UINT64_C(1) << 21)
+#define COMMAND_WITH (UINT64_C(1) << 22)
+#define COMMAND_REBALANCE (UINT64_C(1) << 23) /* --dry-run, --stop */
+#define COMMAND_SLOW (UINT64_C(1) << 24)      /* --volume, --trace */
+#define COMMAND_SETTINGS (UINT64_C(1) << 25)  /* --log-level, --slow-op */
+#define COMMAND_KEEP (UINT64_C(1) << 26)      /* --keep, --purge */
+#define COMMAND_ALL (UINT64_C(1) << 27)
+#define COMMAND_PERSISTENT (UINT64_C(1) << 28)
+#define COMMAND_TOP (UINT64_C(1) << 29) /* --once, --interval */
+#define COMMAND_RELOAD (UINT64_C(1) << 30)
+#define COMMAND_ROTATE (UINT64_C(1) << 31) /* --hourly, --daily, --weekly, --dry-run */
+#define COMMAND_BACKUP (UINT64_C(1) << 32) /* --from, --snapshot */
+#define COMMAND_VERIFY (UINT64_C(1) << 33)
+#define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
 enum command_operand {
@@ -156,7 +159,7 @@ struct command {
 	const char *synopsis;
 	const char *help;
 	enum command_operand operands[COMMAND_OPERANDS_MAX];
-	uint64_t options; /* enum command_option: those it takes, beside the common ones */
+	uint64_t options; /* COMMAND_SIZE and so on: those it takes, beside the common ones */
 	/* 0, or a negative errno with session->error set. */
 	int (*run)(struct command_session *session);
 };
@@ -235,6 +238,12 @@ int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t co
 
 /* command_resize.c */
 int command_volume_resize(struct command_session *session);
+
+/* command_limits.c */
+int command_volume_set(struct command_session *session);
+#define COMMAND_LIMITS_TEXT_BYTES 256u
+/* command_limits_text -- "iops 500, bandwidth 20 MiB/s"; "-": there are none. What is longer is cut. */
+void command_limits_text(const struct cleave_limits *of, char *ret_text, size_t bytes);
 
 /* command_snapshot.c */
 int command_snapshot_create(struct command_session *session);

@@ -39,6 +39,12 @@ static const struct command command_table[] = {
 	    "--shrink.",
 	    { COMMAND_VOLUME }, COMMAND_SIZE | COMMAND_SHRINK | COMMAND_FORCE,
 	    command_volume_resize },
+	{ "volume", "set",
+	    "NAME [--iops N] [--bandwidth SIZE] [--read-iops N] [--read-bandwidth SIZE] "
+	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION]",
+	    "Limit what a volume may do in a second; off, or 0, lifts a limit. Whoever uses it keeps to that "
+	    "within about a second.",
+	    { COMMAND_VOLUME }, COMMAND_LIMITS, command_volume_set },
 	{ "snapshot", "create", "VOLUME@SNAPSHOT",
 	    "Keep what is on a volume now. It takes no space of its own until the volume changes.",
 	    { COMMAND_SNAPSHOT }, 0, command_snapshot_create },

@@ -67,7 +67,7 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 		{ "segment_base", info->segment_base }, { "segment_count", info->segment_count },
 		{ "attach", info->attach } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
-	char size[TABLE_NUMBER_BYTES];
+	char size[TABLE_NUMBER_BYTES], limits[COMMAND_LIMITS_TEXT_BYTES];
 	int rc;
 
 	assert(volume != NULL);
@@ -84,6 +84,9 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 		table_add(table, "%s", counts[i].title);
 		table_add(table, "%" PRIu64, counts[i].value);
 	}
+	table_add(table, "limits");
+	command_limits_text(&info->limits, limits, sizeof(limits));
+	table_add(table, "%s", limits);
 	print_writer(table, volume);
 	if (usage != NULL)
 		command_print_usage(table, usage, info->size_bytes);
@@ -203,6 +206,15 @@ cell_origin(struct table *table, const void *entry)
 	    line_text(entry, "origin_name", line_volume(entry)->origin == 0 ? "-" : "?"));
 }
 
+static void
+cell_limits(struct table *table, const void *entry)
+{
+	char text[COMMAND_LIMITS_TEXT_BYTES];
+
+	command_limits_text(&line_volume(entry)->info.limits, text, sizeof(text));
+	table_add(table, "%s", text);
+}
+
 int
 command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, const json_t *told,
     FILE *out)
@@ -219,6 +231,7 @@ command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count,
 		TABLE_FIELD_OF("ID", true, cell_id),
 		TABLE_FIELD_OF("WRITER", false, cell_writer),
 		TABLE_FIELD_OF("ORIGIN", false, cell_origin),
+		TABLE_FIELD_OF("LIMITS", false, cell_limits),
 	};
 	struct volume_line *lines = calloc(num_max(count, 1), sizeof(*lines));
 	int rc;

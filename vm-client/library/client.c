@@ -139,11 +139,14 @@ client_on_split_task(struct loop_task *task, void *arg)
 	    !list_is_empty(&client->free) && (link = list_pop_front(&client->split_wait)) != NULL) {
 		struct cleave_volume *volume = LIST_ENTRY(link, struct cleave_volume, split_wait);
 
-		if (!volume_is_live(volume) || !volume_has_split(volume))
+		if (!volume_is_live(volume))
 			continue;
-		volume_split_one(volume);
+		if (volume_has_split(volume))
+			volume_split_one(volume);
 		if (volume_has_split(volume))
 			list_push_back(&client->split_wait, &volume->split_wait);
+		else
+			pace_watch(volume);
 	}
 }
 

@@ -265,6 +265,8 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 		connection_reset(connection);
 		return;
 	}
+	if (connection->agreed_level >= CLEAVE_LEVEL_LIMITS)
+		pace_on_tag(connection->volume, reply.limits_tag);
 	message_on_reply(message, &reply, msg);
 }
 

@@ -111,3 +111,13 @@ debts_settle(struct cleave_volume *volume)
 	if (kept_count == 0)
 		volume_wake(volume);
 }
+
+bool
+message_is_held(const struct message *message)
+{
+	const struct cleave_volume *volume = message->volume;
+
+	assert(message->sm.state == MESSAGE_QUEUED);
+	return message->is_write &&
+	    (volume->debt_count > 0 || !debt_is_paid(volume, &message->debt));
+}

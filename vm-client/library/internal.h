@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "alloc.h"
+#include "base/bucket.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/sm.h"
@@ -145,6 +146,8 @@ void debts_fini(struct cleave_volume *volume);
 bool debt_is_paid(const struct cleave_volume *volume, const struct debt *debt);
 /* debts_add -- a write has ended without success; @debt is what a lost send of it left. */
 void debts_add(struct cleave_volume *volume, const struct debt *debt);
+/* message_is_held -- QUEUED: a write that waits for a debt of its volume, or its own, to be paid. */
+bool message_is_held(const struct message *message);
 /* debts_settle -- a map has come, or a connection is up: what is paid goes, and writes may go on. */
 void debts_settle(struct cleave_volume *volume);
 
@@ -193,6 +196,7 @@ struct message {
 	uint32_t holes_port;  /* of the map: who is asked for that now */
 	uint64_t known_bytes; /* BLOCK_STATUS: of its request, up to where holes is true */
 	uint8_t holes[WIRE_HOLES_BYTES];
+	bool is_paced;       /* DELAYED: for the volume's limits */
 	bool is_staged;      /* payload_crc and the payload's device memory are ready */
 	bool is_sending;     /* the split library holds send, header and piece */
 	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
@@ -223,8 +227,6 @@ message_is_zeroing(enum cleave_op op)
 void message_start(struct cleave_volume *volume, struct cleave_io *io);
 /* message_route -- QUEUED at the connection that serves its shard now. */
 void message_route(struct message *message);
-/* message_is_held -- QUEUED: a write that waits for a debt of its volume, or its own, to be paid. */
-bool message_is_held(const struct message *message);
 /*
  * message_skip_holes -- QUEUED for a gateway of a level that does not know HOLES
  *
@@ -325,6 +327,41 @@ void stall_fini(struct cleave_volume *volume);
 /* stall_watch -- there is a message. */
 void stall_watch(struct cleave_volume *volume);
 
+/* ---- pace.c: a volume's limits, kept ---- */
+struct pace {
+	struct limiter limiter;
+	uint32_t tag;    /* of info.limits; 0: there are none */
+	bool is_off;     /* tests: they are not kept */
+	bool is_waiting; /* requests of the volume wait for them, and are no messages yet */
+	bool
+	    is_stale; /* a gateway has others, and will be asked when another volume's answer has come */
+	bool is_long;            /* they wait for longer than the timer runs */
+	uint64_t since_ns;       /* is_waiting */
+	uint64_t asked_ns;       /* when they were asked for last; 0: never */
+	struct loop_timer timer; /* what waits may go on */
+};
+void pace_init(struct cleave_volume *volume);
+void pace_fini(struct cleave_volume *volume);
+/* pace_set -- the volume has these limits: from its attach, or by now. */
+void pace_set(struct cleave_volume *volume, const struct cleave_limits *limits);
+/* pace_wait_ns -- how long the next message of a kind has to wait; 0: it may be made. */
+uint64_t pace_wait_ns(const struct cleave_volume *volume, bool is_write);
+/* pace_take -- @message is charged: it was made, or asks for the next part of its request. */
+void pace_take(struct cleave_volume *volume, const struct message *message);
+/*
+ * pace_route -- @message asks for the next part of its request: charged as another one, it is routed, or waits for
+ * limits, DELAYED, and is routed then
+ */
+void pace_route(struct message *message);
+/* pace_resume -- a DELAYED message's timer has fired: if it waited for limits, its time begins. */
+void pace_resume(struct message *message);
+/* pace_watch -- all that may go was made into messages: the timer runs for what has to wait. */
+void pace_watch(struct cleave_volume *volume);
+/* pace_holds -- it is for limits that nothing is sent of @io: its time does not run. */
+bool pace_holds(const struct cleave_io *io);
+/* pace_on_tag -- an answer names the volume's limits by this tag. */
+void pace_on_tag(struct cleave_volume *volume, uint32_t tag);
+
 /* ---- vector.c ---- */
 /* io_has_host -- is the request's memory the host's? Else it is cleave_buffer_alloc's. */
 bool io_has_host(const struct cleave_io *io);
@@ -381,6 +418,7 @@ struct cleave_volume {
 	struct loop_task task;   /* split, complete flushes, notice the end */
 	struct loop_timer timer; /* the deadline of the oldest request */
 	struct stall stall;
+	struct pace pace;
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;
@@ -460,8 +498,11 @@ struct cleave_client {
 	uint8_t *status;               /* CLIENT_MESSAGE_BYTES_MAX: entries of a BLOCK_STATUS */
 	struct cleave_call stall_call; /* stall.c */
 	bool is_stall_call_out;
-	struct cleave_volume *stalled; /* for whom; NULL: for nobody any more */
-	bool is_destroying;            /* handlers are not called any more */
+	struct cleave_volume *stalled;  /* for whom; NULL: for nobody any more */
+	struct cleave_call limits_call; /* pace.c */
+	bool is_limits_call_out;
+	struct cleave_volume *limits_of; /* likewise */
+	bool is_destroying;              /* handlers are not called any more */
 	struct cleave_stats stats;
 };
 /* client_want_map -- fetch it soon; often asked, once done. */

@@ -84,6 +84,7 @@ static const struct ask_op op_list = { "volume.list", &manage_volumes, false };
 static const struct ask_op op_show = { "volume.show", &manage_volume, false };
 static const struct ask_op op_rename = { "volume.rename", &manage_volume, true };
 static const struct ask_op op_set_size = { "volume.resize", &manage_volume, true };
+static const struct ask_op op_set_limits = { "volume.set", &manage_volume, true };
 static const struct ask_op op_check_size = { "volume.resize", &manage_volume, false };
 
 json_t *
@@ -427,4 +428,48 @@ cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t si
 		return ask_refuse(rc, ret_error);
 	return ask_wait_one(cleave, set_size_op(flags), request_set_size(name, size_bytes, flags),
 	    ret_volume, ret_error);
+}
+
+/* Limits. */
+
+static json_t *
+request_set_limits(const char *name, const struct cleave_limits *limits)
+{
+	json_t *request = manage_named(&op_set_limits, name);
+
+	assert(ask_check_name(name, MANAGE_NAME_BYTES_MAX) == 0);
+	/* More than a JSON number holds is out of range all the same. */
+#define ADD_LIMIT(member, least, most)                                                             \
+	if (limits->member != CLEAVE_LIMIT_KEEP)                                                   \
+		ask_add(&request, #member,                                                         \
+		    json_integer(                                                                  \
+			(json_int_t)(limits->member > INT64_MAX ? INT64_MAX : limits->member)));
+	CLEAVE_LIMIT_LIST(ADD_LIMIT)
+#undef ADD_LIMIT
+	return request;
+}
+
+int
+cleave_volume_set_limits(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const struct cleave_limits *limits, cleave_volume_fn fn, void *arg)
+{
+	int rc = ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_set_limits, request_set_limits(name, limits));
+}
+
+int
+cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
+    const struct cleave_limits *limits, struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_set_limits, request_set_limits(name, limits), ret_volume,
+	    ret_error);
 }

@@ -230,11 +230,13 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->io_offset_bytes = io->split_bytes;
 	message->attempts = message->checksum_errors = message->told_bytes = 0;
 	message->is_write = message_is_write(io->op);
-	message->is_staged = message->is_given_up = message->is_full = message->is_holes = false;
+	message->is_staged = message->is_given_up = message->is_full = false;
+	message->is_holes = message->is_paced = false;
 	message->known_bytes = 0;
 	message->debt.incarnation = 0;
 	message->rc = 0;
 	message_take_piece(message);
+	pace_take(volume, message);
 	io->message_count++;
 	list_push_back(&volume->messages, &message->all_link);
 	stall_watch(volume);
@@ -318,11 +320,13 @@ message_go_on(struct message *message)
 	return message_ask(message);
 }
 
-/* Every port that could be was asked for holes. True: it goes on, with what it was made for. */
+/* True: it goes on, to the next port that could be asked for holes, or with what it was made for. */
 static bool
 message_on_holes(struct message *message)
 {
 	assert(message->is_holes);
+	if (holes_next(message))
+		return true;
 	if (message->is_write)
 		return false;
 	message->known_bytes = holes_end(message->io, message->io_offset_bytes);
@@ -333,7 +337,7 @@ void
 message_skip_holes(struct message *message)
 {
 	assert(message->is_holes && message->sm.state == MESSAGE_QUEUED);
-	if (holes_next(message) || message_on_holes(message))
+	if (message_on_holes(message))
 		message_route(message);
 	else
 		message_finish(message, 0);
@@ -387,6 +391,7 @@ message_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(timer == &message->timer);
 	assert(message->sm.state == MESSAGE_DELAYED);
+	pace_resume(message);
 	message_route(message);
 }
 
@@ -428,6 +433,14 @@ message_on_map(struct message *message)
 	message_route(message);
 }
 
+/* The answer is a part of what it was made for: there is more to be asked. */
+static bool
+message_has_more(struct message *message)
+{
+	return message->is_holes ? message_on_holes(message)
+				 : message->told_bytes > 0 && message_go_on(message);
+}
+
 /* The send has completed and the answer is there. */
 static void
 message_decide(struct message *message)
@@ -438,14 +451,9 @@ message_decide(struct message *message)
 
 	assert(message->sm.state == MESSAGE_ANSWERED && !message->is_sending);
 	message_leave_sent(message);
-	if (rc == 0 && message->told_bytes > 0 && !message->is_given_up && volume_is_live(volume) &&
-	    message_go_on(message)) {
-		message_route(message);
-		return;
-	}
-	if (rc == 0 && message->is_holes && !message->is_given_up && volume_is_live(volume) &&
-	    (holes_next(message) || message_on_holes(message))) {
-		message_route(message);
+	if (rc == 0 && !message->is_given_up && volume_is_live(volume) &&
+	    message_has_more(message)) {
+		pace_route(message);
 		return;
 	}
 	if (rc == 0 || message->is_given_up || !volume_is_live(volume)) {
@@ -523,16 +531,6 @@ message_encode(struct message *message)
 	message->request_id = ++volume->send_count << REQUEST_INDEX_BITS | message->index;
 	io.request_id = message->request_id;
 	wire_io_encode(&message->header, &io);
-}
-
-bool
-message_is_held(const struct message *message)
-{
-	const struct cleave_volume *volume = message->volume;
-
-	assert(message->sm.state == MESSAGE_QUEUED);
-	return message->is_write &&
-	    (volume->debt_count > 0 || !debt_is_paid(volume, &message->debt));
 }
 
 int

@@ -69,6 +69,7 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 	loop_timer_init(&volume->timer, volume_timer_on, volume);
 	loop_timer_init(&volume->open_timer, open_on_timer, volume);
 	stall_init(volume);
+	pace_init(volume);
 	list_push_back(&client->volumes, &volume->link);
 	return volume;
 }
@@ -83,6 +84,7 @@ volume_free(struct cleave_volume *volume)
 	loop_timer_stop(loop, &volume->timer);
 	loop_timer_stop(loop, &volume->open_timer);
 	stall_fini(volume);
+	pace_fini(volume);
 	loop_task_cancel(loop, &volume->task);
 	list_remove(&volume->split_wait);
 	list_remove(&volume->link);
@@ -151,6 +153,8 @@ open_finish(struct cleave_volume *volume, int rc, const char *text)
 		return;
 	}
 	sm_move(&volume->sm, VOLUME_OPEN);
+	if (limits_are_set(&volume->info.limits))
+		pace_set(volume, &volume->info.limits);
 	volume_on_map(volume);
 	fn(volume, 0, NULL, arg);
 }

@@ -177,18 +177,25 @@ io_is_behind_others(const struct cleave_io *io)
 
 /* Cutting. */
 
-/* The pieces of the first change may have to be asked for first (holes.c). */
+/* The pieces of the first change may have to be asked for first (holes.c), and limits be kept (pace.c). */
 static bool
 volume_has_change_split(const struct cleave_volume *volume)
 {
 	CHECK_OBJ(volume, VOLUME_MAGIC);
-	return !list_is_empty(&volume->split_ios) && volume->asker == NULL;
+	return !list_is_empty(&volume->split_ios) && volume->asker == NULL &&
+	    pace_wait_ns(volume, true) == 0;
+}
+
+static bool
+volume_has_read_split(const struct cleave_volume *volume)
+{
+	return !list_is_empty(&volume->split_reads) && pace_wait_ns(volume, false) == 0;
 }
 
 bool
 volume_has_split(const struct cleave_volume *volume)
 {
-	return volume_has_change_split(volume) || !list_is_empty(&volume->split_reads);
+	return volume_has_change_split(volume) || volume_has_read_split(volume);
 }
 
 /* Changes keep their order; a read does not wait for all of a discard of terabytes. */
@@ -196,14 +203,15 @@ void
 volume_split_one(struct cleave_volume *volume)
 {
 	bool is_read = !volume_has_change_split(volume) ||
-	    (volume->is_split_read_next && !list_is_empty(&volume->split_reads));
+	    (volume->is_split_read_next && volume_has_read_split(volume));
 	struct loop_link *first = list_first(is_read ? &volume->split_reads : &volume->split_ios);
 	struct cleave_io *io = LIST_ENTRY(first, struct cleave_io, split_link);
 
 	assert(volume_has_split(volume) && !list_is_empty(&volume->client->free));
 	assert(io->split_bytes < io->length_bytes);
 	volume->is_split_read_next = !is_read;
-	if (io_is_behind_others(io))
+	/* Waiting for limits was no part of its time. */
+	if (io_is_behind_others(io) || (io->message_count == 0 && volume->pace.tag != 0))
 		io_set_deadline(io);
 	message_start(volume, io);
 	if (io->split_bytes == io->length_bytes)
@@ -226,6 +234,7 @@ volume_split(struct cleave_volume *volume)
 		if (!list_is_empty(&client->free))
 			loop_defer(client->loop, &client->split_task);
 	}
+	pace_watch(volume);
 }
 
 /* Completing. */
@@ -328,7 +337,7 @@ volume_timer_on(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(timer == &volume->timer);
 	while ((io = volume_next_due(volume)) != NULL && io->deadline_ns <= now_ns) {
-		if (io_is_behind_others(io)) {
+		if (io_is_behind_others(io) || pace_holds(io)) {
 			io_set_deadline(io);
 			continue;
 		}

@@ -9,6 +9,23 @@
 #include "cleave/wire.h"
 
 void
+volume_limits_read(struct reader *reader, const json_t *object, struct cleave_limits *ret_limits)
+{
+	const json_t *qos = json_object_get(object, "qos");
+
+	*ret_limits = (struct cleave_limits){ 0 };
+	if (qos == NULL)
+		return;
+	qos = reader_object(reader, object, "qos");
+	/* A member that is absent is none; of a later release's we know nothing. */
+#define READ_LIMIT(name, least, most)                                                              \
+	if (json_object_get(qos, #name) != NULL)                                                   \
+		ret_limits->name = reader_range(reader, qos, #name, least, most);
+	CLEAVE_LIMIT_LIST(READ_LIMIT)
+#undef READ_LIMIT
+}
+
+void
 volume_info_read(struct reader *reader, const json_t *object, struct cleave_volume_info *ret_info)
 {
 	struct cleave_volume_info *info = ret_info;
@@ -40,4 +57,5 @@ volume_info_read(struct reader *reader, const json_t *object, struct cleave_volu
 		reader_fail(reader, "segment_count");
 	info->level =
 	    (int)reader_signed(reader, json_object_get(object, "level"), "level", INT_MIN, INT_MAX);
+	volume_limits_read(reader, object, &info->limits);
 }

@@ -10,4 +10,8 @@
 void volume_info_read(struct reader *reader, const json_t *object,
     struct cleave_volume_info *ret_info);
 
+/* volume_limits_read -- the member "qos" of @object, if there is one; without: no limits. */
+void volume_limits_read(struct reader *reader, const json_t *object,
+    struct cleave_limits *ret_limits);
+
 #endif /* CLEAVE_VM_CLIENT_VOLUME_INFO_H */

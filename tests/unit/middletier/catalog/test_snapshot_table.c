@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "middletier/catalog/scope.h"
@@ -155,10 +156,38 @@ Test(snapshot_table, sessions_are_let_into_what_is_live)
 	cr_assert_eq(mt_snapshot_session(&volumes, MT_SNAPSHOT_ID | 5, 0, &volume), -ENOENT);
 	cr_assert_eq(mt_snapshot_session(&volumes, MT_SNAPSHOT_ID | 5, 2, &volume), 0);
 	cr_assert(volume.is_difference);
+	cr_assert_not(limits_are_set(&volume.limits));
 	cr_assert_eq(mt_snapshot_session(&volumes, MT_SNAPSHOT_ID | 5, 7, &volume), -ENOENT);
 	cr_assert_eq(mt_snapshot_session(&volumes, MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME | 3, 2,
 			 &volume),
 	    -ENOENT);
+	mt_volumes_fini(&volumes);
+}
+
+/* A backup reads those: nothing keeps it down. */
+Test(snapshot_table, a_volume_has_limits_and_its_differences_have_none)
+{
+	struct mt_volumes volumes;
+	struct mt_snapshot first = sample(1, "a", MT_SNAPSHOT_LIVE);
+	struct mt_snapshot second = sample(5, "b", MT_SNAPSHOT_LIVE);
+	struct mt_volume limited = { .id = 3,
+		.name = "v",
+		.segment_base = second.segment_base,
+		.segment_count = second.segment_count,
+		.size_bytes = second.size_bytes,
+		.scope = second.scope,
+		.limits = { .iops = 5 } };
+	struct mt_volume volume;
+
+	mt_volumes_init(&volumes);
+	put(&volumes.snapshots, &first, NULL);
+	cr_assert_eq(mt_volumes_put(&volumes, &limited, 1), 0);
+	cr_assert(limits_are_set(&mt_volumes_by_id(&volumes, 3)->volume.limits));
+	cr_assert_eq(mt_snapshot_session(&volumes, MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME | 3, 2,
+			 &volume),
+	    0);
+	cr_assert(volume.is_difference);
+	cr_assert_not(limits_are_set(&volume.limits));
 	mt_volumes_fini(&volumes);
 }
 

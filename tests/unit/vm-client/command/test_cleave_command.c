@@ -394,12 +394,12 @@ Test(command, volumes_are_a_table)
 
 	cr_assert_not_null(told);
 	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), told, out)),
-	    "NAME     SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS     ENGINE  REPLICAS  ID  WRITER      ORIGIN\n"
-	    "disk1  10 GiB   2 MiB          3         0  standard  lz4            3   1  -           v@s\n"
-	    "b       4 KiB       ?          ?         ?  latency   none           3  22  vm[7]@host  -\n");
+	    "NAME     SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS     ENGINE  REPLICAS  ID  WRITER      ORIGIN  LIMITS\n"
+	    "disk1  10 GiB   2 MiB          3         0  standard  lz4            3   1  -           v@s     -\n"
+	    "b       4 KiB       ?          ?         ?  latency   none           3  22  vm[7]@host  -       -\n");
 	out = print_begin();
 	expect_lines(print_end(out, command_print_volumes(NULL, 0, NULL, out)),
-	    "NAME  SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS  ENGINE  REPLICAS  ID  WRITER  ORIGIN\n");
+	    "NAME  SIZE  STORED  SNAPSHOTS  SESSIONS  CLASS  ENGINE  REPLICAS  ID  WRITER  ORIGIN  LIMITS\n");
 	json_decref(told);
 }
 
@@ -483,6 +483,7 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	    "segment_base   5\n"
 	    "segment_count  6\n"
 	    "attach         7\n"
+	    "limits         -\n"
 	    "writer         -\n");
 	json_decref(usage);
 	json_decref(empty);

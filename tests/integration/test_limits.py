@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of volumes: reached, kept, changed while a load runs; by libcleave, and by gateways where a client keeps none."""
+import json
+import os
+import re
+import time
+
+from libcluster import Cluster, check, expect_error, main, wait_for
+from libload import Load
+from test_slow import scrape, value
+
+METRICS = ("--metrics", "127.0.0.1:0")
+
+
+def shown(c, name="v"):
+    return json.loads(c.cleave("--json", "volume", "show", name).stdout)["volume"].get("qos", {})
+
+
+def count(c, name):
+    return c.metric_of_all(name)
+
+
+def rate(c, seconds, names=("writes", "reads")):
+    """Messages a second that the gateway answers."""
+    before, began = sum(count(c, name) for name in names), time.monotonic()
+    time.sleep(seconds)  # what is measured is a rate
+    return (sum(count(c, name) for name in names) - before) / (time.monotonic() - began)
+
+
+def limited_load(c, words, limit, unpaced=False, seconds=5, **options):
+    """reached / set, of a load that has run for a while; the limit is lifted before its journal is verified."""
+    os.environ["CLEAVE_PACE"] = "off" if unpaced else "on"
+    try:
+        with Load(c, *words, size=None, **options) as load:
+            load.wait_writes(1)
+            if unpaced:  # the deeper bucket of a gateway is used up first
+                wait_for(lambda: count(c, "requests_held") > 0, "nothing is held")
+            reached = rate(c, seconds)
+            c.cleave("volume", "set", "v", "--iops", "off")
+    finally:
+        del os.environ["CLEAVE_PACE"]
+    return reached / limit
+
+
+def a_limit_is_reached_and_kept():
+    """CLEAVE_LIMITS_S=10: for the figures of ten seconds."""
+    seconds = float(os.environ.get("CLEAVE_LIMITS_S", "3"))
+    with Cluster(ports=2) as c:
+        c.volume_create("v", "256M")
+        for pattern in ("random", "sequential"):
+            for in_flight in (1, 64):
+                c.cleave("volume", "set", "v", "--iops", "400")
+                check(shown(c) == {"iops": 400}, f"{shown(c)}")
+                got = limited_load(c, ["--pattern", pattern], 400, seconds=seconds, in_flight=in_flight)
+                print(f"  {pattern}, {in_flight} in flight: reached / set {got:.3f}")
+                # One at a time reaches as much as a busy machine has answers.
+                check((0.5 if in_flight > 1 else 0) < got < 1.15, f"{pattern} {in_flight}: {got}")
+        check(count(c, "requests_held") == 0, "a client that keeps its limits is not held")
+
+
+def limits_change_while_a_load_runs():
+    with Cluster(ports=2) as c:
+        c.volume_create("v", "256M")
+        with Load(c, size=None, in_flight=16) as load:
+            load.wait_writes(1000)
+            c.cleave("volume", "set", "v", "--write-iops", "50", "--burst", "100ms")
+            time.sleep(2)  # it is learnt within about a second
+            got = rate(c, 3, ("writes",)) / 50
+            print(f"  writes alone, set while it ran: reached / set {got:.3f}")
+            check(got < 1.5, f"{got}")
+            c.cleave("volume", "set", "v", "--write-iops", "0")
+            load.wait_writes(2000)  # at 50 a second that would take 40 s
+        check(shown(c) == {"burst_ms": 100}, f"{shown(c)}")
+        check("volume-limited v" in [f"{e['code']} {e['object']}" for e in events(c)], "the event")
+
+
+def events(c):
+    return [json.loads(line) for line in c.cleave("--json", "events").stdout.splitlines()]
+
+
+def a_client_that_keeps_none_is_held():
+    with Cluster(ports=1, gateway_args=METRICS) as c:
+        c.volume_create("v", "256M")
+        c.cleave("volume", "set", "v", "--iops", "400")
+        got = limited_load(c, [], 400, unpaced=True, in_flight=64)
+        print(f"  without pacing: reached / set {got:.3f}")
+        check(0.3 < got < 1.15, f"{got}")
+        check(count(c, "requests_held") > 100, "held")
+        told = c.status()["ports"][0]["limits"]
+        check([each["volume"] for each in told] == ["v"] and told[0]["waited"] > 100, f"{told}")
+        text = scrape(c.gateway)
+        check(value(text, "cleave_gateway_qos_wait_seconds_count") > 100, "the histogram")
+        check(value(text, "cleave_gateway_volume_qos_waited_total", volume="v") > 100, "by volume")
+
+
+def what_is_wrong_is_refused():
+    with Cluster() as c:
+        c.volume_create("v", "64M")
+        expect_error(c.cleave("volume", "set", "v", check_rc=False), "what is to be set")
+        expect_error(c.cleave("volume", "set", "v", "--iops", "many", check_rc=False), "--iops: 'many'")
+        expect_error(c.cleave("volume", "set", "v", "--bandwidth", "1K", check_rc=False), "bytes_s: must be")
+        expect_error(c.cleave("volume", "set", "x", "--iops", "5", check_rc=False), "x")
+        expect_error(c.cleave("volume", "list", "--iops", "5", check_rc=False), "takes no --iops")
+        c.cleave("volume", "set", "v", "--bandwidth", "20M", "--read-iops", "7", "--burst", "2s")
+        text = c.cleave("volume", "show", "v").stdout
+        check(re.search(r"limits\s+bandwidth 20 MiB/s, read-iops 7, burst 2000 ms", text), text)
+        check("bandwidth 20 MiB/s" in c.cleave("volume", "list").stdout, "in the list")
+        c.cleave("snapshot", "create", "v@s")
+        c.cleave("clone", "v@s", "w")
+        check(shown(c, "w") == {}, "a clone has none")
+
+
+if __name__ == "__main__":
+    main(a_limit_is_reached_and_kept, limits_change_while_a_load_runs, a_client_that_keeps_none_is_held,
+         what_is_wrong_is_refused)
