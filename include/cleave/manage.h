@@ -355,6 +355,8 @@ int cleave_volume_set_size(struct cleave_client *client, struct cleave_ask *ask,
 int cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t size_bytes,
     unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error);
 
+#define CLEAVE_LIMIT_KEEP UINT64_MAX /* of cleave_volume_set_limits: as it is */
+
 /*
  * cleave_volume_set_limits, cleave_volume_set_limits_wait -- limit what a volume may do in a second, or lift that
  *
@@ -367,7 +369,6 @@ int cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_
  *            (cleave_volume_create).
  * Threads:   the loop's; _wait: any but the library's.
  */
-#define CLEAVE_LIMIT_KEEP UINT64_MAX
 int cleave_volume_set_limits(struct cleave_client *client, struct cleave_ask *ask, const char *name,
     const struct cleave_limits *limits, cleave_volume_fn fn, void *arg);
 int cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,

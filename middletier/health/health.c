@@ -36,12 +36,25 @@ health_find(struct mt_health *health, enum cleave_health_code code, const char *
 	return NULL;
 }
 
+/* A text that goes on where another one of the same object ended need not name it again. */
+static const char *
+without_object(const char *text, const char *object)
+{
+	size_t bytes = strlen(object);
+
+	return strncmp(text, object, bytes) == 0 && strncmp(text + bytes, ": ", 2) == 0
+	    ? text + bytes + 2
+	    : text;
+}
+
 void
 mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...)
 {
 	enum cleave_health_level level = health_info(code)->level;
 	struct mt_health_reason *reason = health_find(health, code, object);
+	char text[sizeof(reason->text)];
+	const char *joint = "";
 	size_t used;
 	va_list args;
 
@@ -57,15 +70,15 @@ mt_health_add(struct mt_health *health, enum cleave_health_code code, const char
 		reason = &health->reasons[health->count++];
 		*reason = (struct mt_health_reason){ .code = code };
 		(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
-	} else {
-		used = strlen(reason->text);
-		(void)snprintf(reason->text + used, sizeof(reason->text) - used, "; ");
-	}
+	} else
+		joint = "; ";
 	reason->age_ns = num_max(reason->age_ns, age_ns);
-	used = strlen(reason->text);
 	va_start(args, format);
-	(void)vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
+	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	used = strlen(reason->text);
+	(void)snprintf(reason->text + used, sizeof(reason->text) - used, "%s%s", joint,
+	    joint[0] == '\0' ? text : without_object(text, object));
 	(void)plain_text(
 	    reason->text); /* it may be cut inside a character, or name a path of any bytes */
 }

@@ -186,7 +186,7 @@ const struct config_option command_option_table[] = {
 /* Options that not every command takes. */
 static const struct {
 	const char *name;
-	uint64_t of; /* enum command_option */
+	uint64_t of; /* COMMAND_SIZE and so on */
 } owned[] = {
 	{ "size", COMMAND_SIZE },
 	{ "service-class", COMMAND_SERVICE_CLASS },
