@@ -92,8 +92,8 @@ mt_view_on_refused(struct mt_member *member, struct mt_member_shard *shard)
 	uint64_t wait_ns = member->gateway->options.lease_ns / TAKE_PART;
 
 	assert(mt_view_is_idle(shard->own_state));
-	if (member->sm.state != MT_MEMBER_UP)
-		return;
+	if (member->sm.state != MT_MEMBER_UP || !member->is_watching)
+		return; /* about to stop: nothing is taken any more */
 	wait_ns = num_min(wait_ns, TAKE_REFUSED_NS << shard->refused_count);
 	if (shard->refused_count < TAKE_REFUSED_COUNT_MAX)
 		shard->refused_count++;
