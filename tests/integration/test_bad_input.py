@@ -125,7 +125,7 @@ def second_gateway_on_one_directory():
 def volumes():
     with Cluster(nodes=3) as c:
         c.volume_create("one", "8M")
-        expect_error(c.cleave("volume", "create", "one", "--size", "8M", check_rc=False), "exists",
+        expect_error(c.cleave("volume", "create", "one", "--size", "8M", check_rc=False), "already",
                      "one", codes=(1,))
         expect_error(c.cleave("volume", "show", "two", check_rc=False), "two", codes=(1,))
         expect_error(c.cleave("volume", "delete", "two", check_rc=False), "two", codes=(1,))

@@ -130,7 +130,7 @@ def a_volume_in_use_is_not_deleted():
         check(show(c)["size_bytes"] == 512 << 20, "it was rolled back")
         c.cleave("snapshot", "rollback", "v@s", "--shrink")
         check(show(c)["size_bytes"] == 256 << 20, "it was not rolled back")
-        c.cleave("volume", "delete", "v", "--snapshots")
+        c.cleave("volume", "delete", "v", "--snapshots", "--purge")
         check(json.loads(c.cleave("--json", "snapshot", "list").stdout)["snapshots"] == [],
               "a snapshot is left")
         expect_error(c.cleave("volume", "show", "v", check_rc=False), "no such")

@@ -96,7 +96,7 @@ def one_step_a_run():
         # It has left: with a word more it gets another number, when nobody uses it.
         expect_error(join(c, "disk4", address, check_rc=False),
                      r"node 4 of this cluster, which has left it \(node 4 is out\)", "--force")
-        expect_error(join(c, "disk4", address, "--force", check_rc=False), "in use by another")
+        expect_error(join(c, "disk4", address, "--force", check_rc=False), r"in use by (process \d|another)")
         daemon.stop()
         check(number(join(c, "disk4", address, "--force").stdout) == 5, "it has not number 5")
         daemon.start()
@@ -160,7 +160,7 @@ def several_at_once():
                 check(name not in numbers, f"{name} was formatted twice")
                 numbers[name] = number(out)
             else:
-                check(re.search("in use by another|meanwhile|is not added|formatted already", error),
+                check(re.search(r"in use by (process \d|another)|meanwhile|is not added|formatted already", error),
                       error)
         check(sorted(numbers) == names, numbers)
         check(len(set(numbers.values())) == len(names), numbers)

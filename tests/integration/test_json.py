@@ -59,9 +59,9 @@ def compare_members(book, thing, value, where):
 def a_word_more_or_less_is_found():
     """The judge itself."""
     book = documented()
-    clone = {"name": "c", "snapshot": "s"}
+    clone = {"name": "c", "snapshot": "s", "trash": False}
     compare(book, "[Clone]", [clone], "a list")
-    for wrong in ([{**clone, "x": 1}], [{"name": "c"}], [{"name": "c", "snapshot": 1}], clone):
+    for wrong in ([{**clone, "x": 1}], [{"name": "c"}], [{**clone, "snapshot": 1}], clone):
         try:
             compare(book, "[Clone]", wrong, "a list")
         except Exception:  # libcluster's Failure

@@ -225,7 +225,7 @@ def nothing_normal_is_an_alarm():
             c.cleave("snapshot", "create", "w@s")
             c.cleave("clone", "w@s", "x")
             c.cleave("volume", "resize", "x", "--size", "128M")
-            c.cleave("volume", "delete", "x")
+            c.cleave("volume", "delete", "x", "--purge")
             c.cleave("snapshot", "rollback", "w@s", "--force")
             c.cleave("snapshot", "delete", "w@s")
             c.cleave("node", "set", "1", "--note", "n")

@@ -37,7 +37,7 @@ def one_port_takes_256_shards():
     with Cluster(shards=256, device_memory="512M", slot_size="1M", disk_size="2G") as c:
         port = ports_of(c)[0]
         check(port["rings"] == port["rings_max"] == 256, f"256 rings: {port}")
-        check(c.gateway.count_lines("--device-memory") == 0, "it has room")
+        check(c.gateway.count_lines("waits for room") == 0, "it has room")
         with Load(c, size="16G") as load:
             load.wait_writes(3000)
 

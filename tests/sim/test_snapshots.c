@@ -155,7 +155,7 @@ ask_soon(const char *op, const char *name, const char *other)
 	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
 	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
 	    other == NULL ? "" : "\"",
-	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true" : "");
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true,\"purge\":true" : "");
 	client->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_call, .arg = client };
 	client->is_done = false;
