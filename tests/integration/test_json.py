@@ -101,7 +101,7 @@ def what_is_printed_is_documented():
         ask("volume rename", "volume", "rename", "c", "d")
         ask("volume resize", "volume", "resize", "d", "--size", "128M")
         ask("snapshot rollback", "snapshot", "rollback", "v@s")
-        c.cleave("volume", "delete", "d")
+        c.cleave("volume", "delete", "d", "--purge")
         ask("snapshot delete", "snapshot", "delete", "v@s")
         ask("node list", "node", "list")
         ask("node set", "node", "set", "1", "--note", "x")
