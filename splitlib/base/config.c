@@ -37,6 +37,7 @@ int
 config_refuse(struct config_parser *p, const char *format, ...)
 {
 	char text[CONFIG_MESSAGE_BYTES], where[CONFIG_MESSAGE_BYTES] = "";
+	size_t used;
 	va_list args;
 
 	if (p->message[0] != '\0')
@@ -48,8 +49,11 @@ config_refuse(struct config_parser *p, const char *format, ...)
 		(void)snprintf(where, sizeof(where), "%s:%u: ", p->result->file, p->file.line);
 	if (p->result->is_check)
 		config_problem(p->program, p->result, "%s%s", where, text);
-	else
-		(void)snprintf(p->message, sizeof(p->message), "%s%s", where, text);
+	else {
+		memcpy(p->message, where, sizeof(p->message));
+		used = strlen(p->message);
+		(void)snprintf(p->message + used, sizeof(p->message) - used, "%s", text);
+	}
 	return -EINVAL;
 }
 

@@ -323,7 +323,7 @@ static int
 create_of(const struct backup_header *headers, uint32_t count)
 {
 	struct model model = { .blocks = 4, .content = { 1, 2, 3, 4 } };
-	struct backup_source sources[4];
+	struct backup_source sources[4] = { 0 };
 	struct backup_chain *chain = NULL;
 	int rc;
 
