@@ -173,6 +173,20 @@ snapshots_position(const struct mt_snapshots *snapshots, uint64_t number)
 	return at;
 }
 
+uint32_t
+mt_snapshots_live_count(const struct mt_snapshots *snapshots, uint64_t volume_id)
+{
+	uint32_t count = 0;
+
+	assert(volume_id != 0);
+	for (uint32_t i = 0; i < snapshots->count; i++) {
+		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
+
+		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
+	}
+	return count;
+}
+
 struct mt_snapshot_entry *
 mt_snapshots_by_number(const struct mt_snapshots *snapshots, uint64_t number)
 {

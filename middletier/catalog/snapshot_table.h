@@ -45,6 +45,8 @@ void mt_snapshots_fini(struct mt_snapshots *snapshots);
 void mt_snapshot_void(struct mt_snapshot *snapshot);
 /* mt_snapshots_void_count -- how many came to nothing, and have a cut in some shard; or may yet: pending. */
 uint32_t mt_snapshots_void_count(const struct mt_snapshots *snapshots);
+/* mt_snapshots_live_count -- of a volume. */
+uint32_t mt_snapshots_live_count(const struct mt_snapshots *snapshots, uint64_t volume_id);
 struct mt_snapshot_entry *mt_snapshots_by_number(const struct mt_snapshots *snapshots,
     uint64_t number);
 /* mt_snapshots_by_name -- live or pending. NULL: there is none. */

@@ -316,3 +316,21 @@ mt_change_when_unused_entry(struct mt_control_request *request,
 	entry->is_deleting = false;
 	return NULL;
 }
+
+void
+mt_change_put_snapshot(struct mt_control_request *request, const struct mt_snapshot_entry *entry,
+    void (*fn)(struct mt_control_request *request))
+{
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text = mt_snapshot_encode(&request->change.snapshot, NULL);
+
+	assert(request->change.snapshot.number == entry->snapshot.number);
+	mt_snapshot_key(entry->snapshot.number, key);
+	{
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), fn);
+	}
+	free(text);
+}

@@ -46,4 +46,8 @@ void mt_change_fail_unused(struct mt_control_request *request, int rc, const cha
 void mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
     uint32_t count, void (*fn)(struct mt_control_request *request));
 
+/* mt_change_put_snapshot -- @request's change.snapshot in the place of @entry, if that is still what the store has. */
+void mt_change_put_snapshot(struct mt_control_request *request,
+    const struct mt_snapshot_entry *entry, void (*fn)(struct mt_control_request *request));
+
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_CHANGE_H */

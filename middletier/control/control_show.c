@@ -21,20 +21,6 @@
 #include "control/control_change.h"
 #include "control/control_request.h"
 
-static uint32_t
-show_snapshot_count(const struct mt_volumes *volumes, uint64_t volume_id)
-{
-	uint32_t count = 0;
-
-	assert(volume_id != 0);
-	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
-		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
-
-		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
-	}
-	return count;
-}
-
 json_t *
 mt_json_volume_told(struct mt_volumes *volumes, const struct mt_volume *volume)
 {
@@ -45,7 +31,7 @@ mt_json_volume_told(struct mt_volumes *volumes, const struct mt_volume *volume)
 	if (object == NULL)
 		return NULL;
 	json_object_set_new(object, "snapshot_count",
-	    json_integer(show_snapshot_count(volumes, volume->id)));
+	    json_integer(mt_snapshots_live_count(&volumes->snapshots, volume->id)));
 	origin = volume->origin == 0 ? NULL
 				     : mt_snapshots_by_number(&volumes->snapshots, volume->origin);
 	of = origin == NULL ? NULL : mt_volumes_by_id(volumes, origin->snapshot.volume_id);

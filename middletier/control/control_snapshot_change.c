@@ -42,8 +42,6 @@ static void
 protect(struct mt_control_request *request, bool is_protected)
 {
 	struct mt_snapshot_entry *entry;
-	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *text;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!mt_change_take_request(request))
@@ -64,15 +62,7 @@ protect(struct mt_control_request *request, bool is_protected)
 		mt_control_finish(request, json_object()); /* as it is wanted */
 		return;
 	}
-	mt_snapshot_key(entry->snapshot.number, key);
-	text = mt_snapshot_encode(&request->change.snapshot, NULL);
-	{
-		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
-			mt_change_put(key, text) };
-
-		mt_control_change(request, ops, NUM_COUNT(ops), protect_on_done);
-	}
-	free(text);
+	mt_change_put_snapshot(request, entry, protect_on_done);
 }
 
 void

@@ -50,8 +50,6 @@ void
 mt_control_snapshot_delete(struct mt_control_request *request)
 {
 	struct mt_snapshot_entry *entry;
-	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *text;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!mt_change_take_request(request))
@@ -74,15 +72,7 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	}
 	request->change.snapshot = entry->snapshot;
 	request->change.snapshot.state = MT_SNAPSHOT_DELETED;
-	mt_snapshot_key(entry->snapshot.number, key);
-	text = mt_snapshot_encode(&request->change.snapshot, NULL);
-	{
-		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
-			mt_change_put(key, text) };
-
-		mt_control_change(request, ops, NUM_COUNT(ops), delete_on_done);
-	}
-	free(text);
+	mt_change_put_snapshot(request, entry, delete_on_done);
 }
 
 bool

@@ -127,20 +127,6 @@ mt_control_trash_move(struct mt_control_request *request, const struct mt_volume
 
 /* ---- list ---- */
 
-static uint32_t
-trash_snapshot_count(const struct mt_snapshots *snapshots, uint64_t volume_id)
-{
-	uint32_t count = 0;
-
-	assert(volume_id != 0);
-	for (uint32_t i = 0; i < snapshots->count; i++) {
-		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
-
-		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
-	}
-	return count;
-}
-
 static json_t *
 json_of_trash(const struct mt_gateway *gateway, const struct mt_volume_entry *entry)
 {
@@ -149,8 +135,8 @@ json_of_trash(const struct mt_gateway *gateway, const struct mt_volume_entry *en
 	assert(mt_volume_is_trashed(volume));
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "name", volume->trash.name,
 	    "id", (json_int_t)volume->id, "size_bytes", (json_int_t)volume->size_bytes, "snapshots",
-	    (json_int_t)trash_snapshot_count(&gateway->volumes.snapshots, volume->id), "deleted_s",
-	    (json_int_t)volume->trash.deleted_s, "by", volume->trash.by, "keep_s",
+	    (json_int_t)mt_snapshots_live_count(&gateway->volumes.snapshots, volume->id),
+	    "deleted_s", (json_int_t)volume->trash.deleted_s, "by", volume->trash.by, "keep_s",
 	    (json_int_t)(volume->trash.keep_ms / 1000), "left_s",
 	    (json_int_t)((mt_trash_left_ms(gateway, entry) + 999) / 1000));
 }

@@ -17,6 +17,7 @@
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
 #include "catalog/trash.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
@@ -198,21 +199,6 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		mt_change_fail_unused(request, rc, NULL);
 }
 
-/* How many live ones there are; they go with it only if that was asked for. */
-static uint32_t
-control_snapshot_count(const struct mt_volumes *volumes, uint64_t volume_id)
-{
-	uint32_t count = 0;
-
-	assert(volume_id != 0);
-	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
-		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
-
-		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
-	}
-	return count;
-}
-
 static void
 control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
@@ -226,7 +212,7 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (!request->has_snapshots)
-		snapshot_count = control_snapshot_count(volumes, entry->volume.id);
+		snapshot_count = mt_snapshots_live_count(&volumes->snapshots, entry->volume.id);
 	if (snapshot_count > 0) {
 		entry->is_deleting = false;
 		mt_control_refuse(request, -ENOTEMPTY,
