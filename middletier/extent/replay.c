@@ -18,8 +18,8 @@
  *
  * Payloads are most of a log, and nothing here needs them. When the last batches were long and all but of
  * one length, as they are under load, the next ones' heads can be guessed: then only *windows* are
- * read, in which a head must begin. A wrong guess is found by the gap that it leaves, and costs a few
- * batches that are read whole.
+ * read, in which a head must begin. A wrong guess is found by the gap that it leaves, or, at the end of the
+ * last extent, by there being nothing left to ask for; it costs a few batches that are read whole.
  *
  * Each read goes to the copy that choose.h names, so pieces of one extent come from several copies. One
  * that fails, for whatever reason, is left for another, at the batch that was expected. When all have
@@ -484,6 +484,8 @@ replay_run(struct mt_replay *replay)
 	replay_fill(replay);
 	if (replay->sm.state == MT_REPLAY_DRAINING)
 		replay_drain(replay);
+	else if (replay->read_count == 0)
+		replay_read_again(replay); /* asked for all, and the end is missing */
 }
 
 static void

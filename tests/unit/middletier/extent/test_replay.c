@@ -163,6 +163,30 @@ Test(replay, wrong_guesses_only_cost_time)
 	}
 }
 
+/* Where the log ends there is no later read, whose gap would show that a guess was wrong. */
+Test(replay, a_wrong_guess_of_the_logs_last_batches)
+{
+	static const uint32_t tails[][2] = { { 1, 1 }, { 1, 20 }, { 20, 1 }, { 17, 18 },
+		{ 40, 5 } };
+
+	for (uint32_t i = 0; i < NUM_COUNT(tails); i++) {
+		struct mt_extent *extent;
+
+		if (i > 0) {
+			teardown();
+			setup();
+		}
+		random_seed(random_state, i);
+		extent = mt_rig_log_open(rig);
+		for (uint32_t k = 0; k < 20; k++)
+			append(extent, 50);
+		append(extent, tails[i][0]);
+		append(extent, tails[i][1]);
+		mt_rig_gateway_restart(rig);
+		expect_all();
+	}
+}
+
 Test(replay, nodes_come_and_go_while_it_guesses)
 {
 	random_seed(random_state, 77);
