@@ -257,14 +257,39 @@ refuse_word(struct config_parser *p, int value, char *const argv[])
 	return config_refuse(p, "there is no option %s, see --help", word);
 }
 
+/*
+ * getopt_long takes the beginning of an option's name for the option. One that deletes would be obeyed before its name
+ * was typed to the end, and a script's short form would mean something else once a later release has another option.
+ */
+static int
+check_whole(struct config_parser *p, int at, char *const argv[])
+{
+	/* A value that is a word of its own stands behind the option. */
+	const char *word = argv[optind - 1] == optarg ? argv[optind - 2] : argv[optind - 1];
+	const char *name = p->long_options[at].name;
+	size_t bytes = strcspn(word, "=");
+
+	assert(strncmp(word, "--", 2) == 0 && bytes >= 2);
+	if (bytes - 2 == strlen(name))
+		return 0;
+	return config_refuse(p, "there is no option %.*s: was --%s meant? See --help", (int)bytes,
+	    word, name);
+}
+
 static int
 scan_command_line(struct config_parser *p, int argc, char *const argv[])
 {
-	int value;
+	int value, at = -1, rc; /* at: of long_options; a letter leaves it as it is */
 
 	optind = 0; /* start anew, as glibc wants it */
 	opterr = 0;
-	while ((value = getopt_long(argc, argv, p->short_options, p->long_options, NULL)) != -1) {
+	for (; (value = getopt_long(argc, argv, p->short_options, p->long_options, &at)) != -1;
+	     at = -1) {
+		rc = at < 0 || value == '?' || value == ':'
+		    ? 0
+		    : rc_to_end_with(p, check_whole(p, at, argv));
+		if (rc != 0)
+			return rc;
 		if (option_index(p, value) >= 0)
 			continue;
 		if (value == VALUE_HELP || value == 'h') {
@@ -281,10 +306,9 @@ scan_command_line(struct config_parser *p, int argc, char *const argv[])
 		if (value == VALUE_CONFIG) {
 			p->result->file = optarg;
 		} else if (value == VALUE_CHECK) {
-			p->result->is_check = true; /* abbreviated */
+			assert(p->result->is_check); /* wants_check has seen it */
 		} else {
-			int rc = rc_to_end_with(p, refuse_word(p, value, argv));
-
+			rc = rc_to_end_with(p, refuse_word(p, value, argv));
 			if (rc != 0)
 				return rc;
 		}

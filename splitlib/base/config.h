@@ -4,7 +4,8 @@
  *
  * A program declares a table; config_parse fills the program's struct from, in rising precedence,
  * defaults, `--config FILE` (INI without sections; each key an option's name) and the command line.
- * Every error names the option or the file and line, and what would have been right.
+ * Every error names the option or the file and line, and what would have been right. Names of options are whole: a
+ * beginning of one ("--purg") is refused.
  */
 #ifndef CLEAVE_BASE_CONFIG_H
 #define CLEAVE_BASE_CONFIG_H

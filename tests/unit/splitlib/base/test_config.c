@@ -231,6 +231,18 @@ Test(config, parsing_twice_starts_anew)
 
 REFUSES(refuses_a_missing_required_option, "--disk PATH is required: The disk.", "-v")
 REFUSES(refuses_an_unknown_option, "there is no option --colour, see --help", "--colour")
+REFUSES(refuses_the_beginning_of_a_flag,
+    "there is no option --verb: was --verbose meant? See --help", "-d", "x", "--verb")
+REFUSES(refuses_the_beginning_of_a_flag_with_its_value,
+    "there is no option --saf: was --safe meant? See --help", "-d", "x", "--saf=no")
+REFUSES(refuses_the_beginning_of_an_option_with_a_value,
+    "there is no option --dis: was --disk meant? See --help", "a", "--dis", "x", "b")
+REFUSES(refuses_the_beginning_of_an_option_joined_to_its_value,
+    "there is no option --dis: was --disk meant? See --help", "--dis=--disk", "a")
+REFUSES(refuses_the_beginning_of_help, "there is no option --hel: was --help meant? See --help",
+    "--hel")
+REFUSES(refuses_the_beginning_of_several_options, "there is no option --s, see --help", "-d", "x",
+    "--s", "1M")
 REFUSES(refuses_an_unknown_letter, "there is no option -x, see --help", "-vx")
 REFUSES(refuses_an_option_without_its_value, "--disk needs a value, see --help", "--disk")
 REFUSES(refuses_a_letter_without_its_value, "-d needs a value, see --help", "-d")
@@ -363,8 +375,8 @@ Test(config, a_check_of_what_is_right_says_nothing, .fini = file_remove)
 	char *file = file_with("count = 7\n");
 
 	cr_redirect_stderr();
-	cr_assert_eq(CHECK("-d", "x", "--check-c", "--config", file), 0);
-	cr_assert(result.is_check, "abbreviated");
+	cr_assert_eq(CHECK("-d", "x", "--check-config", "--config", file), 0);
+	cr_assert(result.is_check);
 	cr_assert_eq(result.problem_count, 0);
 	cr_assert_eq(values.count, 7);
 	cr_assert_str_eq(stderr_text(), "");
@@ -384,6 +396,22 @@ Test(config, a_check_names_a_file_that_is_not_there, .init = cr_redirect_stderr)
 
 REFUSES(refuses_a_check_where_there_is_none, "there is no option --check-config, see --help", "-d",
     "x", "--check-config")
+
+Test(config, a_check_refuses_the_beginning_of_its_own_name, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(CHECK("-d", "x", "--check"), -EINVAL);
+	cr_assert_str_eq(stderr_text(),
+	    "cleave-test: there is no option --check: was --check-config meant? See --help\n");
+}
+
+Test(config, a_check_goes_on_behind_an_option_that_is_not_whole, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(CHECK("-d", "x", "--check-config", "--verb", "--count", "0"), 0);
+	cr_assert_eq(result.problem_count, 2);
+	cr_assert_str_eq(stderr_text(),
+	    "cleave-test: there is no option --verb: was --verbose meant? See --help\n"
+	    "cleave-test: --count: '0' is out of range, give at least 1\n");
+}
 
 Test(config, what_differs_is_told_as_it_is_typed, .fini = file_remove)
 {

@@ -150,6 +150,8 @@ Test(command, images_have_a_file_and_a_volume)
 	config_result_fini(&result);
 	expect_refused("volume delete v --take", "takes no --take");
 	expect_refused("snapshot delete v@s --purge", "takes no --purge");
+	expect_refused("volume delete v --purg", "there is no option --purg: was --purge meant?");
+	expect_refused("volume delete v --forc", "there is no option --forc: was --force meant?");
 	expect_refused("trash restore", "'trash restore' needs the NAME or ID");
 	expect_refused("import", "needs a FILE");
 	expect_refused("import a.img", "needs the NAME");
