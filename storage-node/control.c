@@ -15,6 +15,7 @@
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
@@ -117,6 +118,15 @@ control_states(const struct node *node)
 	    counts[EXTENT_SEALED], "damaged", (int)sn_extent_damaged_count(node));
 }
 
+/* NULL: it is not told. */
+static json_t *
+control_wall(const struct node *node)
+{
+	if (node->options.wall_ms != NULL)
+		return json_integer((json_int_t)node->options.wall_ms());
+	return node->options.sim_host != NULL ? NULL : json_integer((json_int_t)log_wall_ms());
+}
+
 static json_t *
 control_status(const struct node *node)
 {
@@ -131,7 +141,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:I, s:s*, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -143,7 +153,7 @@ control_status(const struct node *node)
 	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
 	    "states", control_states(node), "receives_free",
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
-	    "gateway_peer", gateway, "counters",
+	    "gateway_peer", gateway, "wall_ms", control_wall(node), "counters",
 	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }

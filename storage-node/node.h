@@ -55,6 +55,8 @@ struct node_options {
 	uint64_t verify_bytes_s;    /* budget of all verifications, bytes a second [64 MiB] */
 	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */
 	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
+	/* The clock on the wall, in milliseconds, which gateways compare with theirs [the host's; with sim_host none]. */
+	uint64_t (*wall_ms)(void);
 	/* About once a second until then: how far it has read its disk, further than before or not. May be NULL. */
 	void (*on_progress)(const char *text, bool is_further, void *arg);
 	void *arg;

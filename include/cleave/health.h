@@ -92,6 +92,9 @@ enum cleave_health_level {
 	X(ORPHANS_HELD, "orphans-held", WARN,                                                                 \
 	    "Copies that no manifest names are held back: more than a sixteenth of a node's.",                \
 	    "cleave sweep lists them; with --confirm they are deleted")                                       \
+	X(CLOCKS_APART, "clocks-apart", WARN,                                                                 \
+	    "Clocks on the wall differ by a second: dates, and ends of maintenance, are off.",                \
+	    "mend the time service of the host that is wrong (chronyc tracking); no write depends on it")     \
 	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways of more than one release run.",                       \
 	    "end the upgrade: HANDBOOK, Upgrades")
 

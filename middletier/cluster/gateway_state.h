@@ -98,11 +98,13 @@ struct mt_gateway_options {
 	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
 	enum mt_balance balance;
 	uint64_t balance_interval_ns; /* between two looks at the load [10 s] */
-	bool is_health_watched;       /* it looks at its health by itself: health_watch.c */
-	uint64_t balance_floor;       /* bytes a second of a port that are no load [8 MiB] */
-	uint64_t index_cache_bytes;   /* of the indexes of runs, all ports together [64 MiB] */
-	uint32_t frame_bytes;         /* plain bytes of a run's frames [16 KiB] */
-	void (*on_ready)(void *arg);  /* every shard of every port serves */
+	/* The clock on the wall, in milliseconds, against those of others [the host's; with sim_host none] */
+	uint64_t (*wall_ms)(void);
+	bool is_health_watched;      /* it looks at its health by itself: health_watch.c */
+	uint64_t balance_floor;      /* bytes a second of a port that are no load [8 MiB] */
+	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
+	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
+	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* The gateway will never serve: no cluster's store, or another's, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock_gap.h"
 #include "base/num.h"
 #include "base/reader.h"
 #include "cleave/dev_ptr.h"
@@ -15,6 +16,7 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "extent/capacity.h"
 #include "extent/link_call.h"
 #include "extent/node_link.h"
@@ -46,6 +48,19 @@ link_read_reserved(struct reader *reader, const json_t *object, uint64_t slots_t
 	return num_min(reader_u64(reader, object, "slots_reserved", UINT32_MAX), slots_total);
 }
 
+/* Releases before do not say, nor do nodes of the simulator. */
+static void
+link_take_clock(struct mt_link *link, const json_t *object)
+{
+	const struct link_status *status = &link->status;
+	json_int_t told_ms = json_integer_value(json_object_get(object, "wall_ms"));
+
+	link->clock_gap_ms = 0;
+	if (told_ms > 0 && link->port->settings->wall_ms != NULL)
+		link->clock_gap_ms = clock_gap_ms(status->asked_ms,
+		    loop_now_ns(link->port->loop) - status->asked_ns, (uint64_t)told_ms);
+}
+
 /* Reads what is needed of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
@@ -67,6 +82,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link_take_gateways(link, object);
+		link_take_clock(link, object);
 		reader_cut(object, "disk_id", link->disk, sizeof(link->disk));
 	}
 	json_decref(object);
@@ -119,6 +135,8 @@ mt_link_status_ask(struct mt_link *link)
 	if (status->is_asked)
 		return;
 	status->asked_ns = loop_now_ns(link->port->loop);
+	status->asked_ms = link->port->settings->wall_ms == NULL ? 0
+								 : link->port->settings->wall_ms();
 	status->call.request = (struct wire_node){ .opcode = WIRE_CONTROL };
 	status->call.host = status->host;
 	status->call.head_bytes = LINK_STATUS_TEXT_BYTES;

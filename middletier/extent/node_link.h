@@ -48,6 +48,7 @@ struct link_status {
 	struct mt_call call;
 	uint8_t *host;     /* the request's text; it goes with the port's arena */
 	uint64_t asked_ns; /* last */
+	uint64_t asked_ms; /* likewise, by the clock on the wall */
 	bool is_asked;     /* call is out */
 	mt_link_status_fn fn;
 };
@@ -67,6 +68,8 @@ struct mt_link {
 	struct loop_link calls;  /* outstanding, oldest first */
 	uint32_t call_count;
 	bool is_read_only; /* its disk takes no more writes */
+	int64_t
+	    clock_gap_ms; /* of its status: its clock on the wall is ahead; < 0 behind; 0: not, or not told */
 	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
 	uint64_t gateway_connections;
 	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
@@ -95,6 +96,8 @@ options_set_defaults(struct mt_gateway_options *options)
 	num_default_u64(&options->index_cache_bytes, GATEWAY_INDEX_CACHE_BYTES);
 	num_default_u64(&options->balance_interval_ns, GATEWAY_BALANCE_INTERVAL_NS);
 	num_default_u64(&options->balance_floor, GATEWAY_BALANCE_FLOOR);
+	if (options->wall_ms == NULL && options->sim_host == NULL)
+		options->wall_ms = log_wall_ms;
 }
 
 /* The options are whole now: what ports are told of them. */
@@ -118,6 +121,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.orphan_grace_ns = options->orphan_grace_ns,
 		.log_bytes = options->log_bytes,
 		.index_cache_bytes = options->index_cache_bytes / options->port_count,
+		.wall_ms = options->wall_ms,
 		.hold_ns = options->hold_ns,
 		.level_max = options->level_max,
 		.manifest_bytes = options->manifest_bytes,

@@ -83,6 +83,21 @@ mt_health_add(struct mt_health *health, enum cleave_health_code code, const char
 	    reason->text); /* it may be cut inside a character, or name a path of any bytes */
 }
 
+void
+mt_health_clock(const struct mt_gateway *gateway, struct mt_health *health, const char *object,
+    const char *address, int64_t gap_ms)
+{
+	uint64_t apart_ms = gap_ms < 0 ? (uint64_t)-gap_ms : (uint64_t)gap_ms;
+
+	assert(gap_ms > INT64_MIN && object[0] != '\0');
+	if (apart_ms < MT_HEALTH_CLOCK_MS)
+		return;
+	mt_health_add(health, CLEAVE_HEALTH_CLOCKS_APART, object, 0,
+	    "%s at %s: its clock is %" PRIu64 ".%" PRIu64 " s %s that of gateway %016" PRIx64,
+	    object, address, apart_ms / 1000, apart_ms % 1000 / 100,
+	    gap_ms < 0 ? "behind" : "ahead of", gateway->options.gateway_id);
+}
+
 static void
 judge_ports(const struct mt_gateway *gateway, const struct mt_ask *ask, struct mt_health *health)
 {

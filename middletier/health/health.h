@@ -25,6 +25,8 @@ struct mt_gateway;
 /* A store that has not answered for so long is slow; a link that came to be just now may be on its way. */
 #define MT_HEALTH_STORE_NS NUM_S(1)
 #define MT_HEALTH_LINK_NS NUM_S(1)
+/* Clocks on the wall that are apart by so much are told. */
+#define MT_HEALTH_CLOCK_MS 1000
 /* Percent of the room for data in use. */
 #define MT_HEALTH_ROOM_LOW 85u
 #define MT_HEALTH_ROOM_END 95u
@@ -67,6 +69,13 @@ void mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 #define MT_HEALTH_TRASH_BYTES 128u
 /* mt_health_trash_text -- "" where the trash is empty; else what may be added to a reason that room is short. */
 void mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES]);
+/*
+ * mt_health_clock -- a reason, where the clock on the wall of @object at @address is far from this gateway's
+ *
+ * @gap_ms: as clock_gap_ms has it.
+ */
+void mt_health_clock(const struct mt_gateway *gateway, struct mt_health *health, const char *object,
+    const char *address, int64_t gap_ms);
 /*
  * mt_health_add -- one reason more; or a text more, for one of this code and object: there is one of each
  *

@@ -28,7 +28,16 @@ struct health_node {
 	const struct mt_link_status *link; /* of a port that has it worst */
 	bool is_up;                        /* at every port */
 	bool is_full, is_slow, is_read_only;
+	int64_t
+	    clock_gap_ms; /* the least that a port has seen: one may have asked before a clock was set */
 };
+
+/* Whether the gap @a is less than @b, whichever clock is ahead. */
+static bool
+is_nearer(int64_t a, int64_t b)
+{
+	return (a < 0 ? -a : a) < (b < 0 ? -b : b);
+}
 
 static void
 node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node)
@@ -41,6 +50,8 @@ node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node
 		if (status->links == NULL || index >= status->link_count)
 			continue;
 		link = &status->links[index];
+		if (ret_node->link == NULL || is_nearer(link->clock_gap_ms, ret_node->clock_gap_ms))
+			ret_node->clock_gap_ms = link->clock_gap_ms;
 		if (ret_node->link == NULL || (ret_node->is_up && !link->is_up))
 			ret_node->link = link;
 		ret_node->is_up = ret_node->is_up && link->is_up;
@@ -64,7 +75,8 @@ node_object(const struct mt_link_status *link, char out[MT_HEALTH_OBJECT_BYTES])
 }
 
 static void
-judge_node(const struct health_node *node, uint64_t now_ns, struct mt_health *health)
+judge_node(const struct mt_gateway *gateway, const struct health_node *node, uint64_t now_ns,
+    struct mt_health *health)
 {
 	const struct mt_link_status *link = node->link;
 	const char *address = link->config.address;
@@ -83,6 +95,7 @@ judge_node(const struct health_node *node, uint64_t now_ns, struct mt_health *he
 		    link->trouble[0] != '\0' ? ": " : "", link->trouble);
 	if (!node->is_up)
 		return;
+	mt_health_clock(gateway, health, object, address, node->clock_gap_ms);
 	if (node->is_read_only)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_READ_ONLY, object, 0,
 		    "%s at %s: its disk takes no more writes", object, address);
@@ -204,7 +217,7 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 		node_look(ask, i, &node);
 		if (node.link == NULL || mt_node_is_gone(&node.link->config))
 			continue;
-		judge_node(&node, now_ns, health);
+		judge_node(gateway, &node, now_ns, health);
 		if (node.link->config.state != MT_NODE_IN)
 			continue;
 		is_up[count] = node.is_up && !node.is_read_only;

@@ -12,10 +12,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock_gap.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "cluster/gateway_state.h"
@@ -62,7 +64,22 @@ peer_turn_to(struct mt_health_peer *peer, const struct mt_member_peer *next)
 	peer->gateway_id = next->gateway_id;
 	peer->boot_id = next->boot_id;
 	peer->failure_count = 0;
+	peer->clock_gap_ms = 0;
 	memcpy(peer->address, next->ports[0], sizeof(peer->address));
+}
+
+/* A gateway of a release before does not tell its clock. */
+static void
+peer_take_clock(struct mt_health_peer *peer, const char *reply)
+{
+	json_t *object = reply == NULL ? NULL : json_loads(reply, 0, NULL);
+	json_int_t told_ms = json_integer_value(json_object_get(object, "wall_ms"));
+
+	peer->clock_gap_ms = 0;
+	if (told_ms > 0 && peer->gateway->options.wall_ms != NULL)
+		peer->clock_gap_ms = clock_gap_ms(peer->asked_ms,
+		    loop_now_ns(peer->gateway->options.loop) - peer->asked_ns, (uint64_t)told_ms);
+	json_decref(object);
 }
 
 static void
@@ -72,6 +89,8 @@ peer_on_answer(struct mt_peer_call *call, void *arg)
 	struct loop *loop = peer->gateway->options.loop;
 
 	assert(call == &peer->call);
+	if (call->is_answered)
+		peer_take_clock(peer, call->reply);
 	mt_free(call->reply);
 	call->reply = NULL;
 	if (call->is_answered) {
@@ -108,6 +127,8 @@ mt_health_peer_ask(struct mt_health_peer *peer)
 	loop_timer_stop(peer->gateway->options.loop, &peer->timer);
 	peer_turn_to(peer, next);
 	peer->asked_ns = loop_now_ns(peer->gateway->options.loop);
+	peer->asked_ms = peer->gateway->options.wall_ms == NULL ? 0
+								: peer->gateway->options.wall_ms();
 	/* No memory, or about to stop: the next look asks again. */
 	(void)mt_peer_call_within(peer->gateway, &peer->call, peer->address, HEALTH_PEER_QUESTION,
 	    HEALTH_PEER_ANSWER_NS, peer_on_answer, peer);
@@ -130,10 +151,13 @@ mt_health_peer_judge(const struct mt_health_peer *peer, struct mt_health *health
 	char object[MT_HEALTH_OBJECT_BYTES];
 
 	assert(peer->failure_count <= HEALTH_PEER_FAILURES);
-	if (peer->failure_count < HEALTH_PEER_FAILURES ||
-	    !mt_view_is_live(&peer->gateway->member, peer->gateway_id, peer->boot_id))
+	if (!mt_view_is_live(&peer->gateway->member, peer->gateway_id, peer->boot_id))
 		return;
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, peer->gateway_id);
+	if (peer->failure_count < HEALTH_PEER_FAILURES) {
+		mt_health_clock(peer->gateway, health, object, peer->address, peer->clock_gap_ms);
+		return;
+	}
 	mt_health_add(health, CLEAVE_HEALTH_GATEWAY_SILENT, object,
 	    now_ns - num_min(peer->since_ns, now_ns),
 	    "%s at %s does not answer gateway %016" PRIx64 ": %s", object, peer->address,

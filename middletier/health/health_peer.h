@@ -26,6 +26,8 @@ struct mt_health_peer {
 	bool is_stopped;
 	uint64_t gateway_id, boot_id; /* whom we ask */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
+	uint64_t asked_ms;    /* by the clock on the wall */
+	int64_t clock_gap_ms; /* of its clock on the wall against ours; 0: none, or not told */
 	uint64_t asked_ns, since_ns; /* since_ns: of the first question that has no answer */
 	uint32_t failure_count;      /* in a row; HEALTH_PEER_FAILURES at most */
 	int rc;                      /* the last one's */

@@ -350,6 +350,59 @@ Test(member, one_that_is_silent_is_told_by_another_before_its_lease_ends)
 	cr_assert(!says_silent("gateway 0000000000000002"));
 }
 
+static uint64_t
+wall_early(void)
+{
+	return UINT64_C(1700000000000);
+}
+
+static uint64_t
+wall_late(void)
+{
+	return UINT64_C(1700000042000);
+}
+
+/* What gateway @index says of clocks; NULL: nothing. */
+static const char *
+says_clocks(uint32_t index)
+{
+	static struct mt_health health;
+
+	cr_assert_eq(mt_gateway_health(peers[index].gateway, &health), 0);
+	for (uint32_t i = 0; i < health.count; i++) {
+		if (health.reasons[i].code == CLEAVE_HEALTH_CLOCKS_APART)
+			return health.reasons[i].text;
+	}
+	return NULL;
+}
+
+Test(member, clocks_on_the_wall_that_differ_are_told_by_both)
+{
+	rig->gateway_options.is_health_watched = true;
+	rig->gateway_options.wall_ms = wall_early;
+	peer_start(0);
+	rig->gateway_options.wall_ms = wall_late;
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(6));
+	cr_assert_not_null(says_clocks(0));
+	cr_assert_not_null(strstr(says_clocks(0), "s ahead of that of gateway 0000000000000001"),
+	    "%s", says_clocks(0));
+	cr_assert_not_null(says_clocks(1));
+	cr_assert_not_null(strstr(says_clocks(1), "42.0 s behind that of gateway 0000000000000002"),
+	    "%s", says_clocks(1));
+	/* Started anew with a clock that was set. */
+	sim_host_kill(peers[1].host, SIM_DEATH_RESET);
+	peer_end(&peers[1]);
+	sim_host_start(peers[1].host);
+	rig->gateway_options.wall_ms = wall_early;
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_rig_run(rig, NUM_S(6));
+	cr_assert_null(says_clocks(0), "%s", says_clocks(0));
+	cr_assert_null(says_clocks(1), "%s", says_clocks(1));
+}
+
 /* A gateway that leaves closes its port a moment before its key goes. */
 Test(member, one_that_leaves_is_not_called_silent)
 {

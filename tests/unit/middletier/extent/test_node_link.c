@@ -47,6 +47,8 @@ enum peer_answer {
 	PEER_SLOTS_WRAP, /* slots_total * slot_bytes is 2^64 */
 	PEER_SLOTS_MANY,
 	PEER_SLOTS_SMALL,
+	PEER_CLOCK,      /* tells a clock on the wall */
+	PEER_CLOCK_TEXT, /* tells what is no clock */
 	PEER_ERROR_STATUS,
 	PEER_REQUEST,       /* answers with a request */
 	PEER_LIST_NO_SHARD, /* lists an extent of a shard that there cannot be */
@@ -92,6 +94,12 @@ peer_text(void)
 		return "{\"slots_total\":1048576,\"slots_free\":5,\"slot_bytes\":17592186044416}";
 	case PEER_SLOTS_MANY:
 		return "{\"slots_total\":1048577,\"slots_free\":5,\"slot_bytes\":65536}";
+	case PEER_CLOCK:
+		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,"
+		       "\"wall_ms\":1000000}";
+	case PEER_CLOCK_TEXT:
+		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,"
+		       "\"wall_ms\":\"noon\"}";
 	case PEER_SLOTS_SMALL:
 		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65535}";
 	default:
@@ -225,10 +233,21 @@ peer_stop(void)
 
 /* ---- the rig ---- */
 
+static uint64_t wall_now_ms;
+
+/* The gateway's clock on the wall. */
+static uint64_t
+wall_ms(void)
+{
+	return wall_now_ms;
+}
+
 static void
 setup(void)
 {
 	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = 4 });
+	rig->gateway_options.wall_ms = wall_ms;
+	wall_now_ms = 1;
 	mt_rig_log_start(rig);
 	for (uint32_t i = 0; i < 3; i++)
 		mt_rig_node_start(rig, i);
@@ -509,6 +528,30 @@ Test(node_link, right_peer_is_taken)
 	peer_start(PEER_RIGHT);
 	wait_link(3, true);
 	cr_assert_eq(mt_rig_link(rig, 3)->slots_free, 5);
+}
+
+Test(node_link, a_clock_on_the_wall_is_compared)
+{
+	peer_start(PEER_CLOCK);
+	wall_now_ms = 1000000 - 30000;
+	wait_link(3, true);
+	cr_assert_leq(mt_rig_link(rig, 3)->clock_gap_ms, 30000);
+	cr_assert_gt(mt_rig_link(rig, 3)->clock_gap_ms, 29000, "less the round trip");
+	/* Asked anew, it is what it is then. */
+	wall_now_ms = 1000000 + 30000;
+	mt_rig_run(rig, NUM_S(2));
+	mt_link_refresh(mt_rig_link(rig, 3));
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(mt_rig_link(rig, 3)->clock_gap_ms, -30000);
+}
+
+Test(node_link, a_node_that_tells_no_clock_has_none)
+{
+	wall_now_ms = 990000;
+	peer_start(PEER_CLOCK_TEXT);
+	wait_link(3, true);
+	cr_assert_eq(mt_rig_link(rig, 3)->clock_gap_ms, 0);
+	cr_assert_eq(mt_rig_link(rig, 1)->clock_gap_ms, 0, "of a release before");
 }
 
 Test(node_link, a_node_of_an_older_release_is_dialled_twice)

@@ -542,6 +542,24 @@ Test(health, a_gateway_that_died_is_missed)
 	    "at tcp://g:1 had shards");
 }
 
+Test(health, a_clock_that_is_a_second_apart_at_every_port)
+{
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][1].clock_gap_ms = MT_HEALTH_CLOCK_MS - 1;
+	expect_well();
+	links[0][1].clock_gap_ms = 5432;
+	expect_well(); /* it was set meanwhile, as the other port has seen */
+	links[1][1].clock_gap_ms = 61500;
+	(void)expect_only(CLEAVE_HEALTH_CLOCKS_APART, "node 2",
+	    "node 2 at tcp://n2:1: its clock is 5.4 s ahead of that of gateway 00000000000000ab");
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][1].clock_gap_ms = -MT_HEALTH_CLOCK_MS;
+	(void)expect_only(CLEAVE_HEALTH_CLOCKS_APART, "node 2", "is 1.0 s behind that of");
+	links[1][1].is_up = false; /* what it told is old */
+	judge();
+	cr_assert_null(reason_of(CLEAVE_HEALTH_CLOCKS_APART, "node 2"));
+}
+
 Test(health, gateways_of_two_releases)
 {
 	peers[1].level_max = 3;
