@@ -60,6 +60,9 @@ enum cleave_health_level {
 	    "wait; it takes a second or two, longer where its log is long")                                   \
 	X(STORE_SLOW, "store-slow", WARN, "The metadata store has not answered for a second.",                \
 	    "look at its disk, or at the members of the etcd")                                                \
+	X(STORE_MEMBER, "store-member", WARN,                                                                 \
+	    "A member of the etcd does not answer, or has no leader.",                                        \
+	    "start it, or look at its host and disk; where fewer than half are well every lease ends")        \
 	X(STORE_FULL, "store-full", WARN,                                                                     \
 	    "The etcd's database is nearly as large as it may be; full, every gateway stops.",                \
 	    "etcdctl defrag on each member, or a larger --quota-backend-bytes")                               \

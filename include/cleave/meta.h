@@ -82,6 +82,8 @@ typedef void (*meta_lease_fn)(int rc, uint64_t lease, void *arg);
 /* Something under the watched prefix changed (or may have). */
 typedef void (*meta_watch_fn)(void *arg);
 
+#define META_BAD_NAMES_BYTES 200u
+
 /* How a store does, for monitors. */
 struct meta_report {
 	uint64_t unreachable_s;   /* for so long every try has failed; 0: the last one did not */
@@ -89,6 +91,11 @@ struct meta_report {
 	uint64_t request_p99_ns;  /* and all but one of 100 of the last ones */
 	uint64_t database_bytes;  /* of the server that was asked last; 0: none has answered yet */
 	uint64_t quota_bytes;     /* with as much it takes no writes any more */
+	uint32_t
+	    member_count; /* servers that are asked; of them, those that give no good answer: */
+	uint32_t bad_count;
+	uint64_t bad_ns;                      /* the first of them for so long */
+	char bad_names[META_BAD_NAMES_BYTES]; /* "http://b:2379 (no leader)", for people */
 };
 
 struct meta_ops {

@@ -512,13 +512,16 @@ static int
 decode_result(struct etcd_answer *answer, const json_t *result, size_t bytes)
 {
 	const json_t *header = json_object_get(result, "header");
+	uint64_t leader;
 
 	if (!json_u64(header, "cluster_id", &answer->cluster_id) ||
 	    !json_i64(header, "revision", &answer->revision) ||
 	    !json_i64(result, "compact_revision", &answer->compact_revision) ||
 	    !json_u64(result, "dbSize", &answer->database_bytes) ||
-	    !json_u64(result, "dbSizeQuota", &answer->quota_bytes))
+	    !json_u64(result, "dbSizeQuota", &answer->quota_bytes) ||
+	    !json_u64(result, "leader", &leader))
 		return -EBADMSG;
+	answer->has_leader = leader != 0;
 	answer->has_succeeded = json_is_true(json_object_get(result, "succeeded"));
 	answer->has_more = json_is_true(json_object_get(result, "more"));
 	answer->is_created = json_is_true(json_object_get(result, "created"));

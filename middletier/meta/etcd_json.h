@@ -94,6 +94,7 @@ struct etcd_answer {
 	bool is_created, is_canceled;
 	uint64_t compact_revision;
 	uint64_t database_bytes, quota_bytes; /* a member's status; the quota from version 3.6 on */
+	bool has_leader;                      /* likewise: it knows one */
 	struct etcd_kv *kvs; /* of a range, of all ranges of a transaction, of all events */
 	uint32_t kv_count;
 	const char *token;

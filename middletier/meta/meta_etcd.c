@@ -33,6 +33,7 @@
 #include "meta/etcd_lease.h"
 #include "meta/etcd_lease_value.h"
 #include "meta/etcd_list.h"
+#include "meta/etcd_members.h"
 #include "meta/etcd_observer.h"
 #include "meta/etcd_release.h"
 #include "meta/etcd_size.h"
@@ -57,6 +58,7 @@ struct meta_etcd {
 	struct etcd_release release;
 	struct etcd_compact compact;
 	struct etcd_size size;
+	struct etcd_members members;
 	struct loop_link lists, txns, watches;
 	struct loop_task ring_task;
 	bool *ret_closed; /* told when a watch closes the store under etcd_on_ring */
@@ -417,7 +419,10 @@ etcd_report(struct meta *meta, struct meta_report *ret_report)
 		    .request_last_ns = etcd_latency_last(&etcd->client.latency),
 		    .request_p99_ns = etcd_latency_p99(&etcd->client.latency),
 		    .database_bytes = etcd->size.database_bytes,
-		    .quota_bytes = etcd->size.quota_bytes };
+		    .quota_bytes = etcd->size.quota_bytes,
+		    .member_count = etcd->client.endpoint_count };
+	ret_report->bad_count = etcd_members_bad(&etcd->members, &ret_report->bad_ns,
+	    ret_report->bad_names, sizeof(ret_report->bad_names));
 }
 
 /* ---- opening and closing ---- */
@@ -448,6 +453,7 @@ etcd_close(struct meta *meta)
 	if (etcd->ret_closed != NULL)
 		*etcd->ret_closed = true;
 	loop_task_cancel(etcd->loop, &etcd->ring_task);
+	etcd_members_fini(&etcd->members);
 	etcd_size_fini(&etcd->size);
 	etcd_compact_fini(&etcd->compact);
 	etcd_claim_fini(&etcd->claim);
@@ -525,6 +531,7 @@ meta_etcd_open(const struct meta_etcd_options *options)
 	etcd_release_init(&etcd->release, &etcd->client, options->is_dead);
 	etcd_compact_init(&etcd->compact, &etcd->client, options->compacts);
 	etcd_size_init(&etcd->size, &etcd->client, options->measures);
+	etcd_members_init(&etcd->members, &etcd->client, options->measures);
 	return &etcd->base;
 }
 

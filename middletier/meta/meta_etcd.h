@@ -25,7 +25,7 @@ struct meta_etcd_options {
 	bool (*is_dead)(const char *process);
 	uint64_t try_ns; /* how long one member may take [1 s] */
 	bool compacts;   /* keep the history short: the whole etcd is ours */
-	bool measures;   /* ask each minute how full it is */
+	bool measures;   /* ask each minute how full it is, each second which members answer */
 };
 
 /*

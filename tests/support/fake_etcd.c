@@ -533,6 +533,9 @@ answer_status(struct fake_etcd *etcd, uint32_t member, char **ret_text)
 	(void)snprintf(size, sizeof(size), "%" PRIu64, etcd->database_bytes);
 	(void)snprintf(quota, sizeof(quota), "%" PRIu64, etcd->quota_bytes);
 	json_object_set_new(answer, "dbSize", json_string(size));
+	/* As etcd writes it: 0 is left out. */
+	if (!etcd->members[member].is_leaderless)
+		json_object_set_new(answer, "leader", json_string("10276657743932975437"));
 	if (etcd->tells_quota)
 		json_object_set_new(answer, "dbSizeQuota", json_string(quota));
 	*ret_text = answer_text(answer);

@@ -115,6 +115,7 @@ struct fake_key {
 
 struct fake_member {
 	bool is_down, is_hung, is_foreign, is_no_etcd;
+	bool is_leaderless; /* it says so in its status; a test sets it */
 	uint64_t stream_lag_ns;
 	uint64_t request_count;
 };

@@ -483,6 +483,16 @@ Test(health, a_store_that_tells_that_it_is_away_or_full)
 	expect_well();
 	report.database_bytes = NUM_MIB(85);
 	(void)expect_only(CLEAVE_HEALTH_STORE_FULL, "metadata store", "85 of the 100 MiB");
+	report = (struct meta_report){ .member_count = 3,
+		.bad_count = 2,
+		.bad_ns = NUM_S(7),
+		.bad_names = "http://b:2379 (no leader)" };
+	cr_assert_eq(expect_only(CLEAVE_HEALTH_STORE_MEMBER, "metadata store",
+			 "2 of the 3 members of --meta: http://b:2379 (no leader)")
+			 ->age_ns,
+	    NUM_S(7));
+	report.bad_count = 3;
+	expect_well(); /* what all of them do is told as the store's */
 	report = (struct meta_report){ .unreachable_s = 4 };
 	cr_assert_eq(expect_only(CLEAVE_HEALTH_STORE_SLOW, HERE, "no request")->age_ns, NUM_S(4));
 }

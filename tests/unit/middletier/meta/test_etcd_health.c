@@ -165,6 +165,65 @@ Test(etcd_health, quota_is_in_the_status_from_version_3_6_on)
 	check_size(true);
 }
 
+Test(etcd_health, members_that_do_not_answer_are_named)
+{
+	struct fixture f;
+
+	health_init(&f);
+	run_for(&f, NUM_S(5));
+	cr_assert_eq(report(&f).member_count, ETCD_MEMBERS);
+	cr_assert_eq(report(&f).bad_count, 0, "%s", report(&f).bad_names);
+	cr_assert_str_eq(report(&f).bad_names, "");
+	fake_etcd_set_down(f.etcd, 1, true);
+	run_for(&f, NUM_S(1));
+	cr_assert_eq(report(&f).bad_count, 0, "it may be on its way");
+	run_for(&f, NUM_S(2));
+	cr_assert_eq(report(&f).bad_count, 1);
+	cr_assert_not_null(strstr(report(&f).bad_names, "http://b:2379 ("), "%s",
+	    report(&f).bad_names);
+	cr_assert_geq(report(&f).bad_ns, NUM_MS(1500));
+	fake_etcd_set_hung(f.etcd, 2, true);
+	run_for(&f, NUM_S(3));
+	cr_assert_eq(report(&f).bad_count, 2);
+	cr_assert_not_null(strstr(report(&f).bad_names, "), http://c:2379 ("), "%s",
+	    report(&f).bad_names);
+	cr_assert_geq(report(&f).bad_ns, NUM_S(4), "the first");
+	fake_etcd_set_down(f.etcd, 1, false);
+	fake_etcd_set_hung(f.etcd, 2, false);
+	run_for(&f, NUM_S(3));
+	cr_assert_eq(report(&f).bad_count, 0, "%s", report(&f).bad_names);
+	health_fini(&f);
+}
+
+Test(etcd_health, a_member_that_answers_may_be_none)
+{
+	struct fixture f;
+
+	health_init(&f);
+	f.etcd->members[0].is_leaderless = true; /* on the side of a few */
+	run_for(&f, NUM_S(4));
+	cr_assert_str_eq(report(&f).bad_names, "http://a:2379 (no leader)");
+	f.etcd->members[0].is_leaderless = false;
+	fake_etcd_set_foreign(f.etcd, 1, true);
+	fake_etcd_set_no_etcd(f.etcd, 2, true);
+	run_for(&f, NUM_S(4));
+	cr_assert_str_eq(report(&f).bad_names,
+	    "http://b:2379 (it is of another etcd), http://c:2379 (this is no etcd)");
+	health_fini(&f);
+}
+
+/* Who may not ask is answered all the same. */
+Test(etcd_health, a_member_that_refuses_us_is_there)
+{
+	struct fixture f;
+
+	health_init(&f);
+	fake_etcd_set_user(f.etcd, "cleave", "secret");
+	run_for(&f, NUM_S(5));
+	cr_assert_eq(report(&f).bad_count, 0, "%s", report(&f).bad_names);
+	health_fini(&f);
+}
+
 /* Members come and go while one is asked: nothing is lost, and nothing hangs. */
 Test(etcd_health, members_that_fail_are_asked_again)
 {
