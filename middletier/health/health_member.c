@@ -93,7 +93,7 @@ judge_store(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health 
 	if (report.unreachable_s > 0 && !is_renewal_late(gateway, now_ns))
 		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, NUM_S(report.unreachable_s),
 		    "%s: no request to the metadata store has been answered", object);
-	/* Of all of them, or the only one, store-slow tells. */
+	/* store-slow tells of all of them, and of the only one. */
 	if (report.bad_count > 0 && report.bad_count < report.member_count)
 		mt_health_add(health, CLEAVE_HEALTH_STORE_MEMBER, "metadata store", report.bad_ns,
 		    "%" PRIu32 " of the %" PRIu32 " members of --meta: %s", report.bad_count,

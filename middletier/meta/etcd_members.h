@@ -20,7 +20,7 @@ struct etcd_http_call;
 struct etcd_members;
 
 #define ETCD_MEMBER_WHY_BYTES 80u
-#define ETCD_MEMBER_BAD_NS 1500000000u /* without a good answer for so long: it is told */
+#define ETCD_MEMBER_BAD_NS 1000000000u /* without a good answer for so long: it is told */
 
 struct etcd_member {
 	struct etcd_members *members;

@@ -234,6 +234,67 @@ def gateways():
         told.well("it goes on")
 
 
+CLOCK = """
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int
+clock_gettime(clockid_t clock, struct timespec *now)
+{
+	long rc = syscall(SYS_clock_gettime, clock, now);
+
+	if (clock == CLOCK_REALTIME)
+		now->tv_sec += 5;
+	return (int)rc;
+}
+"""
+
+
+def restart_ahead(daemon, folder):
+    """The same daemon, on a host whose clock on the wall is 5 s ahead: the C library is told so."""
+    library = os.path.join(folder, "clock.so")
+    with open(f"{library}.c", "w") as f:
+        f.write(CLOCK)
+    run_argv(["cc", "-shared", "-fPIC", "-o", library, f"{library}.c"])
+    daemon.kill()
+    # What a sanitizer brings may come behind it.
+    daemon.start(argv=["env", f"LD_PRELOAD={library}", "ASAN_OPTIONS=verify_asan_link_order=0", *daemon.argv])
+
+
+def clocks():
+    with Cluster(gateways=2, shards=4, gateway_args=METRICS) as c, Load(c) as load:
+        told = Watcher(c)
+        load.wait_writes(300)
+        told.spread()
+        told.well("it was started")
+        told.after("a node's clock is 5 s ahead", lambda: restart_ahead(c.nodes[2], c.folder), "clocks-apart",
+                   "node 3")
+        c.nodes[2].kill()
+        c.nodes[2].start()
+        told.well("the clock is right")
+        told.after("a gateway's clock is 5 s ahead", lambda: restart_ahead(c.gateways[1], c.folder), "clocks-apart",
+                   gateway_object(2))
+        c.gateways[1].kill()
+        c.gateways[1].start()
+        told.well("that one is right, too")
+
+
+def etcd_member():
+    with Etcd(3) as etcd, Cluster(meta=etcd.place, gateways=2, gateway_args=METRICS) as c, Load(c) as load:
+        told = Watcher(c)
+        load.wait_writes(300)
+        told.well("it was started")
+        follower = (etcd.leader() + 1) % 3
+        told.after("a member of the etcd is killed", lambda: etcd.kill(follower), "store-member", "metadata store")
+        check(etcd.addresses()[follower] in c.health()[1][0][2], f"it is not named: {c.health()}")
+        etcd.run(follower)
+        told.well("it is back")
+        told.after("a member of the etcd is stopped", lambda: etcd.signal(follower, signal.SIGSTOP), "store-member",
+                   "metadata store")
+        etcd.signal(follower, signal.SIGCONT)
+        told.well("it goes on")
+
+
 def store_replaced():
     with Cluster(gateway_args=METRICS) as c:
         told = Watcher(c)
@@ -300,4 +361,4 @@ def run_promtool(rules, tests):
 
 
 if __name__ == "__main__":
-    main(nodes, disks, rot, second_opener, gateways, store_replaced, full, alerts)
+    main(nodes, disks, rot, second_opener, gateways, clocks, etcd_member, store_replaced, full, alerts)

@@ -362,7 +362,7 @@ wall_late(void)
 	return UINT64_C(1700000042000);
 }
 
-/* What gateway @index says of clocks; NULL: nothing. */
+/* The words of gateway @index about clocks; NULL: there are none. */
 static const char *
 says_clocks(uint32_t index)
 {

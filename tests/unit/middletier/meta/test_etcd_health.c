@@ -212,7 +212,7 @@ Test(etcd_health, a_member_that_answers_may_be_none)
 	health_fini(&f);
 }
 
-/* Who may not ask is answered all the same. */
+/* A client that may not ask is answered all the same. */
 Test(etcd_health, a_member_that_refuses_us_is_there)
 {
 	struct fixture f;
