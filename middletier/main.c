@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/config_check.h"
 #include "base/config_value.h"
 #include "base/daemon.h"
 #include "base/descriptors.h"
@@ -135,16 +136,20 @@ on_failed(int rc, const char *text, void *arg)
 }
 
 static int
-start_metrics(struct gateway_process *process, const char *address)
+start_metrics(struct gateway_process *process, const struct mt_command_line *values)
 {
+	const struct metrics_http_options options = { .address = values->metrics,
+		.is_open = values->is_metrics_open,
+		.paths = mt_page_paths,
+		.path_count = MT_PAGE_PATHS_NR,
+		.arg = &process->page };
 	char error[ERROR_BYTES];
 
 	assert(process->metrics == NULL);
-	if (address == NULL)
+	if (values->metrics == NULL)
 		return 0;
 	mt_page_init(&process->page, process->loop);
-	process->metrics = metrics_http_start(process->loop, address, mt_page_paths,
-	    MT_PAGE_PATHS_NR, &process->page, error, sizeof(error));
+	process->metrics = metrics_http_start(process->loop, &options, error, sizeof(error));
 	if (process->metrics == NULL) {
 		log_error("gateway: --metrics: %s", error);
 		return -EINVAL;
@@ -221,7 +226,7 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 	}
 	watchdog_start(&process->watchdog, process->loop, "gateway");
 	/* First: an address that is taken costs nobody a take-over. */
-	if (start_metrics(process, values->metrics) != 0)
+	if (start_metrics(process, values) != 0)
 		return EXIT_FAILURE;
 	if (open_store(process, where, options) != 0)
 		return EXIT_FAILURE;
@@ -342,6 +347,9 @@ take_options(const struct mt_command_line *values, struct config_result *result,
 		while ((line = strsep(&rest, "\n")) != NULL && line[0] != '\0')
 			config_problem(&mt_command_line_program, result, "%s", line);
 	}
+	if (is_server(values))
+		config_refuse_open(&mt_command_line_program, result, values->metrics,
+		    values->is_metrics_open);
 	if (result->is_check && where->place != NULL && is_server(values))
 		mt_command_line_check_files(values, where, result);
 	return result->problem_count;

@@ -253,14 +253,17 @@ static const struct metrics_path metrics_paths[] = {
 static int
 storage_start_metrics(struct storage_process *process)
 {
-	const char *address = process->options.metrics;
-	char error[NODE_REASON_BYTES_MAX];
+	const struct metrics_http_options options = { .address = process->options.metrics,
+		.is_open = process->options.is_metrics_open,
+		.paths = metrics_paths,
+		.path_count = NUM_COUNT(metrics_paths),
+		.arg = process };
+	char error[2 * NODE_REASON_BYTES_MAX];
 
 	assert(process->metrics == NULL);
-	if (address == NULL)
+	if (options.address == NULL)
 		return 0;
-	process->metrics = metrics_http_start(process->loop, address, metrics_paths,
-	    NUM_COUNT(metrics_paths), process, error, sizeof(error));
+	process->metrics = metrics_http_start(process->loop, &options, error, sizeof(error));
 	if (process->metrics == NULL)
 		return storage_error("--metrics: %s", error);
 	log_info("storage: metrics listen=%s", metrics_http_address(process->metrics));

@@ -43,6 +43,10 @@ static const struct config_option option_table[] = {
 	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether the disk takes writes, at "
 	    "/healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
+	{ "metrics-open", 0, CONFIG_FLAG, offsetof(struct storage_options, is_metrics_open), NULL,
+	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
+	    "key or a password.",
+	    NULL, false, 0, 0, NULL },
 	DAEMON_OPTION_ROWS(struct storage_options, log),
 #ifdef CLEAVE_TEST_BUILD
 	{ "fail-point", 0, CONFIG_STRING, offsetof(struct storage_options, fail_point), "WHAT-OP=N",
@@ -97,9 +101,10 @@ options_check(const struct storage_options *options, struct config_result *resul
 	if (wrong != NULL)
 		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
 		    wrong);
+	config_refuse_open(&storage_program, result, options->metrics, options->is_metrics_open);
 	if (!result->is_check)
 		return result->problem_count;
 	check_disk(options, result);
-	config_check_host_port(&storage_program, result, "metrics", options->metrics);
+	config_check_metrics(&storage_program, result, options->metrics);
 	return result->problem_count;
 }

@@ -30,7 +30,7 @@ mt_command_line_check_files(const struct mt_command_line *values, const struct m
 	assert(result->is_check && where->place != NULL);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		config_check_access(program, result, files[i].option, files[i].path, R_OK);
-	config_check_host_port(program, result, "metrics", values->metrics);
+	config_check_metrics(program, result, values->metrics);
 	if (!mt_store_path_has_store(where))
 		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);
 	else if (directory != NULL)

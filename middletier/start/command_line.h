@@ -23,6 +23,7 @@ struct mt_command_line {
 	struct config_list ports, nodes;
 	const char *cluster_id;
 	const char *metrics;
+	bool is_metrics_open;
 	uint64_t shards;
 	uint64_t device_memory;
 	bool wants_huge_pages;

@@ -132,6 +132,10 @@ static const struct config_option option_table[] = {
 	    "Tell what there is to know, over HTTP, to whoever can reach it: a page for people at /, to "
 	    "monitors at /metrics (OpenMetrics) and /healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
+	{ "metrics-open", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_metrics_open), NULL,
+	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
+	    "key or a password.",
+	    NULL, false, 0, 0, NULL },
 	DAEMON_OPTION_ROWS(struct mt_command_line, log),
 	{ "create", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_creation), NULL,
 	    "Do not serve: make a new cluster, its metadata store and all, over nodes that hold "

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/metrics_http.h" /* its text alone */
 #include "base/tcp_address.h"
 
 void
@@ -37,8 +38,8 @@ config_check_place(const struct config_program *program, struct config_result *r
 }
 
 void
-config_check_host_port(const struct config_program *program, struct config_result *result,
-    const char *option, const char *text)
+config_check_metrics(const struct config_program *program, struct config_result *result,
+    const char *text)
 {
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	const char *wrong = "an address has at most 121 characters";
@@ -48,5 +49,17 @@ config_check_host_port(const struct config_program *program, struct config_resul
 	if (snprintf(address, sizeof(address), "tcp://%s", text) < (int)sizeof(address))
 		wrong = tcp_address_check(address, false);
 	if (wrong != NULL)
-		config_problem(program, result, "--%s: '%s': %s", option, text, wrong);
+		config_problem(program, result, "--metrics: '%s': %s", text, wrong);
+}
+
+void
+config_refuse_open(const struct config_program *program, struct config_result *result,
+    const char *text, bool is_open)
+{
+	struct sockaddr_storage at;
+	socklen_t bytes;
+
+	if (text != NULL && !is_open && tcp_address_parse(text, &at, &bytes) == 0 &&
+	    !tcp_address_is_loopback(&at))
+		config_problem(program, result, "--metrics: %s: " METRICS_OPEN_TEXT, text);
 }

@@ -19,8 +19,16 @@ void config_check_access(const struct config_program *program, struct config_res
  */
 void config_check_place(const struct config_program *program, struct config_result *result,
     const char *option, const char *path);
-/* config_check_host_port -- is it "HOST:PORT"? Names are not looked up. NULL: none was given. */
-void config_check_host_port(const struct config_program *program, struct config_result *result,
-    const char *option, const char *text);
+/* config_check_metrics -- is --metrics' @text "HOST:PORT"? Names are not looked up. NULL: none was given. */
+void config_check_metrics(const struct config_program *program, struct config_result *result,
+    const char *text);
+/*
+ * config_refuse_open -- an address for --metrics that other hosts reach, and no --metrics-open, goes to config_problem
+ *
+ * For every start, so that it ends before it has begun, and systemd does not try again. What a name stands for is judged
+ * when it is looked up (metrics_http_start). @text NULL: none was given.
+ */
+void config_refuse_open(const struct config_program *program, struct config_result *result,
+    const char *text, bool is_open);
 
 #endif /* CLEAVE_BASE_CONFIG_CHECK_H */

@@ -17,6 +17,7 @@
 #include "base/metrics_http.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -35,14 +36,13 @@
 #define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
 #define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
 #define HTTP_PATHS_BYTES 256u /* of the text that lists all paths; what is longer is cut */
+#define HTTP_NOT_OPEN INT_MIN /* instead of an errno: METRICS_OPEN_TEXT */
 #define HTTP_MISDIRECTED 421u /* the library's name for it has come and gone */
 
 struct metrics_http {
 	uint32_t magic;
 	struct loop *loop;
-	const struct metrics_path *paths;
-	uint32_t path_count;
-	void *arg; /* of their functions */
+	struct metrics_http_options options;
 	struct MHD_Daemon *daemon;
 	struct loop_fd watcher;
 	struct loop_timer timer;
@@ -344,9 +344,9 @@ scrape_answer(struct metrics_scrape *scrape)
 static const struct metrics_path *
 path_of(const struct metrics_http *http, const char *url)
 {
-	for (uint32_t i = 0; i < http->path_count; i++) {
-		if (strcmp(http->paths[i].path, url) == 0)
-			return &http->paths[i];
+	for (uint32_t i = 0; i < http->options.path_count; i++) {
+		if (strcmp(http->options.paths[i].path, url) == 0)
+			return &http->options.paths[i];
 	}
 	return NULL;
 }
@@ -357,10 +357,10 @@ request_refuse_path(const struct metrics_http *http, struct MHD_Connection *conn
 {
 	char text[HTTP_PATHS_BYTES] = "there is", *end = text + strlen(text);
 
-	assert(http->path_count > 0);
-	for (uint32_t i = 0; i < http->path_count; i++)
+	assert(http->options.path_count > 0);
+	for (uint32_t i = 0; i < http->options.path_count; i++)
 		end += num_min((uint64_t)snprintf(end, (size_t)(text + sizeof(text) - end), " %s",
-				   http->paths[i].path),
+				   http->options.paths[i].path),
 		    (uint64_t)(text + sizeof(text) - 1 - end));
 	(void)snprintf(end, (size_t)(text + sizeof(text) - end), " alone\n");
 	return request_refuse(connection, MHD_HTTP_NOT_FOUND, text);
@@ -413,7 +413,7 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
 		return MHD_NO;
 	*request = scrape;
 	MHD_suspend_connection(connection);
-	path->fn(scrape, http->arg);
+	path->fn(scrape, http->options.arg);
 	return MHD_YES;
 }
 
@@ -431,7 +431,7 @@ http_on_completed(void *arg, struct MHD_Connection *connection, void **request,
 
 /* ---- life ---- */
 
-/* A descriptor that listens at @at; or a negative errno. */
+/* A descriptor that listens at @at; or a negative errno, or HTTP_NOT_OPEN. */
 static int
 http_listen_at(struct metrics_http *http, struct sockaddr_storage *at)
 {
@@ -440,6 +440,8 @@ http_listen_at(struct metrics_http *http, struct sockaddr_storage *at)
 	int fd, rc, one = 1;
 
 	assert(at->ss_family == AF_INET || at->ss_family == AF_INET6);
+	if (!http->options.is_open && !tcp_address_is_loopback(at))
+		return HTTP_NOT_OPEN;
 	fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
 	    bind(fd, (const struct sockaddr *)at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
@@ -451,6 +453,17 @@ http_listen_at(struct metrics_http *http, struct sockaddr_storage *at)
 	}
 	tcp_address_format(at, http->address);
 	return fd;
+}
+
+static void
+http_refuse(const char *address, int rc, char *ret_error, size_t error_bytes)
+{
+	assert(rc < 0);
+	if (rc == HTTP_NOT_OPEN)
+		(void)snprintf(ret_error, error_bytes, "%s: " METRICS_OPEN_TEXT, address);
+	else
+		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
+		    strerror(-rc));
 }
 
 /* The same where a name stands for addresses: the first that is this machine's. */
@@ -477,8 +490,7 @@ http_listen_name(struct metrics_http *http, const char *address, char *ret_error
 		fd = http_listen_at(http, &answer.addresses[i]);
 	}
 	if (fd < 0)
-		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
-		    strerror(-fd));
+		http_refuse(address, fd, ret_error, error_bytes);
 	memcpy(http->name, name, sizeof(http->name));
 	return fd;
 }
@@ -496,8 +508,7 @@ http_listen(struct metrics_http *http, const char *address, char *ret_error, siz
 		return http_listen_name(http, address, ret_error, error_bytes);
 	fd = http_listen_at(http, &at);
 	if (fd < 0)
-		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
-		    strerror(-fd));
+		http_refuse(address, fd, ret_error, error_bytes);
 	return fd;
 }
 
@@ -515,27 +526,25 @@ http_watch(struct metrics_http *http)
 }
 
 struct metrics_http *
-metrics_http_start(struct loop *loop, const char *address, const struct metrics_path *paths,
-    uint32_t path_count, void *arg, char *ret_error, size_t error_bytes)
+metrics_http_start(struct loop *loop, const struct metrics_http_options *options, char *ret_error,
+    size_t error_bytes)
 {
 	struct metrics_http *http = calloc(1, sizeof(*http));
 	int fd;
 
 	assert(loop != NULL);
-	assert(paths != NULL && path_count > 0);
-	assert(error_bytes > 0);
+	assert(options->paths != NULL && options->path_count > 0);
+	assert(options->address != NULL && error_bytes > 0);
 	(void)snprintf(ret_error, error_bytes,
-	    "cannot serve metrics at %s: there is no memory or no descriptor left", address);
+	    "cannot serve metrics at %s: there is no memory or no descriptor left",
+	    options->address);
 	if (http == NULL)
 		return NULL;
-	*http = (struct metrics_http){ .magic = METRICS_HTTP_MAGIC,
-		.loop = loop,
-		.paths = paths,
-		.path_count = path_count,
-		.arg = arg };
+	*http =
+	    (struct metrics_http){ .magic = METRICS_HTTP_MAGIC, .loop = loop, .options = *options };
 	list_init(&http->scrapes);
 	list_init(&http->clients);
-	fd = http_listen(http, address, ret_error, error_bytes);
+	fd = http_listen(http, options->address, ret_error, error_bytes);
 	if (fd < 0)
 		goto err_free;
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,

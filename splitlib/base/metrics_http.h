@@ -43,18 +43,31 @@ struct metrics_path {
 	void (*fn)(struct metrics_scrape *scrape, void *arg);
 };
 
+/* Whoever reaches the address reads all that is told there: names, addresses, loads. */
+#define METRICS_OPEN_TEXT                                                                                        \
+	"other hosts reach it, and whoever does reads what it tells, names of volumes and addresses, too: take " \
+	"127.0.0.1, or add --metrics-open (metrics-open = yes) where that is meant"
+
+struct metrics_http_options {
+	const char *address; /* HOST:PORT; port 0 takes a free one */
+	bool is_open;        /* it may be an address that other hosts reach */
+	const struct metrics_path *paths;
+	uint32_t path_count;
+	void *arg; /* of their functions */
+};
+
 /*
- * metrics_http_start -- listen at @address, HOST:PORT; port 0 takes a free one
+ * metrics_http_start -- listen at @options->address: of this machine alone, or, where is_open, any
  *
  * A host that is a name is looked up first, which blocks, METRICS_RESOLVE_NS at most: for a start. Its first address
  * that can be listened at is taken.
- * Ownership: @loop and @paths outlive it.
+ * Ownership: @loop and the paths outlive it; @options and its address are read.
+ * Errors:    an address that other hosts reach, and not is_open: METRICS_OPEN_TEXT.
  * Returns:   NULL, with why in @ret_error.
  * Threads:   the loop's.
  */
-struct metrics_http *metrics_http_start(struct loop *loop, const char *address,
-    const struct metrics_path *paths, uint32_t path_count, void *arg, char *ret_error,
-    size_t error_bytes);
+struct metrics_http *metrics_http_start(struct loop *loop,
+    const struct metrics_http_options *options, char *ret_error, size_t error_bytes);
 /* metrics_http_stop -- closes all. Scrapes that have not ended are gone: they may not be finished. NULL: nothing. */
 void metrics_http_stop(struct metrics_http *http);
 /* metrics_http_address -- tcp://HOST:PORT, where it listens. */

@@ -191,6 +191,24 @@ tcp_address_is_any(const char *address)
 					: v4.sin_addr.s_addr == INADDR_ANY;
 }
 
+#define TCP_V4_LOOPBACK_NET 127u /* 127.0.0.0/8 */
+
+bool
+tcp_address_is_loopback(const struct sockaddr_storage *address)
+{
+	struct sockaddr_in6 v6;
+	struct sockaddr_in v4;
+
+	assert(address->ss_family == AF_INET || address->ss_family == AF_INET6);
+	memcpy(&v4, address, sizeof(v4));
+	memcpy(&v6, address, sizeof(v6));
+	if (address->ss_family == AF_INET)
+		return ntohl(v4.sin_addr.s_addr) >> 24 == TCP_V4_LOOPBACK_NET;
+	return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) ||
+	    (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) &&
+		v6.sin6_addr.s6_addr[12] == TCP_V4_LOOPBACK_NET);
+}
+
 void
 tcp_address_publish(const char *address, const char *bound, char *ret_text)
 {

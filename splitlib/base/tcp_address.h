@@ -30,6 +30,8 @@ const char *tcp_address_check(const char *address, bool is_peer);
 bool tcp_address_has_name(const char *address);
 /* tcp_address_is_any -- does @address, with its scheme, say "all of this machine's": 0.0.0.0 or [::]? */
 bool tcp_address_is_any(const char *address);
+/* tcp_address_is_loopback -- does nobody but this machine reach @address, of IPv4 or IPv6? Not "all of them". */
+bool tcp_address_is_loopback(const struct sockaddr_storage *address);
 /*
  * tcp_address_publish -- where others find what is bound at @bound and is called @address
  *

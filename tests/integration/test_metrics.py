@@ -152,6 +152,34 @@ def address_that_is_taken_is_named_and_nothing_starts():
             expect_error(result, "--metrics: 'localhost': HOST:PORT is wanted", codes=(1,))
 
 
+def address_that_other_hosts_reach_wants_a_word():
+    """Each daemon ends with 2, which systemd does not try again, and says which word; --check-config says it, too."""
+    with tempfile.TemporaryDirectory(prefix="cleave-test-") as folder:
+        disk = os.path.join(folder, "disk")
+        run("cleave-storage", "format", "--disk", disk, "--size", "256M", "--slot-size", "4M",
+            "--cluster-id", CLUSTER_ID, "--node-id", "1")
+        node = ["cleave-storage", "--disk", disk, "--listen", "tcp://127.0.0.1:0"]
+        gateway = ["cleave-gateway", "--meta", os.path.join(folder, "meta"), "--cluster-id", CLUSTER_ID, "--port",
+                   "tcp://127.0.0.1:0", "--node", "tcp://127.0.0.1:1", "--min-replicas", "1"]
+        agent = [os.path.join(BUILD, "vm-client", "cleave-agent"), "--gateway", "127.0.0.1:1", "--volume", "v",
+                 "--listen", f"unix:{folder}/nbd"]
+        for words in (node, gateway, agent):
+            for more in ((), ("--check-config",)):
+                argv = [*words, "--metrics", "0.0.0.0:0", *more]
+                result = run_argv(argv, check_rc=False) if words is agent else run(*argv, check_rc=False)
+                expect_error(result, r"--metrics: 0\.0\.0\.0:0: other hosts reach it.*add --metrics-open", codes=(1, 2))
+                check(result.returncode == (1 if more else 2), f"{argv[0]}: {result.returncode}")
+        daemon = Daemon("open", [binary(node[0]), *node[1:], "--metrics", "0.0.0.0:0", "--metrics-open"]).start()
+        try:
+            port = metrics_address(daemon).split(":")[1]
+            check("cleave_storage_" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode(),
+                  "it serves")
+            check(daemon.stop() == 0, "it ends")
+        finally:
+            if daemon.process is not None:
+                daemon.kill()
+
+
 main(monitors_are_told_what_status_tells, dashboard_names_what_there_is, etcd_is_measured, who_asks_and_stays_does_not_hold_up_the_end,
      who_asks_before_the_store_answers_is_refused,
-     address_that_is_taken_is_named_and_nothing_starts)
+     address_that_is_taken_is_named_and_nothing_starts, address_that_other_hosts_reach_wants_a_word)

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 
 from libagent import (EINVAL, ENOSPC, EPERM, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP, FIO, Agent,
                       Client, control, make_certificates, need)
@@ -275,6 +276,28 @@ def attach_and_detach():
                 check("error" in control(path, **wrong), str(wrong))
 
 
+def control_socket_answers_root_and_its_own_user_alone():
+    """Its mode keeps others out; where somebody has opened that, who connects is looked at."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        with Agent(c, "--control", path) as agent:
+            check(os.stat(path).st_mode & 0o777 == 0o600, "its mode")
+            if os.geteuid() != 0:
+                return  # nobody else can be played
+            os.chmod(path, 0o666)
+            os.chmod(c.folder, 0o755)
+            ask = ("import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('%s'); "
+                   "s.send(b'{\"op\":\"list\"}'); print(len(s.recv(100)))" % path)
+            done = subprocess.run(["/usr/bin/python3", "-c", ask], user=65534, group=65534, extra_groups=[],
+                                  capture_output=True, text=True, timeout=60)
+            check(done.returncode != 0 or done.stdout == "0\n", f"another user was answered: {done.stdout}")
+            agent.wait_line(r"control socket: refused uid=65534 pid=\d+")
+            check("exports" in control(path, op="list"), "root is answered still")
+            control(path, op="attach", name="v")
+            agent.wait_line(f"attached name=v uid=0 pid={os.getpid()}")
+
+
 def pid_of_agent(control_path):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -371,5 +394,5 @@ def tls_with_keys():
 if __name__ == "__main__":
     main(tools, qemu_formats_and_benchmarks, libnbd_commands, fio_verifies,
          random_bytes_against_a_mirror, gateway_killed_under_fio, gateway_replaced_under_fio,
-         handshake_errors, request_errors, started_by_its_client, attach_and_detach, attach_starts_an_agent,
-         tls_with_certificates, tls_with_keys)
+         handshake_errors, request_errors, started_by_its_client, attach_and_detach,
+         control_socket_answers_root_and_its_own_user_alone, attach_starts_an_agent, tls_with_certificates, tls_with_keys)

@@ -268,13 +268,15 @@ static int
 agent_start_metrics(struct agent *agent)
 {
 	const struct agent_options *o = agent->options;
-	char error[256];
+	const struct nbd_metrics_options options = { .address = o->metrics,
+		.is_open = o->is_metrics_open,
+		.may_wait = o->replaces };
+	char error[512];
 
 	assert(agent->server != NULL && agent->metrics == NULL);
 	if (o->metrics == NULL)
 		return 0;
-	agent->metrics =
-	    nbd_metrics_start(agent->server, o->metrics, o->replaces, error, sizeof(error));
+	agent->metrics = nbd_metrics_start(agent->server, &options, error, sizeof(error));
 	if (agent->metrics != NULL)
 		return 0;
 	log_error("agent: --metrics: %s", error);

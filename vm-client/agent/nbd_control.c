@@ -31,6 +31,7 @@ struct control_client {
 	int fd;
 	bool is_used;
 	bool is_taking; /* the hand-over is to this one */
+	struct ucred peer;
 };
 
 struct nbd_control {
@@ -103,7 +104,7 @@ control_list(struct nbd_control *control)
 }
 
 static json_t *
-control_attach(struct nbd_control *control, const json_t *in)
+control_attach(struct nbd_control *control, const struct ucred *peer, const json_t *in)
 {
 	struct nbd_server *server = control->server;
 	struct nbd_export *export;
@@ -133,7 +134,8 @@ control_attach(struct nbd_control *control, const json_t *in)
 		return fail(errno == EINVAL ? "this is no volume's name" : strerror(errno));
 	export->is_on_demand = false;
 	nbd_uri(server, name, uri, sizeof(uri));
-	log_info("agent: attached name=%s%s", name, is_persistent ? " persistent=yes" : "");
+	log_info("agent: attached name=%s%s uid=%u pid=%d", name,
+	    is_persistent ? " persistent=yes" : "", peer->uid, (int)peer->pid);
 	if (!is_persistent)
 		return json_pack("{s:s}", "uri", uri);
 	export->is_persistent = true;
@@ -143,7 +145,7 @@ control_attach(struct nbd_control *control, const json_t *in)
 }
 
 static json_t *
-control_detach(struct nbd_control *control, const json_t *in)
+control_detach(struct nbd_control *control, const struct ucred *peer, const json_t *in)
 {
 	struct nbd_server *server = control->server;
 	struct loop_link *link, *next;
@@ -170,7 +172,7 @@ control_detach(struct nbd_control *control, const json_t *in)
 			nbd_connection_end(connection);
 	}
 	loop_defer(server->options.loop, &export->open_task);
-	log_info("agent: detached name=%s", name);
+	log_info("agent: detached name=%s uid=%u pid=%d", name, peer->uid, (int)peer->pid);
 	if (control->persistent == NULL)
 		return json_object();
 	return json_pack("{s:s}", "exports_file", nbd_persistent_path(control->persistent));
@@ -224,7 +226,8 @@ control_give(struct nbd_control *control, struct control_client *client, const j
 	assert(client->is_used && client->control == control);
 	if (server->handover != NULL || server->is_stopping)
 		return fail("the agent is going already");
-	log_info("agent: handing over to a successor");
+	log_info("agent: handing over to a successor uid=%u pid=%d", client->peer.uid,
+	    (int)client->peer.pid);
 	loop_fd_stop(server->options.loop, &client->watcher);
 	control->taker = client;
 	server->is_giving_bitmaps = json_is_true(json_object_get(in, "bitmaps"));
@@ -253,9 +256,9 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	else if (strcmp(op, "reload") == 0)
 		out = control_reload(control);
 	else if (strcmp(op, "attach") == 0)
-		out = control_attach(control, in);
+		out = control_attach(control, &client->peer, in);
 	else if (strcmp(op, "detach") == 0)
-		out = control_detach(control, in);
+		out = control_detach(control, &client->peer, in);
 	else if (strcmp(op, "give") == 0)
 		out = control_give(control, client, in);
 	else
@@ -291,23 +294,49 @@ client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	free(answer);
 }
 
+/*
+ * Root, and who runs the agent: nobody else exports volumes, or takes them over, whatever has become of the socket's
+ * mode, and whoever was given a descriptor of it.
+ */
+static bool
+control_may_ask(int fd, struct ucred *ret_peer)
+{
+	socklen_t bytes = sizeof(*ret_peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) != 0)
+		return false;
+	if (ret_peer->uid == 0 || ret_peer->uid == geteuid())
+		return true;
+	log_limited(LOG_WARN, "agent: control socket: refused uid=%u pid=%d", ret_peer->uid,
+	    (int)ret_peer->pid);
+	return false;
+}
+
 static void
 control_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct nbd_control *control = arg;
 	int fd = accept4(watcher->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer;
 
 	(void)events;
 	CHECK_OBJ(control, CONTROL_MAGIC);
 	assert(watcher == &control->watcher);
 	if (fd < 0)
 		return; /* it went again, or comes again */
+	if (!control_may_ask(fd, &peer)) {
+		(void)close(fd);
+		return;
+	}
 	for (uint32_t i = 0; i < NBD_CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &control->clients[i];
 
 		if (client->is_used)
 			continue;
-		*client = (struct control_client){ .control = control, .fd = fd, .is_used = true };
+		*client = (struct control_client){ .control = control,
+			.fd = fd,
+			.is_used = true,
+			.peer = peer };
 		loop_fd_init(&client->watcher, fd, client_on_readable, client);
 		if (loop_fd_start(control->server->options.loop, &client->watcher, LOOP_READABLE) ==
 		    0)

@@ -2,7 +2,8 @@
 /*
  * nbd_control.h -- asking a running agent: list, attach, detach, and giving way to a new agent
  *
- * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers.
+ * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers. Its mode is 0600, and who connects must be
+ * root or the agent's own user (SO_PEERCRED): others are closed, and logged.
  *
  *	{"op":"list"}                                    {"exports":[{"name","state","users",
  *	                                                   "size_bytes","uri","persistent","problem"}],

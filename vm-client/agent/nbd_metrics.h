@@ -65,13 +65,18 @@ bool nbd_metrics_health(struct nbd_server *server, FILE *out);
 /* ---- nbd_metrics_http.c ---- */
 struct nbd_metrics;
 /*
- * nbd_metrics_start -- listen at @address, HOST:PORT: /metrics, /healthz
+ * nbd_metrics_start -- listen at @options->address, HOST:PORT: /metrics, /healthz
  *
- * @may_wait: the address may be in use, by a predecessor that is about to go, and is tried again each second.
+ * may_wait: the address may be in use, by a predecessor that is about to go, and is tried again each second.
  * Returns NULL, with why in @ret_error.
  */
-struct nbd_metrics *nbd_metrics_start(struct nbd_server *server, const char *address, bool may_wait,
-    char *ret_error, size_t error_bytes);
+struct nbd_metrics_options {
+	const char *address;
+	bool is_open; /* base/metrics_http.h */
+	bool may_wait;
+};
+struct nbd_metrics *nbd_metrics_start(struct nbd_server *server,
+    const struct nbd_metrics_options *options, char *ret_error, size_t error_bytes);
 /* nbd_metrics_stop -- NULL is a no-op. */
 void nbd_metrics_stop(struct nbd_metrics *metrics);
 

@@ -17,6 +17,7 @@ struct nbd_metrics {
 	struct nbd_server *server;
 	struct metrics_http *http; /* NULL: the address is in use, and tried again */
 	char *address;
+	bool is_open;
 	struct loop_timer timer;
 };
 
@@ -50,9 +51,15 @@ static const struct metrics_path metrics_paths[] = {
 static bool
 metrics_listen(struct nbd_metrics *metrics, char *ret_error, size_t error_bytes)
 {
+	const struct metrics_http_options options = { .address = metrics->address,
+		.is_open = metrics->is_open,
+		.paths = metrics_paths,
+		.path_count = NUM_COUNT(metrics_paths),
+		.arg = metrics };
+
 	assert(metrics->http == NULL);
-	metrics->http = metrics_http_start(metrics->server->options.loop, metrics->address,
-	    metrics_paths, NUM_COUNT(metrics_paths), metrics, ret_error, error_bytes);
+	metrics->http =
+	    metrics_http_start(metrics->server->options.loop, &options, ret_error, error_bytes);
 	if (metrics->http != NULL)
 		log_info("agent: metrics listen=%s", metrics_http_address(metrics->http));
 	return metrics->http != NULL;
@@ -73,14 +80,14 @@ metrics_on_timer(struct loop_timer *timer, void *arg)
 }
 
 struct nbd_metrics *
-nbd_metrics_start(struct nbd_server *server, const char *address, bool may_wait, char *ret_error,
-    size_t error_bytes)
+nbd_metrics_start(struct nbd_server *server, const struct nbd_metrics_options *options,
+    char *ret_error, size_t error_bytes)
 {
 	struct nbd_metrics *metrics = client_calloc(1, sizeof(*metrics));
 
 	CHECK_OBJ(server, SERVER_MAGIC);
 	if (metrics != NULL)
-		metrics->address = strdup(address);
+		metrics->address = strdup(options->address);
 	if (metrics == NULL || metrics->address == NULL) {
 		(void)snprintf(ret_error, error_bytes, "out of memory");
 		free(metrics);
@@ -88,10 +95,11 @@ nbd_metrics_start(struct nbd_server *server, const char *address, bool may_wait,
 	}
 	metrics->magic = METRICS_MAGIC;
 	metrics->server = server;
+	metrics->is_open = options->is_open;
 	loop_timer_init(&metrics->timer, metrics_on_timer, metrics);
 	if (metrics_listen(metrics, ret_error, error_bytes))
 		return metrics;
-	if (!may_wait) {
+	if (!options->may_wait) {
 		nbd_metrics_stop(metrics);
 		return NULL;
 	}

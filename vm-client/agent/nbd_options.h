@@ -18,7 +18,7 @@ struct agent_options {
 	struct config_list gateways, listens, volumes;
 	bool is_read_only, exports_all, is_stdio;
 	const char *control, *metrics, *exports;
-	bool replaces;
+	bool replaces, is_metrics_open;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
 	bool reclaims;

@@ -175,8 +175,12 @@ static const struct metrics_path paths[] = {
 static struct metrics_http *
 start_at(struct loop *loop, const char *address, struct monitor *monitor, char error[ERROR_BYTES])
 {
-	return metrics_http_start(loop, address, paths, NUM_COUNT(paths), monitor, error,
-	    ERROR_BYTES);
+	const struct metrics_http_options options = { .address = address,
+		.paths = paths,
+		.path_count = NUM_COUNT(paths),
+		.arg = monitor };
+
+	return metrics_http_start(loop, &options, error, ERROR_BYTES);
 }
 
 static void
@@ -620,5 +624,53 @@ Test(metrics_http, address_that_cannot_be_had_is_named)
 	cr_assert_not_null(strstr(error, strerror(EADDRINUSE)), "%s", error);
 	metrics_http_stop(http);
 	metrics_http_stop(NULL);
+	loop_destroy(loop);
+}
+
+static struct metrics_http *
+start_open(struct loop *loop, const char *address, char error[ERROR_BYTES])
+{
+	const struct metrics_http_options options = { .address = address,
+		.is_open = true,
+		.paths = paths,
+		.path_count = NUM_COUNT(paths) };
+
+	return metrics_http_start(loop, &options, error, ERROR_BYTES);
+}
+
+/* gw3.example is 0.0.0.0, which this machine has and others reach. */
+static void
+lookup_any(const char *name, struct resolve_answer *ret_answer)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+
+	*ret_answer = (struct resolve_answer){ .rc = EAI_NONAME };
+	if (strcmp(name, "gw3.example") != 0)
+		return;
+	*ret_answer = (struct resolve_answer){ .count = 1 };
+	memcpy(&ret_answer->addresses[0], &any, sizeof(any));
+}
+
+Test(metrics_http, address_that_other_hosts_reach_is_refused_unless_it_is_open)
+{
+	static const char *const open[] = { "0.0.0.0:0", "[::]:0", "[::ffff:10.0.0.1]:0",
+		"192.0.2.1:9710", "gw3.example:0" };
+	struct loop *loop = loop_ev_create(SEED);
+	struct metrics_http *http;
+	char error[ERROR_BYTES];
+
+	resolve_replace(lookup_any);
+	for (size_t i = 0; i < NUM_COUNT(open); i++) {
+		cr_assert_null(start_at(loop, open[i], NULL, error), "%s", open[i]);
+		cr_assert(begins_with(error, open[i]), "%s", error);
+		cr_assert_not_null(strstr(error, METRICS_OPEN_TEXT), "%s", error);
+	}
+	http = start_open(loop, "0.0.0.0:0", error);
+	cr_assert_not_null(http, "%s", error);
+	metrics_http_stop(http);
+	http = start_open(loop, "gw3.example:0", error);
+	cr_assert_not_null(http, "%s", error);
+	metrics_http_stop(http);
+	resolve_replace(NULL);
 	loop_destroy(loop);
 }

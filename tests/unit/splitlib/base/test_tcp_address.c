@@ -74,6 +74,26 @@ Test(tcp_address, what_a_user_may_give)
 	cr_assert_not_null(tcp_address_check("tcp://gw1:0", true));
 }
 
+Test(tcp_address, loopback_is_what_no_other_host_reaches)
+{
+	const char *const loopback[] = { "127.0.0.1:1", "127.255.0.9:1", "localhost:1", "[::1]:1",
+		"[::ffff:127.0.0.1]:1" };
+	const char *const others[] = { "0.0.0.0:1", "[::]:1", "126.0.0.1:1", "128.0.0.1:1",
+		"10.0.0.127:1", "[::2]:1", "[::127.0.0.1]:1", "[::ffff:10.0.0.1]:1",
+		"[fe80::1]:1" };
+	struct sockaddr_storage at;
+	socklen_t bytes;
+
+	for (size_t i = 0; i < NUM_COUNT(loopback); i++) {
+		cr_assert_eq(tcp_address_parse(loopback[i], &at, &bytes), 0);
+		cr_assert(tcp_address_is_loopback(&at), "%s", loopback[i]);
+	}
+	for (size_t i = 0; i < NUM_COUNT(others); i++) {
+		cr_assert_eq(tcp_address_parse(others[i], &at, &bytes), 0, "%s", others[i]);
+		cr_assert(!tcp_address_is_loopback(&at), "%s", others[i]);
+	}
+}
+
 Test(tcp_address, all_of_a_machines)
 {
 	cr_assert(tcp_address_is_any("tcp://0.0.0.0:7100"));
