@@ -57,6 +57,9 @@ enum cleave_event_level {
 	X(VOLUME_TRASHED, "volume-trashed", INFO, "A volume was deleted, into the trash.")         \
 	X(VOLUME_RESTORED, "volume-restored", INFO, "A volume was brought back from the trash.")   \
 	X(VOLUME_PURGED, "volume-purged", INFO, "A volume of the trash is gone for good.")         \
+	X(VOLUME_FLATTENING, "volume-flattening", INFO,                                            \
+	    "A clone is to get all that its origin shows; or no more.")                            \
+	X(VOLUME_FLATTENED, "volume-flattened", INFO, "A clone has let go of its origin.")         \
 	X(VOLUME_RENAMED, "volume-renamed", INFO, "A volume has another name.")                    \
 	X(VOLUME_RESIZED, "volume-resized", INFO, "A volume has another size.")                    \
 	X(VOLUME_LIMITED, "volume-limited", INFO, "A volume has other limits.")                    \

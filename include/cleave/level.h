@@ -42,6 +42,8 @@
 /* store: keys "volumes/trash/"; "protected" of "snapshots/"; both in the edits that mirror them */
 #define CLEAVE_LEVEL_TRASH 2u
 
+#define CLEAVE_LEVEL_FLATTEN 2u /* store: the keys "flattening/" */
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

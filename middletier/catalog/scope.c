@@ -91,6 +91,32 @@ mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *be
 	return 0;
 }
 
+uint32_t
+mt_scope_tail(const struct mt_scope *scope, uint64_t segment_base)
+{
+	uint32_t tail = 0;
+
+	assert(scope->span_count <= MT_SPANS_MAX);
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		if (scope->spans[i].segment_base == segment_base)
+			tail = i + 1;
+	}
+	/* A copy of the tail lies at the clone's cut 0, below all that it holds. */
+	return tail > 0 && scope->spans[tail - 1].cut_from == 0 ? tail : scope->span_count;
+}
+
+bool
+mt_scope_cut_tail(struct mt_scope *scope, uint64_t segment_base)
+{
+	uint32_t tail = mt_scope_tail(scope, segment_base);
+
+	assert(tail <= scope->span_count);
+	if (tail == scope->span_count)
+		return false;
+	scope->span_count = tail;
+	return true;
+}
+
 static bool
 scope_sees(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut)
 {

@@ -14,6 +14,13 @@ struct mt_span {
 	uint64_t cut_from, cut_below;
 };
 
+/* mt_span_shows -- a record of cut @cut, if it is of the span's segments. */
+static inline bool
+mt_span_shows(const struct mt_span *span, uint64_t cut)
+{
+	return cut >= span->cut_from && cut < span->cut_below;
+}
+
 struct mt_scope {
 	uint32_t span_count;                /* 0: not set */
 	struct mt_span spans[MT_SPANS_MAX]; /* newest first; [0] is where a volume is written */
@@ -50,5 +57,13 @@ int mt_scope_difference(const struct mt_scope *a, const struct mt_scope *b, uint
  */
 int mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *below,
     struct mt_scope *ret_scope);
+/*
+ * mt_scope_tail -- the first span behind all of the segments at @segment_base: what a clone there was made from
+ *
+ * span_count: there is none behind them, or @scope does not name them, or not from cut 0 on.
+ */
+uint32_t mt_scope_tail(const struct mt_scope *scope, uint64_t segment_base);
+/* mt_scope_cut_tail -- without it. False: there is none. */
+bool mt_scope_cut_tail(struct mt_scope *scope, uint64_t segment_base);
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_SCOPE_H */

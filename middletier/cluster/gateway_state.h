@@ -25,6 +25,7 @@
 
 struct mt_control_request;
 struct mt_drop;
+struct mt_flattening;
 struct mt_health_watch;
 struct mt_holding;
 struct mt_mirror;
@@ -149,6 +150,7 @@ struct mt_gateway {
 	struct mt_taking *taking;             /* snapshot.c: the snapshot that is being taken */
 	struct mt_drop *drop;                 /* drop.c */
 	struct mt_trash_keeper *trash;        /* trash.c */
+	struct mt_flattening *flattening;     /* flatten.c */
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
 	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */

@@ -32,6 +32,7 @@
 #include "cleave/meta.h"
 #include "cluster/ask.h"
 #include "cluster/drop.h"
+#include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
 #include "cluster/trash.h"
@@ -283,6 +284,7 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	mt_mirror_kick(gateway);
 	mt_drop_kick(gateway);
 	mt_trash_kick(gateway);
+	mt_flattening_kick(gateway);
 	refresh_tell(gateway);
 }
 

@@ -39,6 +39,8 @@
 	X(compactions, "count", "merges of runs alone")                                            \
 	X(compacted_bytes, "bytes", "bytes of the runs that these wrote")                          \
 	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
+	X(flattened_chunks, "count", "chunks of clones that got what their origins show")          \
+	X(flattened_bytes, "bytes", "bytes of the runs that this wrote")                           \
 	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \

@@ -23,6 +23,7 @@
 #include "control/control_attach.h"
 #include "control/control_cut.h"
 #include "control/control_events.h"
+#include "control/control_flatten.h"
 #include "control/control_gateway.h"
 #include "control/control_health.h"
 #include "control/control_holder.h"
@@ -202,6 +203,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.detach", true, true, mt_control_volume_detach },
 	{ "volume.open", false, true, mt_control_volume_open },
 	{ "volume.holder", false, false, mt_control_volume_holder },
+	{ "volume.flatten", true, true, mt_control_volume_flatten },
 	{ "volume.rename", true, true, mt_control_volume_rename },
 	{ "volume.resize", true, true, mt_control_volume_resize },
 	{ "volume.set", true, true, mt_control_volume_set },

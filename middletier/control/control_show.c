@@ -2,7 +2,8 @@
 /*
  * control_show.c -- volumes and snapshots, with what hangs on them: origins, snapshots, clones
  *
- *	volume.show    {"volume":{..., "origin_name":"VOLUME@SNAPSHOT","snapshot_count":N},
+ *	volume.show    {"volume":{..., "origin_name":"VOLUME@SNAPSHOT","snapshot_count":N,
+ *	                           "flattening":{"shard_count":N,"left":N}},
  *	                "clone_count":N,"clones":[{"name":NAME,"snapshot":NAME}, ...]}
  *	snapshot.show  {"snapshot":{..., "volume":NAME},"clone_count":N,"clones":[{"name":NAME,"snapshot":NAME}, ...]}
  */
@@ -17,13 +18,16 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/wire.h"
+#include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
 json_t *
-mt_json_volume_told(struct mt_volumes *volumes, const struct mt_volume *volume)
+mt_json_volume_told(struct mt_gateway *gateway, const struct mt_volume *volume)
 {
+	struct mt_volumes *volumes = &gateway->volumes;
+	uint32_t left;
 	json_t *object = mt_json_volume_held(volume);
 	const struct mt_snapshot_entry *origin;
 	const struct mt_volume_entry *of;
@@ -38,6 +42,10 @@ mt_json_volume_told(struct mt_volumes *volumes, const struct mt_volume *volume)
 	if (of != NULL)
 		json_object_set_new(object, "origin_name",
 		    json_sprintf("%s@%s", of->volume.name, origin->snapshot.name));
+	if (volume->origin != 0 && mt_flattening_left(gateway, volume->id, &left))
+		json_object_set_new(object, "flattening",
+		    json_pack("{s:I, s:I}", "shard_count", (json_int_t)gateway->cluster.shard_count,
+			"left", (json_int_t)left));
 	return object;
 }
 
@@ -109,7 +117,8 @@ mt_control_volume_show(struct mt_control_request *request)
 	entry = mt_change_find_volume(request);
 	if (entry == NULL)
 		return;
-	answer = json_pack("{s:o}", "volume", mt_json_volume_told(volumes, &entry->volume));
+	answer =
+	    json_pack("{s:o}", "volume", mt_json_volume_told(request->gateway, &entry->volume));
 	if (answer != NULL)
 		show_put_clones(answer, volumes, entry->volume.id, 0);
 	mt_control_finish(request, answer);

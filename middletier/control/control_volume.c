@@ -167,7 +167,7 @@ mt_control_volume_list(struct mt_control_request *request)
 			continue;
 		is_more = count++ == MT_VOLUMES_PER_LIST;
 		if (!is_more)
-			json_array_append_new(list, mt_json_volume_told(volumes, volume));
+			json_array_append_new(list, mt_json_volume_told(request->gateway, volume));
 	}
 	mt_control_finish(request, json_pack("{s:o, s:b}", "volumes", list, "more", is_more));
 }

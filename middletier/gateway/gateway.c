@@ -37,6 +37,7 @@
 #include "cleave/split.h"
 #include "cluster/ask.h"
 #include "cluster/drop.h"
+#include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/member.h"
@@ -117,6 +118,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	mt_volumes_init(&gateway->volumes);
 	mt_drop_init(gateway);
 	mt_trash_init(gateway);
+	mt_flattening_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	mt_look_init(&gateway->health_look, gateway->options.loop, MT_ASK_REBALANCE_LOOK);
@@ -469,6 +471,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);
 	mt_trash_fini(gateway);
+	mt_flattening_fini(gateway);
 	mt_holder_fini(gateway);
 	mt_relief_fini(gateway);
 	mt_health_watch_fini(gateway);

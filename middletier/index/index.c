@@ -149,12 +149,6 @@ mt_index_unpromise(struct mt_index *index, uint64_t segment, uint32_t block, uin
 
 /* ---- the newest version ---- */
 
-static bool
-span_shows(const struct mt_span *span, uint64_t cut)
-{
-	return cut >= span->cut_from && cut < span->cut_below;
-}
-
 static enum mt_found
 chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
     struct mt_location *ret_location, struct mt_run **ret_run)
@@ -166,7 +160,7 @@ chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
 		const struct mt_layer *layer = mt_layer_of(link);
 		const struct mt_location *location;
 
-		if (!span_shows(span, layer->cut))
+		if (!mt_span_shows(span, layer->cut))
 			continue;
 		location = mt_memtable_get(&layer->table, block);
 		if (location != NULL) {
@@ -181,7 +175,7 @@ chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
 	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
 		struct mt_run *run = mt_run_of(link);
 
-		if (!span_shows(span, run->cut))
+		if (!mt_span_shows(span, run->cut))
 			continue;
 		if (run->index == NULL) {
 			*ret_run = run;

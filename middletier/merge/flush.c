@@ -27,6 +27,7 @@
 #include "merge/flush_due.h"
 #include "merge/flush_input.h"
 #include "merge/merge.h"
+#include "merge/merge_input.h"
 #include "merge/merge_work.h"
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
@@ -58,6 +59,7 @@ struct mt_flush {
 	uint64_t merging_chunk;
 	uint64_t gain_bytes; /* MERGING: the log will be so much shorter */
 	bool is_compaction;  /* MERGING */
+	bool is_copy;        /* MERGING */
 	uint32_t tick_count;
 	struct flush_due due;
 };
@@ -105,6 +107,22 @@ flush_pressed(struct mt_flush *flush)
 	mt_reclaim_on_merge(flush->shard, -ENOSPC);
 }
 
+/* A copy has ended: whatever came of it, writes are none the worse. */
+static void
+flush_on_copied(struct mt_flush *flush, int rc)
+{
+	assert(flush->is_copy && flush->sm.state == FLUSH_MERGING);
+	mt_flatten_ended(&flush->due.flatten, flush->shard, flush->merging_chunk, rc);
+	if (rc != 0 && rc != -E2BIG)
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32
+		    ": a clone's chunk was not flattened, and is tried again: chunk=%" PRIu64
+		    " rc=%s",
+		    flush->shard->index, flush->merging_chunk, log_errno(rc));
+	sm_move(&flush->sm, FLUSH_IDLE);
+	mt_flush_kick(flush->shard);
+}
+
 static void
 flush_on_merged(int rc, void *arg)
 {
@@ -116,6 +134,11 @@ flush_on_merged(int rc, void *arg)
 	if (flush->sm.state == FLUSH_STOPPED)
 		return;
 	assert(flush->sm.state == FLUSH_MERGING);
+	flush->due.was_copy = flush->is_copy;
+	if (flush->is_copy) {
+		flush_on_copied(flush, rc);
+		return;
+	}
 	flush->due.was_flush = !flush->is_compaction;
 	mt_reclaim_on_merge(flush->shard, rc);
 	if (rc != 0) {
@@ -145,9 +168,12 @@ flush_on_task(struct loop_task *task, void *arg)
 	if (rc == -ENOENT)
 		return;
 	if (rc == 0) {
-		flush->merging_chunk = input.chunk->number;
-		flush->gain_bytes = mt_flush_due_gain(&flush->due, &input);
-		flush->is_compaction = mt_flush_input_is_compaction(&input);
+		flush->is_copy = input.from != NULL;
+		flush->merging_chunk = mt_merge_input_target(&input);
+		flush->gain_bytes = flush->is_copy ? 0 : mt_flush_due_gain(&flush->due, &input);
+		flush->is_compaction = !flush->is_copy && mt_flush_input_is_compaction(&input);
+		if (flush->is_copy)
+			mt_flatten_began(&flush->due.flatten);
 		sm_move(&flush->sm, FLUSH_MERGING);
 		rc = mt_merge_start(flush->shard, &input, flush_on_merged, flush);
 		if (rc != 0)
@@ -256,6 +282,42 @@ mt_flush_kick(struct mt_shard *shard)
 	assert(flush == NULL || flush->shard == shard);
 	if (flush != NULL && flush->sm.state == FLUSH_IDLE)
 		loop_defer(shard->port->loop, &flush->task);
+}
+
+/* ---- clones that are flattened ---- */
+
+int
+mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope)
+{
+	struct mt_flush *flush = shard->flush;
+	int rc;
+
+	if (flush == NULL || flush->sm.state == FLUSH_STOPPED)
+		return -EAGAIN;
+	rc = mt_flatten_ask(&flush->due.flatten, scope);
+	if (rc != 0)
+		mt_flush_kick(shard);
+	return rc;
+}
+
+int
+mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
+{
+	struct flatten *flatten;
+	bool has_any = false;
+
+	assert(segment_count > 0);
+	if (shard->flush == NULL)
+		return 0;
+	flatten = &shard->flush->due.flatten;
+	for (uint32_t i = 0; i < flatten->scope.span_count; i++)
+		has_any = has_any ||
+		    (flatten->scope.spans[i].segment_base >= segment_base &&
+			flatten->scope.spans[i].segment_base - segment_base < segment_count);
+	if (!has_any)
+		return 0;
+	(void)mt_flatten_ask(flatten, NULL);
+	return flatten->is_copying ? -EAGAIN : 0;
 }
 
 /* ---- questions ---- */

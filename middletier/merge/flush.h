@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct mt_scope;
 struct mt_shard;
 
 /* All on the port's thread. */
@@ -26,6 +27,11 @@ bool mt_flush_can_gain(const struct mt_shard *shard);
  * (pace.h), as if it were shorter already by the part of the flush at work that is done
  */
 uint32_t mt_flush_pressure(const struct mt_shard *shard);
+
+/* mt_flush_flatten -- as mt_flatten_ask (flatten.h); -EAGAIN, too, while nothing is merged here. */
+int mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope);
+/* mt_flush_drop -- these segments are going: nothing is copied to them or from them. -EAGAIN: it still is. */
+int mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count);
 
 /* The totals of a shard's runs, in bytes on one replica. */
 struct mt_flush_totals {

@@ -11,6 +11,7 @@
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *	the manifest is long        a chunk's many runs; a layer, with all runs of its chunk
+ *	a clone is flattened        a copy (flatten.c), in turns with all of these
  *
  * The oldest layer is where the log begins, so the log gets shorter with each. Under an even load it
  * belongs to the chunk that was flushed longest ago: neighbours in time end up in the same extents, and
@@ -278,6 +279,9 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	int rc = -ENOENT;
 
+	/* In turns, too; but a copy makes no room, and waits when that is short. */
+	if (!due->was_copy && !is_urgent && mt_flatten_find(&due->flatten, shard, ret_input) == 0)
+		return 0;
 	/* In turns: a log that stays full must not let garbage fill the disks. */
 	if (due->was_flush)
 		rc = due_compaction(due, ret_input);
@@ -290,6 +294,8 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 		rc = due_flush(due, discarding_layer(due), false, ret_input);
 	if (rc == -ENOENT || rc == -ENOSPC)
 		rc = due_compaction(due, ret_input);
+	if (rc == -ENOENT && due->was_copy && !is_urgent)
+		rc = mt_flatten_find(&due->flatten, shard, ret_input);
 	return rc == -ENOENT && is_pressed ? -ENOSPC : rc;
 }
 

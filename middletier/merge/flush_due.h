@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "merge/flatten.h"
 #include "merge/tiers.h"
 
 struct mt_merge_input;
@@ -16,6 +17,8 @@ struct flush_due {
 	/* Told by flush.c, of the last merge. */
 	bool was_flush;
 	bool is_full; /* it ended with -ENOSPC */
+	bool was_copy;
+	struct flatten flatten;
 	/* flush_due.c's. */
 	bool may_look; /* for layers that discard; flush.c says so once a tick */
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */

@@ -130,11 +130,10 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 {
 	struct merge_work *work = shard->port->merge_work;
 	struct mt_merge *merge;
-	int rc = mt_merge_input_check(input);
+	int rc = mt_merge_input_check(shard->block_index, input);
 
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	assert(fn != NULL);
-	assert(input->chunk->index == shard->block_index);
 	if (rc != 0)
 		return rc;
 	merge = mt_calloc(1, sizeof(*merge));
@@ -143,10 +142,11 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->magic = MERGE_MAGIC;
 	merge->shard = shard;
 	merge->input = *input;
+	merge->target = mt_merge_input_target(input);
 	merge->fn = fn;
 	merge->arg = arg;
 	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
-	mt_merge_input_mark(input, true);
+	mt_merge_input_mark(shard->block_index, input, true);
 	mt_merge_work_push(work, merge);
 	/* Whatever is at work stands in its way. */
 	if (work->merge != NULL && input->is_urgent)
@@ -211,7 +211,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	sm_move(&merge->sm, MERGE_FAILED);
 	merge->rc = rc;
 	if (!is_at_work) {
-		mt_merge_input_mark(&merge->input, false);
+		mt_merge_input_mark(merge->shard->block_index, &merge->input, false);
 		merge_finish(merge);
 		return;
 	}
@@ -270,7 +270,7 @@ static void
 merge_done(struct mt_merge *merge)
 {
 	struct mt_shard *shard = merge->shard;
-	uint64_t number = merge->input.chunk->number;
+	uint64_t number = merge->target;
 	struct mt_chunk *chunk;
 	int rc;
 
@@ -286,6 +286,7 @@ merge_done(struct mt_merge *merge)
 		mt_shard_stop(shard, -ENOMEM);
 		return;
 	}
+	mt_merge_input_release(merge); /* what a copy took stays */
 	merge_finish(merge);
 	chunk = mt_index_chunk(shard->block_index, number);
 	if (chunk != NULL)

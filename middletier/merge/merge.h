@@ -11,6 +11,7 @@ struct mt_layer;
 struct mt_merge;
 struct mt_port;
 struct mt_run;
+struct mt_scope;
 struct loop_task;
 struct loop_timer;
 struct mt_shard;
@@ -22,6 +23,12 @@ struct mt_merge_input {
 	struct mt_run *newest_run, *oldest_run; /* with layers: the newest is the chunk's newest */
 	bool is_urgent; /* the log is longer than it should be: goes before others */
 	int level;      /* of zstd */
+	/*
+	 * A copy (flatten.h) has none of the above but the level. It takes what @from, a clone's scope, shows of the
+	 * clone's chunk @target behind the clone's own spans, and takes nothing away: its runs are the chunk's oldest.
+	 */
+	const struct mt_scope *from; /* NULL: it is none. The caller's, until the merge has ended */
+	uint64_t target;
 };
 
 /*
@@ -35,7 +42,7 @@ typedef void (*mt_merge_fn)(int rc, void *arg);
 /*
  * mt_merge_start -- queue a merge of @input behind those of the port that are as urgent
  *
- * None of @input is being merged already. Returns 0: @fn is called once, later; -E2BIG: more layers and runs than
+ * None of @input is being merged already; there is something in it. Returns 0: @fn is called once, later; -E2BIG: more layers and runs than
  * a merge takes; -ENOMEM: no @fn. Threads: the port's, as all of these.
  */
 int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,

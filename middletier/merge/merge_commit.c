@@ -116,7 +116,7 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	assert(!work->plan.is_staged || merge->stage_bytes > 0);
 	merge->is_last_stage = !work->plan.is_staged ||
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
-	mt_run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
+	mt_run_writer_begin(&work->writer, merge->shard, merge->target,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
 }
 
@@ -128,7 +128,7 @@ mt_merge_stage_is_over(const struct mt_merge *merge)
 	    merge_work_of(merge)->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
 }
 
-/* Does nothing of @run lie behind what was merged? */
+/* Does nothing of @run lie behind what was merged? A copy takes no run away. */
 static bool
 stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
 {
@@ -136,6 +136,8 @@ stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
 	const struct mt_frame *last;
 
 	assert(merge->is_last_stage || frames != NULL);
+	if (merge->input.from != NULL)
+		return false;
 	if (merge->is_last_stage || frames->frame_count == 0)
 		return true;
 	last = &frames->frames[frames->frame_count - 1];
@@ -154,6 +156,12 @@ merge_count(struct mt_merge *merge)
 
 	for (uint32_t i = 0; i < writer->part_count; i++)
 		bytes += writer->parts[i].length_bytes;
+	if (merge->input.from != NULL) {
+		metric_add(&metrics[MT_METRIC_flattened_chunks], 1);
+		metric_add(&metrics[MT_METRIC_flattened_bytes], bytes);
+		merge->read_bytes = 0;
+		return;
+	}
 	metric_add(&metrics[is_flush ? MT_METRIC_flushes : MT_METRIC_compactions],
 	    merge->is_last_stage);
 	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
@@ -176,7 +184,7 @@ merge_apply(struct mt_merge *merge)
 			.length_bytes = part->length_bytes,
 			.flushed_sequence = work->writer.flushed_sequence,
 			.cut = merge->cut };
-		struct mt_run *run = mt_index_add_run(index, merge->input.chunk->number, &like);
+		struct mt_run *run = mt_index_add_run(index, merge->target, &like);
 		struct mt_run_index *frames;
 
 		if (run == NULL)
@@ -193,7 +201,8 @@ merge_apply(struct mt_merge *merge)
 				mt_run_release(input->run);
 			mt_index_remove_run(input->run);
 			*input = (struct merge_input){ 0 };
-		} else if (input->layer != NULL && merge->is_last_stage) {
+		} else if (input->layer != NULL && merge->is_last_stage &&
+		    merge->input.from == NULL) {
 			mt_index_remove_layer(input->layer);
 			*input = (struct merge_input){ 0 };
 		}
@@ -246,7 +255,7 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 
 		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
 			.id = part->id,
-			.chunk = merge->input.chunk->number,
+			.chunk = merge->target,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
 			.flushed_sequence = work->writer.flushed_sequence,
@@ -259,7 +268,7 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 			continue;
 		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_REMOVED,
 			.id = mt_shard_extent(merge->shard, run->extent_index)->id,
-			.chunk = merge->input.chunk->number,
+			.chunk = merge->target,
 			.offset_bytes = run->offset_bytes };
 	}
 	assert(count <= MT_COMMIT_EDITS_MAX);

@@ -158,7 +158,7 @@ source_lost(struct mt_merge *merge, struct merge_source *source)
 	log_limited(LOG_ERROR,
 	    "merge: blocks are lost, every copy is bad extent=%s offset_bytes=%" PRIu32
 	    " block_count=%u chunk=%" PRIu64,
-	    text, source->location.offset_bytes, source->count, merge->input.chunk->number);
+	    text, source->location.offset_bytes, source->count, merge->target);
 	for (uint32_t i = 0; i < source->count; i++)
 		window->is_lost[source->slot + i] = true;
 	source_done(merge, source);

@@ -5,6 +5,9 @@
  * From mt_merge_start to its end they are *marked*, so that no other merge takes them. From its turn on a
  * run's index is *held*, so that it stays in memory. A stage takes away some of them; what is left is let
  * go at the end.
+ *
+ * A copy takes layers and runs of other chunks: those that the origin's spans of a clone's scope show. It
+ * writes their newest versions, and tombstones, and leaves them where they are.
  */
 #include "merge/merge_input.h"
 
@@ -12,7 +15,9 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/mutant.h"
 #include "base/num.h"
+#include "catalog/scope.h"
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "common/settings.h"
@@ -25,12 +30,86 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_work.h"
 
+/* ---- what a copy takes ---- */
+
+/* Calls @fn with each layer and run that a copy reads, newest first. */
+static void
+copy_each(const struct mt_index *index, const struct mt_merge_input *input,
+    void (*fn)(struct mt_layer *layer, struct mt_run *run, void *arg), void *arg)
+{
+	const struct mt_scope *scope = input->from;
+	uint64_t base = scope->spans[0].segment_base;
+	uint64_t in_volume = input->target - base * CLEAVE_SEGMENT_CHUNKS;
+
+	for (uint32_t i = mt_scope_tail(scope, base); i < scope->span_count; i++) {
+		const struct mt_span *span = &scope->spans[i];
+		struct mt_chunk *chunk =
+		    mt_index_chunk(index, span->segment_base * CLEAVE_SEGMENT_CHUNKS + in_volume);
+		struct loop_link *link, *next;
+
+		if (chunk == NULL)
+			continue;
+		LIST_FOREACH_SAFE(&chunk->layers, link, next) {
+			struct mt_layer *layer = mt_layer_of(link);
+
+			if (!mt_layer_is_empty(layer) && mt_span_shows(span, layer->cut))
+				fn(layer, NULL, arg);
+		}
+		LIST_FOREACH_SAFE(&chunk->runs, link, next) {
+			if (mt_span_shows(span, mt_run_of(link)->cut))
+				fn(NULL, mt_run_of(link), arg);
+		}
+	}
+}
+
+static void
+copy_count(struct mt_layer *layer, struct mt_run *run, void *arg)
+{
+	assert(layer == NULL || (layer->is_frozen && !layer->is_merging));
+	assert(run == NULL || !run->is_merging);
+	++*(uint32_t *)arg;
+}
+
+static void
+copy_mark(struct mt_layer *layer, struct mt_run *run, void *arg)
+{
+	assert((layer == NULL) != (run == NULL));
+	if (layer != NULL)
+		layer->is_merging = *(const bool *)arg;
+	else
+		run->is_merging = *(const bool *)arg;
+}
+
+static void
+copy_take(struct mt_layer *layer, struct mt_run *run, void *arg)
+{
+	struct merge_plan *plan = arg;
+
+	assert(plan->input_count < MERGE_SOURCES_MAX);
+	plan->inputs[plan->input_count++] = (struct merge_input){ .layer = layer, .run = run };
+}
+
+/* ---- of a merge ---- */
+
+uint64_t
+mt_merge_input_target(const struct mt_merge_input *input)
+{
+	assert((input->from == NULL) == (input->chunk != NULL));
+	return input->from != NULL ? input->target : input->chunk->number;
+}
+
 int
-mt_merge_input_check(const struct mt_merge_input *input)
+mt_merge_input_check(const struct mt_index *index, const struct mt_merge_input *input)
 {
 	const struct loop_link *link;
-	int count = 0;
+	uint32_t count = 0;
 
+	if (input->from != NULL) {
+		copy_each(index, input, copy_count, &count);
+		assert(count > 0);
+		return count > MERGE_SOURCES_MAX ? -E2BIG : 0;
+	}
+	assert(input->chunk->index == index);
 	if (input->newest_layer != NULL) {
 		for (link = &input->newest_layer->link;; link = link->next) {
 			const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, link);
@@ -54,14 +133,17 @@ mt_merge_input_check(const struct mt_merge_input *input)
 		}
 	}
 	assert(count > 0);
-	return count > (int)MERGE_INPUTS_MAX ? -E2BIG : 0;
+	return count > MERGE_INPUTS_MAX ? -E2BIG : 0;
 }
 
 void
-mt_merge_input_mark(const struct mt_merge_input *input, bool is_merging)
+mt_merge_input_mark(const struct mt_index *index, const struct mt_merge_input *input,
+    bool is_merging)
 {
 	struct loop_link *link;
 
+	if (input->from != NULL)
+		copy_each(index, input, copy_mark, &is_merging);
 	if (input->newest_layer != NULL) {
 		for (link = &input->newest_layer->link;; link = link->next) {
 			LIST_ENTRY(link, struct mt_layer, link)->is_merging = is_merging;
@@ -85,7 +167,7 @@ input_has_beneath(const struct mt_merge *merge)
 	const struct mt_merge_input *input = &merge->input;
 	const struct mt_chunk *chunk = input->chunk;
 
-	if (wire_segment_is_clone(chunk->number / CLEAVE_SEGMENT_CHUNKS))
+	if (wire_segment_is_clone(merge->target / CLEAVE_SEGMENT_CHUNKS))
 		return true;
 	return input->oldest_run != NULL ? input->oldest_run->link.next != &chunk->runs
 					 : chunk->run_count > 0;
@@ -128,6 +210,15 @@ mt_merge_input_take(struct mt_merge *merge)
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);
 	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;
+	if (input->from != NULL) {
+		/* Oldest of all: cut 0, and nothing of the log is flushed by it. */
+		plan->is_hidden = false;
+		copy_each(merge->shard->block_index, input, copy_take, plan);
+		merge->flushed_sequence = MUTANT(flatten_above)
+		    ? mt_index_flushed(merge->shard->block_index, input->target)
+		    : 0;
+		return;
+	}
 	if (input->newest_layer != NULL) {
 		for (link = &input->newest_layer->link; link != &input->chunk->layers;
 		     link = link->next)

@@ -4,14 +4,19 @@
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_INPUT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct mt_index;
 struct mt_merge;
 struct mt_merge_input;
 
+/* mt_merge_input_target -- the chunk of which runs are made. */
+uint64_t mt_merge_input_target(const struct mt_merge_input *input);
 /* mt_merge_input_check -- -E2BIG: more than a merge takes. */
-int mt_merge_input_check(const struct mt_merge_input *input);
+int mt_merge_input_check(const struct mt_index *index, const struct mt_merge_input *input);
 /* mt_merge_input_mark -- all of them, before it is their turn: no other merge takes them, or any may. */
-void mt_merge_input_mark(const struct mt_merge_input *input, bool is_merging);
+void mt_merge_input_mark(const struct mt_index *index, const struct mt_merge_input *input,
+    bool is_merging);
 /* mt_merge_input_take -- its turn: they are the inputs of the port's plan. */
 void mt_merge_input_take(struct mt_merge *merge);
 /* mt_merge_input_release -- runs that are left: neither waits for their indexes nor holds them. */

@@ -2,7 +2,7 @@
 /*
  * merge_plan.c -- which version of each block a merge keeps, and in which frames
  *
- * The inputs are asked newest first, once; what each block's newest version is fits a byte a block: the
+ * The inputs are asked newest first, once; what each block's newest version is fits two bytes a block: the
  * number of its input. Then the chunk is gone through in *windows*, as many blocks as fit the memory
  * that a merge has, in the order of blocks.
  *
@@ -20,9 +20,9 @@
 #include "index/memtable.h"
 #include "index/run_index.h"
 
-#define PLAN_HIDDEN UINT8_MAX /* zeros: a discard of the whole chunk came after what is beneath */
+#define PLAN_HIDDEN UINT16_MAX /* zeros: a discard of the whole chunk came after what is beneath */
 
-_Static_assert(MERGE_INPUTS_MAX < PLAN_HIDDEN, "a byte names an input");
+_Static_assert(MERGE_SOURCES_MAX < PLAN_HIDDEN, "two bytes name an input");
 
 /* ---- versions ---- */
 
@@ -37,7 +37,7 @@ plan_layer(struct merge_plan *plan, uint32_t index)
 		assert(block < CLEAVE_CHUNK_BLOCKS);
 		if (plan->newest[block] != 0)
 			continue;
-		plan->newest[block] = (uint8_t)(index + 1);
+		plan->newest[block] = (uint16_t)(index + 1);
 		if (location->stored_bytes > 0)
 			plan->stored_bytes += location->stored_bytes / location->record_blocks;
 	}
@@ -63,7 +63,7 @@ plan_run(struct merge_plan *plan, uint32_t index)
 		for (uint32_t b = frame->block; b < frame->block + frame->block_count; b++) {
 			if (plan->newest[b] != 0)
 				continue;
-			plan->newest[b] = (uint8_t)(index + 1);
+			plan->newest[b] = (uint16_t)(index + 1);
 			count++;
 		}
 		plan->stored_bytes += (uint64_t)frame->stored_bytes * count / frame->block_count;
@@ -73,7 +73,7 @@ plan_run(struct merge_plan *plan, uint32_t index)
 void
 mt_merge_plan_make(struct merge_plan *plan)
 {
-	assert(plan->input_count <= MERGE_INPUTS_MAX);
+	assert(plan->input_count <= MERGE_SOURCES_MAX);
 	assert(plan->frame_blocks >= 1 && plan->frame_blocks <= ENGINE_RECORD_BLOCKS_MAX);
 	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS; i++)
 		plan->newest[i] = 0;
@@ -126,7 +126,7 @@ plan_keeps_tombstone(const struct merge_plan *plan, uint32_t block, uint32_t ind
 static bool
 plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret_location)
 {
-	uint8_t newest = plan->newest[block];
+	uint16_t newest = plan->newest[block];
 	const struct merge_input *input;
 
 	assert(newest == PLAN_HIDDEN || newest <= plan->input_count);
@@ -210,7 +210,7 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 	for (uint32_t i = 0; i < window->frame_count; i++) {
 		struct merge_frame *frame = &window->frames[i];
 		struct merge_source *source;
-		uint8_t newest = plan->newest[frame->block];
+		uint16_t newest = plan->newest[frame->block];
 
 		if (frame->kind != RECORD_WRITE)
 			continue;

@@ -15,7 +15,8 @@
 struct mt_layer;
 struct mt_run;
 
-#define MERGE_INPUTS_MAX 120u        /* layers and runs of a merge: a byte names one */
+#define MERGE_INPUTS_MAX 120u        /* layers and runs of a merge: one commit takes them away */
+#define MERGE_SOURCES_MAX 1000u      /* those of a copy, which takes nothing away */
 #define MERGE_WINDOW_BLOCKS_MAX 256u /* 1 MiB of device memory a port */
 #define MERGE_WINDOW_FRAMES_MAX 512u /* tombstones take no block */
 
@@ -69,10 +70,10 @@ struct merge_window {
 };
 
 struct merge_plan {
-	struct merge_input inputs[MERGE_INPUTS_MAX]; /* newest first */
+	struct merge_input inputs[MERGE_SOURCES_MAX]; /* newest first */
 	uint32_t input_count;
-	uint8_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
-	bool has_beneath;                    /* something may lie beneath: tombstones count */
+	uint16_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
+	bool has_beneath;                     /* something may lie beneath: tombstones count */
 	bool is_staged; /* inputs may stay behind what replaces a part of them */
 	bool is_hidden; /* all of it: nothing is kept */
 	uint32_t frame_blocks;

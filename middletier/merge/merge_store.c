@@ -60,7 +60,7 @@ window_advance(struct merge_window *window, uint32_t count)
 static struct record_desc
 record_at(const struct mt_merge *merge, uint32_t block, uint32_t count, uint8_t kind)
 {
-	uint64_t chunk = merge->input.chunk->number;
+	uint64_t chunk = merge->target;
 
 	assert(count > 0 && block + count <= CLEAVE_CHUNK_BLOCKS);
 	return (struct record_desc){

@@ -62,7 +62,7 @@ struct merge_work {
 	struct run_writer writer;
 	struct merge_plan plan;
 	struct merge_window window;
-	struct merge_load loads[MERGE_INPUTS_MAX];
+	struct merge_load loads[MERGE_SOURCES_MAX];
 	struct merge_read reads[MERGE_READS_MAX];
 	uint32_t read_max;
 	struct merge_job jobs[MERGE_JOBS_MAX];
@@ -94,6 +94,7 @@ struct mt_merge {
 	struct loop_link link; /* work->queue */
 	struct mt_shard *shard;
 	struct mt_merge_input input;
+	uint64_t target; /* number of the chunk that it makes runs of */
 	mt_merge_fn fn;
 	void *arg;
 	uint32_t waiting_count; /* LOADING */

@@ -32,6 +32,7 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
+#include "merge/flush.h"
 #include "merge/reclaim.h"
 #include "shard/segment_drop.h"
 #include "write/log_roll.h"
@@ -243,8 +244,9 @@ mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment
 
 	assert(segment_count > 0);
 	assert(shard->sm.state == MT_SHARD_SERVING);
-	/* Sessions of it have been closed; what they had in flight ends. */
-	if (mt_write_is_at(shard->write, segment_base, segment_count))
+	/* Sessions of it have been closed; what they had in flight ends, and so does a copy to it. */
+	if (mt_write_is_at(shard->write, segment_base, segment_count) ||
+	    mt_flush_drop(shard, segment_base, segment_count) != 0)
 		return -EAGAIN;
 	drop = drop_find(shard, segment_base, segment_count);
 	if (drop == NULL || drop->is_committing || (drop->is_committed && !drop_forget_runs(drop)))

@@ -78,6 +78,8 @@
 	X(drain_uncompared, "two drains that count on each other's node to stay both pass")        \
 	X(draining_taken, "new copies are put on a node that drains")                              \
 	X(health_silent, "a node that is away is not said to be")                                  \
+	X(flatten_above, "what a clone gets of its origin lies above what was written to it")      \
+	X(flatten_early, "a clone loses its origin before all shards have copied it")              \
 	X(trash_early, "a volume in the trash is purged before its time")                          \
 	X(trash_name, "a volume comes back from the trash over another one of its name")           \
 	X(trash_forgotten, "snapshots of a volume in the trash go as those of one that is gone")   \

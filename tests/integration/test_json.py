@@ -100,6 +100,8 @@ def what_is_printed_is_documented():
         ask("snapshot diff", "snapshot", "diff", "v@s")
         ask("volume rename", "volume", "rename", "c", "d")
         ask("volume resize", "volume", "resize", "d", "--size", "128M")
+        ask("volume flatten", "volume", "flatten", "d")
+        ask("volume show", "volume", "show", "d")
         ask("snapshot rollback", "snapshot", "rollback", "v@s")
         c.cleave("volume", "delete", "d", "--purge")
         ask("snapshot delete", "snapshot", "delete", "v@s")

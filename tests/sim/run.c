@@ -343,6 +343,15 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }
 
+/* Clones are flattened in those of its seeds in which no mutant was found before. */
+static bool
+run_has_flattening(const struct run *run)
+{
+	uint64_t place = run->options.seed / RUN_SNAPSHOT_SEEDS;
+
+	return place % 5 == 3 || place % 7 == 2;
+}
+
 /* The first volume's snapper. It has a generator of its own: seeds without it decide what they always did. */
 static void
 run_create_snapper(struct run *run, uint64_t volume_bytes)
@@ -353,7 +362,8 @@ run_create_snapper(struct run *run, uint64_t volume_bytes)
 		.history = workload_history(workload),
 		.volume = workload_name(workload),
 		.block_count = (uint32_t)(volume_bytes / CLEAVE_BLOCK_BYTES),
-		.seed = run->options.seed };
+		.seed = run->options.seed,
+		.flattens = run_has_flattening(run) };
 
 	if (run_has_snapshots(run))
 		run->snapper = snapper_create(&options);

@@ -358,6 +358,8 @@ shot_to_delete(struct snapper *snapper)
 static void
 snapper_verify_next(struct snapper *snapper)
 {
+	if (snapper->verify_at == 0 && snapper_let_go(snapper))
+		return;
 	while (snapper->verify_at < SHOTS_MAX) {
 		struct shot *shot = &snapper->shots[snapper->verify_at++];
 
@@ -383,6 +385,9 @@ act_on_clone(struct snapper *snapper)
 		return false;
 	if (snapper->origin == NULL)
 		snapper_clone(snapper, known);
+	else if (snapper->options.flattens && !snapper->is_flattening &&
+	    !snapper->is_clone_deleting && snapper_below(snapper, 2) == 0)
+		snapper_flatten(snapper);
 	else if (snapper->is_clone_deleting || snapper_below(snapper, 4) == 0)
 		act_delete_clone(snapper);
 	else
@@ -448,6 +453,8 @@ snapper_create(const struct snapper_options *options)
 		snapper->shots[i].ceilings = numbers + options->block_count;
 		snapper->shots[i].numbers = numbers + 2 * (size_t)options->block_count;
 	}
+	snapper->kept.numbers = calloc(options->block_count, sizeof(*snapper->kept.numbers));
+	assert(snapper->kept.numbers != NULL);
 	for (uint32_t i = 0; i < client.gateway_count; i++)
 		gateways[i] = cluster->gateways[i].address;
 	if (!sim_host_is_up(options->host))
@@ -471,6 +478,7 @@ snapper_destroy(struct snapper *snapper)
 	loop_destroy(snapper->loop);
 	for (uint32_t i = 0; i < SHOTS_MAX; i++)
 		free(snapper->shots[i].floors);
+	free(snapper->kept.numbers);
 	free(snapper->seen);
 	free(snapper);
 }
@@ -508,7 +516,7 @@ snapper_verify(struct snapper *snapper, uint64_t limit_ns)
 static bool
 is_reclaimed(void *arg)
 {
-	static const char *const prefixes[] = { "snapshots/", "deleted/" };
+	static const char *const prefixes[] = { "snapshots/", "deleted/", "flattening/" };
 	uint32_t left_count = 0;
 
 	for (uint32_t i = 0; i < NUM_COUNT(prefixes); i++) {

@@ -4,7 +4,8 @@
  *
  * A process of its own, on a host that no workload uses, does one thing after the other: takes a
  * snapshot, reads one, clones one, writes to the clone and rolls it back, deletes. Some blocks of the clone
- * are zeroed before the roll-back, and again behind it. Each snapshot has an
+ * are zeroed before the roll-back, and again behind it. It may be flattened in the middle of that, and its origin
+ * deleted as soon as that can be. Each snapshot has an
  * oracle: what the history knew to have happened when it was asked for, what had been submitted when it
  * was answered, and what it held when it was first read, from when on it never changes.
  *
@@ -25,6 +26,7 @@ struct snapper_options {
 	const char *volume;
 	uint32_t block_count;
 	uint64_t seed; /* of what it does, and when */
+	bool flattens; /* clones, too: then their origins are deleted */
 };
 
 struct snapper *snapper_create(const struct snapper_options *options);

@@ -55,7 +55,7 @@ snapper_clone(struct snapper *snapper, struct shot *shot)
 	(void)snprintf(snapper->clone_name, sizeof(snapper->clone_name), "%s-c%u",
 	    snapper->options.volume, ++snapper->serial);
 	snapper->origin = shot;
-	snapper->is_clone_deleting = snapper->is_wiped = false;
+	snapper->is_clone_deleting = snapper->is_wiped = snapper->is_flattening = false;
 	clone_ask(snapper);
 }
 
@@ -235,4 +235,64 @@ snapper_roll(struct snapper *snapper)
 			snapper->options.block_count - snapper->hot_first));
 	}
 	snapper_open(snapper, snapper->clone_name, scribble_opened);
+}
+
+/* ---- flattening: the clone's origin is told apart from what the clone must hold ---- */
+
+static void
+flatten_done(struct snapper *snapper, int rc)
+{
+	/* -EINVAL: it is no clone any more: an answer was lost. */
+	if (rc == 0 || rc == -EINVAL) {
+		memcpy(snapper->kept.numbers, snapper->origin->numbers,
+		    snapper->options.block_count * sizeof(*snapper->kept.numbers));
+		memcpy(snapper->kept.name, snapper->origin->name, sizeof(snapper->kept.name));
+		snapper->kept.state = SHOT_LIVE;
+		snapper->kept.is_known = true;
+		snapper->kept_of = snapper->origin;
+		snapper->origin = &snapper->kept;
+		snapper->is_flattening = true;
+	}
+	snapper_done(snapper);
+}
+
+void
+snapper_flatten(struct snapper *snapper)
+{
+	snapper_ask(snapper, flatten_done, "volume.flatten", snapper->clone_name, NULL);
+}
+
+/* ---- flattened: the origin can be deleted ---- */
+
+static void let_go(struct snapper *snapper);
+
+static void
+let_go_done(struct snapper *snapper, int rc)
+{
+	if (rc == 0 || rc == -ENOENT) {
+		snapper->kept_of->state = SHOT_NONE;
+		snapper_done(snapper);
+	} else {
+		snapper_again(snapper, let_go);
+	}
+}
+
+static void
+let_go(struct snapper *snapper)
+{
+	snapper_ask(snapper, let_go_done, "snapshot.delete", snapper->kept.name, NULL);
+}
+
+bool
+snapper_let_go(struct snapper *snapper)
+{
+	struct shot *shot = snapper->kept_of;
+
+	/* The origin's place may be another snapshot's by now. */
+	if (!snapper->is_flattening || snapper->origin == NULL || snapper->is_clone_deleting ||
+	    shot->state == SHOT_NONE || strcmp(shot->name, snapper->kept.name) != 0)
+		return false;
+	shot->is_deleting = true;
+	let_go(snapper);
+	return true;
 }

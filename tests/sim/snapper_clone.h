@@ -3,6 +3,8 @@
 #ifndef CLEAVE_TESTS_SIM_SNAPPER_CLONE_H
 #define CLEAVE_TESTS_SIM_SNAPPER_CLONE_H
 
+#include <stdbool.h>
+
 struct shot;
 struct snapper;
 
@@ -10,5 +12,10 @@ struct snapper;
 void snapper_clone(struct snapper *snapper, struct shot *shot);
 /* snapper_roll -- the clone is written to, and rolled back. */
 void snapper_roll(struct snapper *snapper);
+
+/* snapper_flatten -- the clone is flattened from now on; what it must hold is kept. */
+void snapper_flatten(struct snapper *snapper);
+/* snapper_let_go -- the clone's origin is deleted: tried until it can be. False: there is none, or it has been. */
+bool snapper_let_go(struct snapper *snapper);
 
 #endif /* CLEAVE_TESTS_SIM_SNAPPER_CLONE_H */

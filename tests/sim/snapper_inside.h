@@ -44,6 +44,9 @@ struct snapper {
 	struct shot *origin;               /* of the clone; NULL: there is none */
 	char clone_name[64], mark[64 + 8]; /* clone@mark: before anything was written to it */
 	bool is_clone_deleting;
+	struct shot kept;     /* is_flattening: the clone's origin as it was, */
+	struct shot *kept_of; /* and that itself, which is deleted when it can be */
+	bool is_flattening;
 	enum cleave_op
 	    zero_op; /* hot blocks of the clone are zeroed by it, on both sides of a roll-back */
 	uint32_t hot_first, hot_count;

@@ -152,6 +152,15 @@ mt_flush_can_gain(const struct mt_shard *shard)
 	return fake.is_flushing;
 }
 
+int
+mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
+{
+	(void)shard;
+	(void)segment_base;
+	(void)segment_count;
+	return 0;
+}
+
 uint32_t
 mt_flush_pressure(const struct mt_shard *shard)
 {

@@ -48,6 +48,7 @@ struct command_options {
 	bool must_wait;                  /* node drain, replace, gateway drain: until it is empty */
 	bool is_lost;                    /* node remove, replace: it never comes back */
 	bool is_dry_run, must_stop;      /* cluster rebalance */
+	bool is_cancel;                  /* volume flatten: no more */
 	bool has_counters, is_quiet;     /* status */
 	bool must_follow;                /* events */
 	const char *volume, *trace;      /* slow: of this one alone */
@@ -122,6 +123,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_ROTATE (UINT64_C(1) << 31) /* --hourly, --daily, --weekly, --dry-run */
 #define COMMAND_BACKUP (UINT64_C(1) << 32) /* --from, --snapshot */
 #define COMMAND_VERIFY (UINT64_C(1) << 33)
+#define COMMAND_CANCEL (UINT64_C(1) << 35)
 #define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
 
 /* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
@@ -259,6 +261,10 @@ int command_snapshots_of(struct command_session *session, const char *volume,
     struct cleave_snapshot **ret_snapshots, uint32_t *ret_count);
 int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out);
 
+/* command_flatten.c */
+int command_volume_flatten(struct command_session *session);
+/* command_print_flattening -- how far @volume, of volume.show, is flattened; nothing where it is not. */
+void command_print_flattening(const json_t *volume, FILE *out);
 /* command_trash.c */
 int command_trash_list(struct command_session *session);
 int command_trash_restore(struct command_session *session);

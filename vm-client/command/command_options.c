@@ -132,7 +132,11 @@ const struct config_option command_option_table[] = {
 	    "gateway set: a read or write that takes this long is kept for cleave slow; 0s: none is.",
 	    NULL, false, 0, 0, NULL },
 	{ "wait", 0, CONFIG_FLAG, offsetof(struct command_options, must_wait), NULL,
-	    "node drain, replace; gateway drain; cluster rebalance: until it is done; says how far it is.",
+	    "node drain, replace; gateway drain; cluster rebalance; volume flatten: until it is done; says how far it "
+	    "is.",
+	    NULL, false, 0, 0, NULL },
+	{ "cancel", 0, CONFIG_FLAG, offsetof(struct command_options, is_cancel), NULL,
+	    "volume flatten: no more; what was copied stays, and the next time goes on from there.",
 	    NULL, false, 0, 0, NULL },
 	{ "dry-run", 0, CONFIG_FLAG, offsetof(struct command_options, is_dry_run), NULL,
 	    "cluster rebalance: only show how much would be moved. snapshot rotate: only show what would be "
@@ -224,6 +228,7 @@ static const struct {
 	{ "log-level", COMMAND_SETTINGS },
 	{ "slow-op", COMMAND_SETTINGS },
 	{ "wait", COMMAND_WAIT },
+	{ "cancel", COMMAND_CANCEL },
 	{ "iops", COMMAND_LIMITS },
 	{ "bandwidth", COMMAND_LIMITS },
 	{ "read-iops", COMMAND_LIMITS },

@@ -140,3 +140,32 @@ Test(scope, difference_may_be_too_long)
 		a.spans[i] = (struct mt_span){ BASE, 10 * i + 1, 10 * i + 2 };
 	cr_assert_eq(mt_scope_difference(&a, &b, BASE, &difference), -E2BIG);
 }
+
+/* A clone's scope, its snapshots', and those of clones of these: what lies behind the clone's own spans goes. */
+Test(scope, what_a_clone_was_made_from_is_cut_off)
+{
+	struct mt_scope scope = plain(), other;
+	uint64_t second = CLONE + (UINT64_C(1) << 32);
+
+	cr_assert_eq(mt_scope_tail(&scope, BASE), 1, "a volume has no origin");
+	cr_assert_not(mt_scope_cut_tail(&scope, BASE));
+	mt_scope_before(&scope, 3, &scope);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &scope, &scope), 0);
+	cr_assert_eq(mt_scope_tail(&scope, CLONE), 1);
+	cr_assert_eq(mt_scope_tail(&scope, second), scope.span_count,
+	    "of another volume nothing is known");
+	/* A snapshot of it, to which it is rolled back; and a clone of that. */
+	mt_scope_before(&scope, 9, &other);
+	cr_assert_eq(mt_scope_above(CLONE, 11, &other, &scope), 0);
+	cr_assert_eq(mt_scope_tail(&scope, CLONE), 2);
+	mt_scope_before(&scope, 15, &other);
+	cr_assert_eq(mt_scope_above(second, 0, &other, &other), 0);
+	cr_assert_eq(other.span_count, 4);
+	cr_assert_eq(mt_scope_tail(&other, second), 1);
+	cr_assert(mt_scope_cut_tail(&other, CLONE));
+	cr_assert_eq(other.span_count, 3);
+	expect_span(&other, 2, CLONE, 0, 9);
+	cr_assert_not(mt_scope_cut_tail(&other, CLONE), "it was cut already");
+	cr_assert(mt_scope_cut_tail(&scope, CLONE));
+	cr_assert_not(mt_scope_names(&scope, 3));
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flatten.h -- a clone gets what its origin shows: which chunk of a shard is copied next
+ *
+ * Of each chunk a merge writes what the clone's scope sees behind the clone's own spans to runs of the clone that
+ * are the oldest of their chunk. No reader sees a difference; SNAPSHOTS.md says why.
+ */
+#ifndef CLEAVE_MIDDLETIER_MERGE_FLATTEN_H
+#define CLEAVE_MIDDLETIER_MERGE_FLATTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/scope.h"
+
+struct mt_merge_input;
+struct mt_shard;
+
+/* A shard's. All zero: no clone is flattened. */
+struct flatten {
+	struct mt_scope
+	    scope;         /* the clone's, with its origin's spans; span_count 0: there is none */
+	uint64_t next;     /* the clone's chunks below this one have been copied */
+	uint64_t retry_ns; /* nothing is copied before */
+	bool is_copying;   /* a merge is at work, and has @scope */
+	bool is_off;       /* no more are begun */
+	bool is_done;
+};
+
+/*
+ * mt_flatten_ask -- the clone whose scope is @scope is to be flattened; NULL: none is any more
+ *
+ * 0: all that this shard has of it is copied, and durable; always for NULL. -EAGAIN: not yet.
+ */
+int mt_flatten_ask(struct flatten *flatten, const struct mt_scope *scope);
+/* mt_flatten_find -- the next copy. 0; -ENOENT: none, or not now; -ENOMEM. mt_flatten_began -- it was begun. */
+int mt_flatten_find(struct flatten *flatten, const struct mt_shard *shard,
+    struct mt_merge_input *ret_input);
+void mt_flatten_began(struct flatten *flatten);
+/* mt_flatten_ended -- the copy of chunk @target has ended with @rc. */
+void mt_flatten_ended(struct flatten *flatten, const struct mt_shard *shard, uint64_t target,
+    int rc);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_FLATTEN_H */

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_control_flatten.c -- a clone asked to let go of its origin, called off; what becomes of its mark, its scope, its origin
+ *
+ * The gateway has no nodes: no shard is served. The tests take the snapshot by putting its key, and say that the shards have
+ * copied by clearing the mark's bits.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cleave/level.h"
+#include "middletier/catalog/flatten_key.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "support/made_cluster.h"
+#include "support/sim_gateway.h"
+
+#define SOON_NS NUM_S(3)
+
+static struct sg sg;
+static struct sg_qp qp;
+
+static void
+start(void)
+{
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50));
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+}
+
+static void
+setup_level_1(void)
+{
+	sg_init(&sg, 1);
+	start();
+}
+
+static void
+setup(void)
+{
+	setup_level_1();
+	sg_close(&qp);
+	sg_stop(&sg);
+	made_cluster_raise(sg.store, CLEAVE_LEVEL_FLATTEN);
+	start();
+}
+
+static void
+teardown(void)
+{
+	sg_close(&qp);
+	sg_fini(&sg);
+}
+
+TestSuite(control_flatten, .init = setup, .fini = teardown);
+TestSuite(control_flatten_before, .init = setup_level_1, .fini = teardown);
+
+/* Single quotes stand for double ones. The caller drops the answer. */
+static json_t *
+ask(int want_rc, const char *format, ...)
+{
+	char request[256];
+	va_list args;
+	int rc = 0;
+	json_t *answer;
+
+	va_start(args, format);
+	(void)vsnprintf(request, sizeof(request), format, args);
+	va_end(args);
+	for (char *at = request; *at != '\0'; at++)
+		*at = *at == '\'' ? '"' : *at;
+	answer = sg_control(&qp, request, &rc);
+	cr_assert_eq(rc, want_rc, "%s: rc %d: %s", request, rc,
+	    json_string_value(json_object_get(answer, "error")));
+	return answer;
+}
+
+static void
+done(json_t *answer)
+{
+	json_decref(answer);
+}
+
+static void
+refused(json_t *answer, const char *word)
+{
+	const char *text = json_string_value(json_object_get(answer, "error"));
+
+	cr_assert(text != NULL && strstr(text, word) != NULL, "'%s' does not name %s", text, word);
+	json_decref(answer);
+}
+
+static void
+put(const char *key, const char *text)
+{
+	const struct meta_op op = { .kind = META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = (uint32_t)strlen(text) };
+	struct meta_txn *txn;
+
+	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
+	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
+	mt_free(txn);
+	sg_run_for(&sg, SOON_NS);
+}
+
+static uint32_t
+key_count(const char *prefix)
+{
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+
+	cr_assert_eq(meta_store_list(sg.store, prefix, &items, &count), 0);
+	mt_free(items);
+	return count;
+}
+
+static struct mt_volume
+volume(const char *name)
+{
+	const struct mt_volume_entry *entry = mt_volumes_by_name(&sg.gateway->volumes, name);
+
+	cr_assert_not_null(entry, "%s", name);
+	return entry->volume;
+}
+
+/* A live snapshot of @name, whose scope is what such a one has. */
+static void
+snapshot(const char *name, uint64_t number)
+{
+	struct mt_volume of = volume(name);
+	struct mt_snapshot taken = { .number = number,
+		.name = "s",
+		.volume_id = of.id,
+		.size_bytes = of.size_bytes,
+		.segment_base = of.segment_base,
+		.segment_count = of.segment_count,
+		.created_s = 1,
+		.state = MT_SNAPSHOT_LIVE };
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	mt_scope_before(&of.scope, number, &taken.scope);
+	mt_snapshot_key(number, key);
+	text = mt_snapshot_encode(&taken, NULL);
+	put(key, text);
+	free(text);
+}
+
+/* Volume v, its snapshot 5, and c, a clone of that. */
+static void
+make_clone(void)
+{
+	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
+	snapshot("v", 5);
+	done(ask(0, "{'op':'clone','name':'v@s','new':'c'}"));
+}
+
+/* All shards have copied what they have of c. */
+static void
+all_copied(void)
+{
+	struct mt_flatten_mark mark = { .id = volume("c").id };
+	char key[MT_FLATTEN_KEY_BYTES];
+	char *text = mt_flatten_encode(&mark, sg.gateway->cluster.shard_count);
+
+	mt_flatten_key(mark.id, key);
+	put(key, text);
+	free(text);
+}
+
+Test(control_flatten, says_how_many_shards_wait)
+{
+	json_t *answer;
+	json_int_t left;
+
+	make_clone();
+	answer = ask(0, "{'op':'volume.flatten','name':'c'}");
+	left = json_integer_value(json_object_get(answer, "left"));
+	cr_assert_eq(left, sg.gateway->cluster.shard_count);
+	json_decref(answer);
+	sg_run_for(&sg, SOON_NS);
+	answer = ask(0, "{'op':'volume.flatten','name':'c'}");
+	cr_assert_eq(json_integer_value(json_object_get(answer, "left")), left, "asked again");
+	json_decref(answer);
+	answer = ask(0, "{'op':'volume.show','name':'c'}");
+	cr_assert_eq(json_integer_value(
+			 json_object_get(json_object_get(json_object_get(answer, "volume"),
+					     "flattening"),
+			     "left")),
+	    left);
+	json_decref(answer);
+	cr_assert_eq(volume("c").scope.span_count, 2, "nobody has copied: the origin is there");
+	refused(ask(-ENOTEMPTY, "{'op':'snapshot.delete','name':'v@s'}"), "1 clones");
+}
+
+Test(control_flatten, what_cannot_be_is_refused)
+{
+	make_clone();
+	refused(ask(-EINVAL, "{'op':'volume.flatten','name':'v'}"), "no clone");
+	refused(ask(-ENOENT, "{'op':'volume.flatten','name':'x'}"), "'x'");
+	refused(ask(-ENOENT, "{'op':'volume.flatten','name':'c','cancel':true}"),
+	    "not being flattened");
+	refused(ask(-EINVAL, "{'op':'volume.flatten','name':'c','wait':true}"), "wait");
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+}
+
+Test(control_flatten_before, needs_the_second_level)
+{
+	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
+	refused(ask(-ENOTSUP, "{'op':'volume.flatten','name':'v'}"), "cleave cluster upgrade");
+}
+
+/* The clone, its snapshot and a clone of that let go; the origin's count is one less. */
+Test(control_flatten, when_all_is_copied_the_origin_may_go)
+{
+	make_clone();
+	snapshot("c", 7);
+	done(ask(0, "{'op':'clone','name':'c@s','new':'d'}"));
+	cr_assert_eq(volume("d").scope.span_count, 3);
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	all_copied();
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(volume("c").scope.span_count, 1);
+	cr_assert_eq(volume("c").origin, 0);
+	cr_assert_eq(volume("d").scope.span_count, 2);
+	cr_assert_eq(volume("d").origin, 7, "it is a clone of c still");
+	cr_assert_eq(mt_snapshots_by_number(&sg.gateway->volumes.snapshots, 7)
+			 ->snapshot.scope.span_count,
+	    1);
+	done(ask(0, "{'op':'snapshot.delete','name':'v@s'}"));
+	refused(ask(-EINVAL, "{'op':'volume.flatten','name':'c'}"), "was flattened");
+}
+
+Test(control_flatten, in_the_trash_it_waits)
+{
+	make_clone();
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	sg_run_for(&sg, SOON_NS);
+	{
+		struct mt_flatten_mark mark = { .id = volume("c").id };
+		char key[MT_FLATTEN_KEY_BYTES];
+		char *text = mt_flatten_encode(&mark, sg.gateway->cluster.shard_count);
+
+		mt_flatten_key(mark.id, key);
+		done(ask(0, "{'op':'volume.delete','name':'c'}"));
+		put(key, text);
+		free(text);
+	}
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 1);
+	refused(ask(-ENOTEMPTY, "{'op':'snapshot.delete','name':'v@s'}"), "1 clones");
+	done(ask(0, "{'op':'trash.restore','name':'c'}"));
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(volume("c").origin, 0);
+}
+
+Test(control_flatten, the_mark_goes_with_its_clone)
+{
+	make_clone();
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	done(ask(0, "{'op':'volume.delete','name':'c','purge':true}"));
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+}
+
+Test(control_flatten, called_off_it_is_a_clone_still)
+{
+	make_clone();
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	sg_run_for(&sg, SOON_NS);
+	done(ask(0, "{'op':'volume.flatten','name':'c','cancel':true}"));
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(volume("c").scope.span_count, 2);
+	refused(ask(-ENOENT, "{'op':'volume.flatten','name':'c','cancel':true}"),
+	    "not being flattened");
+}
+
+/* A mark that cannot be understood stops nothing else, and is left where it is. */
+Test(control_flatten, a_mark_that_is_garbage_is_left_alone)
+{
+	make_clone();
+	put(MT_FLATTEN_PREFIX "1x", "{}");
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	all_copied();
+	sg_run_for(&sg, SOON_NS);
+	cr_assert_eq(volume("c").origin, 0);
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 1);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_flatten.c -- a clone's chunks get what its origin shows: which, in which order, and what is read meanwhile
+ *
+ * The origin is the fake port's volume. Its snapshot is taken by raising the shard's cut. The clone is read by its own
+ * scope, with the origin and without.
+ */
+#include <errno.h>
+
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/metric.h"
+#include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/merge/flatten.h"
+#include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/merge/run_roll.h"
+#include "unit/fake_port.h"
+
+#define CUT 5u /* the snapshot */
+#define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
+#define CLONE (wire_segment(1, wire_segment_root(FAKE_SEGMENT)))
+
+static struct {
+	int rc;
+	uint32_t count;
+} done;
+
+static struct flatten flatten;
+static struct mt_scope seen; /* by the clone: with its origin */
+
+static void
+setup(void)
+{
+	struct mt_scope origin;
+
+	memset(&done, 0, sizeof(done));
+	memset(&flatten, 0, sizeof(flatten));
+	fake_init(1, false);
+	fake_state.epoch = fake.shard.epoch;
+	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
+	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
+	fake_start();
+	mt_reclaim_start(&fake.shard);
+	mt_scope_before(&fake.session.volume.scope, CUT, &origin);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &origin, &seen), 0);
+}
+
+static void
+teardown(void)
+{
+	mt_merge_fini(&fake.shard);
+	mt_run_roll_fini(&fake.shard);
+	mt_merge_port_fini(&fake.port);
+	fake_fini();
+}
+
+TestSuite(flatten, .init = setup, .fini = teardown);
+
+/* ---- the origin, and the clone ---- */
+
+static void
+write_origin(uint32_t block, uint64_t version)
+{
+	cr_assert_eq(fake_wait(fake_write(block, 1, version)), 0);
+}
+
+static void
+take_snapshot(void)
+{
+	const struct mt_index_cut cut = { CUT, FAKE_SEGMENT, 1 };
+
+	cr_assert_eq(mt_index_add_cut(fake.shard.block_index, &cut), 0);
+	fake.shard.cut = CUT;
+}
+
+static void
+write_clone(uint32_t block, uint64_t version)
+{
+	struct wire_io io = fake_io(WIRE_WRITE, block, 1);
+
+	io.segment = CLONE;
+	cr_assert_eq(fake_wait(fake_write_as(io, block, version)), 0);
+}
+
+static void
+discard_clone(uint32_t block)
+{
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_DISCARD, block, 1);
+
+	io.segment = CLONE;
+	fake_submit(msg, &io);
+	cr_assert_eq(fake_wait(msg), 0);
+}
+
+/* A read of the clone by @scope gives @version; 0: zeros. */
+static void
+expect_by(const struct mt_scope *scope, uint32_t block, uint64_t version)
+{
+	struct mt_scope before = fake.session.volume.scope;
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_READ, block, 1);
+	uint8_t expected[CLEAVE_BLOCK_BYTES] = { 0 };
+
+	fake.session.volume.scope = *scope;
+	io.segment = CLONE;
+	fake_submit(msg, &io);
+	if (version != 0)
+		fake_pattern(expected, block, version);
+	cr_assert_eq(fake_wait(msg), 0);
+	cr_assert(memcmp(msg->payload, expected, sizeof(expected)) == 0, "block %u", block);
+	fake.session.volume.scope = before;
+}
+
+static void
+expect_clone(uint32_t block, uint64_t version)
+{
+	struct mt_scope alone;
+
+	mt_scope_init(&alone, CLONE);
+	expect_by(&seen, block, version);
+	expect_by(&alone, block, version);
+}
+
+/* ---- copies ---- */
+
+static void
+on_merged(int rc, void *arg)
+{
+	(void)arg;
+	done.rc = rc;
+	done.count++;
+}
+
+static bool
+is_done(void *arg)
+{
+	return done.count == *(uint32_t *)arg;
+}
+
+/* The next one. -ENOENT: there is none. */
+static int
+copy(uint64_t *ret_target)
+{
+	struct mt_merge_input input;
+	uint32_t until = done.count + 1;
+	int rc = mt_flatten_find(&flatten, &fake.shard, &input);
+
+	if (rc != 0)
+		return rc;
+	mt_flatten_began(&flatten);
+	*ret_target = input.target;
+	rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
+	if (rc == 0) {
+		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+				 sim_world_now_ns(fake.world) + NUM_S(120)),
+		    0);
+		rc = done.rc;
+	}
+	mt_flatten_ended(&flatten, &fake.shard, input.target, rc);
+	cr_assert(mt_merge_is_quiet(&fake.shard));
+	return rc;
+}
+
+static uint32_t
+copy_all(void)
+{
+	uint32_t count = 0;
+	uint64_t target;
+	int rc;
+
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	while ((rc = copy(&target)) == 0)
+		count++;
+	cr_assert_eq(rc, -ENOENT);
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), 0, "all is copied");
+	return count;
+}
+
+static void
+on_passed(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+/* Time goes on though nothing else happens. */
+static void
+pass(uint64_t ns)
+{
+	struct loop_timer timer;
+
+	loop_timer_init(&timer, on_passed, NULL);
+	loop_timer_start(fake.loop, &timer, ns);
+	fake_run_for(ns + NUM_MS(1));
+}
+
+/* ---- tests ---- */
+
+Test(flatten, the_clone_reads_the_same_with_its_origin_and_without)
+{
+	write_origin(0, 10);
+	write_origin(1, 11);
+	write_origin(2, 12);
+	cr_assert_eq(fake_wait(fake_discard(2, 1)), 0);
+	take_snapshot();
+	write_origin(0, 20); /* behind the snapshot */
+	write_origin(4, 24);
+	cr_assert_eq(copy_all(), 1);
+	expect_clone(0, 10);
+	expect_clone(1, 11);
+	expect_clone(2, 0);
+	expect_clone(4, 0);
+	fake_expect(0, 20);
+	fake_expect(1, 11);
+	cr_assert_eq(fake.port.metrics[MT_METRIC_flattened_chunks], 1);
+}
+
+Test(flatten, what_was_written_to_the_clone_lies_above)
+{
+	write_origin(0, 10);
+	write_origin(1, 11);
+	write_origin(3, 13);
+	take_snapshot();
+	write_clone(0, 30);
+	discard_clone(1);
+	cr_assert_eq(copy_all(), 1);
+	write_clone(3, 33);
+	expect_clone(0, 30);
+	expect_clone(1, 0);
+	expect_clone(3, 33);
+}
+
+/* A block that the snapshot shows as zeros is one in the clone, whatever becomes of the origin. */
+Test(flatten, tombstones_of_the_origin_are_copied)
+{
+	const struct mt_scope *scope = &seen;
+	struct mt_scope alone;
+	struct mt_location location;
+	struct mt_run *run;
+
+	write_origin(7, 17);
+	cr_assert_eq(fake_wait(fake_discard(7, 1)), 0);
+	take_snapshot();
+	cr_assert_eq(copy_all(), 1);
+	mt_scope_init(&alone, scope->spans[0].segment_base);
+	cr_assert_eq(mt_index_find(fake.shard.block_index, &alone, CLONE, 7, &location, &run),
+	    MT_FOUND_RECORD);
+	cr_assert_eq(location.record_kind, RECORD_DISCARD);
+	cr_assert_eq(location.stored_bytes, 0);
+}
+
+Test(flatten, chunks_go_in_the_order_of_their_numbers)
+{
+	uint64_t target;
+
+	write_origin(2 * CHUNK, 1);
+	write_origin(0, 2);
+	write_origin(5 * CHUNK + 3, 3);
+	take_snapshot();
+	write_origin(4 * CHUNK, 4); /* the snapshot does not show it */
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	for (uint32_t i = 0; i < 3; i++) {
+		static const uint32_t chunks[] = { 0, 2, 5 };
+
+		cr_assert_eq(copy(&target), 0);
+		cr_assert_eq(target, mt_chunk_number(CLONE, chunks[i] * CHUNK));
+	}
+	cr_assert_eq(copy(&target), -ENOENT);
+	expect_clone(2 * CHUNK, 1);
+	expect_clone(4 * CHUNK, 0);
+	expect_clone(5 * CHUNK + 3, 3);
+}
+
+Test(flatten, begun_again_it_passes_over_what_was_copied)
+{
+	uint64_t target;
+
+	write_origin(0, 1);
+	write_origin(CHUNK, 2);
+	take_snapshot();
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(copy(&target), 0);
+	memset(&flatten, 0, sizeof(flatten)); /* a take-over */
+	cr_assert_eq(copy_all(), 1);
+	expect_clone(0, 1);
+	expect_clone(CHUNK, 2);
+}
+
+/* A copy lies at cut 0: snapshots of the clone from before see it, too. */
+Test(flatten, snapshots_of_the_clone_see_it)
+{
+	const struct mt_index_cut cut = { 9, CLONE, 1 };
+	struct mt_scope snapshot, alone;
+
+	write_origin(0, 1);
+	take_snapshot();
+	cr_assert_eq(mt_index_add_cut(fake.shard.block_index, &cut), 0);
+	fake.shard.cut = 9;
+	write_clone(0, 40); /* behind the clone's snapshot */
+	cr_assert_eq(copy_all(), 1);
+	mt_scope_init(&alone, CLONE);
+	mt_scope_before(&alone, 9, &snapshot);
+	expect_by(&snapshot, 0, 1);
+	expect_clone(0, 40);
+}
+
+/* A clone that is called off goes, and is begun anew only once the copy under way has ended. */
+Test(flatten, called_off_it_ends_with_the_copy_under_way)
+{
+	struct mt_merge_input input;
+	uint32_t until = 1;
+
+	write_origin(0, 1);
+	write_origin(CHUNK, 2);
+	take_snapshot();
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), 0);
+	mt_flatten_began(&flatten);
+	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(mt_flatten_ask(&flatten, NULL), 0);
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert(flatten.is_off);
+	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+			 sim_world_now_ns(fake.world) + NUM_S(120)),
+	    0);
+	mt_flatten_ended(&flatten, &fake.shard, input.target, done.rc);
+	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), -ENOENT);
+	cr_assert_eq(copy_all(), 1, "the other chunk");
+	cr_assert_eq(mt_flatten_ask(&flatten, NULL), 0);
+	cr_assert_eq(flatten.scope.span_count, 0);
+}
+
+Test(flatten, a_copy_that_fails_changes_nothing_and_is_tried_again)
+{
+	struct mt_merge_input input;
+	uint64_t target;
+
+	write_origin(0, 1);
+	take_snapshot();
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), 0);
+	mt_flatten_began(&flatten);
+	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	mt_merge_stop(&fake.shard);
+	fake_run_for(NUM_S(1));
+	cr_assert_eq(done.rc, -ECANCELED);
+	mt_flatten_ended(&flatten, &fake.shard, input.target, done.rc);
+	cr_assert_null(mt_index_chunk(fake.shard.block_index, input.target));
+	cr_assert_eq(copy(&target), -ENOENT, "not at once");
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN, "it is not done");
+	pass(NUM_S(6));
+	cr_assert_eq(copy(&target), 0);
+	expect_clone(0, 1);
+}
+
+Test(flatten, full_nodes_are_not_filled)
+{
+	uint64_t target;
+
+	write_origin(0, 1);
+	take_snapshot();
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.links[i].slots_total = 100;
+		fake.links[i].slots_reserved = 10;
+		fake.links[i].slots_free = 15;
+	}
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(copy(&target), -ENOENT);
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN, "it waits for room");
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_free = 16;
+	pass(NUM_S(6));
+	cr_assert_eq(copy(&target), 0);
+}
