@@ -7,6 +7,9 @@ import time
 from libcluster import WAIT_S, Cluster, check, main
 from libload import Load
 
+# Longer than a load waits for its next writes: one that waited for a node's time-out would fail.
+ARGS = ("--min-replicas", "2", "--repair-after", "2s", "--node-timeout", f"{int(2 * WAIT_S)}s")
+
 
 def wait_for(what, text):
     until = time.monotonic() + WAIT_S
@@ -21,13 +24,11 @@ def healed(c):
 
 
 def stopped_node_is_left_out():
-    with Cluster(nodes=4, gateway_args=["--min-replicas", "2", "--repair-after", "2s"]) as c:
+    with Cluster(nodes=4, gateway_args=ARGS) as c:
         with Load(c) as load:
             load.wait_writes(500)
             c.nodes[2].signal(signal.SIGSTOP)
-            took = load.wait_writes(500)
-            print(f"  500 writes after the stop took {took:.2f} s")
-            check(took < 8, "writes waited for the node's time-out")
+            print(f"  500 writes after the stop took {load.wait_writes(500):.2f} s")
             check(c.metric("nodes_slow") >= 1, "the node was not left out as slow")
             level, reasons = c.health()
             check(level == "WARN" and any(obj == "node 3" and code in ("node-down", "node-slow")
@@ -39,14 +40,12 @@ def stopped_node_is_left_out():
 
 
 def dead_node_costs_a_pause():
-    with Cluster(nodes=4, gateway_args=["--min-replicas", "2", "--repair-after", "2s"]) as c:
+    with Cluster(nodes=4, gateway_args=ARGS) as c:
         with Load(c) as load:
             # Copies that stay: what is only in the log may be flushed before it is copied.
             wait_for(lambda: c.metric("flushed_bytes") > 16 << 20, "nothing is flushed")
             c.nodes[1].kill()
-            took = load.wait_writes(500)
-            print(f"  500 writes after the death took {took:.2f} s")
-            check(took < 5, "writes waited")
+            print(f"  500 writes after the death took {load.wait_writes(500):.2f} s")
             wait_for(lambda: healed(c) and c.metric("copies_made") > 0, "nothing is repaired")
             # The second one, once the first repair is done.
             c.nodes[3].kill()

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 
 from libcluster import CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv, wait_for
 
@@ -23,13 +22,6 @@ def orphans(c):
     """Copies that no manifest names: a gateway that dies leaves what its merges were making, and they stay for
     --orphan-grace, for a store that forgot them would look the same."""
     return json.loads(c.cleave("--json", "sweep").stdout)["total"]
-
-
-def poll(condition, what, timeout_s=300):
-    """Asks again and again, by commands that take their time, until it holds."""
-    end = time.monotonic() + timeout_s
-    while not condition():
-        check(time.monotonic() < end, what)
 
 
 def write(c, path, seed=1):
@@ -111,10 +103,10 @@ def a_purge_gives_the_room_back():
         text = c.cleave("trash", "purge", "--all").stdout
         check("v, id 1: purged" in text, f"said {text!r}")
         check(c.cleave("trash", "purge", "--all").stdout == "the trash is empty\n", "again")
-        poll(lambda: before - slots_free(c) - orphans(c) < used / 4, "its room comes back")
+        wait_for(lambda: before - slots_free(c) - orphans(c) < used / 4, "its room comes back")
         # Where there are orphans, an operator's word gives their room back, too.
         c.cleave("sweep", "--confirm")
-        poll(lambda: orphans(c) == 0 and before - slots_free(c) < used / 4, "and that of what no manifest names")
+        wait_for(lambda: orphans(c) == 0 and before - slots_free(c) < used / 4, "and that of what no manifest names")
 
 
 def its_time_is_over():
