@@ -173,7 +173,9 @@ BOTH(qp, listener_that_never_answers_times_out)
 	fixture_run(&f, client_closed, 0);
 	cr_assert_eq(f.client.closed_rc, -ETIMEDOUT);
 	fixture_idle(&f);
-	split_qp_reject(f.server.qp, -EBUSY);
+	/* On a busy machine the time may be over before the listener was asked. */
+	if (f.server.qp != NULL)
+		split_qp_reject(f.server.qp, -EBUSY);
 	fixture_close(&f);
 }
 
