@@ -33,6 +33,7 @@
 #include "middletier/common/port.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
+#include "support/sanitized.h"
 
 #define SEED 7u
 #define BLOCKS 96u
@@ -42,6 +43,7 @@
 #define COMPACT_NS NUM_S(20)
 #define DOWN_NS NUM_MS(50)
 #define CRASHES_MAX 5000u
+#define CRASH_STEP TEST_ROUNDS(1u, 5u) /* I/Os from one crash to the next */
 
 enum victim { VICTIM_GATEWAY, VICTIM_NODE, VICTIM_ALL };
 
@@ -582,7 +584,7 @@ loop_over(enum victim victim, scenario_fn scenario)
 	uint64_t crash_count = 0, at_count = 1;
 
 	while (run_once(victim, scenario, at_count)) {
-		at_count = rig.reached_count + 1; /* several in one turn are one moment */
+		at_count = rig.reached_count + CRASH_STEP; /* several in one turn are one moment */
 		cr_assert_lt(++crash_count, CRASHES_MAX);
 	}
 	(void)fprintf(stderr, "%" PRIu64 " crashes, %" PRIu64 " I/Os\n", crash_count, at_count - 1);

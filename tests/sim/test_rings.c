@@ -15,11 +15,13 @@
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/shard/shard.h"
+#include "support/sanitized.h"
 #include "workload.h"
 
 #define GATEWAYS 3u
 #define RINGS 10u
 #define LIMIT_NS NUM_S(300)
+#define SEEDS TEST_ROUNDS(3u, 1u)
 
 static struct {
 	struct sim_cluster *cluster;
@@ -118,7 +120,7 @@ wait_serving(uint32_t serving_count, uint32_t short_count, const char *what)
 /* 27 shards of three; with two there are 20 rings. */
 Test(rings, a_dead_gateways_shards_are_taken_as_far_as_there_is_room)
 {
-	for (uint64_t seed = 1; seed <= 3; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		start(seed, 27, 8000);
 		wait_serving(27, 0, "all serve");
 		sim_cluster_gateway_kill(rig.cluster, (uint32_t)seed % GATEWAYS);
@@ -132,7 +134,7 @@ Test(rings, a_dead_gateways_shards_are_taken_as_far_as_there_is_room)
 /* 18 shards: two gateways have room for them, and a lone one has not. */
 Test(rings, two_have_room_for_the_shards_of_a_third)
 {
-	for (uint64_t seed = 1; seed <= 3; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		uint32_t before;
 
 		start(seed, 18, 40000);
