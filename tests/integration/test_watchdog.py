@@ -59,6 +59,16 @@ class Manager:
         check(not self.wait("WATCHDOG=1", timeout_s=2 * PATIENCE_S), f"{daemon.name} feeds the watchdog")
 
 
+def threads(pid):
+    """(tid, name) of each; one may end while they are looked at."""
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{tid}/comm") as f:
+                yield int(tid), f.read().strip()
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 class Frozen:
     """A thread that stands still, and the rest of its process does not: what a debugger does."""
 
@@ -71,8 +81,7 @@ class Frozen:
         self.tid = daemon.pid
         if name is None:
             return
-        folder = f"/proc/{daemon.pid}/task"
-        found = [int(tid) for tid in os.listdir(folder) if open(f"{folder}/{tid}/comm").read().strip() == name]
+        found = [tid for tid, comm in threads(daemon.pid) if comm == name]
         check(len(found) == 1, f"{daemon.name} has {len(found)} threads '{name}'")
         self.tid = found[0]
 
