@@ -28,13 +28,19 @@ class Load:
         self.argv = c.load_argv("--volume", volume, "--pattern", "random", "--read-percent",
                                 str(read_percent), "--in-flight", str(in_flight), "--seconds",
                                 str(seconds), "--journal", self.journal, *words)
+        self.said = os.path.join(c.folder, f"load-{volume}")
         self.process, self.report = None, None
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True)
+        # To a file: it says a line a second, and a pipe that nobody reads holds it up after twenty minutes.
+        with open(self.said, "w", encoding="utf-8") as out:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=subprocess.STDOUT)
         return self
+
+    def output(self):
+        with open(self.said, encoding="utf-8") as said:
+            return said.read()
 
     def journal_bytes(self):
         try:
@@ -48,7 +54,7 @@ class Load:
         wanted = self.journal_bytes() + count * 64  # two records: issued, acknowledged
         while self.journal_bytes() < wanted:
             if self.process.poll() is not None:
-                self.report = self.process.communicate()[0]
+                self.report = self.output()
                 raise Failure(f"cleave-load ended\n{self.report}")
             check(time.monotonic() - started < timeout_s,
                   f"the load stands still: {count} operations in {timeout_s:.0f} s")
@@ -63,11 +69,12 @@ class Load:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM if kind is None else signal.SIGKILL)
         try:
-            out, _ = self.process.communicate(timeout=WAIT_S)
+            self.process.wait(timeout=WAIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise Failure(f"cleave-load did not stop\n{self.process.communicate()[0]}")
-        self.report = out or self.report
+            self.process.wait()
+            raise Failure(f"cleave-load did not stop\n{self.output()}")
+        out = self.report = self.output()
         if kind is not None:
             print(self.report)
             return False
