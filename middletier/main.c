@@ -87,8 +87,8 @@ on_reload(const void *values, void *arg)
 	if (process->gateway == NULL)
 		return; /* it waits for its store, and has no events yet */
 	mt_settings_log_level(process->gateway, (enum log_level)fresh->log.log_level,
-	    process->signals.text);
-	mt_settings_slow_op(process->gateway, fresh->slow_op, process->signals.text);
+	    process->signals.text, NULL);
+	mt_settings_slow_op(process->gateway, fresh->slow_op, process->signals.text, NULL);
 }
 
 static void

@@ -39,6 +39,8 @@
 	2u /* store: the member "qos" of "volumes/"; connection: the tag of limits in replies */
 #define CLEAVE_LEVEL_NODES 2u /* store: the keys "nodes/", and "next_node" of the key "cluster" */
 
+#define CLEAVE_LEVEL_BY 2u /* connection: the member "by" of control requests: who asks */
+
 /* store: keys "volumes/trash/"; "protected" of "snapshots/"; both in the edits that mirror them */
 #define CLEAVE_LEVEL_TRASH 2u
 

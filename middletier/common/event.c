@@ -60,7 +60,7 @@ mt_event_object(char ret_text[MT_EVENT_OBJECT_BYTES], const char *noun, uint64_t
 
 static void
 events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
-    const char *object, const char *text)
+    const char *object, const struct mt_event_who *who, const char *text)
 {
 	struct event_ring *ring = &events->rings[event_info(code)->level > CLEAVE_EVENT_INFO];
 	struct mt_event *event;
@@ -75,30 +75,75 @@ events_keep(struct mt_events *events, uint64_t now_ns, enum cleave_event_code co
 	(void)snprintf(event->object, sizeof(event->object), "%s", object);
 	(void)snprintf(event->text, sizeof(event->text), "%.*s", (int)sizeof(event->text) - 1,
 	    text); /* the log has it whole */
+	if (who != NULL) {
+		(void)snprintf(event->by, sizeof(event->by), "%s", who->by);
+		(void)snprintf(event->from, sizeof(event->from), "%s", who->from);
+	}
+	(void)plain_text(event->by);
+	(void)plain_text(event->from);
 	(void)plain_text(event->object);
 	(void)plain_text(event->text);
 	(void)pthread_mutex_unlock(&events->lock);
 }
 
-void
-mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code, const char *object,
-    const char *format, ...)
+static void
+event_tell(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
+    const char *object, const struct mt_event_who *who, const char *text)
 {
 	static const enum log_level levels[CLEAVE_EVENT_LEVEL_NR] = {
 		[CLEAVE_EVENT_INFO] = LOG_INFO,
 		[CLEAVE_EVENT_WARN] = LOG_WARN,
 		[CLEAVE_EVENT_ERROR] = LOG_ERROR,
 	};
+
+	assert(object[0] != '\0');
+	log_event(levels[event_info(code)->level], event_info(code)->name, object, "%s", text);
+	if (events != NULL)
+		events_keep(events, now_ns, code, object, who, text);
+}
+
+void
+mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code, const char *object,
+    const char *format, ...)
+{
 	char text[LOG_LINE_BYTES_MAX];
 	va_list args;
 
-	assert(object[0] != '\0' && format != NULL);
+	assert(format != NULL);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	log_event(levels[event_info(code)->level], event_info(code)->name, object, "%s", text);
-	if (events != NULL)
-		events_keep(events, now_ns, code, object, text);
+	event_tell(events, now_ns, code, object, NULL, text);
+}
+
+const char *
+mt_event_who_text(const struct mt_event_who *who, char ret_text[MT_EVENT_WHO_TEXT_BYTES])
+{
+	if (who->by[0] != '\0')
+		(void)snprintf(ret_text, MT_EVENT_WHO_TEXT_BYTES, "by=\"%.63s\" from=%.63s",
+		    who->by, who->from);
+	else
+		(void)snprintf(ret_text, MT_EVENT_WHO_TEXT_BYTES, "from=%.63s", who->from);
+	return ret_text;
+}
+
+void
+mt_event_by(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
+    const char *object, const struct mt_event_who *who, const char *format, ...)
+{
+	char text[LOG_LINE_BYTES_MAX], end[MT_EVENT_WHO_TEXT_BYTES];
+	va_list args;
+	size_t used;
+
+	assert(format != NULL);
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text) - sizeof(end), format, args);
+	va_end(args);
+	used = strlen(text);
+	if (who != NULL)
+		(void)snprintf(text + used, sizeof(text) - used, " %s",
+		    mt_event_who_text(who, end));
+	event_tell(events, now_ns, code, object, who, text);
 }
 
 /* The first event that is kept in @ring behind number @after; ring->count: there is none. */

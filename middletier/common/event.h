@@ -17,6 +17,7 @@
 #define MT_EVENTS_KINDS 2u
 #define MT_EVENT_OBJECT_BYTES 64u
 #define MT_EVENT_TEXT_BYTES 256u
+#define MT_EVENT_WHO_BYTES 64u
 
 struct mt_events;
 
@@ -27,6 +28,14 @@ struct mt_event {
 	enum cleave_event_code code;
 	char object[MT_EVENT_OBJECT_BYTES]; /* "node 3", "shard 5", "volume disk1" */
 	char text[MT_EVENT_TEXT_BYTES];     /* the line, cut if it is longer */
+	/* An act of a person or a client: its own name, and the address that it came from; "": not told, or no act. */
+	char by[MT_EVENT_WHO_BYTES], from[MT_EVENT_WHO_BYTES];
+};
+
+/* mt_event_who -- on whose behalf something was done */
+struct mt_event_who {
+	const char *by; /* its own name for itself: "cleave[1234]@host"; "": it does not say */
+	const char *from;
 };
 
 /* mt_events_create -- none yet. NULL: out of memory. */
@@ -41,6 +50,14 @@ void mt_events_destroy(struct mt_events *events);
  */
 void mt_event(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
     const char *object, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* mt_event_by -- mt_event of an act: by="NAME", where it is told, and from=ADDRESS end the line. @who NULL: nobody's. */
+void mt_event_by(struct mt_events *events, uint64_t now_ns, enum cleave_event_code code,
+    const char *object, const struct mt_event_who *who, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+#define MT_EVENT_WHO_TEXT_BYTES (2 * MT_EVENT_WHO_BYTES + 16)
+/* mt_event_who_text -- "by=\"NAME\" from=ADDRESS", as such a line ends */
+const char *mt_event_who_text(const struct mt_event_who *who,
+    char ret_text[MT_EVENT_WHO_TEXT_BYTES]);
 /* mt_event_of -- mt_event of a "NOUN NUMBER". mt_shard_event -- of a shard, on its port's thread. */
 #define mt_event_of(events, now_ns, code, noun, number, ...)                                       \
 	mt_event((events), (now_ns), (code),                                                       \

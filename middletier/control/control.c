@@ -264,6 +264,7 @@ control_op_of(struct mt_control_request *request, char error[MT_ERROR_BYTES])
 		    request->in == NULL ? where.text : "another value");
 		return NULL;
 	}
+	mt_control_take_by(request);
 	name = json_string_value(json_object_get(request->in, "op"));
 	if (name == NULL) {
 		(void)snprintf(error, MT_ERROR_BYTES, "op: missing, or not a string");

@@ -53,9 +53,8 @@ attach_log_taken(const struct mt_control_request *request, const struct mt_volum
 	assert(request->attach.is_taken);
 	mt_holder_text(&request->volume, holder, sizeof(holder));
 	mt_control_event(request, CLEAVE_EVENT_VOLUME_TAKEN, volume->name,
-	    "volume: taken name=%s attach=%" PRIu64 " by=\"%s\" address=%s of=\"%s\" why=%s",
-	    volume->name, volume->attach, request->attach.holder.client,
-	    request->attach.holder.address, holder, request->attach.is_take ? "asked" : "silent");
+	    "volume: taken name=%s attach=%" PRIu64 " of=\"%s\" why=%s", volume->name,
+	    volume->attach, holder, request->attach.is_take ? "asked" : "silent");
 }
 
 /* A gateway that is silent stops no take: it learns of it from the store, or from the new session. */
@@ -92,8 +91,8 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 		attach_log_taken(request, volume);
 	else if (rc == 0)
 		mt_control_event(request, CLEAVE_EVENT_VOLUME_OPENED, volume->name,
-		    "volume: opened for writing name=%s attach=%" PRIu64 " by=\"%s\"", volume->name,
-		    volume->attach, request->attach.holder.client);
+		    "volume: opened for writing name=%s attach=%" PRIu64, volume->name,
+		    volume->attach);
 	if (rc == 0 && request->attach.is_taken)
 		rc = mt_holder_tell(request->gateway, volume, attach_on_told, request);
 	else if (rc == 0)
@@ -228,6 +227,8 @@ attach_take_holder(struct mt_control_request *request, const char *client)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	attach_take_text(holder->client, sizeof(holder->client), client);
+	if (request->by[0] == '\0') /* a client of a release before says it here alone */
+		mt_control_set_by(request, client);
 	attach_take_text(holder->address, sizeof(holder->address), mt_control_peer(request));
 	attach_take_text(holder->gateway, sizeof(holder->gateway), request->port->address);
 	holder->since_s = mt_gateway_time_s(request->gateway);

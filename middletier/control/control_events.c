@@ -3,8 +3,10 @@
  * control_events.c -- events: what happened here, page by page
  *
  *	{"op":"events","after":N}
- *	{"boot":ID,"events":[{"number":N,"age_ms":N,"time":T,"code":"node-lost","level":"WARN","object":"node 3","text":T}, ...],
- *	    "more":false}
+ *	{"boot":ID,"events":[{"number":N,"age_ms":N,"time":T,"code":"node-lost","level":"WARN","object":"node 3","text":T,
+ *	    "by":NAME,"from":ADDRESS}, ...],"more":false}
+ *
+ * An act of a person or a client has "from", and "by" where the client says what it is called.
  *
  * Events of several gateways are put in order by their ages, since clocks of hosts differ; "time" is this host's, for
  * people: "2026-01-31T23:59:59.123Z". Numbers begin anew with each process, which boot tells.
@@ -27,7 +29,7 @@
 
 #define EVENT_TIME_BYTES 48u
 #define EVENTS_PAGE                                                                                \
-	64u /* with all texts as long as they may be, escaped, they fit into an answer */
+	48u /* with all texts as long as they may be, escaped, they fit into an answer */
 
 static const char *
 event_time(const struct mt_event *event, char ret_text[EVENT_TIME_BYTES])
@@ -50,10 +52,15 @@ mt_json_event(const struct mt_event *event, uint64_t now_ns)
 	uint64_t age_ns = now_ns - num_min(event->at_ns, now_ns);
 	char time[EVENT_TIME_BYTES];
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "number", (json_int_t)event->number,
-	    "age_ms", (json_int_t)(age_ns / NUM_MS(1)), "time", event_time(event, time), "code",
-	    info->name, "level", event_level_name(info->level), "object", event->object, "text",
-	    event->text);
+	json_t *object = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "number",
+	    (json_int_t)event->number, "age_ms", (json_int_t)(age_ns / NUM_MS(1)), "time",
+	    event_time(event, time), "code", info->name, "level", event_level_name(info->level),
+	    "object", event->object, "text", event->text);
+	if (object != NULL && event->from[0] != '\0')
+		json_object_set_new(object, "from", json_string(event->from));
+	if (object != NULL && event->by[0] != '\0')
+		json_object_set_new(object, "by", json_string(event->by));
+	return object;
 }
 
 static json_t *

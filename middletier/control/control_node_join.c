@@ -103,7 +103,7 @@ static void
 reserve_on_put(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
-	char cluster_id[17];
+	char cluster_id[17], who[MT_EVENT_WHO_TEXT_BYTES];
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == -EAGAIN && ++request->node.round < RESERVE_TRIES_MAX) {
@@ -116,8 +116,8 @@ reserve_on_put(int rc, void *arg)
 		    status_text(status_from_errno(rc)));
 		return;
 	}
-	log_info("node %" PRIu64 ": number reserved from=%s", request->node.id,
-	    mt_control_peer(request));
+	log_info("node %" PRIu64 ": number reserved %s", request->node.id,
+	    mt_control_who(request, who));
 	(void)snprintf(cluster_id, sizeof(cluster_id), "%016" PRIx64,
 	    request->gateway->cluster.cluster_id);
 	mt_control_finish(request,

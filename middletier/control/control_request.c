@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
+#include "base/plain.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -427,8 +428,40 @@ mt_control_event(const struct mt_control_request *request, enum cleave_event_cod
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop), code, object,
-	    "%s from=%s", text, mt_control_peer(request));
+	mt_event_by(gateway->shared.events, loop_now_ns(gateway->options.loop), code, object,
+	    &(struct mt_event_who){ .by = request->by, .from = request->peer }, "%s", text);
+}
+
+void
+mt_control_set_by(struct mt_control_request *request, const char *by)
+{
+	assert(by != NULL);
+	(void)snprintf(request->by, sizeof(request->by), "%.*s", (int)sizeof(request->by) - 1, by);
+	(void)plain_text(request->by);
+	for (char *at = request->by; *at != '\0'; at++) {
+		if (*at == '"') /* it stands in quotes, in lines that people believe */
+			*at = '?';
+	}
+}
+
+void
+mt_control_take_by(struct mt_control_request *request)
+{
+	const char *by = json_string_value(json_object_get(request->in, "by"));
+
+	assert(request->by[0] == '\0');
+	if (by == NULL)
+		return;
+	mt_control_set_by(request, by);
+	(void)json_object_del(request->in, "by");
+}
+
+const char *
+mt_control_who(const struct mt_control_request *request, char ret_text[MT_EVENT_WHO_TEXT_BYTES])
+{
+	assert(request->is_busy);
+	return mt_event_who_text(&(struct mt_event_who){ .by = request->by, .from = request->peer },
+	    ret_text);
 }
 
 const char *

@@ -15,6 +15,7 @@
 #include "cleave/event.h"
 #include "cleave/loop.h"
 #include "cluster/node_table.h"
+#include "common/event.h"
 #include "common/port.h"
 
 struct mt_control_request;
@@ -64,7 +65,9 @@ struct mt_control_request {
 	bool is_busy;
 	bool is_left; /* by the port, for main: who asked has gone */
 	char peer[MT_HOLDER_ADDRESS_BYTES];
-	char *text; /* the request's, NUL-terminated */
+	char by
+	    [MT_HOLDER_CLIENT_BYTES]; /* what the client calls itself; "": a release before does not say */
+	char *text;                   /* the request's, NUL-terminated */
 	uint32_t text_bytes;
 	void (*begin)(struct mt_control_request *request); /* on main, once */
 	/* Main's. */
@@ -145,9 +148,16 @@ void mt_control_fail_volume(struct mt_control_request *request, int rc);
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* mt_control_event -- an event that the request brought about: " from=", and who asked, is added to the line. */
+/* mt_control_event -- an event that the request brought about: by= and from=, who asked, are added to the line. */
 void mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
     const char *object, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* mt_control_take_by -- the member "by" leaves request->in; of any other kind than a text it stays, and is refused. */
+void mt_control_take_by(struct mt_control_request *request);
+/* mt_control_set_by -- @by is what the client calls itself: made plain, and cut. */
+void mt_control_set_by(struct mt_control_request *request, const char *by);
+/* mt_control_who -- 'by="NAME" from=ADDRESS', for a line of the log. */
+const char *mt_control_who(const struct mt_control_request *request,
+    char ret_text[MT_EVENT_WHO_TEXT_BYTES]);
 /* mt_control_peer -- the address that it came from, for people. */
 const char *mt_control_peer(const struct mt_control_request *request);
 /* mt_control_is_left -- main: nobody is there any more to hear the answer. A peer may go any time after. */

@@ -26,10 +26,10 @@
 
 #define SLOW_OP_NS_MAX NUM_S(3600) /* as --slow-op has it */
 #define SLOW_OP_UNSET UINT64_MAX
-#define WHY_BYTES 160u
 
 void
-mt_settings_log_level(struct mt_gateway *gateway, enum log_level level, const char *why)
+mt_settings_log_level(struct mt_gateway *gateway, enum log_level level, const char *why,
+    const struct mt_event_who *who)
 {
 	enum log_level old = log_level_get();
 
@@ -38,22 +38,23 @@ mt_settings_log_level(struct mt_gateway *gateway, enum log_level level, const ch
 		return;
 	/* By the more talkative of both: who goes quiet says so, and who speaks up. */
 	log_set_level(level < old ? level : old);
-	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
-	    CLEAVE_EVENT_GATEWAY_SET, "gateway", "gateway: log level %s, was %s: %s",
+	mt_event_by(gateway->shared.events, loop_now_ns(gateway->options.loop),
+	    CLEAVE_EVENT_GATEWAY_SET, "gateway", who, "gateway: log level %s, was %s: %s",
 	    log_level_choices[level], log_level_choices[old], why);
 	log_set_level(level);
 }
 
 void
-mt_settings_slow_op(struct mt_gateway *gateway, uint64_t slow_op_ns, const char *why)
+mt_settings_slow_op(struct mt_gateway *gateway, uint64_t slow_op_ns, const char *why,
+    const struct mt_event_who *who)
 {
 	uint64_t old_ns = atomic_load_explicit(&gateway->shared.slow_op_ns, memory_order_relaxed);
 
 	if (slow_op_ns == old_ns)
 		return;
 	atomic_store_explicit(&gateway->shared.slow_op_ns, slow_op_ns, memory_order_relaxed);
-	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
-	    CLEAVE_EVENT_GATEWAY_SET, "gateway",
+	mt_event_by(gateway->shared.events, loop_now_ns(gateway->options.loop),
+	    CLEAVE_EVENT_GATEWAY_SET, "gateway", who,
 	    "gateway: slow-op %" PRIu64 " us, was %" PRIu64 " us: %s", slow_op_ns / NUM_US(1),
 	    old_ns / NUM_US(1), why);
 }
@@ -69,7 +70,8 @@ mt_control_gateway_set(struct mt_control_request *request)
 		{ "log_level", READER_TEXT, false, 0, 0, { .text = &level_text } },
 		{ "slow_op_ns", READER_U64, false, 0, SLOW_OP_NS_MAX, { .u64 = &slow_op_ns } },
 	};
-	char error[MT_ERROR_BYTES], why[WHY_BYTES], id[17];
+	const struct mt_event_who who = { .by = request->by, .from = request->peer };
+	char error[MT_ERROR_BYTES], id[17];
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
@@ -81,11 +83,10 @@ mt_control_gateway_set(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	(void)snprintf(why, sizeof(why), "cleave gateway set from=%s", mt_control_peer(request));
 	if (level_text != NULL)
-		mt_settings_log_level(gateway, level, why);
+		mt_settings_log_level(gateway, level, "cleave gateway set", &who);
 	if (slow_op_ns != SLOW_OP_UNSET)
-		mt_settings_slow_op(gateway, slow_op_ns, why);
+		mt_settings_slow_op(gateway, slow_op_ns, "cleave gateway set", &who);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	mt_control_finish(request,
 	    json_pack("{s:s, s:s, s:I}", "gateway", id, "log_level",

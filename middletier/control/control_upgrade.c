@@ -315,7 +315,7 @@ static void
 upgrade_raise(struct mt_control_request *request, const struct upgrade *upgrade)
 {
 	struct mt_cluster next = request->gateway->cluster;
-	char *text, level[16];
+	char *text, level[16], who[MT_EVENT_WHO_TEXT_BYTES];
 
 	assert(upgrade->next == upgrade->level + 1);
 	assert(upgrade->next <= CLEAVE_LEVEL_MAX);
@@ -327,8 +327,9 @@ upgrade_raise(struct mt_control_request *request, const struct upgrade *upgrade)
 			mt_change_put("cluster", text), mt_change_put(MT_LEVEL_KEY, level) };
 
 		log_info("gateway: raises the cluster's level from_level=%" PRIu32 " level=%" PRIu32
-			 " nodes_left_behind=%" PRIu32 " asked_by=%s",
-		    upgrade->level, upgrade->next, upgrade->left_count, mt_control_peer(request));
+			 " nodes_left_behind=%" PRIu32 " %s",
+		    upgrade->level, upgrade->next, upgrade->left_count,
+		    mt_control_who(request, who));
 		mt_control_change(request, ops, NUM_COUNT(ops), upgrade_on_raised);
 	}
 	free(text);

@@ -58,8 +58,8 @@ def who_says_take_takes_it():
         check("session" in text, text)
         lines = [line for d in c.gateways for line in d.lines if "volume: taken" in line]
         check(len(lines) == 1, f"{lines}")
-        check(re.search(r'name=v attach=2 by="cleave-load\[\d+\]@\S+" address=\S+ '
-                        rf'of="cleave-load\[{first.pid}\]@.*why=asked', lines[0]), lines[0])
+        check(re.search(rf'name=v attach=2 of="cleave-load\[{first.pid}\]@.*why=asked '
+                        r'by="cleave-load\[\d+\]@\S+" from=\S+$', lines[0]), lines[0])
         check(c.metric("sessions_taken") == 1, "sessions_taken")
         write(c)
 

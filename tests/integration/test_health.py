@@ -243,7 +243,9 @@ def what_happened_is_kept():
         for act in acts:
             lines = [e for e in found if f"{e['code']} {e['object']}" == act]
             check(len(lines) == 1, f"{act}: {lines} of {said}")
-            check(" from=" in lines[0]["text"] and "127.0.0.1:" in lines[0]["text"], f"{lines}")
+            check(re.fullmatch(r"cleave(-load)?\[\d+\]@\S+", lines[0]["by"]), f"{lines}")
+            check(lines[0]["from"].startswith("tcp://127.0.0.1:"), f"{lines}")
+            check(lines[0]["text"].endswith(f' by="{lines[0]["by"]}" from={lines[0]["from"]}'), f"{lines}")
         for number in (1, 2):
             for code in ("lease-got", "gateway-ready", "shard-served"):
                 check(any(e["code"] == code and e["gateway"] == f"{number:016x}" for e in found),

@@ -543,9 +543,8 @@ run_op(struct fake_gateway *fake, const json_t *request, int *ret_rc)
 static char *
 control_text(struct fake_gateway *fake, struct split_msg *msg, int *ret_rc)
 {
-	char text[WIRE_CLIENT_PAYLOAD_BYTES_MAX + 1];
+	char text[WIRE_CLIENT_PAYLOAD_BYTES_MAX + 1], *out, *by;
 	json_t *request, *reply;
-	char *out;
 
 	if (fake->control_status_count > 0) {
 		fake->control_status_count--;
@@ -553,11 +552,15 @@ control_text(struct fake_gateway *fake, struct split_msg *msg, int *ret_rc)
 		return strdup("{\"error\":\"as the test said\"}");
 	}
 	dev_copy_to_host(fake->split, text, msg->payload, msg->payload_bytes);
-	(void)snprintf(fake->control_last, sizeof(fake->control_last), "%.*s",
-	    (int)msg->payload_bytes, text);
+	text[msg->payload_bytes] = '\0';
+	by = strstr(text, ",\"by\":\""); /* the last member, as the library writes it */
+	(void)snprintf(fake->control_by, sizeof(fake->control_by), "%.99s", by ? by + 7 : "");
+	if (by != NULL)
+		memcpy(by, "}", 2);
+	(void)snprintf(fake->control_last, sizeof(fake->control_last), "%.511s", text);
 	if (fake->control_answer != NULL)
 		return strdup(fake->control_answer);
-	request = json_loadb(text, msg->payload_bytes, 0, NULL);
+	request = json_loads(text, 0, NULL);
 	reply = run_op(fake, request, ret_rc);
 	out = json_dumps(reply, JSON_COMPACT);
 	json_decref(request);
@@ -597,8 +600,6 @@ on_control(struct fake_session *session, struct split_msg *msg)
 	header.status = status_from_errno(rc);
 	split_msg_reply(msg, &header, &piece, 1, NULL, NULL);
 }
-
-/* Sessions. */
 
 static void
 on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
@@ -711,8 +712,6 @@ on_accept(struct split_qp *qp, const void *bytes, uint32_t count, void *arg)
 	wire_hello_encode(out, &ours);
 	split_qp_accept(qp, &session_ops, session, out, sizeof(out));
 }
-
-/* Life. */
 
 /* "sim://gateway:1" and 2 is "sim://gateway:3"; port 0 stays. */
 static void

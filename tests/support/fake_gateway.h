@@ -85,7 +85,8 @@ struct fake_gateway {
 	/* Requests and connections that it saw. */
 	struct fake_record *log;
 	uint32_t log_count;
-	char control_last[512];      /* the control request that came last, as text */
+	char control_last[512]; /* the control request that came last, as text, without who asked */
+	char control_by[128];   /* its end, that says who did: NAME"}; "": it did not say */
 	uint32_t overlap_violations; /* a write came while an overlapping one was held */
 	uint32_t order_violations;   /* a request id of a session did not grow */
 	uint32_t map_count, attach_count, detach_count, control_count, hello_count;

@@ -11,7 +11,6 @@
  * been closed: no answer, and no late effect that nobody waits for.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +33,7 @@ struct control_send {
 	struct cleave_client *client;
 	bool is_sending;
 	bool is_orphan; /* its call has ended */
+	bool has_by;    /* the text ends with who asks */
 	struct loop_link link;
 	/* The header and the text behind it, as they travel. */
 	struct wire_header header __attribute__((aligned(8)));
@@ -75,6 +75,8 @@ control_init(struct cleave_client *client)
 	list_init(&control->orphans);
 	loop_task_init(&control->task, control_on_task, client);
 	loop_timer_init(&control->timer, control_on_timer, client);
+	wire_level_init(&control->level, 0);
+	control_text_by(client->name, control->by);
 	control->reply = client_malloc(CLIENT_MESSAGE_BYTES_MAX + 1);
 	return control->reply == NULL ? -ENOMEM : 0;
 }
@@ -115,7 +117,7 @@ cleave_control(struct cleave_client *client, struct cleave_call *call, const cha
 		return -EMSGSIZE;
 	if (control->call_count == CLEAVE_CALLS_MAX)
 		return -ENOBUFS;
-	message = client_calloc(1, sizeof(*message) + bytes);
+	message = client_calloc(1, sizeof(*message) + bytes + strlen(control->by));
 	if (message == NULL)
 		return -ENOMEM;
 	memcpy(message->text, request, bytes);
@@ -200,14 +202,17 @@ call_send(struct cleave_client *client, struct cleave_call *call)
 	struct control_send *message = call->message;
 	int rc;
 
-	assert(control->sm.state == CONTROL_UP);
+	assert(control->sm.state == CONTROL_UP && !message->is_sending);
 	message->header = (struct wire_header){
 		.opcode = WIRE_CONTROL,
 		.request_id = call->request_id,
 	};
 	message->send = (struct split_send){
 		.header = &message->header,
-		.header_bytes = call->message_bytes,
+		.header_bytes = WIRE_HEADER_BYTES +
+		    control_text_say(message->text, call->message_bytes - WIRE_HEADER_BYTES,
+			control->agreed_level < CLEAVE_LEVEL_BY ? "" : control->by,
+			&message->has_by),
 		.fn = control_on_send,
 		.arg = message,
 	};
@@ -234,20 +239,6 @@ static bool
 status_is_transient(int rc)
 {
 	return rc == -EBUSY || rc == -EHOSTDOWN || rc == -EAGAIN || rc == -ENOMEM;
-}
-
-/* The member "error" of an answer, or the status' own text. */
-static void
-control_error_text(struct cleave_client *client, uint16_t status)
-{
-	struct control *control = &client->control;
-	json_t *root = json_loads(control->reply, 0, NULL);
-	const char *text = json_string_value(json_object_get(root, "error"));
-
-	assert(status_to_errno(status) != 0);
-	(void)snprintf(control->error, sizeof(control->error), "%.370s",
-	    text != NULL ? text : status_text(status));
-	json_decref(root);
 }
 
 static void
@@ -286,7 +277,7 @@ call_on_answer(struct cleave_client *client, struct cleave_call *call, uint16_t 
 		call_finish(client, call, 0, control->reply, NULL);
 		return;
 	}
-	control_error_text(client, status);
+	control_text_error(control->reply, status, control->error);
 	if (status_is_transient(rc)) {
 		call_retry(client, call,
 		    retry_delay_ns(client->loop, call->attempts++, options->backoff_min_ns,
@@ -348,7 +339,8 @@ control_knows(struct cleave_client *client, const void *hello, uint32_t hello_by
 	const char *field;
 
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0)
-		peer.cluster_id = 0;
+		peer = (struct wire_hello){ .cluster_id = 0 };
+	client->control.agreed_level = wire_level_agreed(&client->control.level, peer.level);
 	if (is_remembered && peer.cluster_id != client->remember.cluster_id)
 		return false;
 	client->cluster_id = peer.cluster_id;
@@ -432,13 +424,22 @@ control_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct cleave_client *client = arg;
 	struct control *control = &client->control;
+	bool is_old;
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(control->qp == qp);
 	control->qp = NULL;
+	is_old = control->sm.state == CONTROL_CONNECTING &&
+	    wire_level_refused(&control->level, rc, loop_now_ns(client->loop));
+	if (control->sm.state != CONTROL_CONNECTING)
+		wire_level_forget(&control->level); /* it may be a newer one now */
 	if (client->is_destroying)
 		return;
 	sm_move(&control->sm, CONTROL_DOWN);
+	if (is_old) { /* the same gateway, with the level that all speak */
+		loop_defer(client->loop, &control->task);
+		return;
+	}
 	if (control->is_moving) {
 		control->is_moving = false;
 		control->gateway_index = (control->gateway_index + 1) %
@@ -476,6 +477,10 @@ control_connect(struct cleave_client *client)
 	int rc;
 
 	assert(control->sm.state == CONTROL_DOWN && control->qp == NULL);
+	if (control->level_index != control->gateway_index) /* it may be of another release */
+		wire_level_init(&control->level, 0);
+	control->level_index = control->gateway_index;
+	hello.level = wire_level_offer(&control->level, loop_now_ns(client->loop));
 	wire_hello_encode(bytes, &hello);
 	control->qp = connect_qp(client->port, &options);
 	if (control->qp != NULL) {

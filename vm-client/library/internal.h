@@ -36,6 +36,7 @@
 
 #define CLIENT_PORTS_MAX 64u /* addresses in a map */
 #define CLIENT_NAME_BYTES 64u
+#define CLIENT_BY_BYTES (6u * CLIENT_NAME_BYTES + 16u) /* the name in JSON, each byte escaped */
 #define CLIENT_PARTING_NS NUM_S(3) /* nothing else waits longer for a word on a session's end */
 #define CLIENT_MESSAGE_BYTES_MAX WIRE_CLIENT_PAYLOAD_BYTES_MAX
 #define CLIENT_REGION_BYTES WIRE_CLIENT_PAYLOAD_BYTES_MAX
@@ -105,11 +106,28 @@ struct control {
 	struct loop_timer timer; /* the next thing due: a retry, a deadline */
 	struct loop_task task;   /* look at everything */
 	uint64_t connect_not_before_ns;
-	char *reply;                        /* CLIENT_MESSAGE_BYTES_MAX + 1 bytes */
+	struct wire_level level; /* that hellos offer to the gateway of level_index */
+	uint32_t level_index;
+	uint8_t agreed_level; /* UP: with it; 0: it is not known */
+	char by
+	    [CLIENT_BY_BYTES]; /* ,"by":"NAME"} -- the end of a request that says who asks; "": it cannot */
+	char *reply;           /* CLIENT_MESSAGE_BYTES_MAX + 1 bytes */
 	char error[CLEAVE_ERROR_BYTES_MAX]; /* what went wrong last; "": nothing since */
 };
 int control_init(struct cleave_client *client);
 void control_fini(struct cleave_client *client);
+/* control_text.c. control_text_by -- ,"by":"NAME"} -- for control_text_say; "" where @name is no UTF-8 */
+void control_text_by(const char *name, char ret_by[CLIENT_BY_BYTES]);
+/*
+ * control_text_say -- a request as it is sent: with @by as its last member, "" without
+ *
+ * @text: its @bytes, as the caller wrote them or as this left them, and room for @by behind. What is no object with a
+ * member stays as it is; so does one that would be longer than CLEAVE_CALL_BYTES_MAX. *@was_said: false at first; then
+ * whether @by is in. Returns how many bytes to send.
+ */
+uint32_t control_text_say(char *text, uint32_t bytes, const char *by, bool *was_said);
+/* control_text_error -- the member "error" of the answer @reply, or the text of @status */
+void control_text_error(const char *reply, uint16_t status, char ret_error[CLEAVE_ERROR_BYTES_MAX]);
 /* control_move_on -- this gateway knows nothing new: the next call goes to another one, if there is any. */
 void control_move_on(struct cleave_client *client);
 /* call_hasten -- end the time of @call, just made, in @ns, if not before. */

@@ -154,6 +154,32 @@ Test(event, ports_and_main_add_at_the_same_time)
 	cr_assert_eq(kept[MT_EVENTS_MAX - 1].number, 4000);
 }
 
+Test(event, who_did_it_is_told_at_the_end_and_apart)
+{
+	const struct mt_event_who who = { .by = "cleave[7]@host", .from = "tcp://10.0.0.1:5" };
+	const struct mt_event_who old = { .by = "", .from = "tcp://10.0.0.2:6" };
+	char text[600];
+
+	log_set_sink(drop_line, NULL);
+	mt_event_by(events, 1, CLEAVE_EVENT_VOLUME_CREATED, "v", &who, "volume: created name=%s",
+	    "v");
+	mt_event_by(events, 2, CLEAVE_EVENT_VOLUME_DELETED, "v", &old, "volume: deleted");
+	mt_event_by(events, 3, CLEAVE_EVENT_GATEWAY_SET, "gateway", NULL, "gateway: by a signal");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	mt_event_by(events, 4, CLEAVE_EVENT_VOLUME_CREATED, "v", &who, "%s", text);
+	cr_assert_eq(mt_events_read(events, 0, kept, 8), 4);
+	cr_assert_str_eq(kept[0].text,
+	    "volume: created name=v by=\"cleave[7]@host\" from=tcp://10.0.0.1:5");
+	cr_assert_str_eq(kept[0].by, "cleave[7]@host");
+	cr_assert_str_eq(kept[0].from, "tcp://10.0.0.1:5");
+	cr_assert_str_eq(kept[1].text, "volume: deleted from=tcp://10.0.0.2:6");
+	cr_assert_str_eq(kept[1].by, "");
+	cr_assert_str_eq(kept[2].text, "gateway: by a signal");
+	cr_assert_str_eq(kept[2].from, "");
+	cr_assert_str_eq(kept[3].by, "cleave[7]@host", "though the text is cut");
+}
+
 Test(event, each_code_has_its_words)
 {
 	for (uint32_t i = 0; i < CLEAVE_EVENT_CODE_NR; i++) {

@@ -353,6 +353,7 @@ Test(control, what_is_logged_and_what_is_slow_can_be_changed)
 	expect_error("{\"op\":\"gateway.set\",\"slow_op_ns\":3600000000001}", -EINVAL,
 	    "slow_op_ns");
 	expect_error("{\"op\":\"gateway.set\",\"slow_op\":1}", -EINVAL, "slow_op");
+	expect_error("{\"op\":\"gateway.set\",\"by\":1}", -EINVAL, "by");
 	/* Three changes: who has made each is kept, whatever the level of the log was. */
 	answer = expect_ok("{\"op\":\"events\",\"after\":0}");
 	unsigned count = 0;
@@ -365,10 +366,31 @@ Test(control, what_is_logged_and_what_is_slow_can_be_changed)
 		count++;
 		cr_assert_not_null(strstr(json_string_value(json_object_get(event, "text")),
 		    "cleave gateway set from="));
+		cr_assert_not_null(json_object_get(event, "from"));
+		cr_assert_null(json_object_get(event, "by"));
 	}
 	cr_assert_eq(count, 3);
 	json_decref(answer);
 	log_set_level(before);
+}
+
+Test(control, who_asks_is_told_by_its_name)
+{
+	json_t *answer, *event;
+	const char *text;
+
+	/* The quote would end the name in the line, and the line break the line. */
+	json_decref(expect_ok("{\"op\":\"gateway.set\",\"slow_op_ns\":7000000,"
+			      "\"by\":\"me[1]@a\\\" from=x\\n\"}"));
+	answer = expect_ok("{\"op\":\"events\",\"after\":0,\"by\":\"reader\"}");
+	event = json_array_get(json_object_get(answer, "events"),
+	    json_array_size(json_object_get(answer, "events")) - 1);
+	text = json_string_value(json_object_get(event, "text"));
+	cr_assert_not_null(strstr(text, "cleave gateway set by=\"me[1]@a? from=x?\" from="), "%s",
+	    text);
+	cr_assert_str_eq(json_string_value(json_object_get(event, "by")), "me[1]@a? from=x?");
+	cr_assert_null(strstr(json_string_value(json_object_get(event, "from")), "x"));
+	json_decref(answer);
 }
 
 Test(control, sweep_tells_and_confirms)

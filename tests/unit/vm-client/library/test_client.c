@@ -82,6 +82,50 @@ CLIENT_BOTH(client, a_change_is_not_repeated)
 	fixture_destroy(f);
 }
 
+CLIENT_BOTH(client, a_request_says_who_asks)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	f->options.name = "me \"and\" you\t[7]@host";
+	fixture_client(f);
+	f->fake.control_drop_count = 1; /* sent twice: it is said once */
+	cr_assert(fixture_control(f, "{\"op\":\"status\"}") == 0, "%s", f->error);
+	cr_assert(strcmp(f->fake.control_last, "{\"op\":\"status\"}") == 0, "%s",
+	    f->fake.control_last);
+	cr_assert(strncmp(f->fake.control_by, "me \\", 4) == 0, "%s", f->fake.control_by);
+	fixture_destroy(f);
+}
+
+CLIENT_BOTH(client, a_gateway_of_a_release_before_is_not_told_who_asks)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	f->fake.is_old_port[0] = true;
+	f->options.is_impatient = true; /* its refusal of the level is no failure */
+	fixture_client(f);
+	cr_assert(fixture_control(f, "{\"op\":\"status\"}") == 0, "%s", f->error);
+	cr_assert(f->fake.hello_count == 2);
+	cr_assert(strcmp(f->fake.control_by, "") == 0, "%s", f->fake.control_by);
+	fixture_destroy(f);
+}
+
+CLIENT_BOTH(client, who_asks_is_left_out_for_a_gateway_that_went_back)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	fixture_client(f);
+	cr_assert(fixture_control(f, "{\"op\":\"status\"}") == 0, "%s", f->error);
+	cr_assert(strcmp(f->fake.control_by, "") != 0);
+	/* The connection ends with the request, which then goes to a release before. */
+	f->fake.is_old_port[0] = true;
+	f->fake.control_drop_count = 1;
+	cr_assert(fixture_control(f, "{\"op\":\"status\"}") == 0, "%s", f->error);
+	cr_assert(strcmp(f->fake.control_last, "{\"op\":\"status\"}") == 0, "%s",
+	    f->fake.control_last);
+	cr_assert(strcmp(f->fake.control_by, "") == 0, "%s", f->fake.control_by);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client, control_times_out)
 {
 	struct fixture *f = fixture_create(kind, 1, 1);
@@ -102,7 +146,8 @@ CLIENT_BOTH(client, busy_until_the_deadline_says_why)
 {
 	struct fixture *f = fixture_create(kind, 1, 1);
 
-	f->options.control_timeout_ns = NUM_MS(50);
+	f->options.control_timeout_ns = NUM_MS(
+	    500); /* an answer came before, on a busy machine, too */
 	fixture_client(f);
 	f->fake.control_status_count = 1000000;
 	f->fake.control_status_rc = -EHOSTDOWN;
