@@ -16,6 +16,7 @@
 #include "cleave/loop.h"
 #include "cleave/manage.h"
 #include "command_ask.h"
+#include "command_ask_all.h"
 #include "table.h"
 
 #define GATHER_ASK_NS_MAX NUM_S(1) /* for each page of a gateway */
@@ -103,124 +104,55 @@ command_gather_take(struct command_gather *gather, struct gather_place *place, c
 	return json_is_true(json_object_get(reply, "more")) && place->number > before;
 }
 
-/* ---- asking all of them at once: one that is away keeps nobody waiting for the others ---- */
+/* ---- asking all of them ---- */
 
-struct gather_ask {
-	const struct cleave_gateway_entry *gateway;
-	struct gather_place *place;
-	struct cleave_client *client;
-	struct cleave_call call;
-	uint32_t *left; /* that are still out */
-	json_t *reply;
-	bool is_more; /* a page is to be asked for */
-	int rc;
-};
-
-static void
-ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
-{
-	struct gather_ask *ask = arg;
-
-	(void)error;
-	assert(call == &ask->call && *ask->left > 0);
-	ask->rc = rc;
-	if (rc == 0)
-		ask->reply = json_loads(reply, 0, NULL);
-	--*ask->left;
-}
-
+/* A page of each that has more, in @has_more. False: none has any more. */
 static bool
-ask_is_done(void *arg)
+ask_pages(struct command_gather *gather, struct command_asked *asked, bool *has_more,
+    uint32_t count)
 {
-	return *(const uint32_t *)arg == 0;
-}
-
-static int
-ask_open(struct command_gather *gather, struct gather_ask *ask)
-{
-	const char *address = ask->gateway->address;
-	uint64_t timeout_ns = num_min(gather->session->options->timeout_ns, GATHER_ASK_NS_MAX);
-	const struct cleave_client_options options = {
-		.loop = gather->session->loop,
-		.gateways = &address,
-		.gateway_count = 1,
-		.control_timeout_ns = timeout_ns,
-		.connect_timeout_ns = timeout_ns,
-		.is_impatient = true,
-		.forgets_gateways = true, /* this one, or none */
-	};
-	char error[CLEAVE_ERROR_BYTES_MAX];
-
-	assert(address[0] != '\0' && timeout_ns > 0);
-	return ask->client != NULL ? 0 : cleave_client_create(&options, &ask->client, error);
-}
-
-static void
-ask_page(struct command_gather *gather, struct gather_ask *ask, uint32_t *left)
-{
-	json_t *question =
-	    json_pack("{s:s, s:I}", "op", gather->op, "after", (json_int_t)ask->place->number);
-	char *text = question == NULL ? NULL : json_dumps(question, JSON_COMPACT);
-
-	json_decref(question);
-	ask->left = left;
-	ask->call = (struct cleave_call){ .fn = ask_on_answer, .arg = ask };
-	ask->rc = text == NULL ? -ENOMEM : ask_open(gather, ask);
-	if (ask->rc == 0)
-		ask->rc = cleave_control(ask->client, &ask->call, text);
-	if (ask->rc == 0)
-		++*left;
-	free(text);
-}
-
-/* A page of each that has more. False: none has. */
-static bool
-ask_pages(struct command_gather *gather, struct gather_ask *asks, uint32_t count)
-{
-	uint32_t left = 0;
-	bool is_more = false;
+	bool is_any = false;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (asks[i].is_more)
-			ask_page(gather, &asks[i], &left);
+		struct gather_place *place = has_more[i] ? place_of(gather, asked[i].gateway->id)
+							 : NULL;
+
+		if (place != NULL)
+			asked[i].question = json_pack("{s:s, s:I}", "op", gather->op, "after",
+			    (json_int_t)place->number);
+		has_more[i] = asked[i].question != NULL;
 	}
-	if (left > 0)
-		(void)loop_run(gather->session->loop, ask_is_done, &left);
-	assert(left == 0); /* each gives up when its time is over */
+	command_ask_all(gather->session, asked, count, GATHER_ASK_NS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
-		struct gather_ask *ask = &asks[i];
-
-		if (!ask->is_more)
+		if (!has_more[i])
 			continue;
-		ask->is_more = ask->rc == 0 && command_gather_take(gather, ask->place, ask->reply);
-		json_decref(ask->reply);
-		ask->reply = NULL;
-		is_more = is_more || ask->is_more;
+		has_more[i] = asked[i].rc == 0 &&
+		    command_gather_take(gather, place_of(gather, asked[i].gateway->id),
+			asked[i].reply);
+		is_any = is_any || has_more[i];
 	}
-	return is_more;
+	return is_any;
 }
 
 static void
-gather_gateways(struct command_gather *gather, const struct cleave_gateway_entry *gateways,
-    struct gather_ask *asks, uint32_t count, bool is_first)
+gather_gateways(struct command_gather *gather, struct command_asked *asked, uint32_t count,
+    bool is_first)
 {
+	bool has_more[GATHER_GATEWAYS_MAX] = { false };
 	char id[TABLE_NUMBER_BYTES];
 
-	assert(count == 0 || (gateways != NULL && asks != NULL));
-	for (uint32_t i = 0; i < count; i++) {
-		asks[i].gateway = &gateways[i];
-		if (gateways[i].address[0] != '\0')
-			asks[i].place = place_of(gather, gateways[i].id);
-		asks[i].is_more = asks[i].place != NULL;
-	}
-	for (uint32_t page = 0; page < GATHER_PAGES_MAX && ask_pages(gather, asks, count); page++)
+	count = (uint32_t)num_min(count, GATHER_GATEWAYS_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		has_more[i] = asked[i].gateway->address[0] != '\0';
+	for (uint32_t page = 0;
+	     page < GATHER_PAGES_MAX && ask_pages(gather, asked, has_more, count); page++)
 		;
-	for (uint32_t i = 0; i < count; i++) {
-		if (asks[i].rc != 0 && is_first)
+	for (uint32_t i = 0; i < count && is_first; i++) {
+		if (asked[i].rc != 0 && asked[i].rc != -ENODATA)
 			fprintf(stderr,
-			    "cleave: gateway %s at %s does not answer, or is of a release before\n",
-			    table_format_id(gateways[i].id, id), gateways[i].address);
-		cleave_client_destroy(asks[i].client);
+			    "cleave: gateway %s at %s does not answer, or is of a release before: %s\n",
+			    table_format_id(asked[i].gateway->id, id), asked[i].gateway->address,
+			    asked[i].error);
 	}
 }
 
@@ -229,20 +161,20 @@ command_gather_ask(struct command_gather *gather, bool is_first)
 {
 	struct command_session *session = gather->session;
 	struct command_question question;
-	struct gather_ask *asks = NULL;
+	struct command_asked *asked = NULL;
 	int rc;
 
 	assert(session->client != NULL && gather->found != NULL);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
 	    cleave_gateway_list(session->client, &question.ask, command_on_gateways, &question));
-	if (rc == 0) {
-		asks = calloc(num_max(question.count, 1), sizeof(*asks));
-		rc = asks == NULL ? command_fail(session, -ENOMEM, "out of memory") : 0;
-	}
 	if (rc == 0)
-		gather_gateways(gather, question.entries, asks, question.count, is_first);
-	free(asks);
+		asked = command_ask_all_init(session, question.entries, question.count);
+	if (asked != NULL) {
+		gather_gateways(gather, asked, question.count, is_first);
+		command_ask_all_fini(asked, question.count);
+	} else if (rc == 0)
+		rc = -ENOMEM;
 	command_question_fini(&question);
 	return rc;
 }

@@ -14,23 +14,11 @@
 
 #include "base/check.h"
 #include "base/num.h"
-#include "cleave/loop.h"
+#include "command_ask_all.h"
 #include "table.h"
 
 #define HEALTH_ASK_NS_MAX NUM_S(2)
 #define HEALTH_RATE_S_MIN 3600u /* a rate of less says nothing about days */
-#define HEALTH_REQUEST "{\"op\":\"health\"}"
-
-/* A gateway, while it is asked. */
-struct health_ask {
-	const struct cleave_gateway_entry *gateway;
-	struct cleave_client *client;
-	struct cleave_call call;
-	uint32_t *left; /* that are still out */
-	json_t *reply;
-	char error[CLEAVE_ERROR_BYTES_MAX];
-	int rc;
-};
 
 /* ---- a list of reasons ---- */
 
@@ -133,60 +121,6 @@ drop_lesser_room(struct command_health *health)
 		if (place_of(json_array_get(health->reasons, i)) == CLEAVE_HEALTH_ROOM_LOW)
 			(void)json_array_remove(health->reasons, i);
 	}
-}
-
-/* ---- asking ---- */
-
-static void
-ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
-{
-	struct health_ask *ask = arg;
-
-	assert(call == &ask->call && *ask->left > 0);
-	ask->rc = rc;
-	if (rc == 0)
-		ask->reply = json_loads(reply, 0, NULL);
-	else
-		(void)snprintf(ask->error, sizeof(ask->error), "%s",
-		    error != NULL ? error : cleave_error_text(rc));
-	--*ask->left;
-}
-
-static bool
-ask_is_done(void *arg)
-{
-	return *(const uint32_t *)arg == 0;
-}
-
-static void
-ask_start(struct command_session *session, struct health_ask *ask, uint32_t *left)
-{
-	const char *address = ask->gateway->address;
-	uint64_t timeout_ns = num_min(session->options->timeout_ns, HEALTH_ASK_NS_MAX);
-	const struct cleave_client_options options = {
-		.loop = session->loop,
-		.gateways = &address,
-		.gateway_count = 1,
-		.control_timeout_ns = timeout_ns,
-		.connect_timeout_ns = timeout_ns,
-		.is_impatient = true,
-		.forgets_gateways = true, /* this one, or none */
-	};
-
-	assert(address[0] != '\0' && timeout_ns > 0);
-	ask->left = left;
-	ask->call = (struct cleave_call){ .fn = ask_on_answer, .arg = ask };
-	/* The one that listed the others has a connection. */
-	if (ask->gateway->is_asked)
-		ask->rc = cleave_control(session->client, &ask->call, HEALTH_REQUEST);
-	else
-		ask->rc = cleave_client_create(&options, &ask->client, ask->error);
-	if (ask->rc == 0 && !ask->gateway->is_asked)
-		ask->rc = cleave_control(ask->client, &ask->call, HEALTH_REQUEST);
-	if (ask->rc == 0)
-		++*left;
-	else if (ask->error[0] == '\0')
-		(void)snprintf(ask->error, sizeof(ask->error), "%s", cleave_error_text(ask->rc));
 }
 
 /* ---- answers ---- */
@@ -305,7 +239,7 @@ command_health_take(struct command_health *health, const json_t *told)
 }
 
 static void
-take_answer(struct command_health *health, const struct health_ask *ask)
+take_answer(struct command_health *health, const struct command_asked *ask)
 {
 	const json_t *told = json_object_get(ask->reply, "health");
 	char id[TABLE_NUMBER_BYTES], object[64], text[CLEAVE_ERROR_BYTES_MAX + 256];
@@ -333,33 +267,27 @@ int
 command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
     uint32_t count, struct command_health *ret_health)
 {
-	struct health_ask *asks = calloc(num_max(count, 1), sizeof(*asks));
-	uint32_t left = 0;
+	struct command_asked *asked = command_ask_all_init(session, gateways, count);
 
-	assert(session->loop != NULL && (count == 0 || gateways != NULL));
 	*ret_health = (struct command_health){ .reasons = json_array() };
-	if (asks == NULL || ret_health->reasons == NULL) {
-		free(asks);
+	if (asked == NULL || ret_health->reasons == NULL) {
+		if (asked != NULL)
+			command_ask_all_fini(asked, count);
 		return command_fail(session, -ENOMEM, "out of memory");
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		asks[i].gateway = &gateways[i];
 		if (gateways[i].address[0] != '\0')
-			ask_start(session, &asks[i], &left);
+			asked[i].question = json_pack("{s:s}", "op", "health");
 	}
-	if (left > 0)
-		(void)loop_run(session->loop, ask_is_done, &left);
-	assert(left == 0); /* each gives up when its time is over */
+	command_ask_all(session, asked, count, HEALTH_ASK_NS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
-		if (gateways[i].address[0] != '\0') {
-			ret_health->gateway_count++;
-			take_answer(ret_health, &asks[i]);
-		}
-		json_decref(asks[i].reply);
-		cleave_client_destroy(asks[i].client);
+		if (gateways[i].address[0] == '\0')
+			continue;
+		ret_health->gateway_count++;
+		take_answer(ret_health, &asked[i]);
 	}
 	drop_lesser_room(ret_health);
-	free(asks);
+	command_ask_all_fini(asked, count);
 	return 0;
 }
 

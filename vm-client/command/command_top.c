@@ -19,20 +19,19 @@
 #include "base/num.h"
 #include "command.h"
 #include "command_ask.h"
+#include "command_ask_all.h"
 #include "table.h"
 
 #define TOP_GATEWAYS_MAX 64u
 #define TOP_INTERVAL_NS NUM_S(1)
-#define TOP_SILENT_NS                                                                              \
-	NUM_S(10) /* a gateway that did not answer is not asked for so long: it costs seconds */
+#define TOP_ASK_NS NUM_S(1)
 #define TOP_LINES_ELSE 6u /* of a screen: without volumes, nodes and gateways */
 #define TOP_VOLUMES_MIN 5u
 #define TOP_CLEAR "\033[H\033[J"
 
 struct top_gateway {
 	uint64_t id;
-	json_t *before;     /* its answer before this one; NULL: none */
-	uint64_t silent_ns; /* when it did not answer last; 0: it does */
+	json_t *before; /* its answer before this one; NULL: none */
 };
 
 struct top {
@@ -153,29 +152,42 @@ take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *r
 }
 
 static void
-add_gateway(struct top *top, const struct cleave_gateway_entry *entry)
+add_gateway(struct top *top, struct command_asked *asked)
 {
+	const struct cleave_gateway_entry *entry = asked->gateway;
 	struct top_gateway *gateway = gateway_of(top, entry->id);
-	uint64_t now_ns = loop_now_ns(top->session->loop);
 	char id[TABLE_NUMBER_BYTES];
-	json_t *reply = NULL, *line;
-	int rc = -EBUSY;
+	json_t *line;
 
 	line = json_pack("{s:s, s:s, s:I}", "gateway", table_format_id(entry->id, id), "address",
 	    entry->address, "shards", (json_int_t)entry->shards_owned);
 	if (line == NULL || json_array_append_new(top->list, line) != 0 || gateway == NULL)
 		return;
-	if (gateway->silent_ns == 0 || now_ns - gateway->silent_ns >= TOP_SILENT_NS)
-		rc = command_ask_at(top->session, entry->address, json_pack("{s:s}", "op", "rates"),
-		    &reply);
-	if (rc == 0) {
-		gateway->silent_ns = 0;
-		take_rates(top, gateway, line, reply);
-		return;
+	if (asked->rc == 0)
+		take_rates(top, gateway, line, json_incref(asked->reply));
+	else
+		json_object_set_new(line, "silent", json_true());
+}
+
+/* All at once: one that is silent costs a second, once. */
+static int
+ask_gateways(struct top *top, const struct cleave_gateway_entry *gateways, uint32_t count)
+{
+	struct command_asked *asked = command_ask_all_init(top->session, gateways, count);
+
+	if (asked == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		if (gateways[i].address[0] != '\0')
+			asked[i].question = json_pack("{s:s}", "op", "rates");
 	}
-	json_object_set_new(line, "silent", json_true());
-	if (rc != -EBUSY || gateway->silent_ns == 0)
-		gateway->silent_ns = num_max(loop_now_ns(top->session->loop), 1);
+	command_ask_all(top->session, asked, count, TOP_ASK_NS);
+	for (uint32_t i = 0; i < count; i++) {
+		if (gateways[i].address[0] != '\0')
+			add_gateway(top, &asked[i]);
+	}
+	command_ask_all_fini(asked, count);
+	return 0;
 }
 
 static int
@@ -243,7 +255,6 @@ static int
 top_ask(struct top *top, struct command_question *gateways, struct command_question *nodes)
 {
 	struct cleave_client *client = top->session->client;
-	const struct cleave_gateway_entry *entries;
 	int rc = command_wait(gateways,
 	    cleave_gateway_list(client, &gateways->ask, command_on_gateways, gateways));
 
@@ -254,11 +265,9 @@ top_ask(struct top *top, struct command_question *gateways, struct command_quest
 		    cleave_node_list(client, &nodes->ask, command_on_nodes, nodes));
 	if (rc != 0)
 		return rc;
-	entries = gateways->entries;
-	for (uint32_t i = 0; i < gateways->count; i++) {
-		if (entries[i].address[0] != '\0')
-			add_gateway(top, &entries[i]);
-	}
+	rc = ask_gateways(top, gateways->entries, gateways->count);
+	if (rc != 0)
+		return rc;
 	end_means(top->volumes);
 	end_means(top->list);
 	return sort_volumes(top);
