@@ -145,6 +145,7 @@ struct mt_gateway {
 	struct mt_control_request *control_current;
 	struct loop_link asks;                /* mt_ask: out with the ports */
 	struct mt_look health_look;           /* control_health.c: all who ask for the health */
+	struct mt_look status_look;           /* control.c: likewise for status, node.list, waits */
 	struct loop_link cut_asks;            /* cut_ask.c: likewise */
 	struct loop_link cut_releases;        /* cut_call.c: on their way to other gateways */
 	struct mt_taking *taking;             /* snapshot.c: the snapshot that is being taken */

@@ -18,6 +18,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/look.h"
 #include "common/port.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
@@ -49,7 +50,7 @@
 #include "control/control_waits.h"
 #include "port/port_status.h"
 
-/* map, node.list, status. */
+/* map, scrub: every port has to answer. */
 
 static void
 control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn fn)
@@ -81,27 +82,43 @@ control_map(struct mt_control_request *request)
 	control_ask(request, MT_ASK_STATUS, control_on_map);
 }
 
+/* node.list, status, waits: a port that hangs keeps nobody, and no slot, for longer than a second; the health names it. */
+
 static void
-control_on_nodes(struct mt_ask *ask, void *arg)
+control_look(struct mt_control_request *request, mt_look_fn fn)
 {
-	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
+	char error[MT_ERROR_BYTES];
+	int rc = reader_strict(request->in, NULL, 0, error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc == 0) {
+		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
+		rc = mt_look(&request->gateway->status_look, fn, request);
+	}
+	if (rc != 0)
+		mt_control_fail(request, rc, error);
+}
+
+static void
+control_on_nodes(const struct mt_ask *ask, void *arg)
+{
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
-	mt_control_finish(arg, json_pack("{s:o}", "nodes", mt_json_nodes(ask->gateway, ask)));
+	mt_control_finish(arg,
+	    ask == NULL ? NULL : json_pack("{s:o}", "nodes", mt_json_nodes(ask->gateway, ask)));
 }
 
 static void
 control_nodes(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_STATUS, control_on_nodes);
+	control_look(request, control_on_nodes);
 }
 
 static void
-control_on_status(struct mt_ask *ask, void *arg)
+control_on_status(const struct mt_ask *ask, void *arg)
 {
-	bool has_shards = ask->gateway->cluster.shard_count <= MT_STATUS_SHARDS_MAX;
-	json_t *status = mt_json_status(ask->gateway, ask, has_shards);
+	bool has_shards = ask != NULL && ask->gateway->cluster.shard_count <= MT_STATUS_SHARDS_MAX;
+	json_t *status = ask == NULL ? NULL : mt_json_status(ask->gateway, ask, has_shards);
 
-	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	if (has_shards && json_dumpb(status, NULL, 0, JSON_COMPACT) > MT_CONTROL_TEXT_BYTES_MAX) {
 		json_decref(status);
 		status = mt_json_status(ask->gateway, ask, false); /* their number has to do */
@@ -112,22 +129,21 @@ control_on_status(struct mt_ask *ask, void *arg)
 static void
 control_status(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_STATUS, control_on_status);
+	control_look(request, control_on_status);
 }
 
 static void
-control_on_waits(struct mt_ask *ask, void *arg)
+control_on_waits(const struct mt_ask *ask, void *arg)
 {
-	assert(ask->kind == MT_ASK_STATUS && ask->left_count == 0);
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
-	mt_control_finish(arg, mt_json_waits(ask));
+	mt_control_finish(arg, ask == NULL ? NULL : mt_json_waits(ask));
 }
 
 /* Asked by clients whose requests get no answer: what do our shards wait for? */
 static void
 control_waits(struct mt_control_request *request)
 {
-	control_ask(request, MT_ASK_STATUS, control_on_waits);
+	control_look(request, control_on_waits);
 }
 
 static void

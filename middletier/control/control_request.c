@@ -308,6 +308,7 @@ mt_control_drop_all(struct mt_gateway *gateway)
 	while (list_pop_front(&gateway->control_queue) != NULL)
 		continue; /* the slots are the ports' */
 	mt_look_drop(&gateway->health_look);
+	mt_look_drop(&gateway->status_look);
 	mt_asks_drop(gateway);
 }
 

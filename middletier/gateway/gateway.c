@@ -123,6 +123,8 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	list_init(&gateway->asks);
 	mt_look_init(&gateway->health_look, gateway->options.loop, MT_ASK_REBALANCE_LOOK);
 	mt_look_begin(&gateway->health_look, gateway);
+	mt_look_init(&gateway->status_look, gateway->options.loop, MT_ASK_STATUS);
+	mt_look_begin(&gateway->status_look, gateway);
 	mt_gateway_load_init(gateway, gateway_load_nodes);
 	sm_init(&gateway->sm, "gateway", gateway_table, MT_GATEWAY_CREATED, 0);
 	return gateway;

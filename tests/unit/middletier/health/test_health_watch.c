@@ -129,6 +129,27 @@ Test(health_watch, who_asks_is_answered_though_a_port_hangs_and_no_slot_is_kept)
 	sg_close(&qp);
 }
 
+Test(health_watch, what_status_asks_is_answered_though_a_port_hangs)
+{
+	static const char *const asked[] = { "{\"op\":\"status\"}", "{\"op\":\"node.list\"}",
+		"{\"op\":\"waits\"}" };
+	struct sg_qp qp;
+
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	stick();
+	for (uint32_t i = 0; i < ASKED; i++) {
+		int rc;
+		json_t *answer = sg_control(&qp, asked[i % 3], &rc);
+
+		cr_assert_eq(rc, 0, "%s: %d", asked[i % 3], rc);
+		if (i % 3 == 0)
+			cr_assert_eq(json_array_size(json_object_get(answer, "ports")), PORTS);
+		json_decref(answer);
+	}
+	sg_close(&qp);
+}
+
 Test(health_watch, the_gateway_may_go_while_a_look_is_out)
 {
 	stick();
