@@ -7,11 +7,15 @@
  *	    "room":{"raw_total":N,"raw_free":N,"data_total":N,"data_free":N,"data_used":N,"volume_bytes":N},
  *	    "no_room":[{"volume":NAME,"waited":N,"refused":N,"last_ms":N}, ...],
  *	    "lately":{"hour_s":N,"hour_write_bytes":N,"hour_stored_bytes":N,"day_s":N,"day_gain_bytes":N},
+ *	    "clients":{"span_ms":N,"reads":N,"read_bytes":N,"writes":N,"write_bytes":N},
  *	    "totals":{"sessions":N,"shards_serving":N,"extents":N,"extents_lacking":N,"extents_leaving":N,
  *	        "write_bytes":N,"stored_bytes":N},"latency":{"write":[N, ...],"read":[N, ...]}}}
  *
  * volume_bytes: of all volumes, as large as they say that they are. lately: what this gateway has seen since it started,
  * up to an hour and a day; clients' bytes are those at this gateway, the gain that of the cluster's data_used.
+ *
+ * clients: what they read and wrote at this gateway in the last ten seconds, as its looks have seen it; span_ms 0: nothing
+ * is known yet.
  *
  * no_room: writes of a volume that waited for room, or were refused, since the ports know it; the last one so long ago.
  *
@@ -39,6 +43,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/control_request.h"
+#include "health/client_rates.h"
 #include "health/health.h"
 #include "health/health_watch.h"
 #include "health/room_history.h"
@@ -166,6 +171,18 @@ json_lately(const struct mt_gateway *gateway)
 	    "day_gain_bytes", (json_int_t)rates.day_gain_bytes);
 }
 
+static json_t *
+json_clients(const struct mt_gateway *gateway)
+{
+	struct mt_client_sample grown;
+
+	mt_health_watch_clients(gateway, &grown);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "span_ms",
+	    (json_int_t)(grown.at_ns / NUM_MS(1)), "reads", (json_int_t)grown.reads, "read_bytes",
+	    (json_int_t)grown.read_bytes, "writes", (json_int_t)grown.writes, "write_bytes",
+	    (json_int_t)grown.write_bytes);
+}
+
 json_t *
 mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 {
@@ -177,11 +194,11 @@ mt_json_health(const struct mt_ask *ask, const struct mt_health *health)
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	for (uint32_t i = 0; i < health->count; i++)
 		json_array_append_new(reasons, json_reason(&health->reasons[i]));
-	return json_pack("{s:{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o}}", "health", "gateway",
-	    id, "level", health_level_name(health->level), "reasons", reasons, "left_out",
-	    (int)health->left_out, "room", json_room(gateway, &health->room), "lately",
-	    json_lately(gateway), "no_room", json_no_room(ask), "totals", json_totals(ask),
-	    "latency", json_latency(ask));
+	return json_pack("{s:{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}}", "health",
+	    "gateway", id, "level", health_level_name(health->level), "reasons", reasons,
+	    "left_out", (int)health->left_out, "room", json_room(gateway, &health->room), "lately",
+	    json_lately(gateway), "clients", json_clients(gateway), "no_room", json_no_room(ask),
+	    "totals", json_totals(ask), "latency", json_latency(ask));
 }
 
 /* By the ports that have answered within a second; that others have not is a reason. */

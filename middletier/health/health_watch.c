@@ -26,6 +26,7 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "health/client_rates.h"
 #include "health/health.h"
 #include "health/health_changes.h"
 #include "health/health_peer.h"
@@ -49,6 +50,7 @@ struct mt_health_watch {
 	struct mt_health_store store;
 	struct mt_health_changes changes;
 	struct mt_room_history room;
+	struct mt_client_rates clients;
 };
 
 static void
@@ -102,6 +104,31 @@ watch_note_room(struct mt_health_watch *watch)
 	mt_room_history_note(&watch->room, &sample);
 }
 
+static void
+watch_note_clients(struct mt_health_watch *watch)
+{
+	const struct mt_gateway *gateway = watch->gateway;
+	struct mt_client_sample sample = { .at_ns = loop_now_ns(gateway->options.loop) };
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const uint64_t *metrics = gateway->ports[i].metrics;
+
+		sample.reads += metric_read(&metrics[MT_METRIC_reads]);
+		sample.read_bytes += metric_read(&metrics[MT_METRIC_read_bytes]);
+		sample.writes += metric_read(&metrics[MT_METRIC_writes]);
+		sample.write_bytes += metric_read(&metrics[MT_METRIC_write_bytes]);
+	}
+	mt_client_rates_note(&watch->clients, &sample);
+}
+
+void
+mt_health_watch_clients(const struct mt_gateway *gateway, struct mt_client_sample *ret_grown)
+{
+	*ret_grown = (struct mt_client_sample){ .at_ns = 0 };
+	if (gateway->health_watch != NULL)
+		mt_client_rates_grown(&gateway->health_watch->clients, ret_grown);
+}
+
 void
 mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *ret_rates)
 {
@@ -126,6 +153,7 @@ watch_on_ports(const struct mt_ask *ask, void *arg)
 	}
 	mt_health_judge(gateway, ask, &watch->health);
 	watch_note_room(watch);
+	watch_note_clients(watch);
 	mt_health_changes_take(&watch->changes, &watch->health, loop_now_ns(gateway->options.loop),
 	    gateway->shared.events);
 	watch->quiet_looks = watch_is_quiet(watch, ask) ? watch->quiet_looks + 1 : 0;

@@ -4,6 +4,7 @@
 #define CLEAVE_MIDDLETIER_HEALTH_HEALTH_WATCH_H
 
 struct mt_gateway;
+struct mt_client_sample;
 struct mt_room_rates;
 struct mt_health;
 
@@ -19,6 +20,8 @@ void mt_health_watch_stop(struct mt_gateway *gateway);
 void mt_health_watch_fini(struct mt_gateway *gateway);
 /* mt_health_watch_rates -- how room was used lately, as far as the looks have seen it; zeros where there were none. */
 void mt_health_watch_rates(const struct mt_gateway *gateway, struct mt_room_rates *ret_rates);
+/* mt_health_watch_clients -- mt_client_rates_grown, of what the looks have seen; zeros where there were none. */
+void mt_health_watch_clients(const struct mt_gateway *gateway, struct mt_client_sample *ret_grown);
 /* mt_health_watch_date -- mt_health_changes_date by what was seen so far. */
 void mt_health_watch_date(const struct mt_gateway *gateway, struct mt_health *health);
 /* mt_health_watch_judge -- adds what is known from looks alone: whether the next gateway answers, and the store. */

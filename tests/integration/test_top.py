@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 
 from libcluster import Cluster, binary, check, expect_error, main, wait_for
@@ -55,6 +56,12 @@ def the_busier_stands_first():
             total = sum(volume["write_s"] for volume in look["volumes"])
             check(abs(gateway["write_s"] - total) < 1 + total / 1000, f"{look}")
             check(len(look["nodes"]) == 3 and all(node["state"] == "up" for node in look["nodes"]), f"{look}")
+
+            def status_has_it():
+                told = json.loads(c.cleave("--json", "status", check_rc=False).stdout)["health"].get("clients", {})
+                return told.get("writes_s", 0) > 0 and told["write_bytes_s"] >= told["writes_s"] and \
+                    re.search(r"^clients +\d+ reads/s, .*; [1-9]\d* writes/s, ", c.cleave("status").stdout, re.M)
+            wait_for(status_has_it, "the status has no rates of clients")
             text = c.cleave("top", "--once", "--interval", "200ms").stdout
             check("\033" not in text and text.index("busy ") < text.index("calm "), text)
             a_terminal_is_drawn_anew(c)

@@ -157,6 +157,21 @@ take_lately(struct command_health *health, const json_t *lately)
 	health->day_gain_bytes = json_integer_value(json_object_get(lately, "day_gain_bytes"));
 }
 
+/* A gateway of a release before tells none; one that was started just now knows none yet. */
+static void
+take_clients(struct command_client_rates *clients, const json_t *told)
+{
+	double seconds = (double)command_u64(told, "span_ms") / 1000;
+
+	if (seconds <= 0)
+		return;
+	clients->is_known = true;
+	clients->reads_s += (double)command_u64(told, "reads") / seconds;
+	clients->read_bytes_s += (double)command_u64(told, "read_bytes") / seconds;
+	clients->writes_s += (double)command_u64(told, "writes") / seconds;
+	clients->write_bytes_s += (double)command_u64(told, "write_bytes") / seconds;
+}
+
 int64_t
 command_health_days(const struct command_health *health)
 {
@@ -213,6 +228,7 @@ take_totals(struct command_health *health, const json_t *told)
 	health->write_bytes += command_u64(totals, "write_bytes");
 	health->stored_bytes += command_u64(totals, "stored_bytes");
 	take_lately(health, json_object_get(told, "lately"));
+	take_clients(&health->clients, json_object_get(told, "clients"));
 	take_no_room(health, json_object_get(told, "no_room"));
 	if (health->room == NULL)
 		health->room = json_incref(json_object_get(told, "room"));
@@ -380,6 +396,14 @@ command_health_json(const struct command_health *health)
 			"hour_stored_bytes", (json_int_t)health->hour_stored_bytes, "day_s",
 			(json_int_t)health->day_s, "day_gain_bytes",
 			(json_int_t)health->day_gain_bytes));
+	/* Absent: no gateway knows it yet. */
+	if (object != NULL && health->clients.is_known)
+		json_object_set_new(object, "clients",
+		    json_pack("{s:I, s:I, s:I, s:I}", "reads_s",
+			(json_int_t)health->clients.reads_s, "read_bytes_s",
+			(json_int_t)health->clients.read_bytes_s, "writes_s",
+			(json_int_t)health->clients.writes_s, "write_bytes_s",
+			(json_int_t)health->clients.write_bytes_s));
 	if (object != NULL && health->no_room != NULL)
 		json_object_set(object, "no_room", health->no_room);
 	/* Absent: not enough was seen yet, or what is in use does not grow. */

@@ -25,6 +25,11 @@ struct command_health {
 	struct latency write, read; /* requests of the last minute */
 	/* {VOLUME:{"waited":N,"refused":N,"last_ms":N}}, writes for which there was no room; NULL: none. */
 	json_t *no_room;
+	/* Rates of clients lately, a second, at all gateways that tell them. */
+	struct command_client_rates {
+		bool is_known;
+		double reads_s, read_bytes_s, writes_s, write_bytes_s;
+	} clients;
 	/* Rates that gateways have seen lately (health/room_history.h): the longest span, and sums over all gateways ... */
 	uint64_t hour_s, hour_write_bytes, hour_stored_bytes;
 	/* ... and, of the one that has seen it longest, how much more of the room for data came into use. */

@@ -388,6 +388,19 @@ nodes_up(const struct command_summary *summary)
 	return count;
 }
 
+static void
+add_clients(struct table *table, const struct command_client_rates *clients)
+{
+	char read[TABLE_NUMBER_BYTES], write[TABLE_NUMBER_BYTES];
+
+	if (!clients->is_known)
+		return;
+	table_add(table, "clients");
+	table_add(table, "%.0f reads/s, %s/s; %.0f writes/s, %s/s", clients->reads_s,
+	    table_format_size((uint64_t)clients->read_bytes_s, read), clients->writes_s,
+	    table_format_size((uint64_t)clients->write_bytes_s, write));
+}
+
 int
 command_print_summary(const struct command_summary *summary, FILE *out)
 {
@@ -421,6 +434,7 @@ command_print_summary(const struct command_summary *summary, FILE *out)
 	add_full(table, health);
 	add_compression_lately(table, health);
 	add_no_room(table, health->no_room);
+	add_clients(table, &health->clients);
 	add_latency(table, "writes", &health->write);
 	add_latency(table, "reads", &health->read);
 	rc = table_print(table, 0, out);

@@ -19,7 +19,7 @@ static struct command_session session;
 static struct cleave_gateway_entry gateways[GATEWAYS];
 static struct command_asked *asked;
 
-/* One that answers, one where nobody listens, one without an address. */
+/* The gateways: one answers, at one address nobody listens, and one has none. */
 static void
 setup(void)
 {
