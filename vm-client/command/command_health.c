@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "command_ask_all.h"
+#include "library/gateways.h"
 #include "table.h"
 
 #define HEALTH_ASK_NS_MAX NUM_S(2)
@@ -307,15 +308,60 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 	return 0;
 }
 
+/* Each address is asked by itself: the session's client has told of the last one alone. */
+static void
+add_unreached(struct command_session *session, const struct cleave_gateway_entry *entries,
+    uint32_t count, struct command_health *health)
+{
+	struct command_asked *asked = command_ask_all_init(session, entries, count);
+
+	if (asked == NULL)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		asked[i].question = json_pack("{s:s}", "op", "gateways");
+	command_ask_all(session, asked, count, HEALTH_ASK_NS_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		if (asked[i].rc != 0)
+			reasons_add_own(health, CLEAVE_HEALTH_NO_GATEWAY, entries[i].address,
+			    asked[i].error);
+	}
+	command_ask_all_fini(asked, count);
+}
+
+/* The addresses that the user named, as entries; none where memory is out. */
+static struct cleave_gateway_entry *
+named_gateways(const struct command_options *options, uint32_t *ret_count)
+{
+	char addresses[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
+	char error[CLEAVE_ERROR_BYTES_MAX];
+	struct cleave_gateway_entry *entries = calloc(CLEAVE_GATEWAYS_MAX, sizeof(*entries));
+
+	*ret_count = 0;
+	for (uint32_t i = 0; i < options->gateways.count; i++)
+		(void)gateways_cut(options->gateways.items[i], addresses, ret_count, error);
+	for (uint32_t i = 0; entries != NULL && i < *ret_count; i++)
+		(void)snprintf(entries[i].address, sizeof(entries[i].address), "%s", addresses[i]);
+	return entries;
+}
+
 int
 command_health_unreached(struct command_session *session, const char *error,
     struct command_health *ret_health)
 {
+	struct cleave_gateway_entry *entries;
+	uint32_t count;
+
 	assert(error[0] != '\0');
 	*ret_health = (struct command_health){ .reasons = json_array() };
 	if (ret_health->reasons == NULL)
 		return command_fail(session, -ENOMEM, "out of memory");
-	reasons_add_own(ret_health, CLEAVE_HEALTH_NO_GATEWAY, "cluster", error);
+	entries = named_gateways(session->options, &count);
+	if (entries != NULL && count > 1)
+		add_unreached(session, entries, count, ret_health);
+	free(entries);
+	/* The only one; or what went wrong is over. */
+	if (json_array_size(ret_health->reasons) == 0)
+		reasons_add_own(ret_health, CLEAVE_HEALTH_NO_GATEWAY, "cluster", error);
 	return 0;
 }
 

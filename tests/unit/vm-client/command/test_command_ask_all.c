@@ -10,6 +10,7 @@
 #include "unit/client_fixture.h"
 #include "vm-client/command/command.h"
 #include "vm-client/command/command_ask_all.h"
+#include "vm-client/command/command_health.h"
 
 #define GATEWAYS 3u
 
@@ -106,4 +107,31 @@ Test(ask_all, an_answer_that_is_no_object_is_none)
 	ask("status", NUM_S(20));
 	cr_assert_eq(asked[0].rc, -EPROTO);
 	f->fake.control_answer = NULL;
+}
+
+Test(ask_all, of_several_addresses_each_that_is_silent_is_named)
+{
+	struct command_health health;
+	char list[256];
+
+	(void)snprintf(list, sizeof(list), "127.0.0.1:1,%s", f->fake.addresses[0]);
+	options.gateways =
+	    (struct config_list){ .items = { list, "tcp://127.0.0.1:2" }, .count = 2 };
+	cr_assert_eq(command_health_unreached(&session, "the last one's", &health), 0);
+	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR);
+	/* The fake gateway does not know the question: it answers, and yet is none that could be asked. */
+	cr_assert_eq(json_array_size(health.reasons), 3);
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "code"), "no-gateway");
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "object"),
+	    "tcp://127.0.0.1:1");
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 2), "object"),
+	    "tcp://127.0.0.1:2");
+	cr_assert_not_null(
+	    strstr(command_text(json_array_get(health.reasons, 2), "text"), "refused"));
+	command_health_fini(&health);
+	options.gateways = (struct config_list){ .items = { "127.0.0.1:1" }, .count = 1 };
+	cr_assert_eq(command_health_unreached(&session, "the last one's", &health), 0);
+	cr_assert_eq(json_array_size(health.reasons), 1);
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "text"), "the last one's");
+	command_health_fini(&health);
 }
