@@ -132,7 +132,8 @@ static const struct command command_table[] = {
 	    "FILE|- ... NAME [--verify] [--progress] [--force [--take]] [options of volume create]",
 	    "Make a volume of a full backup and the incremental ones behind it, in their order. It gets its "
 	    "name when it is whole; one that was cut off goes on when it is run again. One that exists is "
-	    "written over with --force alone, and one that somebody writes with --take as well.",
+	    "written over with --force alone, which begins anew when it is run again, and one that "
+	    "somebody writes with --take as well.",
 	    { COMMAND_FILES, COMMAND_VOLUME },
 	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_PROGRESS | COMMAND_VERIFY,
 	    command_restore },
