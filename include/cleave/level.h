@@ -40,6 +40,8 @@
 #define CLEAVE_LEVEL_NODES 2u /* store: the keys "nodes/", and "next_node" of the key "cluster" */
 
 #define CLEAVE_LEVEL_BY 2u /* connection: the member "by" of control requests: who asks */
+/* store: the member "group" of "snapshots/", and in the edit that mirrors it; peers: "others" of the op "cut" */
+#define CLEAVE_LEVEL_GROUPS 2u
 
 /* store: keys "volumes/trash/"; "protected" of "snapshots/"; both in the edits that mirror them */
 #define CLEAVE_LEVEL_TRASH 2u

@@ -59,6 +59,8 @@ struct cleave_snapshot {
 	uint64_t created_s;  /* seconds since 1970 */
 	uint32_t clone_count;
 	bool is_protected; /* it is not deleted until it is unprotected */
+	uint64_t
+	    group; /* the number of the first of those that were taken at one point in time; 0: alone */
 };
 
 /* Some of the snapshots, by rising number. */
@@ -393,6 +395,30 @@ int cleave_snapshot_create(struct cleave_client *client, struct cleave_ask *ask,
     cleave_snapshot_fn fn, void *arg);
 int cleave_snapshot_create_wait(struct cleave *cleave, const char *name,
     struct cleave_snapshot *ret_snapshot, char *ret_error);
+
+/*
+ * cleave_snapshot_create_group, cleave_snapshot_create_group_wait -- keep several volumes as they are at one point in time
+ *
+ * All of them, or none. They have every write that was acknowledged before the call, and none that was submitted after
+ * the answer; and where one of them has a write, each has what was acknowledged, of any of the volumes, before that
+ * write was submitted, by whomever. Answers to writes of all these volumes are kept back meanwhile, 5 s at most.
+ * Sessions go on. Each is a snapshot like any other afterwards; their member group is the same number.
+ * Ownership: @names, of @count snapshots, VOLUME@SNAPSHOT, each of another volume, are copied; @ask is the library's
+ *            until @fn. *@ret_snapshots, an array, is the caller's: free() it; it is untouched on failure;
+ *            @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later, with the snapshots in the order of @names, and is_more false; else
+ *            it never is. _wait: 0, *@ret_snapshots and *@ret_count; else a negative errno, and a text for people in
+ *            @ret_error. A snapshot that somebody has deleted by then is missing in the answer.
+ * Errors:    -EINVAL a name, or @count is 0 or above CLEAVE_GROUP_VOLUMES_MAX; -ENOBUFS; -ENOMEM. To @fn, and from
+ *            _wait too: -EINVAL a volume is named twice; -ENOENT, -EEXIST, -ENOSPC of one of them; -EAGAIN one of them
+ *            was resized or rolled back meanwhile, or a shard is not served: call it again; -ENOTSUP the cluster's
+ *            level is 1; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_create_group(struct cleave_client *client, struct cleave_ask *ask,
+    const char *const names[], uint32_t count, cleave_snapshots_fn fn, void *arg);
+int cleave_snapshot_create_group_wait(struct cleave *cleave, const char *const names[],
+    uint32_t count, struct cleave_snapshot **ret_snapshots, uint32_t *ret_count, char *ret_error);
 
 /*
  * cleave_snapshot_list, cleave_snapshot_list_wait -- the snapshots of a volume, or all: by rising number

@@ -15,6 +15,7 @@
 #define CLEAVE_SEGMENT_BYTES (UINT64_C(32) << 30)
 #define CLEAVE_VOLUME_BYTES_MAX (UINT64_C(64) << 40)
 #define CLEAVE_VOLUME_NAME_BYTES_MAX 63u
+#define CLEAVE_GROUP_VOLUMES_MAX 32u /* whose snapshots are taken at one point in time */
 
 /* How a volume's writes are treated. Stored and sent: never reuse a value. */
 enum cleave_service_class {

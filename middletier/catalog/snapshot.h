@@ -27,6 +27,8 @@ struct mt_snapshot {
 	enum mt_snapshot_state state;
 	uint32_t clone_count;
 	bool is_protected; /* it is not deleted; from level 2 on */
+	/* The number of the first of those that were taken at one point in time; 0: alone. From level 2 on. */
+	uint64_t group;
 	struct mt_scope scope;
 };
 /*

@@ -67,6 +67,8 @@ mt_json_snapshot(const struct mt_snapshot *snapshot)
 	    state_names[snapshot->state], "clones", (int)snapshot->clone_count);
 	if (object != NULL && snapshot->is_protected)
 		json_object_set_new(object, "protected", json_true());
+	if (object != NULL && snapshot->group != 0)
+		json_object_set_new(object, "group", json_integer((json_int_t)snapshot->group));
 	return object;
 }
 
@@ -99,6 +101,8 @@ snapshot_take_text(struct mt_snapshot *snapshot, const char *name, const char *s
 	if (i == MT_SNAPSHOT_STATE_NR)
 		return "state";
 	snapshot->state = (enum mt_snapshot_state)i;
+	if (snapshot->group != 0 && !mt_snapshot_is_grouped(snapshot->number, snapshot->group))
+		return "group";
 	if (snapshot->segment_count != mt_volume_segment_count(snapshot->size_bytes))
 		return "segment_count";
 	if (!mt_segments_exist(snapshot->segment_base, snapshot->segment_count))
@@ -129,6 +133,7 @@ mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 		{ "spans", READER_ARRAY, false, 0, 0, { .array = &spans } },
 		{ "waiting", READER_TEXT, false, 0, 0, { .text = &waiting } },
 		{ "protected", READER_BOOL, false, 0, 0, { .flag = &snapshot.is_protected } },
+		{ "group", READER_U64, false, 1, MT_NUMBER_MAX, { .u64 = &snapshot.group } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	char expected[MT_SNAPSHOT_KEY_BYTES];

@@ -31,7 +31,7 @@ struct mt_snapshots {
 
 #define MT_SNAPSHOT_PREFIX "snapshots/"
 #define MT_SNAPSHOT_KEY_BYTES 40u
-#define MT_SNAPSHOTS_VOID_MAX 32u /* void or pending, of all volumes: then no more are begun */
+#define MT_SNAPSHOTS_VOID_MAX 48u /* void or pending, of all volumes: then no more are begun */
 void mt_snapshot_key(uint64_t number, char ret_key[MT_SNAPSHOT_KEY_BYTES]);
 /* mt_snapshot_encode -- @waiting may be NULL. The text is to be freed with free(); NULL: no memory. */
 char *mt_snapshot_encode(const struct mt_snapshot *snapshot, const char *waiting);
@@ -60,6 +60,13 @@ struct mt_snapshot_entry *mt_snapshots_by_name(const struct mt_snapshots *snapsh
  */
 int mt_snapshot_session(struct mt_volumes *volumes, uint64_t id, uint64_t attach,
     struct mt_volume *ret_volume);
+
+/* mt_snapshot_is_grouped -- can snapshot @number belong to the group that begins with @group? */
+static inline bool
+mt_snapshot_is_grouped(uint64_t number, uint64_t group)
+{
+	return group != 0 && group <= number && number - group < CLEAVE_GROUP_VOLUMES_MAX;
+}
 
 /* mt_json_snapshot -- snapshot_table.c: without its scope. */
 json_t *mt_json_snapshot(const struct mt_snapshot *snapshot);

@@ -119,7 +119,7 @@ mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cu
 	struct mt_cut_ask *ask;
 
 	assert(step < MT_CUT_STEP_NR && fn != NULL);
-	assert(order->number != 0 && order->segment_count > 0);
+	assert(order->number != 0 && order->segment_count > 0 && order->volume_count > 0);
 	assert(gateway->port_count > 0 && gateway->cluster.shard_count > 0);
 	/* A port that has stopped answers nothing. */
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)

@@ -3,6 +3,8 @@
  * cut_call.c -- a step of a snapshot at the other gateways: the control request "cut" (control_cut.c)
  *
  *	{"op":"cut","step":S,"number":N,"segment_base":B,"segment_count":C} --> {"shards":[[index, epoch, rc], ...]}
+ *
+ * Of several volumes, from level 2 on, "others":[B, ...]: those behind the first.
  */
 #include "cluster/cut_call.h"
 
@@ -35,10 +37,20 @@ cut_text(const struct mt_cut_order *order, enum mt_cut_step step)
 {
 	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:i}", "op", "cut", "step",
 	    mt_cut_step_name(step), "number", (json_int_t)order->number, "segment_base",
-	    (json_int_t)order->segment_base, "segment_count", (int)order->segment_count);
-	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+	    (json_int_t)order->segment_bases[0], "segment_count", (int)order->segment_count);
+	json_t *others = order->volume_count > 1 ? json_array() : NULL;
+	bool is_whole = object != NULL && (others != NULL || order->volume_count == 1);
+	char *text;
 
-	assert(order->number != 0 && order->segment_count > 0);
+	assert(order->number != 0 && order->segment_count > 0 && order->volume_count > 0);
+	for (uint32_t i = 1; i < order->volume_count && is_whole; i++)
+		is_whole = json_array_append_new(others,
+			       json_integer((json_int_t)order->segment_bases[i])) == 0;
+	/* Without one of the volumes it would be another question. */
+	if (is_whole && others != NULL)
+		is_whole = json_object_set(object, "others", others) == 0;
+	text = is_whole ? json_dumps(object, JSON_COMPACT) : NULL;
+	json_decref(others);
 	json_decref(object);
 	return text;
 }

@@ -33,7 +33,7 @@
 
 #define IMPORT_ASK_NS NUM_S(1)
 #define IMPORT_TELL_EVERY 60u                    /* rounds of asking, for one line */
-#define IMPORT_CHUNK_MAX (META_TXN_OPS_MAX - 2u) /* the compare, and the put of "cluster" */
+#define IMPORT_CHUNK_MAX 30u /* beside the compare, and the put of "cluster" */
 
 struct mt_node_import {
 	struct mt_gateway *gateway;

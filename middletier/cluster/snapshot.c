@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot.c -- taking a snapshot: the coordinator, on the main loop of the gateway that was asked
+ * snapshot.c -- taking a snapshot, or those of several volumes at once: the coordinator, on the main loop of the gateway that was asked
  *
  *	IDLE --> ASKING --> NUMBERING --> BEGINNING --> CONFIRMING --> CHECKING --> READY --> IDLE
  *	            |           |             |              |             |          |
@@ -9,15 +9,15 @@
  *	                                                             +--> IDLE
  *
  *	asking      every shard: it is served, and would begin. Nothing has happened yet
- *	numbering   a transaction takes the next number n and puts "snapshots/n", pending
+ *	numbering   a transaction takes the next number n, one for each volume, and puts "snapshots/n", pending
  *	beginning   every shard of the cluster, whoever owns it: from now on no answer to a write of the volume
  *	            goes out (it *holds*); what it batches from now on is not in n; what it batched before is
  *	            durable, and so is the cut; it answers with its epoch
  *	confirming  every shard: it has held ever since, under that epoch
  *	checking    the roots: no shard has another epoch by now
- *	ready       one transaction makes the pending key a live one; then all let go
+ *	ready       one transaction makes all pending keys live ones; then all let go
  *
- * Whatever goes wrong behind that, the key becomes "deleted" instead: the number is void. If that fails as
+ * Whatever goes wrong behind that, the keys become "deleted" instead: the numbers are void. If that fails as
  * well, or this gateway dies, holds end by themselves, and whoever finds the key pending for long makes it so
  * (drop.c). Nothing is ever concluded from the absence of a key.
  *
@@ -37,6 +37,11 @@
  *	read, after A. So nobody acknowledged w1 before A. Then w2 was issued after A, thus batched behind the
  *	cut of its shard (a shard's cut only grows, and a later owner learns of it from the manifest, where
  *	it was before A): w2 is not in the snapshot either.
+ *
+ *	Volumes have no part in that. So it holds for those of several volumes taken together as for one: their
+ *	numbers are given away at once; a shard cuts all of them in one step, and keeps back the answers to the
+ *	writes of all from it on (write/cut.h); and one transaction makes them all, or none. w1 and w2 may be
+ *	writes to different ones of them.
  *
  *	It does not change afterwards: what was batched before a cut was acknowledged by its replicas, and is
  *	in the index, before the shard answered the begin.
@@ -68,7 +73,7 @@
 #include "cluster/cut_ask.h"
 #include "cluster/cut_call.h"
 #include "cluster/gateway_state.h"
-#include "cluster/volume_change.h"
+#include "cluster/snapshot_keys.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "write/cut.h"
@@ -87,14 +92,15 @@ static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {
 	[MT_TAKING_VOIDING] = { "voiding", SM_TO(MT_TAKING_IDLE), 0 },
 };
 
-/* The snapshot that is being taken. */
+/* The snapshots that are being taken. */
 struct mt_taking {
 	struct sm sm;
 	struct mt_gateway *gateway;
-	struct mt_snapshot snapshot; /* as it will be */
+	struct mt_snapshot snapshots[CLEAVE_GROUP_VOLUMES_MAX]; /* as they will be */
+	uint64_t versions[CLEAVE_GROUP_VOLUMES_MAX];            /* of their pending keys */
+	uint32_t count;
 	struct mt_cluster
-	    cluster;      /* as it will be, once the number is taken; its version is of before */
-	uint64_t version; /* of its pending key */
+	    cluster; /* as it will be, once the number is taken; its version is of before */
 	struct mt_cut_order order;
 	uint32_t *epochs; /* that answered the begin */
 	struct mt_cut_answer *answers;
@@ -173,40 +179,32 @@ taking_on_voided(int rc, void *arg)
 		    "snapshot %" PRIu64
 		    ": cannot be voided now rc=%s: whichever gateway finds it pending later does "
 		    "that",
-		    taking->snapshot.number, log_errno(rc));
+		    taking->order.number, log_errno(rc));
 	taking_finish(taking);
+}
+
+static struct mt_snapshot_row
+taking_row(const struct mt_taking *taking)
+{
+	assert(taking->count > 0);
+	return (struct mt_snapshot_row){ taking->snapshots, taking->count };
 }
 
 /* From now on @taking->rc says why. */
 static void
 taking_void(struct mt_taking *taking)
 {
-	struct meta *meta = taking->gateway->options.meta;
-	struct mt_snapshot snapshot = taking->snapshot;
-	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *text;
-	int rc = -ENOMEM;
+	struct mt_snapshot_row row = taking_row(taking);
+	int rc;
 
 	assert(taking->rc != 0);
-	assert(taking->snapshot.number != 0 && taking->version != 0);
-	log_info("snapshot %" PRIu64 ": void: %s", snapshot.number, taking->error);
+	assert(taking->order.number != 0);
+	log_info("snapshot %" PRIu64 ", and the %" PRIu32 " taken with it: void: %s",
+	    taking->order.number, taking->count - 1, taking->error);
 	sm_move(&taking->sm, MT_TAKING_VOIDING);
 	taking_step(taking, MT_CUT_STEP_RELEASE);
-	mt_snapshot_void(&snapshot);
-	mt_snapshot_key(snapshot.number, key);
-	text = mt_snapshot_encode(&snapshot, NULL);
-	if (text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = taking->version },
-			{ .kind = META_PUT,
-			    .key = key,
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), taking_on_voided, taking);
-	}
-	free(text);
+	rc = mt_snapshot_void_keys(taking->gateway, &row, taking->versions, taking_on_voided,
+	    taking);
 	if (rc != 0)
 		taking_on_voided(rc, taking);
 }
@@ -404,14 +402,13 @@ static void
 taking_on_read(int rc, void *arg)
 {
 	struct mt_taking *taking = arg;
-	const struct mt_snapshot_entry *entry;
+	struct mt_snapshot_row row;
 
 	assert(rc == -ECANCELED || taking->sm.state == MT_TAKING_NUMBERING);
 	if (rc == -ECANCELED)
 		return; /* the gateway is destroyed */
-	entry =
-	    mt_snapshots_by_number(&taking->gateway->volumes.snapshots, taking->snapshot.number);
-	if (rc == 0 && (entry == NULL || entry->snapshot.state != MT_SNAPSHOT_PENDING))
+	row = taking_row(taking);
+	if (rc == 0 && !mt_snapshot_read_versions(taking->gateway, &row, taking->versions))
 		rc = -EAGAIN;
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error),
@@ -419,7 +416,6 @@ taking_on_read(int rc, void *arg)
 		taking_fail(taking, rc);
 		return;
 	}
-	taking->version = entry->version;
 	sm_move(&taking->sm, MT_TAKING_BEGINNING);
 	taking_step(taking, MT_CUT_STEP_BEGIN);
 }
@@ -445,14 +441,12 @@ taking_on_number(int rc, void *arg)
 static void
 taking_number(struct mt_taking *taking)
 {
-	struct mt_gateway *gateway = taking->gateway;
-	uint32_t void_count = mt_snapshots_void_count(&gateway->volumes.snapshots);
-	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *text;
+	uint32_t void_count = mt_snapshots_void_count(&taking->gateway->volumes.snapshots);
+	struct mt_snapshot_row row = taking_row(taking);
 	int rc;
 
 	assert(taking->sm.state == MT_TAKING_ASKING);
-	if (void_count >= MT_SNAPSHOTS_VOID_MAX) {
+	if (void_count + taking->count > MT_SNAPSHOTS_VOID_MAX) {
 		(void)snprintf(taking->error, sizeof(taking->error),
 		    "no snapshot now: %" PRIu32
 		    " before it came to nothing, and shards have not dropped them yet",
@@ -461,53 +455,60 @@ taking_number(struct mt_taking *taking)
 		return;
 	}
 	sm_move(&taking->sm, MT_TAKING_NUMBERING);
-	text = mt_snapshot_encode(&taking->snapshot, NULL);
-	mt_snapshot_key(taking->snapshot.number, key);
-	rc = mt_cluster_count(gateway, &taking->cluster, key, text, taking_on_number, taking);
-	free(text);
+	rc =
+	    mt_snapshot_put_keys(taking->gateway, &taking->cluster, &row, taking_on_number, taking);
 	if (rc != 0)
 		taking_on_number(rc, taking);
 }
 
-int
-mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
-    mt_taking_fn fn, void *arg)
+static void
+taking_wish(struct mt_taking *taking, const struct mt_taking_wish *wish, uint64_t first)
 {
-	struct mt_taking *taking = gateway->taking;
-	uint32_t shard_count = gateway->cluster.shard_count;
-	struct mt_snapshot *snapshot = &taking->snapshot;
-	int rc;
+	const struct mt_volume *volume = wish->volume;
+	struct mt_snapshot *snapshot = &taking->snapshots[taking->count];
 
-	assert(fn != NULL && shard_count > 0);
-	assert(taking->left_count == 0);
-	assert(volume->scope.span_count > 0);
-	if (taking->sm.state != MT_TAKING_IDLE)
-		return -EBUSY;
-	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)
-		return -ENOSPC;
-	if (gateway->cluster.next_snapshot <= volume->scope.spans[0].cut_from) {
-		log_error(
-		    "snapshot: none can be taken of volume %s, which was rolled back above snapshot "
-		    "%" PRIu64 ", and the next number is %" PRIu64
-		    ": the key cluster is damaged, or of an older copy of the metadata store",
-		    volume->name, volume->scope.spans[0].cut_from, gateway->cluster.next_snapshot);
-		return -EBADMSG;
-	}
-	*snapshot = (struct mt_snapshot){ .number = gateway->cluster.next_snapshot,
+	assert(taking->count < CLEAVE_GROUP_VOLUMES_MAX);
+	*snapshot = (struct mt_snapshot){ .number = first + taking->count,
 		.volume_id = volume->id,
 		.size_bytes = volume->size_bytes,
 		.segment_base = volume->segment_base,
 		.segment_count = volume->segment_count,
-		.created_s = mt_gateway_time_s(gateway),
+		.created_s = mt_gateway_time_s(taking->gateway),
 		.state = MT_SNAPSHOT_PENDING };
-	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
+	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", wish->name);
 	mt_scope_before(&volume->scope, snapshot->number, &snapshot->scope);
-	taking->order =
-	    (struct mt_cut_order){ snapshot->number, volume->segment_base, MT_VOLUME_SEGMENTS };
+	taking->order.segment_bases[taking->count++] = volume->segment_base;
+}
+
+int
+mt_taking_start(struct mt_gateway *gateway, const struct mt_taking_wish *wishes, uint32_t count,
+    mt_taking_fn fn, void *arg)
+{
+	struct mt_taking *taking = gateway->taking;
+	uint32_t shard_count = gateway->cluster.shard_count;
+	uint64_t first = gateway->cluster.next_snapshot;
+	int rc;
+
+	assert(fn != NULL && shard_count > 0);
+	assert(count > 0 && count <= CLEAVE_GROUP_VOLUMES_MAX);
+	if (taking->sm.state != MT_TAKING_IDLE)
+		return -EBUSY;
+	assert(taking->left_count == 0);
+	rc = mt_snapshot_check_numbers(gateway, wishes, count);
+	if (rc != 0)
+		return rc;
+	taking->order = (struct mt_cut_order){ .number = first,
+		.segment_count = MT_VOLUME_SEGMENTS,
+		.volume_count = count };
+	taking->count = 0;
+	for (uint32_t i = 0; i < count; i++)
+		taking_wish(taking, &wishes[i], first);
+	for (uint32_t i = 0; i < count && count > 1; i++)
+		taking->snapshots[i].group = first;
 	/* The tables are of this version of the key, and so is all that is made of them. */
 	taking->cluster = gateway->cluster;
 	taking->cluster.version = gateway->volumes.snapshots.cluster_version;
-	taking->cluster.next_snapshot++;
+	taking->cluster.next_snapshot += count;
 	taking->rc = 0;
 	taking->error[0] = '\0';
 	taking->fn = fn;
@@ -538,14 +539,22 @@ mt_taking_error(const struct mt_gateway *gateway)
 	return gateway->taking->error;
 }
 
+uint32_t
+mt_taking_count(const struct mt_gateway *gateway)
+{
+	assert(gateway->taking->sm.state == MT_TAKING_READY);
+	return gateway->taking->count;
+}
+
 const struct mt_snapshot *
-mt_taking_snapshot(const struct mt_gateway *gateway, uint64_t *ret_version)
+mt_taking_snapshot(const struct mt_gateway *gateway, uint32_t index, uint64_t *ret_version)
 {
 	const struct mt_taking *taking = gateway->taking;
 
-	assert(taking->sm.state == MT_TAKING_READY && taking->version != 0);
-	*ret_version = taking->version;
-	return &taking->snapshot;
+	assert(taking->sm.state == MT_TAKING_READY && index < taking->count);
+	assert(taking->versions[index] != 0);
+	*ret_version = taking->versions[index];
+	return &taking->snapshots[index];
 }
 
 void

@@ -42,6 +42,7 @@
 #include "control/control_snapshot.h"
 #include "control/control_snapshot_change.h"
 #include "control/control_snapshot_delete.h"
+#include "control/control_take.h"
 #include "control/control_trash.h"
 #include "control/control_upgrade.h"
 #include "control/control_usage.h"
@@ -225,6 +226,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.set", true, true, mt_control_volume_set },
 	{ "volume.limits", false, true, mt_control_volume_limits },
 	{ "snapshot.create", true, true, mt_control_snapshot_create },
+	{ "snapshot.group", true, true, mt_control_snapshot_group },
 	{ "snapshot.list", false, true, mt_control_snapshot_list },
 	{ "snapshot.show", false, true, mt_control_snapshot_show },
 	{ "snapshot.delete", true, true, mt_control_snapshot_delete },

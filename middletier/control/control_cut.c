@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "catalog/json.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
@@ -33,20 +34,61 @@ control_on_cut(struct mt_cut_ask *ask, void *arg)
 	mt_control_finish(arg, json_pack("{s:o}", "shards", shards));
 }
 
+static int
+cut_refuse(const char *text, char error[MT_ERROR_BYTES])
+{
+	(void)snprintf(error, MT_ERROR_BYTES, "%s", text);
+	return -EINVAL;
+}
+
+/* The volume at @segment_base, and the @others, NULL for none, behind it. */
+static int
+cut_take_volumes(struct mt_cut_order *order, uint64_t segment_base, const json_t *others,
+    char error[MT_ERROR_BYTES])
+{
+	size_t count = 1 + json_array_size(others);
+
+	if (count > CLEAVE_GROUP_VOLUMES_MAX)
+		return cut_refuse("others: too many volumes", error);
+	if (order->number > MT_NUMBER_MAX - count + 1)
+		return cut_refuse("number: there are none for so many volumes", error);
+	for (size_t i = 0; i < count; i++) {
+		struct reader reader = { 0 };
+		uint64_t base = i == 0
+		    ? segment_base
+		    : reader_number(&reader, json_array_get(others, i - 1), "others", 0, INT64_MAX);
+
+		if (reader.field != NULL)
+			return cut_refuse("others: must be numbers of segments", error);
+		if (!mt_segments_exist(base, order->segment_count))
+			return cut_refuse(i == 0 ? "segment_base: there are no such segments"
+						 : "others: there are no such segments",
+			    error);
+		for (uint32_t k = 0; k < order->volume_count; k++) {
+			if (order->segment_bases[k] == base)
+				return cut_refuse("others: a volume is there twice", error);
+		}
+		order->segment_bases[order->volume_count++] = base;
+	}
+	return 0;
+}
+
 void
 mt_control_cut(struct mt_control_request *request)
 {
 	struct mt_cut_order order = { 0 };
-	uint64_t segment_count = 0;
+	uint64_t segment_base = 0, segment_count = 0;
+	json_t *others = NULL;
 	const char *name = "";
 	enum mt_cut_step step = MT_CUT_STEP_ASK;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
 		{ "step", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "number", READER_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },
-		{ "segment_base", READER_U64, true, 0, 0, { .u64 = &order.segment_base } },
+		{ "segment_base", READER_U64, true, 0, 0, { .u64 = &segment_base } },
 		{ "segment_count", READER_U64, true, 1, MT_VOLUME_SEGMENTS,
 		    { .u64 = &segment_count } },
+		{ "others", READER_ARRAY, false, 0, 0, { .array = &others } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -58,11 +100,9 @@ mt_control_cut(struct mt_control_request *request)
 		    "step: must be ask, begin, confirm or release");
 		rc = -EINVAL;
 	}
-	if (rc == 0 && !mt_segments_exist(order.segment_base, segment_count)) {
-		(void)snprintf(error, sizeof(error), "segment_base: there are no such segments");
-		rc = -EINVAL;
-	}
 	order.segment_count = (uint32_t)segment_count;
+	if (rc == 0)
+		rc = cut_take_volumes(&order, segment_base, others, error);
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), MT_CONTROL_NOT_NOW);
 		rc = mt_cut_ask(request->gateway, step, &order, control_on_cut, request);

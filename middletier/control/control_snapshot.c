@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_snapshot.c -- what is asked about snapshots and clones, but deletions
+ * control_snapshot.c -- what is asked about snapshots and clones, but deletions, and how they are taken (control_take.c)
  *
  * What makes a scope name a cut that it did not name before also puts the key "cluster", which is what drop.c
  * compares; and a snapshot's making puts its volume's key, so that no volume is deleted beside it.
@@ -36,8 +36,8 @@
 #define SNAPSHOTS_PER_LIST 256u
 #define ROLL_BACK_NAME "rolled-back" /* of the key that keeps a roll-back's cut */
 
-static json_t *
-json_of_snapshot(const struct mt_control_request *request, const struct mt_snapshot *snapshot)
+json_t *
+mt_control_json_snapshot(const struct mt_control_request *request, const struct mt_snapshot *snapshot)
 {
 	struct mt_volumes *volumes = &request->gateway->volumes;
 	const struct mt_volume_entry *volume = mt_volumes_by_id(volumes, snapshot->volume_id);
@@ -94,92 +94,6 @@ made_submit(struct mt_control_request *request, const struct made *made,
 	free(text);
 }
 
-/* ---- create ---- */
-
-static void
-create_on_made(struct mt_control_request *request)
-{
-	const struct mt_snapshot *snapshot = &request->change.snapshot;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	assert(request->change.snapshot.state == MT_SNAPSHOT_LIVE);
-	mt_control_event(request, CLEAVE_EVENT_SNAPSHOT_TAKEN, request->volume.name,
-	    "snapshot %" PRIu64 ": taken: %s of volume %s", snapshot->number, snapshot->name,
-	    request->volume.name);
-	mt_control_finish(request,
-	    json_pack("{s:o}", "snapshot", json_of_snapshot(request, snapshot)));
-}
-
-/* Every shard holds: one transaction makes it. */
-static void
-create_on_taken(int rc, void *arg)
-{
-	struct mt_control_request *request = arg;
-	struct mt_gateway *gateway = request->gateway;
-	const struct mt_snapshot *taken;
-	uint64_t version;
-	const struct mt_volume_entry *volume;
-	struct made made;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, mt_taking_error(gateway));
-		return;
-	}
-	taken = mt_taking_snapshot(gateway, &version);
-	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name);
-	if (volume == NULL || volume->volume.id != taken->volume_id) {
-		mt_taking_end(gateway, -ENOENT);
-		mt_control_fail_volume(request, -ENOENT);
-		return;
-	}
-	/* Perhaps before the cut, and then what was written behind the old end would be missing (I5). */
-	if (volume->volume.size_bytes != taken->size_bytes) {
-		mt_taking_end(gateway, -EAGAIN);
-		mt_control_refuse(request, -EAGAIN,
-		    "volume '%s': it was resized while the snapshot was being taken: take it again",
-		    request->volume.name);
-		return;
-	}
-	made = (struct made){ .cluster = gateway->cluster,
-		.snapshot = *taken,
-		.snapshot_version = version,
-		.volume = volume->volume,
-		.volume_version = volume->version };
-	made.snapshot.state = MT_SNAPSHOT_LIVE;
-	request->change.snapshot = made.snapshot;
-	made_submit(request, &made, create_on_made);
-}
-
-void
-mt_control_snapshot_create(struct mt_control_request *request)
-{
-	struct mt_volumes *volumes = &request->gateway->volumes;
-	struct mt_volume_entry *volume;
-	int rc;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!mt_change_take_request(request))
-		return;
-	volume = mt_change_find_volume(request);
-	if (volume == NULL)
-		return;
-	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id,
-		request->change.snapshot_name) != NULL) {
-		mt_control_refuse(request, -EEXIST,
-		    "volume '%s' has a snapshot '%s' already: choose another name, or delete "
-		    "that one",
-		    request->volume.name, request->change.snapshot_name);
-		return;
-	}
-	if (!mt_control_has_room(request))
-		return;
-	rc = mt_taking_start(request->gateway, &volume->volume, request->change.snapshot_name,
-	    create_on_taken, request);
-	if (rc != 0)
-		mt_control_fail_volume(request, rc);
-}
-
 /* ---- list ---- */
 
 void
@@ -220,7 +134,7 @@ mt_control_snapshot_list(struct mt_control_request *request)
 			continue;
 		is_more = count++ == SNAPSHOTS_PER_LIST;
 		if (!is_more)
-			json_array_append_new(list, json_of_snapshot(request, snapshot));
+			json_array_append_new(list, mt_control_json_snapshot(request, snapshot));
 	}
 	mt_control_finish(request, json_pack("{s:o, s:b}", "snapshots", list, "more", is_more));
 }
@@ -281,7 +195,7 @@ rollback_on_taken(int rc, void *arg)
 		return;
 	}
 	/* The mark that keeps the cut. */
-	made.snapshot = *mt_taking_snapshot(gateway, &made.snapshot_version);
+	made.snapshot = *mt_taking_snapshot(gateway, 0, &made.snapshot_version);
 	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
 	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
 		&snapshot->snapshot.scope, &scope) != 0) {
@@ -310,7 +224,8 @@ rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 	if (entry == NULL)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	rc = mt_taking_start(request->gateway, &entry->volume, ROLL_BACK_NAME, rollback_on_taken,
+	rc = mt_taking_start(request->gateway,
+	    &(struct mt_taking_wish){ &entry->volume, ROLL_BACK_NAME }, 1, rollback_on_taken,
 	    request);
 	if (rc != 0)
 		mt_change_fail_unused(request, rc, NULL);

@@ -28,7 +28,9 @@
  *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms
  *	SNAPSHOT          u64 number, u64 volume, u64 size_bytes, u64 segment_base, u64 created_s,
  *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted;
- *	                  2: protected, from level 2 on), u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
+ *	                  2: protected, from level 2 on), u8 span_count, u8 place among those that
+ *	                  were taken together, from 1 on (0: alone; from level 2 on), u8[4] zero,
+ *	                  name: 64 bytes, then spans as above
  *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 level (0: 1),
  *	                  u64 next_snapshot, u64 next_clone
  *	PART              as EXTENT_OPENED, extent_kind 3; then u64 length_bytes

@@ -26,7 +26,7 @@ struct mt_shard;
 
 /*
  * mt_manifest_commit -- make @edits durable, all or none; copied
- * At most MT_COMMIT_EDITS_MAX, and only edits of runs when there are more than 16.
+ * At most MT_COMMIT_EDITS_MAX, and only edits of runs, or of cuts, when there are more than 16.
  *
  * A full or broken manifest extent is replaced: new extent, checkpoint with these edits, root key by
  * compare-and-swap. Calls are applied in order. rc: 0; -ESTALE another owner has the root: the shard

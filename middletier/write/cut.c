@@ -20,6 +20,9 @@
  *
  * Numbers only grow: a shard that knows a greater one has batched records for it, and refuses.
  *
+ * Several volumes are cut in one step, each by a number of its own (cut.h): no record comes between two of them, and
+ * answers to the writes of all are kept back from it on.
+ *
  * A cut in the index keeps records on both sides apart; so it is there before the first record behind it.
  * A number that comes to nothing stays as a cut until its mark is seen (drop.c).
  */
@@ -62,6 +65,20 @@ mt_cut_init(struct mt_shard *shard)
 
 	sm_init(&cut->sm, "cut", cut_table, MT_CUT_IDLE, shard->index);
 	loop_timer_init(&cut->timer, cut_on_timer, shard);
+}
+
+bool
+mt_cut_has(const struct mt_cut_order *order, uint64_t segment)
+{
+	uint32_t count = MUTANT(group_held_apart) ? 1 : order->volume_count;
+
+	assert(order->volume_count <= CLEAVE_GROUP_VOLUMES_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		if (segment >= order->segment_bases[i] &&
+		    segment - order->segment_bases[i] < order->segment_count)
+			return true;
+	}
+	return false;
 }
 
 /* The last act of whoever calls it. */
@@ -127,18 +144,20 @@ static int
 cut_commit(struct mt_shard *shard)
 {
 	struct mt_cut *cut = &shard->write->cut;
-	struct mt_edit edit = { .kind = MT_EDIT_CUT,
-		.cut = cut->order.number,
-		.sequence = shard->next_sequence,
-		.segment_base = cut->order.segment_base,
-		.segment_count = cut->order.segment_count };
+	struct mt_edit edits[CLEAVE_GROUP_VOLUMES_MAX];
 	int rc;
 
 	assert(cut->sm.state == MT_CUT_DRAINING);
-	assert(cut->order.number == shard->cut);
-	if (mt_write_batches_have_older(shard->write, cut->order.number))
+	assert(mt_cut_last(&cut->order) == shard->cut);
+	if (mt_write_batches_have_older(shard->write, shard->cut))
 		return 0;
-	rc = mt_manifest_commit(shard, &edit, 1, cut_on_committed, shard);
+	for (uint32_t i = 0; i < cut->order.volume_count; i++)
+		edits[i] = (struct mt_edit){ .kind = MT_EDIT_CUT,
+			.cut = cut->order.number + i,
+			.sequence = shard->next_sequence,
+			.segment_base = cut->order.segment_bases[i],
+			.segment_count = cut->order.segment_count };
+	rc = mt_manifest_commit(shard, edits, cut->order.volume_count, cut_on_committed, shard);
 	if (rc == 0)
 		sm_move(&cut->sm, MT_CUT_COMMITTING);
 	return rc;
@@ -176,23 +195,38 @@ mt_cut_can_begin(const struct mt_shard *shard, uint64_t number)
 	return rc == 0 && !mt_port_has_lease(shard->port) ? -ETIMEDOUT : rc;
 }
 
+/* Cuts that were added before one fails may stay: their numbers are void, and dropped (drop.c). */
+static int
+cut_add(struct mt_shard *shard, const struct mt_cut_order *order)
+{
+	int rc = 0;
+
+	assert(order->segment_count > 0);
+	for (uint32_t i = 0; i < order->volume_count && rc == 0; i++) {
+		const struct mt_index_cut cut = { order->number + i, order->segment_bases[i],
+			order->segment_count };
+
+		rc = mt_index_add_cut(shard->block_index, &cut);
+	}
+	return rc;
+}
+
 int
 mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg)
 {
 	struct mt_cut *cut = &shard->write->cut;
-	const struct mt_index_cut index_cut = { order->number, order->segment_base,
-		order->segment_count };
 	int rc;
 
-	assert(order->number > 0 && order->segment_count > 0);
+	assert(order->number > 0 && order->volume_count > 0);
+	assert(order->volume_count <= CLEAVE_GROUP_VOLUMES_MAX);
 	assert(cut->fn == NULL || cut->sm.state != MT_CUT_IDLE);
 	rc = cut_check(shard, order->number);
 	if (rc == 0)
-		rc = mt_index_add_cut(shard->block_index, &index_cut);
+		rc = cut_add(shard, order);
 	if (rc != 0)
 		return rc;
 	mt_write_batches_close(shard->write);
-	shard->cut = order->number;
+	shard->cut = mt_cut_last(order);
 	cut->order = *order;
 	sm_move(&cut->sm, MT_CUT_DRAINING);
 	rc = cut_commit(shard);

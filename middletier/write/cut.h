@@ -8,6 +8,7 @@
 
 #include "base/sm.h"
 #include "cleave/loop.h"
+#include "cleave/units.h"
 
 struct mt_shard;
 
@@ -20,10 +21,15 @@ enum mt_cut_state {
 	MT_CUT_STATE_NR
 };
 
+/*
+ * Which volumes are cut, and held, at once. The snapshot of segment_bases[0] is @number, that of each next volume
+ * has the next number: a shard goes from a cut below all of them to the last, and no record lies between.
+ */
 struct mt_cut_order {
-	uint64_t number; /* of the snapshot */
-	uint64_t segment_base;
-	uint32_t segment_count; /* of its volume: all that it was allotted */
+	uint64_t number;
+	uint32_t segment_count; /* of each volume: all that it was allotted */
+	uint32_t volume_count;
+	uint64_t segment_bases[CLEAVE_GROUP_VOLUMES_MAX];
 };
 typedef void (*mt_cut_fn)(int rc, void *arg);
 
@@ -41,18 +47,26 @@ mt_cut_is_holding(const struct mt_cut *cut)
 	return cut->sm.state >= MT_CUT_DRAINING && cut->sm.state <= MT_CUT_HOLDING;
 }
 
+/* mt_cut_last -- the number of the last volume's snapshot: what is batched from now on has this cut. */
+static inline uint64_t
+mt_cut_last(const struct mt_cut_order *order)
+{
+	return order->number + order->volume_count - 1;
+}
+
+/* mt_cut_has -- is @segment one of the volumes'? */
+bool mt_cut_has(const struct mt_cut_order *order, uint64_t segment);
 /* mt_cut_holds -- is the answer to a write of @segment kept back now? */
 static inline bool
 mt_cut_holds(const struct mt_cut *cut, uint64_t segment)
 {
-	return mt_cut_is_holding(cut) && segment >= cut->order.segment_base &&
-	    segment - cut->order.segment_base < cut->order.segment_count;
+	return mt_cut_is_holding(cut) && mt_cut_has(&cut->order, segment);
 }
 
 /* mt_cut_init -- of mt_write_path_init: shard->write is there, and has the cut. */
 void mt_cut_init(struct mt_shard *shard);
 /*
- * mt_cut_begin -- keep back the answers to the volume's writes, and cut
+ * mt_cut_begin -- keep back the answers to the volumes' writes, and cut
  *
  * Returns 0: @fn is called once, later: 0, all records of before are durable, so is the cut, and answers are
  * held; -ETIMEDOUT, or what has stopped the shard: nothing is held. Else never: -EREMCHG it does not
@@ -60,12 +74,12 @@ void mt_cut_init(struct mt_shard *shard);
  */
 int mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg);
 /*
- * mt_cut_can_begin -- what would mt_cut_begin say to @number now, and would the hold count?
+ * mt_cut_can_begin -- what would mt_cut_begin say to an order from @number on now, and would the hold count?
  *
  * 0; -EREMCHG, -EBUSY, -EAGAIN as there; -ETIMEDOUT it has no lease. Does nothing.
  */
 int mt_cut_can_begin(const struct mt_shard *shard, uint64_t number);
-/* mt_cut_is_held -- since @number was answered under the present epoch no answer has gone out. */
+/* mt_cut_is_held -- since the order from @number on was answered under the present epoch no answer has gone out. */
 bool mt_cut_is_held(const struct mt_shard *shard, uint64_t number);
 /* mt_cut_release -- the answers that were kept back for @number go out. Not its own: nothing. */
 void mt_cut_release(struct mt_shard *shard, uint64_t number);

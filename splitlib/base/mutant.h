@@ -61,6 +61,8 @@
 	X(run_order_ignored, "of runs of one flushed_sequence the oldest is found first")          \
 	X(stage_flushed_early, "a merge counts as done, for a take-over, with its first stage")    \
 	X(hold_ended_confirmed, "a hold that has ended counts as held to the end of a snapshot")   \
+	X(group_held_apart, "of volumes whose snapshots are taken together only one is held")      \
+	X(group_in_part, "of such snapshots those are made that can be, without the rest")         \
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
 	X(orphan_grace_ignored, "the sweep deletes an orphan when it first sees it")               \
 	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \

@@ -29,6 +29,7 @@
 #include "base/config_value.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "grouper.h"
 #include "run.h"
 #include "trasher.h"
 
@@ -75,6 +76,9 @@ static const char *const of_balance[] = { "relief_restless", "relief_keeps" };
 /* In code that deletes volumes and restores them. */
 static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forgotten" };
 
+/* In code that takes snapshots of several volumes together. */
+static const char *const of_groups[] = { "group_held_apart", "group_in_part" };
+
 /* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epoch_ignored",
 	"gone_admitted", "maker_ignored", "run_order_ignored" };
@@ -83,7 +87,7 @@ struct search {
 	uint64_t mutants;
 	uint64_t seed_max;
 	bool is_on_etcd, is_of_members, is_of_balance,
-	    is_of_trash;                            /* the other seeds are passed over */
+	    is_of_trash, is_of_groups;              /* the other seeds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -183,6 +187,15 @@ is_of_trash(const char *name)
 }
 
 static bool
+is_of_groups(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_groups); i++)
+		if (strcmp(of_groups[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
 is_of_members(const char *name)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(of_members); i++)
@@ -225,6 +238,7 @@ checker_of(const char *text)
 		{ "is gone before its time", "a volume of the trash is purged early" },
 		{ "came back over another", "a volume of the trash comes back over another" },
 		{ "came back without", "a volume of the trash comes back without its snapshot" },
+		{ "is there in part", "snapshots of one moment are there in part" },
 		{ "a second writer was let in", "a second writer" },
 		{ "upgraded though", "an upgrade without asking all" },
 		{ "is drained, and no other", "a drain that nobody takes" },
@@ -308,7 +322,8 @@ search_job(void *arg, uint64_t job)
 		if ((search->is_on_etcd && !sim_run_is_on_etcd(seed)) ||
 		    (search->is_of_members && !sim_run_has_members(seed)) ||
 		    (search->is_of_balance && !sim_run_has_balance(seed)) ||
-		    (search->is_of_trash && !sim_trasher_is_in(seed)))
+		    (search->is_of_trash && !sim_trasher_is_in(seed)) ||
+		    (search->is_of_groups && !sim_grouper_is_in(seed)))
 			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
@@ -333,7 +348,8 @@ search_row(const struct options *options, const char *name)
 		.is_on_etcd = is_of_etcd(name),
 		.is_of_members = is_of_members(name),
 		.is_of_balance = is_of_balance(name),
-		.is_of_trash = is_of_trash(name) };
+		.is_of_trash = is_of_trash(name),
+		.is_of_groups = is_of_groups(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);

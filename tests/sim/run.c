@@ -16,6 +16,7 @@
 #include "drainer.h"
 #include "etcd_faults.h"
 #include "faults.h"
+#include "grouper.h"
 #include "invariant.h"
 #include "levels.h"
 #include "limiter.h"
@@ -79,6 +80,7 @@ struct run {
 	struct sim_levels *levels;     /* NULL: likewise, its processes are of one release */
 	struct sim_drainer *drainer;   /* NULL: likewise */
 	struct sim_trasher *trasher;   /* NULL: likewise */
+	struct sim_grouper *grouper;   /* NULL: likewise */
 	struct sim_members *members;   /* NULL: likewise, its nodes stay as they are */
 	struct sim_limiter *limiter;   /* NULL: likewise, no volume has a limit */
 	struct sim_balancer *balancer; /* NULL: likewise, shards are shared out by count */
@@ -499,8 +501,10 @@ run_begin(struct run *run)
 		sim_cluster_start(run->cluster);
 	if (run->members != NULL)
 		sim_members_start(run->members);
-	if (run->levels == NULL)
+	if (run->levels == NULL) {
 		run->trasher = sim_trasher_create(run->cluster, run->options.seed);
+		run->grouper = sim_grouper_create(run->cluster, run->options.seed);
+	}
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 }
 
@@ -739,6 +743,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 		sim_levels_finish(run.levels, RUN_UPGRADE_LIMIT_NS);
 	sim_drainer_finish(run.drainer, RUN_HEAL_LIMIT_NS);
 	sim_trasher_finish(run.trasher, RUN_HEAL_LIMIT_NS);
+	sim_grouper_finish(run.grouper, RUN_HEAL_LIMIT_NS);
 	sim_limiter_finish(run.limiter, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
@@ -768,6 +773,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_levels_destroy(run.levels);
 	sim_drainer_destroy(run.drainer);
 	sim_trasher_destroy(run.trasher);
+	sim_grouper_destroy(run.grouper);
 	sim_members_destroy(run.members);
 	sim_limiter_destroy(run.limiter);
 	sim_balancer_destroy(run.balancer);

@@ -73,7 +73,7 @@ struct command_options {
 		const char *burst_ms;
 	} limits;
 	bool has_progress;
-	const char *const *files; /* backups, in order */
+	const char *const *files; /* backups, in order; snapshot create: behind options->name */
 	uint32_t file_count;
 	const char *from;               /* backup: a snapshot */
 	bool must_snapshot;             /* backup: take it first */
@@ -126,7 +126,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_CANCEL (UINT64_C(1) << 35)
 #define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
 
-/* Words that follow a command's own, in their order. Those called MAY may be absent, and are the last. */
+/* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {
 	COMMAND_NOTHING,      /* no more */
 	COMMAND_VOLUME,       /* options->name: of a volume, or VOLUME@SNAPSHOT */
@@ -141,6 +141,7 @@ enum command_operand {
 	COMMAND_MAY_TRASH,    /* likewise */
 	COMMAND_MAY_NEW_NAME, /* options->new_name */
 	COMMAND_FILES,        /* options->files: as many as leave a word for each operand behind */
+	COMMAND_MORE,         /* options->files: further VOLUME@SNAPSHOT, the last operand */
 };
 
 #define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */

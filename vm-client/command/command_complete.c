@@ -304,6 +304,7 @@ offer_operand(struct complete *complete)
 		[COMMAND_MAY_TRASH] = offer_trash,
 		[COMMAND_MAY_NEW_NAME] = NULL, /* nobody can know */
 		[COMMAND_FILES] = NULL,
+		[COMMAND_MORE] = offer_snapshots,
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;
@@ -313,6 +314,8 @@ offer_operand(struct complete *complete)
 		if (complete->command->operands[i] == COMMAND_NOTHING ||
 		    complete->command->operands[i] == COMMAND_FILES)
 			return;
+		if (complete->command->operands[i] == COMMAND_MORE)
+			at = i; /* all that follow */
 	}
 	operand = complete->command->operands[at];
 	if (operand != COMMAND_NOTHING && asked[operand] != NULL)

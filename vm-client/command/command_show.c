@@ -229,6 +229,10 @@ print_snapshot(const json_t *shown, const json_t *usage, FILE *out)
 	table_add(table, "%s", table_format_date(command_u64(snapshot, "created_s"), text));
 	table_add(table, "number");
 	table_add(table, "%" PRIu64, number);
+	if (command_u64(snapshot, "group") != 0) {
+		table_add(table, "group, of one point in time");
+		table_add(table, "%" PRIu64, command_u64(snapshot, "group"));
+	}
 	table_add(table, "stored since the one before");
 	add_bytes(table, part_of(usage, number), "stored_bytes");
 	table_add(table, "shared with older snapshots");

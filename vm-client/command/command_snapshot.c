@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command_snapshot.c -- cleave snapshot create, list, delete, protect, rename, rollback; cleave clone */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -9,6 +10,50 @@
 #include "command_ask.h"
 #include "table.h"
 
+/* "a@s: taken", a line each. */
+static int
+say_group(struct command_question *question, int rc)
+{
+	const struct cleave_snapshot *snapshots = question->entries;
+	struct command_session *session = question->session;
+
+	if (rc == 0 && session->options->is_json)
+		rc = command_print_json(question->reply, session->out);
+	else
+		for (uint32_t i = 0; rc == 0 && i < question->count; i++)
+			fprintf(session->out, "%s: taken\n", snapshots[i].name);
+	command_question_fini(question);
+	return rc;
+}
+
+static int
+create_group(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	const char *names[CLEAVE_GROUP_VOLUMES_MAX] = { options->name };
+	uint32_t count = 1 + options->file_count;
+	struct command_question question;
+	int rc;
+
+	if (count > CLEAVE_GROUP_VOLUMES_MAX) {
+		session->exit_status = COMMAND_EXIT_USAGE;
+		return command_fail(session, -EINVAL, "at most %u volumes at a time, not %u",
+		    CLEAVE_GROUP_VOLUMES_MAX, count);
+	}
+	for (uint32_t i = 1; i < count; i++)
+		names[i] = options->files[i - 1];
+	command_question_init(&question, session);
+	rc = cleave_snapshot_create_group(session->client, &question.ask, names, count,
+	    command_on_snapshots, &question);
+	if (rc == -EINVAL) {
+		command_question_fini(&question);
+		return command_fail(session, rc,
+		    "'%.128s' and those behind it: one is no name of a snapshot: VOLUME@SNAPSHOT",
+		    names[0]);
+	}
+	return say_group(&question, command_wait(&question, rc));
+}
+
 int
 command_snapshot_create(struct command_session *session)
 {
@@ -16,6 +61,8 @@ command_snapshot_create(struct command_session *session)
 
 	assert(session->client != NULL);
 	assert(session->options->name != NULL);
+	if (session->options->file_count > 0)
+		return create_group(session);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,
@@ -139,6 +186,18 @@ cell_protected(struct table *table, const void *entry)
 	table_add(table, "%s", ((const struct cleave_snapshot *)entry)->is_protected ? "yes" : "-");
 }
 
+/* The same number stands beside all that were taken at one point in time. */
+static void
+cell_group(struct table *table, const void *entry)
+{
+	const struct cleave_snapshot *snapshot = entry;
+
+	if (snapshot->group == 0)
+		table_add(table, "-");
+	else
+		table_add(table, "%" PRIu64, snapshot->group);
+}
+
 int
 command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out)
 {
@@ -149,6 +208,7 @@ command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count,
 		TABLE_FIELD("CLONES", TABLE_U32, struct cleave_snapshot, clone_count),
 		TABLE_FIELD_OF("PROTECTED", false, cell_protected),
 		TABLE_FIELD("NUMBER", TABLE_U64, struct cleave_snapshot, number),
+		TABLE_FIELD_OF("GROUP", false, cell_group),
 	};
 
 	assert(out != NULL);

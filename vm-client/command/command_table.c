@@ -50,9 +50,10 @@ static const struct command command_table[] = {
 	    "Limit what a volume may do in a second; off, or 0, lifts a limit. Whoever uses it keeps to that "
 	    "within about a second.",
 	    { COMMAND_VOLUME }, COMMAND_LIMITS, command_volume_set },
-	{ "snapshot", "create", "VOLUME@SNAPSHOT",
-	    "Keep what is on a volume now. It takes no space of its own until the volume changes.",
-	    { COMMAND_SNAPSHOT }, 0, command_snapshot_create },
+	{ "snapshot", "create", "VOLUME@SNAPSHOT ...",
+	    "Keep what is on a volume now. It takes no space of its own until the volume changes. Of several "
+	    "volumes, up to 32, all are kept as they are at one point in time, or none is.",
+	    { COMMAND_SNAPSHOT, COMMAND_MORE }, 0, command_snapshot_create },
 	{ "snapshot", "list", "[VOLUME]", "List a volume's snapshots, or all.",
 	    { COMMAND_MAY_VOLUME }, 0, command_snapshot_list },
 	{ "snapshot", "diff", "VOLUME@OLD [VOLUME@NEW]",

@@ -26,6 +26,8 @@ snapshot_read(struct reader *reader, const json_t *object, void *ret_entry)
 	entry->created_s = reader_u64(reader, object, "created_s", INT64_MAX);
 	entry->clone_count = (uint32_t)reader_u64(reader, object, "clones", UINT32_MAX);
 	entry->is_protected = json_is_true(json_object_get(object, "protected"));
+	if (json_object_get(object, "group") != NULL)
+		entry->group = reader_u64(reader, object, "group", INT64_MAX);
 	if (reader->field == NULL && entry->number == 0)
 		reader_fail(reader, "number");
 }
@@ -74,6 +76,15 @@ static const struct cleave_ask_kind manage_snapshots = {
 	.deliver = snapshots_deliver,
 };
 
+/* Snapshots that were taken together: one answer has all. */
+static const struct cleave_ask_kind manage_group = {
+	.many = "snapshots",
+	.entry_bytes = sizeof(struct cleave_snapshot),
+	.read = snapshot_read,
+	.deliver = snapshots_deliver,
+};
+
+static const struct ask_op op_group = { "snapshot.group", &manage_group, true };
 static const struct ask_op op_create = { "snapshot.create", &manage_snapshot, true };
 static const struct ask_op op_list = { "snapshot.list", &manage_snapshots, false };
 static const struct ask_op op_delete = { "snapshot.delete", &ask_done, true };
@@ -108,6 +119,66 @@ cleave_snapshot_create_wait(struct cleave *cleave, const char *name,
 		return ask_refuse(rc, ret_error);
 	return ask_wait_one(cleave, &op_create, manage_named(&op_create, name), ret_snapshot,
 	    ret_error);
+}
+
+/* Create, of several volumes. */
+
+static int
+check_group(const char *const names[], uint32_t count)
+{
+	int rc = count == 0 || count > CLEAVE_GROUP_VOLUMES_MAX ? -EINVAL : 0;
+
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = ask_check_name(names[i], MANAGE_SNAPSHOT_BYTES_MAX);
+	return rc;
+}
+
+static json_t *
+request_group(const char *const names[], uint32_t count)
+{
+	json_t *request = ask_request(&op_group), *list = json_array();
+	bool is_whole = list != NULL;
+
+	assert(check_group(names, count) == 0);
+	for (uint32_t i = 0; i < count && is_whole; i++)
+		is_whole = json_array_append_new(list, json_string(names[i])) == 0;
+	if (!is_whole) {
+		json_decref(list);
+		json_decref(request);
+		return NULL;
+	}
+	ask_add(&request, "names", list);
+	return request;
+}
+
+int
+cleave_snapshot_create_group(struct cleave_client *client, struct cleave_ask *ask,
+    const char *const names[], uint32_t count, cleave_snapshots_fn fn, void *arg)
+{
+	int rc = check_group(names, count);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.snapshots = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_group, request_group(names, count));
+}
+
+int
+cleave_snapshot_create_group_wait(struct cleave *cleave, const char *const names[], uint32_t count,
+    struct cleave_snapshot **ret_snapshots, uint32_t *ret_count, char *ret_error)
+{
+	struct ask_answer all;
+	int rc = check_group(names, count);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	rc = ask_wait(cleave, &op_group, request_group(names, count), &all, ret_error);
+	if (rc != 0)
+		return rc;
+	*ret_snapshots = all.entries;
+	*ret_count = all.count;
+	return 0;
 }
 
 /* List. */

@@ -73,6 +73,24 @@ Test(snapshot_table, text_comes_back)
 	}
 }
 
+Test(snapshot_table, group_comes_back_and_is_absent_in_those_taken_alone)
+{
+	struct mt_snapshot snapshot = sample(9, "monday", MT_SNAPSHOT_LIVE), again;
+	const char *field = NULL;
+	char *waiting = NULL;
+	char *text = mt_snapshot_encode(&snapshot, NULL);
+
+	cr_assert_null(strstr(text, "group"), "%s", text);
+	free(text);
+	snapshot.group = 7;
+	text = mt_snapshot_encode(&snapshot, NULL);
+	cr_assert_eq(mt_snapshot_decode("snapshots/00000000000000000009", text,
+			 (uint32_t)strlen(text), &again, &waiting, &field),
+	    0, "%s", field);
+	cr_assert_eq(again.group, 7);
+	free(text);
+}
+
 /* @from, a part of a good text, is replaced. */
 static void
 expect_refused(const char *from, const char *to, const char *field)
@@ -107,6 +125,8 @@ Test(snapshot_table, wrong_fields_are_named)
 	expect_refused("\"clones\":4", "\"clones\":\"4\"", "clones");
 	expect_refused("\"spans\":[[", "\"spans\":[[7,", "spans");
 	expect_refused("\"spans\":[[", "\"spans\":[[-", "spans");
+	expect_refused("\"clones\":4", "\"clones\":4,\"group\":10", "group");
+	expect_refused("\"clones\":4", "\"clones\":4,\"group\":0", "group");
 	expect_refused("\"volume_id\"", "\"volume\"", "volume");
 	expect_refused("{", "[", "not a JSON object");
 }

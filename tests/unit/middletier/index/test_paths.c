@@ -497,7 +497,10 @@ static void
 cut_some(void)
 {
 	struct mt_shard *shard = &fake.shard;
-	const struct mt_cut_order order = { shard->cut + 1, FAKE_SEGMENT, 1 };
+	const struct mt_cut_order order = { .number = shard->cut + 1,
+		.segment_count = 1,
+		.volume_count = 1,
+		.segment_bases = { FAKE_SEGMENT } };
 
 	if (shard->log != NULL && below(8) == 0)
 		(void)mt_cut_begin(shard, &order, on_cut, NULL);

@@ -277,7 +277,7 @@ Test(edit, wrong_fields_of_snapshots_are_named)
 	expect_refused(14, 54, 0, "span_count");
 	expect_refused(14, 54, MT_SPANS_MAX + 1, "span_count");
 	expect_refused(14, 54, 1, "value_bytes");
-	expect_refused(14, 55, 1, "reserved");
+	expect_refused(14, 55, CLEAVE_GROUP_VOLUMES_MAX + 1, "group");
 	expect_refused(14, 59, 1, "reserved");
 	expect_refused(14, 60, 0, "name");
 	expect_refused(14, 124, 0, "segment_base of a span");

@@ -15,9 +15,12 @@
 
 #define HOLD_NS NUM_S(5)
 
-static const struct mt_cut_order order = { .number = 7,
-	.segment_base = FAKE_SEGMENT,
-	.segment_count = 1 };
+#define ORDER(n, base)                                                                             \
+	{                                                                                          \
+		.number = (n), .segment_count = 1, .volume_count = 1, .segment_bases = {(base) }   \
+	}
+
+static const struct mt_cut_order order = ORDER(7, FAKE_SEGMENT);
 
 /* The answer that mt_cut_begin's handler was given. */
 static struct {
@@ -100,12 +103,63 @@ Test(cut, answers_are_kept_back_until_they_are_released)
 
 Test(cut, errors_and_other_volumes_are_not_kept_back)
 {
-	const struct mt_cut_order other = { 7, FAKE_SEGMENT + 1, 1 };
+	const struct mt_cut_order other = ORDER(7, FAKE_SEGMENT + 1);
 
 	begin(&other);
 	fake_run_for(NUM_MS(20));
 	cr_assert_eq(answer.rc, 0);
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
+	mt_cut_release(&fake.shard, 7);
+}
+
+/* Volumes at FAKE_SEGMENT + 1 and FAKE_SEGMENT: snapshots 7 and 8, and nothing lies between. */
+Test(cut, several_volumes_are_cut_in_one_step)
+{
+	static const struct mt_cut_order both = { .number = 7,
+		.segment_count = 1,
+		.volume_count = 2,
+		.segment_bases = { FAKE_SEGMENT + 1, FAKE_SEGMENT } };
+	struct fake_msg *msg;
+	const struct mt_edit *edits;
+
+	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
+	begin(&both);
+	fake_run_for(NUM_MS(20));
+	cr_assert_eq(answer.rc, 0);
+	cr_assert_eq(fake.shard.cut, 8);
+	edits = &fake.edits[fake.edit_count - 2];
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_assert_eq(edits[i].kind, MT_EDIT_CUT);
+		cr_assert_eq(edits[i].cut, 7 + i);
+		cr_assert_eq(edits[i].segment_base, both.segment_bases[i]);
+		cr_assert_eq(edits[i].segment_count, 1);
+	}
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 2);
+	msg = fake_write(1, 1, 2);
+	fake_run_for(NUM_MS(20));
+	cr_assert_not(msg->is_answered, "the second volume is not held");
+	cr_assert(mt_cut_is_held(&fake.shard, 7));
+	cr_assert(mt_index_is_cut_between(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 1),
+	    6, 8));
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), -EBUSY);
+	mt_cut_release(&fake.shard, 7);
+	cr_assert_eq(fake_wait(msg), 0);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), -EAGAIN);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 9), 0);
+}
+
+Test(cut, volumes_that_were_not_named_are_not_kept_back)
+{
+	static const struct mt_cut_order both = { .number = 7,
+		.segment_count = 1,
+		.volume_count = 2,
+		.segment_bases = { FAKE_SEGMENT + 1, FAKE_SEGMENT + 2 } };
+
+	begin(&both);
+	fake_run_for(NUM_MS(20));
+	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
+	for (uint64_t i = 0; i < 4; i++)
+		cr_assert_eq(mt_cut_has(&both, FAKE_SEGMENT + i), i == 1 || i == 2);
 	mt_cut_release(&fake.shard, 7);
 }
 
@@ -204,7 +258,7 @@ Test(cut, released_while_its_edit_is_on_its_way)
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, -ECANCELED);
 	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_BROKEN);
-	cr_assert_eq(mt_cut_begin(&fake.shard, &(struct mt_cut_order){ 8, FAKE_SEGMENT, 1 }, on_cut,
+	cr_assert_eq(mt_cut_begin(&fake.shard, &(struct mt_cut_order)ORDER(8, FAKE_SEGMENT), on_cut,
 			 &answer),
 	    -EBUSY);
 	fake_run_for(NUM_MS(20));
@@ -230,7 +284,7 @@ Test(cut, refuses_what_is_not_newer)
 	mt_cut_release(&fake.shard, 7);
 	cr_assert_eq(mt_cut_begin(&fake.shard, &order, on_cut, &answer), -EAGAIN);
 	answer.count = 0;
-	begin(&(struct mt_cut_order){ 9, FAKE_SEGMENT, 1 });
+	begin(&(struct mt_cut_order)ORDER(9, FAKE_SEGMENT));
 	fake_run_for(NUM_MS(20));
 	cr_assert_eq(answer.rc, 0);
 	mt_cut_release(&fake.shard, 9);

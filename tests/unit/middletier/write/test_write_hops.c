@@ -243,8 +243,9 @@ on_cut(int rc, void *arg)
 Test(write_hops, an_answer_that_is_held_back_is_late_at_the_end)
 {
 	static const struct mt_cut_order order = { .number = 7,
-		.segment_base = FAKE_SEGMENT,
-		.segment_count = 1 };
+		.segment_count = 1,
+		.volume_count = 1,
+		.segment_bases = { FAKE_SEGMENT } };
 	struct fake_msg *msg;
 	bool is_cut = false;
 

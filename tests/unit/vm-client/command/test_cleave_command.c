@@ -414,14 +414,15 @@ Test(command, snapshots_are_a_table)
 		    .number = 8,
 		    .size_bytes = NUM_GIB(1),
 		    .clone_count = 2,
-		    .is_protected = true },
+		    .is_protected = true,
+		    .group = 6 },
 	};
 	FILE *out = print_begin();
 
 	expect_lines(print_end(out, command_print_snapshots(snapshots, NUM_COUNT(snapshots), out)),
-	    "NAME        SIZE  TAKEN                 CLONES  PROTECTED  NUMBER\n"
-	    "v@monday   4 KiB  1970-01-02T00:00:00Z       0  -               7\n"
-	    "?@tuesday  1 GiB  1970-01-01T00:00:00Z       2  yes             8\n");
+	    "NAME        SIZE  TAKEN                 CLONES  PROTECTED  NUMBER  GROUP\n"
+	    "v@monday   4 KiB  1970-01-02T00:00:00Z       0  -               7  -\n"
+	    "?@tuesday  1 GiB  1970-01-01T00:00:00Z       2  yes             8  6\n");
 }
 
 Test(command, the_trash_is_a_table)
