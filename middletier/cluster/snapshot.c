@@ -199,8 +199,8 @@ taking_void(struct mt_taking *taking)
 
 	assert(taking->rc != 0);
 	assert(taking->order.number != 0);
-	log_info("snapshot %" PRIu64 ", and the %" PRIu32 " taken with it: void: %s",
-	    taking->order.number, taking->count - 1, taking->error);
+	log_info("snapshot %" PRIu64 "%s: void: %s", taking->order.number,
+	    taking->count > 1 ? ", and those taken with it" : "", taking->error);
 	sm_move(&taking->sm, MT_TAKING_VOIDING);
 	taking_step(taking, MT_CUT_STEP_RELEASE);
 	rc = mt_snapshot_void_keys(taking->gateway, &row, taking->versions, taking_on_voided,

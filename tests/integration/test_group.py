@@ -7,6 +7,7 @@ tests/unit/middletier/cluster/test_snapshot_group.c."""
 import json
 import os
 import subprocess
+import time
 
 from libcluster import BUILD, Cluster, binary, check, expect_error, main, run_argv, skip, wait_for
 
@@ -124,6 +125,34 @@ def one_that_cannot_be_is_in_the_way_of_all():
         check(set(listed(c)) == {"s"}, listed(c))
 
 
+def several_are_rotated_together():
+    with Cluster(nodes=3, gateways=1) as c:
+        for name in ("a", "b"):
+            c.volume_create(name, "64M")
+            c.cleave("snapshot", "create", f"{name}@auto-2020-11-01T0100Z")
+        told = json.loads(c.cleave("--json", "snapshot", "rotate", "a", "b", "--hourly", "1",
+                                   "--dry-run").stdout)
+        old = ["a@auto-2020-11-01T0100Z", "b@auto-2020-11-01T0100Z"]
+        check(told["deleted"] == old and len(listed(c)) == 1, f"{told}")
+        told = json.loads(c.cleave("--json", "snapshot", "rotate", "a", "b", "--hourly", "1").stdout)
+        check(told["deleted"] == old and told["kept"] == [f"{name}@{told['taken']}" for name in "ab"],
+              f"{told}")
+        check(list(listed(c)) == [told["taken"]], listed(c))
+        volumes = listed(c)[told["taken"]]
+        check(volumes["a"] is not None and volumes["a"] == volumes["b"], volumes)
+        # One of them has this minute's already, by itself: the other's would be of another moment.
+        c.volume_create("c", "64M")
+        now = time.time()
+        for later in (0, 60):
+            name = time.strftime("auto-%Y-%m-%dT%H%MZ", time.gmtime(now + later))
+            c.cleave("snapshot", "create", f"c@{name}")
+            c.cleave("snapshot", "delete", f"a@{name}", check_rc=False)
+        expect_error(c.cleave("snapshot", "rotate", "a", "c", "--hourly", "1", check_rc=False),
+                     "was not taken", codes=(1,))
+        expect_error(c.cleave("snapshot", "rotate", *(f"v{i}" for i in range(33)), "--hourly", "1",
+                              check_rc=False), "at most 32 volumes", codes=(2,))
+
+
 if __name__ == "__main__":
     main(data_is_never_ahead_of_its_log, all_of_them_or_none_when_the_gateway_dies,
-         one_that_cannot_be_is_in_the_way_of_all)
+         one_that_cannot_be_is_in_the_way_of_all, several_are_rotated_together)

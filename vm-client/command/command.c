@@ -147,7 +147,7 @@ refuse_absent(const struct command *command, enum command_operand operand)
 
 	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW ||
 	    operand == COMMAND_MAY_TRASH || operand == COMMAND_MAY_NEW_NAME ||
-	    operand == COMMAND_MORE)
+	    operand == COMMAND_MORE || operand == COMMAND_MORE_VOLUMES)
 		return 0;
 	assert(operand < NUM_COUNT(wants) && wants[operand] != NULL);
 	return usage_error("'%s%s%s' needs %s", command->noun, command->verb == NULL ? "" : " ",
@@ -194,7 +194,9 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 		return take_help(options, words + 1, count - 1);
 	for (const enum command_operand *operand = options->command->operands;
 	     *operand != COMMAND_NOTHING; operand++) {
-		if ((*operand == COMMAND_FILES || *operand == COMMAND_MORE) && used < count) {
+		if ((*operand == COMMAND_FILES || *operand == COMMAND_MORE ||
+			*operand == COMMAND_MORE_VOLUMES) &&
+		    used < count) {
 			used += take_files(options, operand, words + used, count - used);
 			if (options->file_count > 0)
 				continue;

@@ -73,7 +73,7 @@ struct command_options {
 		const char *burst_ms;
 	} limits;
 	bool has_progress;
-	const char *const *files; /* backups, in order; snapshot create: behind options->name */
+	const char *const *files; /* backups, in order; snapshot create, rotate: behind options->name */
 	uint32_t file_count;
 	const char *from;               /* backup: a snapshot */
 	bool must_snapshot;             /* backup: take it first */
@@ -142,6 +142,7 @@ enum command_operand {
 	COMMAND_MAY_NEW_NAME, /* options->new_name */
 	COMMAND_FILES,        /* options->files: as many as leave a word for each operand behind */
 	COMMAND_MORE,         /* options->files: further VOLUME@SNAPSHOT, the last operand */
+	COMMAND_MORE_VOLUMES, /* likewise, volumes */
 };
 
 #define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */

@@ -305,6 +305,7 @@ offer_operand(struct complete *complete)
 		[COMMAND_MAY_NEW_NAME] = NULL, /* nobody can know */
 		[COMMAND_FILES] = NULL,
 		[COMMAND_MORE] = offer_snapshots,
+		[COMMAND_MORE_VOLUMES] = offer_volumes,
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;
@@ -314,7 +315,8 @@ offer_operand(struct complete *complete)
 		if (complete->command->operands[i] == COMMAND_NOTHING ||
 		    complete->command->operands[i] == COMMAND_FILES)
 			return;
-		if (complete->command->operands[i] == COMMAND_MORE)
+		if (complete->command->operands[i] == COMMAND_MORE ||
+		    complete->command->operands[i] == COMMAND_MORE_VOLUMES)
 			at = i; /* all that follow */
 	}
 	operand = complete->command->operands[at];

@@ -2,7 +2,8 @@
 /*
  * command_rotate.c -- cleave snapshot rotate: a snapshot by the clock, and those go that no rule keeps
  *
- * Names are all that is remembered: backup/backup_keep.h. A snapshot of another name is never deleted.
+ * Names are all that is remembered: backup/backup_keep.h. A snapshot of another name is never deleted. Those of several
+ * volumes are taken together, at one point in time; then each volume's are judged by themselves.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +17,9 @@
 
 struct rotate {
 	struct command_session *session;
+	const char *names[CLEAVE_GROUP_VOLUMES_MAX]; /* of the volumes */
+	uint32_t volume_count;
+	const char *volume;                 /* that is judged now */
 	char taken[BACKUP_KEEP_NAME_BYTES]; /* this run's */
 	struct cleave_snapshot *snapshots;  /* ours alone, by rising time */
 	uint64_t *times_s;
@@ -40,31 +44,50 @@ by_time(const void *a, const void *b)
 	return strcmp(name_of(a), name_of(b));
 }
 
+/* Snapshots of all volumes, together. 0, or what command_wait says. */
+static int
+rotate_take_all(struct rotate *rotate)
+{
+	char texts[CLEAVE_GROUP_VOLUMES_MAX][CLEAVE_NAME_BYTES_MAX + 1];
+	const char *names[CLEAVE_GROUP_VOLUMES_MAX];
+	struct command_session *session = rotate->session;
+	struct command_question question;
+	int rc;
+
+	for (uint32_t i = 0; i < rotate->volume_count; i++) {
+		(void)snprintf(texts[i], sizeof(texts[i]), "%.63s@%s", rotate->names[i],
+		    rotate->taken);
+		names[i] = texts[i];
+	}
+	command_question_init(&question, session);
+	/* A gateway of before knows of no group: a single one is asked for as ever. */
+	rc = rotate->volume_count == 1
+	    ? cleave_snapshot_create(session->client, &question.ask, names[0], command_on_snapshot,
+		  &question)
+	    : cleave_snapshot_create_group(session->client, &question.ask, names,
+		  rotate->volume_count, command_on_snapshots, &question);
+	rc = command_wait(&question, rc);
+	command_question_fini(&question);
+	for (uint32_t i = 0; i < rotate->volume_count && rc == 0 && !session->options->is_json; i++)
+		fprintf(session->out, "%s: taken\n", names[i]);
+	return rc;
+}
+
 /* Take one called after this minute; one that is there was taken by a run within it. */
 static int
 rotate_take(struct rotate *rotate)
 {
 	struct command_session *session = rotate->session;
-	char name[CLEAVE_NAME_BYTES_MAX + 1];
-	struct command_question question;
 	int rc;
 
 	backup_keep_name(command_now_s(), rotate->taken);
 	if (session->options->is_dry_run)
 		return 0;
-	(void)snprintf(name, sizeof(name), "%.63s@%s", session->options->name, rotate->taken);
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_snapshot_create(session->client, &question.ask, name, command_on_snapshot,
-		&question));
-	command_question_fini(&question);
-	if (rc == -EEXIST) {
-		session->error[0] = '\0';
-		return 0;
-	}
-	if (rc == 0 && !session->options->is_json)
-		fprintf(session->out, "%s: taken\n", name);
-	return rc;
+	rc = rotate_take_all(rotate);
+	if (rc != -EEXIST)
+		return rc;
+	session->error[0] = '\0';
+	return 0;
 }
 
 /* --dry-run: the one that would be taken counts as the others do. */
@@ -84,18 +107,31 @@ rotate_pretend(struct rotate *rotate, uint32_t *count)
 		return command_fail(rotate->session, -ENOMEM, "out of memory");
 	rotate->snapshots = more;
 	more[*count] = (struct cleave_snapshot){ 0 };
-	(void)snprintf(more[*count].name, sizeof(more[*count].name), "%.63s@%s",
-	    rotate->session->options->name, rotate->taken);
+	(void)snprintf(more[*count].name, sizeof(more[*count].name), "%.63s@%s", rotate->volume,
+	    rotate->taken);
 	(*count)++;
 	return 0;
+}
+
+/* A run for one of the volumes may have been within this minute, and none of the others was taken then. */
+static int
+rotate_check_taken(struct rotate *rotate, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(name_of(&rotate->snapshots[i]), rotate->taken) == 0)
+			return 0;
+	}
+	return command_fail(rotate->session, -EEXIST,
+	    "%.63s@%s was not taken: of another of the volumes there is one already, and they are taken "
+	    "together: run it again in a minute",
+	    rotate->volume, rotate->taken);
 }
 
 static int
 rotate_list(struct rotate *rotate)
 {
 	uint32_t count, ours = 0;
-	int rc = command_snapshots_of(rotate->session, rotate->session->options->name,
-	    &rotate->snapshots, &count);
+	int rc = command_snapshots_of(rotate->session, rotate->volume, &rotate->snapshots, &count);
 	uint64_t time_s;
 
 	if (rc != 0)
@@ -105,6 +141,8 @@ rotate_list(struct rotate *rotate)
 			rotate->snapshots[ours++] = rotate->snapshots[i];
 	}
 	rc = rotate_pretend(rotate, &ours);
+	if (rc == 0)
+		rc = rotate_check_taken(rotate, ours);
 	if (rc != 0)
 		return rc;
 	rotate->count = ours;
@@ -198,32 +236,68 @@ rotate_say(struct rotate *rotate)
 	return rc;
 }
 
+static void
+rotate_forget(struct rotate *rotate)
+{
+	free(rotate->snapshots);
+	free(rotate->times_s);
+	free(rotate->reasons);
+	rotate->snapshots = NULL;
+	rotate->times_s = NULL;
+	rotate->reasons = NULL;
+	rotate->count = 0;
+}
+
+static int
+rotate_volume(struct rotate *rotate, const char *volume)
+{
+	int rc;
+
+	rotate->volume = volume;
+	rc = rotate_list(rotate);
+	if (rc == 0)
+		rc = rotate_apply(rotate);
+	rotate_forget(rotate);
+	return rc;
+}
+
+/* The rules are checked, and the names are not too many. */
+static int
+rotate_begin(struct rotate *rotate)
+{
+	const struct command_options *options = rotate->session->options;
+
+	assert(options->name != NULL);
+	rotate->session->exit_status = COMMAND_EXIT_USAGE;
+	if (options->hourly == 0 && options->daily == 0 && options->weekly == 0)
+		return command_fail(rotate->session, -EINVAL,
+		    "no rule was given: --hourly, --daily or --weekly says how many are kept");
+	if (options->file_count >= CLEAVE_GROUP_VOLUMES_MAX)
+		return command_fail(rotate->session, -EINVAL,
+		    "at most %u volumes at a time, not %u", CLEAVE_GROUP_VOLUMES_MAX,
+		    options->file_count + 1);
+	rotate->session->exit_status = 0;
+	rotate->names[rotate->volume_count++] = options->name;
+	for (uint32_t i = 0; i < options->file_count; i++)
+		rotate->names[rotate->volume_count++] = options->files[i];
+	rotate->kept = json_array();
+	rotate->deleted = json_array();
+	return rotate->kept == NULL || rotate->deleted == NULL ? -ENOMEM : 0;
+}
+
 int
 command_snapshot_rotate(struct command_session *session)
 {
-	const struct command_options *options = session->options;
 	struct rotate rotate = { .session = session };
-	int rc;
+	int rc = rotate_begin(&rotate);
 
-	assert(options->name != NULL);
-	if (options->hourly == 0 && options->daily == 0 && options->weekly == 0) {
-		session->exit_status = COMMAND_EXIT_USAGE;
-		return command_fail(session, -EINVAL,
-		    "no rule was given: --hourly, --daily or --weekly says how many are kept");
-	}
-	rotate.kept = json_array();
-	rotate.deleted = json_array();
-	rc = rotate.kept == NULL || rotate.deleted == NULL ? -ENOMEM : rotate_take(&rotate);
 	if (rc == 0)
-		rc = rotate_list(&rotate);
-	if (rc == 0)
-		rc = rotate_apply(&rotate);
+		rc = rotate_take(&rotate);
+	for (uint32_t i = 0; i < rotate.volume_count && rc == 0; i++)
+		rc = rotate_volume(&rotate, rotate.names[i]);
 	if (rc == 0)
 		rc = rotate_say(&rotate);
 	json_decref(rotate.kept);
 	json_decref(rotate.deleted);
-	free(rotate.snapshots);
-	free(rotate.times_s);
-	free(rotate.reasons);
 	return rc;
 }

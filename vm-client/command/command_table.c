@@ -85,10 +85,11 @@ static const struct command command_table[] = {
 	    "Delete a volume of the trash for good, with its snapshots, or all that are in it: their space "
 	    "comes back.",
 	    { COMMAND_MAY_TRASH }, COMMAND_ALL, command_trash_purge },
-	{ "snapshot", "rotate", "VOLUME [--hourly N] [--daily N] [--weekly N] [--dry-run]",
-	    "Take a snapshot that is called auto- and the time, and delete those of such names that no rule "
-	    "keeps, nor a clone, and that are not protected. Others are left alone.",
-	    { COMMAND_VOLUME }, COMMAND_ROTATE, command_snapshot_rotate },
+	{ "snapshot", "rotate", "VOLUME ... [--hourly N] [--daily N] [--weekly N] [--dry-run]",
+	    "Take a snapshot that is called auto- and the time, of several volumes at one point in time, and "
+	    "delete those of such names that no rule keeps, nor a clone, and that are not protected. Others "
+	    "are left alone.",
+	    { COMMAND_VOLUME, COMMAND_MORE_VOLUMES }, COMMAND_ROTATE, command_snapshot_rotate },
 	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
 	    "Make a volume that begins as the snapshot, and shares its space.",
 	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, 0, command_clone },

@@ -445,7 +445,7 @@ Test(snapshot_group, a_shard_that_goes_leaves_all_numbers_void)
 	cr_assert_eq(qp.replies[count - 1].header.status, status_from_errno(-EAGAIN));
 	cr_assert_not_null(strstr(qp.replies[count - 1].text, "is not served by anybody"));
 	expect_keys(3, 0);
-	cr_assert(mt_rig_logged(rig, "snapshot 1, and the 2 taken with it: void"));
+	cr_assert(mt_rig_logged(rig, "snapshot 1, and those taken with it: void"));
 	json_decref(ask(GROUP, 0));
 }
 
