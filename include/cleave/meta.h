@@ -44,7 +44,7 @@
 
 #define META_KEY_BYTES_MAX 255u
 #define META_VALUE_BYTES_MAX 65536u
-#define META_TXN_OPS_MAX 130u /* an etcd takes 128 compares, and 128 changes */
+#define META_TXN_OPS_MAX 130u         /* an etcd takes 128 compares, and 128 changes */
 #define META_TXN_BYTES_MAX (1u << 20) /* of all its values */
 #define META_LEASED_PREFIX "gateways/"
 #define META_VERSION_COMMON ((UINT64_C(1) << 48) - 1)

@@ -32,8 +32,8 @@
 #include "port/port_status.h"
 
 #define IMPORT_ASK_NS NUM_S(1)
-#define IMPORT_TELL_EVERY 60u                    /* rounds of asking, for one line */
-#define IMPORT_CHUNK_MAX 30u /* beside the compare, and the put of "cluster" */
+#define IMPORT_TELL_EVERY 60u /* rounds of asking, for one line */
+#define IMPORT_CHUNK_MAX 30u  /* beside the compare, and the put of "cluster" */
 
 struct mt_node_import {
 	struct mt_gateway *gateway;

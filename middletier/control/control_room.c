@@ -28,7 +28,8 @@ mt_control_has_room_for(struct mt_control_request *request, uint32_t count)
 	uint64_t bytes_max = mt_manifest_mirror_bytes_max(&gateway->settings, &gateway->shared);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (bytes + (uint64_t)count * MT_EDIT_BYTES_MAX <= bytes_max || MUTANT(manifest_room_ignored))
+	if (bytes + (uint64_t)count * MT_EDIT_BYTES_MAX <= bytes_max ||
+	    MUTANT(manifest_room_ignored))
 		return true;
 	mt_control_refuse(request, -ENOSPC,
 	    "%" PRIu32 " volumes and %" PRIu32

@@ -37,7 +37,8 @@
 #define ROLL_BACK_NAME "rolled-back" /* of the key that keeps a roll-back's cut */
 
 json_t *
-mt_control_json_snapshot(const struct mt_control_request *request, const struct mt_snapshot *snapshot)
+mt_control_json_snapshot(const struct mt_control_request *request,
+    const struct mt_snapshot *snapshot)
 {
 	struct mt_volumes *volumes = &request->gateway->volumes;
 	const struct mt_volume_entry *volume = mt_volumes_by_id(volumes, snapshot->volume_id);

@@ -110,7 +110,8 @@ edit_put_snapshot(struct edit_writer *writer, const struct mt_edit *edit)
 	    (snapshot->is_protected ? EDIT_SNAPSHOT_PROTECTED : 0));
 	*writer->at++ = (uint8_t)snapshot->scope.span_count;
 	/* The place among those that were taken together, from 1 on. */
-	*writer->at++ = (uint8_t)(snapshot->group == 0 ? 0 : snapshot->number - snapshot->group + 1);
+	*writer->at++ =
+	    (uint8_t)(snapshot->group == 0 ? 0 : snapshot->number - snapshot->group + 1);
 	writer->at += 4;
 	edit_put_name(writer, snapshot->name);
 	edit_put_spans(writer, &snapshot->scope);

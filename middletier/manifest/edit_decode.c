@@ -201,7 +201,8 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	EDIT_EXPECT(value[48] < MT_SNAPSHOT_STATE_NR, "state");
 	EDIT_EXPECT((value[49] & ~(EDIT_VOLUME_DELETED | EDIT_SNAPSHOT_PROTECTED)) == 0, "flags");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_SPANS_MAX, "span_count");
-	EDIT_EXPECT(value[51] <= CLEAVE_GROUP_VOLUMES_MAX && value[51] <= snapshot->number, "group");
+	EDIT_EXPECT(value[51] <= CLEAVE_GROUP_VOLUMES_MAX && value[51] <= snapshot->number,
+	    "group");
 	EDIT_EXPECT(num_get_le32(value + 52) == 0, "reserved");
 	EDIT_EXPECT(bytes ==
 		EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES + value[50] * EDIT_SPAN_BYTES,

@@ -86,8 +86,8 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 struct search {
 	uint64_t mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance,
-	    is_of_trash, is_of_groups;              /* the other seeds are passed over */
+	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash,
+	    is_of_groups;                           /* the other seeds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;

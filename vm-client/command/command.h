@@ -73,7 +73,8 @@ struct command_options {
 		const char *burst_ms;
 	} limits;
 	bool has_progress;
-	const char *const *files; /* backups, in order; snapshot create, rotate: behind options->name */
+	const char *const
+	    *files; /* backups, in order; snapshot create, rotate: behind options->name */
 	uint32_t file_count;
 	const char *from;               /* backup: a snapshot */
 	bool must_snapshot;             /* backup: take it first */
