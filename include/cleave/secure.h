@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * secure.h -- who a process is, and how its connections are protected
+ *
+ * A *key file* says who a process is: one PEM file with its certificate, its private key and the certificates of its
+ * cluster's authorities, in any order, the process's own certificate before those of authorities. The certificate names
+ * its *subject* in a SAN URI:
+ *
+ *	cleave://<cluster id, 16 hex digits>/<role>/<name>      cleave://00c0ffee00c0ffee/node/3
+ *
+ * A port that has a key (split_port_options.key) speaks only with peers whose certificate an authority of that file
+ * has signed, of the same cluster, in its time. split.h has the rest.
+ */
+#ifndef CLEAVE_SECURE_H
+#define CLEAVE_SECURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPLIT_NAME_BYTES_MAX 64u     /* of a subject, its end included */
+#define SPLIT_KEY_WHY_BYTES_MAX 256u /* why a key file was refused, its end included */
+
+/* How connections are protected. Of two ends the stricter one counts. */
+enum split_security {
+	SPLIT_SECURITY_DEFAULT, /* SEAL with a key, OPEN without */
+	SPLIT_SECURITY_OPEN, /* not at all: who connects says no word of a key; who is connected to takes both kinds */
+	SPLIT_SECURITY_SIGN, /* payloads are authenticated and can be read, all else is sealed */
+	SPLIT_SECURITY_SEAL, /* all is encrypted and authenticated */
+};
+
+/* Bits, so that a connector can say whom it looks for. */
+enum split_role {
+	SPLIT_ROLE_GATEWAY = 1u << 0,
+	SPLIT_ROLE_NODE = 1u << 1,
+	SPLIT_ROLE_CLIENT = 1u << 2,
+	SPLIT_ROLE_ADMIN = 1u << 3,
+	SPLIT_ROLE_MONITOR = 1u << 4,
+};
+
+/* Whom a certificate is for. */
+struct split_subject {
+	uint64_t cluster_id;
+	enum split_role role;
+	char name
+	    [SPLIT_NAME_BYTES_MAX]; /* letters, digits, and . _ - ; a gateway's and a node's is its number */
+};
+
+struct split_key;
+
+/*
+ * split_key_load -- read a key file
+ *
+ * Ownership: the caller's until split_key_free; ports only borrow it. @why gets SPLIT_KEY_WHY_BYTES_MAX bytes of text
+ *            for people: what is wrong, with which file, and what helps.
+ * Returns:   the key, or NULL with errno and @why.
+ * Errors:    what opening said; EACCES others than its owner and group may read it, or others than its owner write;
+ *            EINVAL no key file of a cluster: a part is missing, or the parts do not belong together; EFBIG; ENOMEM.
+ * Limits:    64 KiB; 8 authorities. Times are judged when a peer is met, not here.
+ * Threads:   any.
+ */
+struct split_key *split_key_load(const char *path, char *why);
+
+/*
+ * split_key_free -- forget it, the private key overwritten; NULL is a no-op
+ *
+ * Ownership: no port may have it any more.
+ * Threads:   any.
+ */
+void split_key_free(struct split_key *key);
+
+/*
+ * split_key_subject -- whom it is for
+ *
+ * Ownership: the key's.
+ * Returns:   the subject.
+ * Errors:    none.
+ * Threads:   any.
+ */
+const struct split_subject *split_key_subject(const struct split_key *key);
+
+/*
+ * split_key_expires_s -- when its certificate, or that of its authority, expires: the earlier of the two
+ *
+ * Ownership: borrows @key during the call.
+ * Returns:   seconds since 1970.
+ * Errors:    none.
+ * Threads:   any.
+ */
+uint64_t split_key_expires_s(const struct split_key *key);
+
+/*
+ * split_security_parse -- "seal", "sign" or "open"
+ *
+ * Ownership: takes nothing.
+ * Returns:   0 and *@ret_security.
+ * Errors:    -EINVAL another word; *@ret_security is untouched.
+ * Threads:   any.
+ */
+int split_security_parse(const char *text, enum split_security *ret_security);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_SECURE_H */

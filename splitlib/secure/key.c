@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * key.c -- a key file: who this process is, and whose word it takes for who others are
+ *
+ *	-----BEGIN CERTIFICATE-----   the first that is no authority's: this process's
+ *	-----BEGIN PRIVATE KEY-----   to it
+ *	-----BEGIN CERTIFICATE-----   authorities, up to KEY_AUTHORITIES_MAX: two of them while one replaces the other
+ *
+ * What is refused here would fail at every peer: a private key of another certificate, a certificate that none of the
+ * file's authorities signed. Times are not judged: a daemon that starts with an expired key says so by each
+ * connection, and takes a new one without a restart of what it serves.
+ */
+#include "key.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/num.h"
+#include "subject.h"
+
+#define KEY_CERTIFICATES_MAX (KEY_AUTHORITIES_MAX + 1)
+#define KEY_MODE_REFUSED ((mode_t)(S_IWGRP | S_IRWXO)) /* whoever may write it is whom it names */
+#define KEY_ID_BYTES_MAX 64u
+
+/* The parts of a file, while it is read. */
+struct parts {
+	gnutls_x509_crt_t certificates[KEY_CERTIFICATES_MAX];
+	unsigned certificate_count;
+	gnutls_x509_crt_t own; /* one of them */
+	gnutls_x509_crt_t authorities[KEY_AUTHORITIES_MAX];
+	unsigned authority_count;
+	gnutls_x509_privkey_t private_key;
+};
+
+static int key_refuse(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int
+key_refuse(char *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(why, SPLIT_KEY_WHY_BYTES_MAX, format, args); /* cut where too long */
+	va_end(args);
+	return -EINVAL;
+}
+
+void
+key_time_text(uint64_t time_s, char out[KEY_TIME_BYTES_MAX])
+{
+	time_t when = (time_t)time_s;
+	struct tm parts;
+
+	if (gmtime_r(&when, &parts) == NULL ||
+	    strftime(out, KEY_TIME_BYTES_MAX, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
+		(void)snprintf(out, KEY_TIME_BYTES_MAX, "no time");
+}
+
+int
+key_certificate_subject(gnutls_x509_crt_t certificate, struct split_subject *ret_subject)
+{
+	struct split_subject subject;
+	bool is_found = false;
+
+	for (unsigned i = 0;; i++) {
+		char name[SUBJECT_URI_BYTES_MAX];
+		size_t bytes = sizeof(name);
+		int rc = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &bytes, NULL);
+
+		if (rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+			break;
+		if (rc == GNUTLS_E_SHORT_MEMORY_BUFFER)
+			continue; /* of another kind, or no subject of ours */
+		if (rc < 0)
+			return -EINVAL;
+		if (rc != GNUTLS_SAN_URI || subject_parse(name, bytes, &subject) != 0)
+			continue;
+		if (is_found)
+			return -EINVAL; /* who it is may not depend on who asks */
+		is_found = true;
+	}
+	if (!is_found)
+		return -EINVAL;
+	*ret_subject = subject;
+	return 0;
+}
+
+static void
+parts_fini(struct parts *parts)
+{
+	for (unsigned i = 0; i < parts->certificate_count; i++)
+		gnutls_x509_crt_deinit(parts->certificates[i]);
+	if (parts->private_key != NULL)
+		gnutls_x509_privkey_deinit(parts->private_key); /* overwrites it */
+}
+
+static int
+parts_sort(struct parts *parts, char *why)
+{
+	for (unsigned i = 0; i < parts->certificate_count; i++) {
+		gnutls_x509_crt_t certificate = parts->certificates[i];
+
+		if (gnutls_x509_crt_get_ca_status(certificate, NULL) > 0) {
+			if (parts->authority_count == KEY_AUTHORITIES_MAX)
+				return key_refuse(why, "more than %u certificates of authorities",
+				    KEY_AUTHORITIES_MAX);
+			parts->authorities[parts->authority_count++] = certificate;
+		} else if (parts->own != NULL) {
+			return key_refuse(why,
+			    "two certificates that are no authority's: one is enough");
+		} else {
+			parts->own = certificate;
+		}
+	}
+	if (parts->own == NULL)
+		return key_refuse(why, "no certificate of its own, only authorities'");
+	if (parts->authority_count == 0)
+		return key_refuse(why, "no certificate of an authority (CA)");
+	return 0;
+}
+
+static int
+parts_read(struct parts *parts, const gnutls_datum_t *text, char *why)
+{
+	int rc;
+
+	parts->certificate_count = KEY_CERTIFICATES_MAX;
+	rc = gnutls_x509_crt_list_import(parts->certificates, &parts->certificate_count, text,
+	    GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+	if (rc < 0) {
+		parts->certificate_count = 0;
+		return key_refuse(why, "its certificates cannot be read: %s", gnutls_strerror(rc));
+	}
+	rc = gnutls_x509_privkey_init(&parts->private_key);
+	if (rc < 0) {
+		parts->private_key = NULL;
+		return -ENOMEM;
+	}
+	rc = gnutls_x509_privkey_import(parts->private_key, text, GNUTLS_X509_FMT_PEM);
+	if (rc < 0)
+		return key_refuse(why, "its private key cannot be read: %s", gnutls_strerror(rc));
+	return parts_sort(parts, why);
+}
+
+/* 0: a time that cannot be read is over. */
+static uint64_t
+certificate_expires_s(gnutls_x509_crt_t certificate)
+{
+	time_t expires = gnutls_x509_crt_get_expiration_time(certificate);
+
+	return expires > 0 ? (uint64_t)expires : 0;
+}
+
+/* Whether the parts belong together. */
+static int
+parts_check(const struct parts *parts, struct split_key *key, char *why)
+{
+	uint8_t ids[2][KEY_ID_BYTES_MAX];
+	size_t bytes[2] = { KEY_ID_BYTES_MAX, KEY_ID_BYTES_MAX };
+	unsigned verdict = 0;
+
+	if (key_certificate_subject(parts->own, &key->subject) != 0)
+		return key_refuse(why,
+		    "its certificate has no subject (SAN URI cleave://<cluster id>/<role>/<name>)");
+	if (gnutls_x509_crt_get_key_id(parts->own, GNUTLS_KEYID_USE_SHA256, ids[0], &bytes[0]) <
+		0 ||
+	    gnutls_x509_privkey_get_key_id(parts->private_key, GNUTLS_KEYID_USE_SHA256, ids[1],
+		&bytes[1]) < 0 ||
+	    bytes[0] != bytes[1] || memcmp(ids[0], ids[1], bytes[0]) != 0)
+		return key_refuse(why, "its private key is not that of its certificate");
+	if (gnutls_x509_crt_list_verify(&parts->own, 1, parts->authorities, parts->authority_count,
+		NULL, 0, GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) < 0 ||
+	    verdict != 0)
+		return key_refuse(why, "none of its authorities signed its certificate");
+	key->expires_s = certificate_expires_s(parts->own);
+	return 0;
+}
+
+static int
+key_fill(struct split_key *key, const struct parts *parts)
+{
+	gnutls_x509_crt_t own[] = { parts->own };
+	uint64_t authority_s = 0;
+
+	if (gnutls_certificate_allocate_credentials(&key->credentials) < 0) {
+		key->credentials = NULL;
+		return -ENOMEM;
+	}
+	if (gnutls_certificate_set_x509_key(key->credentials, own, 1, parts->private_key) < 0 ||
+	    gnutls_certificate_set_x509_trust(key->credentials,
+		(gnutls_x509_crt_t *)parts->authorities, (int)parts->authority_count) < 0)
+		return -ENOMEM;
+	/* The one that expires last may have signed all of them. */
+	for (unsigned i = 0; i < parts->authority_count; i++)
+		authority_s = num_max(authority_s, certificate_expires_s(parts->authorities[i]));
+	key->expires_s = num_min(key->expires_s, authority_s);
+	gnutls_certificate_set_verify_limits(key->credentials, 8200, KEY_CERTIFICATES_MAX);
+	return 0;
+}
+
+struct split_key *
+key_parse(const char *text, size_t bytes, char *why)
+{
+	const gnutls_datum_t datum = { .data = (unsigned char *)text, .size = (unsigned)bytes };
+	struct split_key *key = alloc_zeroed(ALLOC_SPLIT, 1, sizeof(*key));
+	struct parts parts = { 0 };
+	int rc = -ENOMEM;
+
+	assert(bytes <= KEY_FILE_BYTES_MAX);
+	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "out of memory");
+	if (key == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	key->magic = KEY_MAGIC;
+	rc = parts_read(&parts, &datum, why);
+	if (rc == 0)
+		rc = parts_check(&parts, key, why);
+	if (rc == 0)
+		rc = key_fill(key, &parts);
+	parts_fini(&parts);
+	if (rc == 0) {
+		why[0] = '\0';
+		return key;
+	}
+	split_key_free(key);
+	errno = -rc;
+	return NULL;
+}
+
+/* The whole of @fd. Returns its bytes or a negative errno. */
+static ssize_t
+file_read(int fd, char *text)
+{
+	size_t have_bytes = 0;
+
+	while (have_bytes < KEY_FILE_BYTES_MAX + 1) {
+		ssize_t bytes = read(fd, text + have_bytes, KEY_FILE_BYTES_MAX + 1 - have_bytes);
+
+		if (bytes < 0 && errno == EINTR)
+			continue;
+		if (bytes < 0)
+			return -errno;
+		if (bytes == 0)
+			return (ssize_t)have_bytes;
+		have_bytes += (size_t)bytes;
+	}
+	return -EFBIG;
+}
+
+/* @text: KEY_FILE_BYTES_MAX + 2 bytes. Returns how many were read, or a negative errno with a text in @why. */
+static ssize_t
+file_load(const char *path, char *text, char *why)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t bytes = -errno;
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) != 0)
+		bytes = -errno;
+	else if (fd >= 0 && (st.st_mode & KEY_MODE_REFUSED) != 0)
+		bytes = -EACCES;
+	else if (fd >= 0)
+		bytes = file_read(fd, text);
+	if (bytes == -EACCES && fd >= 0)
+		(void)key_refuse(why, "%.120s: others may read or change it: chmod 600 it", path);
+	else if (bytes < 0)
+		(void)key_refuse(why, "%.120s: %s", path, strerrordesc_np((int)-bytes));
+	if (fd >= 0)
+		(void)close(fd); /* nothing was written */
+	return bytes;
+}
+
+struct split_key *
+split_key_load(const char *path, char *why)
+{
+	char *text = alloc_zeroed(ALLOC_SPLIT, 1, KEY_FILE_BYTES_MAX + 2);
+	struct split_key *key = NULL;
+	ssize_t bytes;
+	int err;
+
+	if (text == NULL) {
+		(void)key_refuse(why, "%.120s: out of memory", path);
+		errno = ENOMEM;
+		return NULL;
+	}
+	bytes = file_load(path, text, why);
+	err = bytes < 0 ? (int)-bytes : 0;
+	if (bytes >= 0) {
+		char inner[SPLIT_KEY_WHY_BYTES_MAX];
+
+		text[bytes] = '\0'; /* GnuTLS searches it for PEM's lines */
+		key = key_parse(text, (size_t)bytes, inner);
+		err = key == NULL ? errno : 0;
+		if (key == NULL)
+			(void)key_refuse(why, "%.100s: %.150s", path, inner);
+		gnutls_memset(text, 0, (size_t)bytes);
+	}
+	alloc_free(ALLOC_SPLIT, text);
+	errno = err;
+	return key;
+}
+
+void
+split_key_free(struct split_key *key)
+{
+	if (key == NULL)
+		return;
+	CHECK_OBJ(key, KEY_MAGIC);
+	if (key->credentials != NULL)
+		gnutls_certificate_free_credentials(key->credentials);
+	key->magic = 0;
+	alloc_free(ALLOC_SPLIT, key);
+}
+
+const struct split_subject *
+split_key_subject(const struct split_key *key)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	return &key->subject;
+}
+
+uint64_t
+split_key_expires_s(const struct split_key *key)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	return key->expires_s;
+}
