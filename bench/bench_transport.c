@@ -3,7 +3,7 @@
  * bench_transport -- what does a message cost, alone and in company?
  *
  *	bench_transport [--address ADDR] [--sizes LIST] [--in-flight LIST] [--messages N] [--passes N]
- *		[--warm N]
+ *		[--warm N] [--key FILE [--security seal|sign|open]]
  *
  * A client thread sends requests to a server thread, each with a loop and a port of its own, over
  * tcp://127.0.0.1 or where --address says (verbs://10.77.0.1:0); the server answers each with a header.
@@ -15,6 +15,8 @@
  * counts as one.
  *
  * Before a pass is timed, --warm messages go the same way (none).
+ *
+ * With --key both ports have that key, and all of it is sealed, or as --security says.
  *
  * Output: a JSON array, one object a candidate, medians of the passes. CPU times are of one thread,
  * for one request received and one answer sent (server), or the reverse (client). Latencies are from
@@ -72,6 +74,8 @@ struct bench_options {
 	uint64_t sizes[LIST_MAX], depths[LIST_MAX];
 	uint32_t size_count, depth_count;
 	uint64_t messages, passes, warm;
+	struct split_key *key;
+	enum split_security security;
 };
 static struct bench_options bench = { .address = "tcp://127.0.0.1:0",
 	.messages = MESSAGES_DEFAULT,
@@ -167,6 +171,8 @@ bench_port(struct loop *loop, const struct candidate *candidate, bool is_server)
 	uint32_t payload_bytes = is_server ? candidate->payload_bytes : 4096;
 	struct split_port_options options = { .loop = loop,
 		.receive_count = count,
+		.key = bench.key,
+		.security = bench.security,
 		.receive_payload_bytes = payload_bytes > 4096 ? payload_bytes : 4096,
 		.qp_credits_max = 2 * candidate->depth };
 
@@ -335,7 +341,8 @@ pass_run(const struct candidate *candidate, uint64_t message_count, struct resul
 	static struct client client;
 	struct split_connect_options options = { .address = server.address,
 		.ops = &client_ops,
-		.arg = &client };
+		.arg = &client,
+		.peer_roles = UINT32_MAX };
 	struct split_port *port;
 	dev_ptr payload;
 
@@ -436,6 +443,17 @@ list_parse(char *text, uint64_t min, uint64_t max, uint64_t list[LIST_MAX], uint
 }
 
 static bool
+key_load(const char *path)
+{
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+
+	bench.key = split_key_load(path, why);
+	if (bench.key == NULL)
+		fprintf(stderr, "%s\n", why);
+	return bench.key != NULL;
+}
+
+static bool
 option_parse(const char *name, char *value)
 {
 	if (strcmp(name, "--address") == 0)
@@ -445,6 +463,10 @@ option_parse(const char *name, char *value)
 		    &bench.size_count);
 	else if (strcmp(name, "--in-flight") == 0)
 		return list_parse(value, 1, 128, bench.depths, &bench.depth_count);
+	else if (strcmp(name, "--key") == 0)
+		return key_load(value);
+	else if (strcmp(name, "--security") == 0)
+		return split_security_parse(value, &bench.security) == 0;
 	else if (strcmp(name, "--messages") == 0)
 		return config_parse_u64(value, &bench.messages) == 0 && bench.messages > 0;
 	else if (strcmp(name, "--warm") == 0)
@@ -481,7 +503,8 @@ main(int argc, char **argv)
 			fprintf(stderr,
 			    "usage: bench_transport [--address ADDR] [--messages N] "
 			    "[--passes N<=%u] [--warm N]\n"
-			    "           [--sizes 64,4096,1048576 --in-flight 1,8,128]\n",
+			    "           [--sizes 64,4096,1048576 --in-flight 1,8,128]\n"
+			    "           [--key FILE [--security seal|sign|open]]\n",
 			    PASSES_MAX);
 			return 2;
 		}

@@ -50,6 +50,7 @@ enum wire_opcode {
 	WIRE_DEV_WRITE = 0x04,
 	WIRE_LANE =
 	    0x05, /* split library: a queue pair for them, on the control lane of verbs:// */
+	WIRE_AUTH = 0x06, /* split library: the handshake before a sealed hello */
 	/* VM client to gateway. */
 	WIRE_WRITE = 0x10,
 	WIRE_READ = 0x11,

@@ -51,6 +51,7 @@ struct split_subject {
 };
 
 struct split_key;
+struct split_qp;
 
 /*
  * split_key_load -- read a key file
@@ -102,6 +103,26 @@ uint64_t split_key_expires_s(const struct split_key *key);
  * Threads:   any.
  */
 int split_security_parse(const char *text, enum split_security *ret_security);
+
+/*
+ * split_qp_subject -- whom the peer's certificate is for, once it is believed: from on_accept or on_ready on
+ *
+ * Ownership: the queue pair's, until on_closed returns.
+ * Returns:   the subject; NULL: the connection is open, and its peer anybody.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
+const struct split_subject *split_qp_subject(const struct split_qp *qp);
+
+/*
+ * split_qp_security -- how the connection is protected
+ *
+ * Ownership: borrows @qp during the call.
+ * Returns:   OPEN, SIGN or SEAL.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
+enum split_security split_qp_security(const struct split_qp *qp);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,7 @@
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/message.h"
+#include "cleave/secure.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,6 +112,19 @@ struct split_port_options {
 	 */
 	void (*on_cut)(const char *peer, uint64_t silent_ns, const char *why, void *arg);
 	void *on_cut_arg;
+	/*
+	 * @key: who this process is (cleave/secure.h); borrowed until the port closes. NULL: its connections are open, and
+	 * none that asks for more is taken. @security: the least that is taken. With a key, and not OPEN: verbs://
+	 * addresses are refused (-ENOTSUP), and there are no regions, dev_read and dev_write (-ENOTSUP).
+	 */
+	const struct split_key *key;
+	enum split_security security;
+	/*
+	 * Optional, for the log: a connection that came in was not believed, or its peer did not believe us; counted
+	 * in auths_refused. Our own connections end with -EKEYREJECTED and the reason. Calls nothing of the library.
+	 */
+	void (*on_refused)(const char *peer, const char *why, void *arg);
+	void *on_refused_arg;
 };
 
 /*
@@ -304,6 +318,8 @@ struct split_connect_options {
 	uint64_t timeout_ns;            /* [5 s] */
 	const struct split_qp_ops *ops; /* NULL: receives are posted by dev_mixed_recv */
 	void *arg;
+	unsigned
+	    peer_roles; /* where the port has a key: what the peer may be, bits of enum split_role */
 };
 
 /*
@@ -314,8 +330,8 @@ struct split_connect_options {
  * Ownership: @options, address and hello are copied; ops and arg are borrowed until on_closed. The queue
  *            pair is the library's: it is freed when on_closed returns; without ops, by split_qp_close.
  * Returns:   the queue pair, and on_ready or on_closed follows; NULL with errno: nothing follows.
- * Errors:    EINVAL the address cannot be parsed, a hello that is too long, or handlers that need a pool
- *            where receive_count is 0; ENOBUFS qp_count_max; ENOMEM; EXDEV the port has addresses of
+ * Errors:    EINVAL the address cannot be parsed, a hello that is too long, handlers that need a pool
+ *            where receive_count is 0, or no peer_roles where the port has a key; ENOBUFS qp_count_max; ENOMEM; EXDEV the port has addresses of
  *            another transport; ENODEV. To on_closed: see split_qp_ops.
  * Threads:   the port's loop's.
  */
@@ -730,6 +746,8 @@ int dev_wait_ready(struct split_qp *qp);
 	X(qps_closed, "count", "queue pairs that ended")                                           \
 	X(qps_refused, "count", "connections for which the port had no room")                      \
 	X(qps_cut, "count", "connections closed because their place or receives were needed")      \
+	X(auths_refused, "count",                                                                  \
+	    "connections that came in and whose key was missing or not believed")                  \
 	X(accept_pauses, "count", "times that the system had no descriptor for a connection")      \
 	X(devices_lost, "count", "RDMA devices that were removed, broke or lost the port's address")
 struct split_counters {

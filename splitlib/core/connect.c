@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "auth.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
@@ -33,6 +34,7 @@
 #include "port.h"
 #include "qp.h"
 #include "qp_life.h"
+#include "sealed.h"
 #include "send_post.h"
 #include "transport.h"
 
@@ -63,11 +65,17 @@ handlers_use_pool(const struct split_qp_ops *handlers)
 
 /*
  * Whether @port may use @ops: an RDMA device has all receives of the pool of its port, so such a port
- * has no other transport. 0 or -EXDEV.
+ * has no other transport. And not every transport can be sealed. 0, -EXDEV or -ENOTSUP.
  */
 static int
 port_claim(struct split_port *port, const struct transport_ops *ops)
 {
+	if (!ops->can_seal && auth_security(port) != SPLIT_SECURITY_OPEN) {
+		transport_reason(port,
+		    "%s:// connections cannot be sealed: another transport, or --security open",
+		    ops->scheme);
+		return -ENOTSUP;
+	}
 	if (port->transport == NULL || !(port->transport->is_exclusive || ops->is_exclusive))
 		port->transport = ops;
 	if (port->transport == ops)
@@ -89,7 +97,8 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	ops = transport_find(port, options->address, &host_port);
 	if (ops == NULL || options->hello_bytes > WIRE_HELLO_BYTES ||
-	    (handlers_use_pool(options->ops) && port->pool.count == 0)) {
+	    (handlers_use_pool(options->ops) && port->pool.count == 0) ||
+	    (auth_security(port) != SPLIT_SECURITY_OPEN && options->peer_roles == 0)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -103,6 +112,7 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 		return NULL;
 	qp->handlers = options->ops;
 	qp->arg = options->arg;
+	qp->peer_roles = options->peer_roles;
 	qp->is_pooled = handlers_use_pool(options->ops);
 	hello_fill(qp, WIRE_HELLO, 0, options->hello, options->hello_bytes);
 	rc = connect_name_begin(qp, host_port, timeout_ns);
@@ -124,7 +134,10 @@ connect_on_open(struct split_qp *qp)
 	assert(qp_is(qp, SPLIT_QP_CONNECTING));
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	connect_name_settle(qp);
-	send_post_control(qp, &qp->hello);
+	if (auth_security(qp->port) == SPLIT_SECURITY_OPEN)
+		send_post_control(qp, &qp->hello);
+	else
+		auth_begin(qp);
 }
 
 int
@@ -231,18 +244,31 @@ connect_hello_check(const struct split_qp *qp, const struct wire_header *header,
 	return *ret_field == NULL ? 0 : -EPROTO;
 }
 
+void
+connect_reject_surplus(struct split_qp *qp)
+{
+	char why[WIRE_HELLO_BYTES];
+
+	assert(qp->is_surplus);
+	(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
+	    split_port_accepted_max(qp->port));
+	connect_reject(qp, -EBUSY, why);
+}
+
 static void
 connect_on_request(struct split_qp *qp)
 {
 	struct split_port *port = qp->port;
-	char why[WIRE_HELLO_BYTES];
 
 	assert(qp->is_acceptor);
 	assert(!qp->is_offered);
 	if (qp->is_surplus) {
-		(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
-		    split_port_accepted_max(port));
-		connect_reject(qp, -EBUSY, why);
+		connect_reject_surplus(qp);
+		return;
+	}
+	if (split_qp_subject(qp) == NULL && auth_security(port) != SPLIT_SECURITY_OPEN) {
+		auth_refused(qp, "it came without a key: start it with --key");
+		connect_reject(qp, -EKEYREJECTED, "this cluster wants a key: --key");
 		return;
 	}
 	qp->is_offered = true;
@@ -271,6 +297,9 @@ connect_refused(struct split_qp *qp, uint16_t status)
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	assert(status != 0);
 	connect_name_settle(qp);
+	/* In the clear, on the way to a sealed one, anybody may have said it: it ends the connection, no more. */
+	if (qp->auth != NULL && qp->sealed == NULL && status_to_errno(status) != -EBUSY)
+		status = status_from_errno(-EKEYREJECTED);
 	if (refusal_is_text(qp))
 		qp_fail(qp, status_to_errno(status), "the peer refused: %.*s",
 		    (int)qp->hello_in_bytes, (const char *)qp->hello_in);
@@ -284,6 +313,11 @@ connect_on_answer(struct split_qp *qp)
 	uint16_t status = qp->hello_header.status;
 
 	assert(!qp->is_acceptor);
+	if (status == 0 && split_qp_subject(qp) == NULL &&
+	    auth_security(qp->port) != SPLIT_SECURITY_OPEN) {
+		qp_fail(qp, -EKEYREJECTED, "the peer answered without a handshake");
+		return;
+	}
 	if (status != 0) {
 		connect_refused(qp, status);
 		return;

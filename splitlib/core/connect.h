@@ -30,6 +30,8 @@ void connect_on_open(struct split_qp *qp);
 void connect_on_hello(struct split_qp *qp);
 /* connect_reject -- answer a hello with @rc and why (NULL: the status says it all), then close. */
 void connect_reject(struct split_qp *qp, int rc, const char *why);
+/* connect_reject_surplus -- the same, of a connection beyond the port's room. */
+void connect_reject_surplus(struct split_qp *qp);
 /* connect_refused -- the peer's answer to our hello was @status, and in hello_in, why: close. */
 void connect_refused(struct split_qp *qp, uint16_t status);
 /*

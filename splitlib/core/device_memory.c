@@ -29,6 +29,7 @@
 #include "device_memory.h"
 #include "port.h"
 
+#define POOL_SEALED_STRIDE_BYTES 128u /* a sealed head, and lines of their own */
 #define ARENA_PAGE_BYTES 4096u
 #define ARENA_HUGE_PAGE_BYTES (2u << 20)
 #define ARENA_ALIGN 64u
@@ -267,7 +268,8 @@ receive_init(struct split_receive *receive, struct split_port *port, uint32_t in
 	assert(index < pool->count);
 	receive->magic = SPLIT_RECEIVE_MAGIC;
 	receive->port = port;
-	receive->header = &pool->headers[index];
+	receive->header = (struct wire_header *)(void *)(pool->headers +
+	    (size_t)index * pool->header_stride_bytes);
 	receive->payload = dev_ptr_add(pool->payloads, index * pool_stride_bytes(pool));
 	receive->msg.header = receive->header;
 	receive->msg.payload = receive->payload;
@@ -284,14 +286,17 @@ receive_pool_init(struct split_port *port)
 	*pool = (struct receive_pool){
 		.count = count,
 		.payload_bytes_max = port->options.receive_payload_bytes,
+		.header_stride_bytes = port->options.key != NULL ? POOL_SEALED_STRIDE_BYTES
+								 : WIRE_HEADER_BYTES,
 	};
 	if (count == 0)
 		return 0;
 	/* The caller's sizes do not fit: that is no shortage of memory. */
 	if (pool_stride_bytes(pool) * count > port->device.bytes ||
-	    (uint64_t)WIRE_HEADER_BYTES * count > port->host.bytes)
+	    (uint64_t)pool->header_stride_bytes * count > port->host.bytes)
 		return -EINVAL;
-	pool->headers = arena_alloc(&port->host, (size_t)WIRE_HEADER_BYTES * count, ARENA_ALIGN);
+	pool->headers =
+	    arena_alloc(&port->host, (size_t)pool->header_stride_bytes * count, ARENA_ALIGN);
 	pool->payloads = dev_ptr_of(
 	    arena_alloc(&port->device, pool_stride_bytes(pool) * count, ARENA_PAGE_BYTES));
 	pool->receives = split_calloc(count, sizeof(*pool->receives));

@@ -51,7 +51,9 @@ struct receive_pool {
 	uint32_t count;
 	uint32_t payload_bytes_max; /* of one receive */
 	dev_ptr payloads;
-	struct wire_header *headers;
+	uint8_t *headers;
+	uint32_t
+	    header_stride_bytes; /* of one receive: room for a sealed head where there is a key */
 };
 
 enum arena_flags {

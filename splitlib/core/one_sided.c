@@ -252,6 +252,8 @@ static int
 event_check(const struct split_qp *qp, dev_ptr d_buf, size_t d_size,
     const struct dev_remote *remote, uint64_t offset_bytes, uint32_t right)
 {
+	if (qp->sealed != NULL)
+		return -ENOTSUP;
 	if (d_size == 0 || d_size > UINT32_MAX ||
 	    !dev_memory_has(qp->port, dev_ptr_raw(d_buf), d_size))
 		return -EINVAL;

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "alloc.h"
+#include "auth.h"
 #include "base/check.h"
 #include "base/guard.h"
 #include "base/list.h"
@@ -25,6 +26,7 @@
 #include "qp.h"
 #include "qp_life.h"
 #include "region.h"
+#include "sealed.h"
 #include "transport.h"
 
 #define PORT_HOST_BYTES_DEFAULT NUM_MIB(4)
@@ -278,6 +280,7 @@ port_create(const struct split_port_options *options, const struct transport_ops
 	port->qp_room = port->options.qp_count_max;
 	credit_port_init(port);
 	guest_port_init(port);
+	auth_port_init(port);
 	loop_task_init(&port->wake_task, port_on_wake, port);
 	loop_task_init(&port->orphan_task, port_on_orphans, port);
 	loop_turn_end_add(port->loop, &port->turn_end, port_on_turn_end, port);
@@ -340,6 +343,7 @@ split_port_close(struct split_port *port)
 	loop_turn_end_remove(port->loop, &port->turn_end);
 	credit_port_fini(port);
 	guest_port_fini(port);
+	auth_port_fini(port);
 	port_free(port);
 }
 
@@ -356,6 +360,9 @@ port_abandon(struct split_port *port)
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
 
 		one_sided_fini(qp);
+		auth_wait_end(qp);
+		auth_end(qp);
+		sealed_end(qp);
 		qp->magic = 0;
 		split_free(qp);
 	}

@@ -39,6 +39,10 @@ struct split_port {
 	struct loop_link guests; /* QPs that came in and are not kept: longest silent first */
 	struct loop_timer guest_timer; /* some owe receives */
 	uint32_t qp_id_next;
+	struct loop_link
+	    auth_waiting; /* QPs for which the handshakes under way are too many, oldest first */
+	struct loop_timer auth_timer; /* while some wait */
+	uint32_t auth_count;          /* handshakes with who came in, under way */
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
 	struct loop_turn_end turn_end;

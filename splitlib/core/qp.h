@@ -14,6 +14,8 @@ struct dev_event;
 struct one_sided;
 struct one_sided_answer;
 struct one_sided_piece;
+struct qp_auth;
+struct qp_sealed;
 struct region_answers;
 struct split_listener;
 struct split_port;
@@ -23,7 +25,7 @@ struct transport_ops;
 #define SPLIT_QP_MAGIC 0x52494150u /* "PAIR" */
 #define SPLIT_BATCH_MAX 256u       /* messages in one on_messages call */
 
-enum recv_kind { RECV_NONE, RECV_HELLO, RECV_POOL, RECV_POSTED, RECV_ONE_SIDED };
+enum recv_kind { RECV_NONE, RECV_HELLO, RECV_AUTH, RECV_POOL, RECV_POSTED, RECV_ONE_SIDED };
 
 /* The message that is coming in: its header was accepted, its payload goes where this says. */
 struct recv_fill {
@@ -80,6 +82,10 @@ struct split_qp {
 	struct loop_task ready_task;
 	struct split_listener *listener; /* ACCEPTING */
 	struct connect_name *name;       /* connect_name.c; NULL: the address is a number */
+	unsigned peer_roles;             /* what a connector takes the peer for, if it has a key */
+	struct loop_link auth_link;      /* in port->auth_waiting */
+	struct qp_auth *auth;            /* auth.c; NULL: there was no handshake */
+	struct qp_sealed *sealed;        /* sealed.c; NULL: what travels is open */
 	/* Connecting. */
 	struct qp_control hello;         /* ours */
 	struct wire_header hello_header; /* the peer's */

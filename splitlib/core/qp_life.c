@@ -29,6 +29,7 @@
 #include <errno.h>
 
 #include "alloc.h"
+#include "auth.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
@@ -43,6 +44,7 @@
 #include "port.h"
 #include "qp.h"
 #include "receive.h"
+#include "sealed.h"
 #include "send_assemble.h"
 #include "transport.h"
 
@@ -118,6 +120,8 @@ qp_free(struct split_qp *qp)
 	if (!qp->is_uncounted)
 		qp_uncount(qp);
 	one_sided_fini(qp);
+	auth_end(qp);
+	sealed_end(qp);
 	connect_name_end(qp);
 	qp->magic = 0;
 	split_free(qp);
@@ -142,6 +146,7 @@ qp_become_ready(struct split_qp *qp)
 	assert(!qp->is_offered);
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	sm_move(&qp->sm, SPLIT_QP_READY);
+	auth_end(qp); /* each flight was answered: it is out */
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	metric_add(&qp->port->counters.qps_opened, 1);
 	qp->is_dormant = qp->credits == 0;
@@ -190,6 +195,7 @@ qp_flush(struct split_qp *qp)
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	loop_task_cancel(qp->port->loop, &qp->ready_task);
 	connect_name_end(qp);
+	auth_wait_end(qp);
 	if (qp->transport != NULL)
 		qp->ops->close(qp);
 	list_remove(&qp->send_link);

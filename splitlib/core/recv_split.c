@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "auth.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
@@ -27,6 +28,7 @@
 #include "port.h"
 #include "qp.h"
 #include "recv_split.h"
+#include "sealed.h"
 #include "wire.h"
 
 uint32_t
@@ -129,8 +131,41 @@ recv_begin_pool(struct split_qp *qp, const struct wire_header *header,
 	metric_add(&port->counters.device_bytes_in, placed != NULL ? 0 : payload_bytes);
 }
 
-enum recv_verdict
-recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_receive *in_place)
+uint32_t
+recv_head_bytes(const struct split_qp *qp)
+{
+	return qp->sealed != NULL ? SEAL_HEAD_BYTES : WIRE_HEADER_BYTES;
+}
+
+bool
+recv_open(struct split_qp *qp, void *head)
+{
+	if (qp->sealed == NULL)
+		return true;
+	if (sealed_open_head(qp, head) == 0)
+		return true;
+	(void)recv_break(qp, -EBADMSG, "head (it does not open)");
+	return false;
+}
+
+static enum recv_verdict
+recv_begin_auth(struct split_qp *qp, const struct wire_header *header)
+{
+	const char *field;
+	int rc = auth_recv_begin(qp, header, &field);
+
+	if (rc == -EINPROGRESS)
+		return RECV_WAIT;
+	if (rc == -EAGAIN)
+		return RECV_BROKEN; /* as a hello of another version: it is being refused */
+	if (rc != 0)
+		return recv_break(qp, rc, field);
+	metric_add(&qp->port->counters.host_bytes_in, WIRE_HEADER_BYTES + header->payload_bytes);
+	return RECV_FILL;
+}
+
+static enum recv_verdict
+recv_judge(struct split_qp *qp, const struct wire_header *header, struct split_receive *in_place)
 {
 	bool is_reply = (header->opcode & WIRE_REPLY) != 0;
 	bool is_posted = !list_is_empty(&qp->posted);
@@ -146,15 +181,19 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 	}
 	if (rc != 0)
 		return recv_break(qp, rc, field);
+	if (!qp_is(qp, SPLIT_QP_READY) && header->opcode == WIRE_AUTH)
+		return recv_begin_auth(qp, header);
 	if (!qp_is(qp, SPLIT_QP_READY))
 		return recv_begin_hello(qp, header);
-	if ((header->opcode & ~WIRE_REPLY) == WIRE_HELLO)
+	if ((header->opcode & ~WIRE_REPLY) == WIRE_HELLO || header->opcode == WIRE_AUTH)
 		return recv_break(qp, -EPROTO, "opcode");
 	if (header->opcode == WIRE_CREDIT) {
 		metric_add(&qp->port->counters.host_bytes_in, WIRE_HEADER_BYTES);
 		rc = credit_on_control(qp, header, &field);
 		return rc == 0 ? RECV_DONE : recv_break(qp, rc, field);
 	}
+	if (one_sided_is(header->opcode) && qp->sealed != NULL)
+		return recv_break(qp, -EPROTO, "opcode (one-sided, and sealed)");
 	if (one_sided_is(header->opcode)) {
 		rc = one_sided_begin(qp, header, &field);
 		return rc == 0 ? RECV_FILL : recv_break(qp, rc, field);
@@ -173,6 +212,20 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 	else
 		recv_begin_pool(qp, header, in_place, is_reply);
 	return RECV_FILL;
+}
+
+enum recv_verdict
+recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_receive *in_place)
+{
+	enum recv_verdict verdict = recv_judge(qp, header, in_place);
+
+	if (qp->sealed == NULL)
+		return verdict;
+	if (verdict == RECV_FILL && sealed_expect(qp) != 0)
+		return recv_break(qp, -EMSGSIZE, "payload_bytes (longer than what was posted)");
+	if (verdict == RECV_DONE && sealed_open_payload(qp) != 0)
+		return recv_break(qp, -EBADMSG, "payload tag");
+	return verdict;
 }
 
 static void
@@ -194,12 +247,20 @@ recv_finish(struct split_qp *qp)
 
 	assert(fill.kind != RECV_NONE);
 	assert(!recv_is_filling(qp));
+	/* A message half believed goes back with the queue pair: receive_flush. */
+	if (qp->sealed != NULL && sealed_open_payload(qp) != 0) {
+		(void)recv_break(qp, -EBADMSG, "payload (it does not open)");
+		return;
+	}
 	qp->fill.kind = RECV_NONE;
 	if (fill.kind == RECV_POOL || fill.kind == RECV_POSTED)
 		metric_add(&qp->port->counters.messages_in, 1);
 	switch (fill.kind) {
 	case RECV_HELLO:
 		connect_on_hello(qp);
+		break;
+	case RECV_AUTH:
+		auth_on_message(qp);
 		break;
 	case RECV_POOL:
 		recv_finish_pool(qp, fill.receive);

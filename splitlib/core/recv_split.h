@@ -12,11 +12,16 @@
 struct split_receive;
 
 enum recv_verdict {
-	RECV_FILL,   /* accepted: deliver what qp->fill asks for, then recv_finish */
-	RECV_DONE,   /* a control message: consumed */
-	RECV_WAIT,   /* no receive is posted: keep the header, try again after kick_receive */
+	RECV_FILL, /* accepted: deliver what qp->fill asks for, then recv_finish */
+	RECV_DONE, /* a control message: consumed */
+	RECV_WAIT, /* no receive is posted, or not its turn: keep the header, try again after kick_receive */
 	RECV_BROKEN, /* the queue pair is closing */
 };
+
+/* recv_head_bytes -- how many bytes go before the payload of the next message. */
+uint32_t recv_head_bytes(const struct split_qp *qp);
+/* recv_open -- they have come to @head, once: a header is there now. False: the queue pair is closing. */
+bool recv_open(struct split_qp *qp, void *head);
 
 /*
  * recv_begin -- a header has arrived

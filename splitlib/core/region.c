@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "auth.h"
 #include "base/check.h"
 #include "base/guard.h"
 #include "base/list.h"
@@ -97,6 +98,8 @@ dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t 
 		dev_memory_has(port, dev_ptr_raw(memory), bytes)
 	    ? 0
 	    : -EINVAL;
+	if (rc == 0 && auth_security(port) != SPLIT_SECURITY_OPEN)
+		rc = -ENOTSUP;
 	if (rc == 0 && port->transport == NULL)
 		rc = -ENOTCONN;
 	if (rc == 0)

@@ -23,6 +23,7 @@
 #include "device_memory.h"
 #include "port.h"
 #include "qp.h"
+#include "sealed.h"
 #include "send_assemble.h"
 #include "send_post.h"
 #include "wire.h"
@@ -33,13 +34,26 @@
 uint64_t
 send_total_bytes(const struct split_send *send)
 {
-	return send->total_bytes & ~(SEND_STAMPED | SEND_LIBRARYS);
+	return send->total_bytes & ~(SEND_STAMPED | SEND_LIBRARYS | SEND_SEALED);
 }
 
 bool
 send_is_final(const struct split_send *send)
 {
 	return (send->total_bytes & SEND_STAMPED) != 0;
+}
+
+bool
+send_is_sealed(const struct split_send *send)
+{
+	return (send->total_bytes & SEND_SEALED) != 0;
+}
+
+void
+send_set_sealed(struct split_send *send)
+{
+	assert(send_is_final(send));
+	send->total_bytes |= SEND_SEALED;
 }
 
 static void
@@ -243,12 +257,17 @@ send_gather(struct split_qp *qp, struct iovec *iov, uint32_t iov_max, uint64_t b
     uint64_t *ret_bytes)
 {
 	struct gather gather = { .iov = iov, .iov_max = iov_max };
-	struct loop_link *link, *next;
+	struct loop_link *link = list_first(&qp->sendable), *next;
 
+	if (link != NULL && sealed_wants(qp, LIST_ENTRY(link, struct split_send, link)))
+		return sealed_gather(qp, iov, bytes_max, ret_bytes);
 	LIST_FOREACH_SAFE(&qp->sendable, link, next) {
 		struct split_send *send = LIST_ENTRY(link, struct split_send, link);
 		uint64_t skip_bytes = send->sent_bytes;
 
+		/* Sealed messages go by themselves. */
+		if (sealed_wants(qp, send))
+			break;
 		/* Whole messages only; the first always fits. */
 		if (gather.bytes >= bytes_max || gather.iov_count + 1 + send->piece_count > iov_max)
 			break;
@@ -282,7 +301,7 @@ send_complete(struct split_qp *qp, struct split_send *send, int rc)
 	list_remove(&send->link);
 	if (rc == 0) {
 		send->sent_bytes = total_bytes;
-		if (!send_is_control(send))
+		if (!send_is_control(send) && send->header->opcode != WIRE_AUTH)
 			metric_add(&counters->messages_out, 1);
 		metric_add(&counters->host_bytes_out, send->header_bytes);
 		metric_add(&counters->device_bytes_out, total_bytes - send->header_bytes);
@@ -299,6 +318,10 @@ send_advance(struct split_qp *qp, uint64_t bytes)
 		struct split_send *send = LIST_ENTRY(link, struct split_send, link);
 		uint64_t left_bytes = send_total_bytes(send) - send->sent_bytes;
 
+		if (send_is_sealed(send)) {
+			left_bytes += SEAL_EXTRA_BYTES;
+			sealed_advance(qp, num_min(bytes, left_bytes));
+		}
 		if (bytes < left_bytes) {
 			send->sent_bytes += bytes;
 			return;

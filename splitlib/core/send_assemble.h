@@ -28,6 +28,9 @@ void send_prepare(struct split_qp *qp, struct split_send *send);
 void send_complete(struct split_qp *qp, struct split_send *send, int rc);
 /* send_is_final -- stamped: its header and length may not change any more. */
 bool send_is_final(const struct split_send *send);
+/* send_is_sealed -- its frame was made, and is on its way. send_set_sealed -- so it is, of a final one. */
+bool send_is_sealed(const struct split_send *send);
+void send_set_sealed(struct split_send *send);
 /* send_total_bytes -- header and payload. */
 uint64_t send_total_bytes(const struct split_send *send);
 /* send_flush -- finish every send with @rc. */

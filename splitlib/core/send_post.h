@@ -13,6 +13,8 @@ struct split_qp;
 
 /* In split_send.total_bytes: a message of one_sided.c or region.c, which counts for nobody. */
 #define SEND_LIBRARYS (UINT64_C(1) << 62)
+/* In split_send.total_bytes: its frame is in the room of sealed.c, or was. */
+#define SEND_SEALED (UINT64_C(1) << 61)
 
 /* send_queue -- @send, which is filled and in no queue, is the last to leave. */
 void send_queue(struct split_qp *qp, struct split_send *send);

@@ -27,6 +27,7 @@ struct sim_packet {
 	enum sim_packet_kind kind;
 	uint64_t due_ns;
 	uint32_t bytes; /* of data */
+	bool is_opened; /* a sealed one that waits for a receive */
 	uint8_t data[] __attribute__((aligned(16)));
 };
 

@@ -234,14 +234,23 @@ sim_kick_receive(struct split_qp *qp)
 
 /* Returns false when the packet has to wait. */
 static bool
-sim_receive_data(struct sim_end *end, const struct sim_packet *packet)
+sim_receive_data(struct sim_end *end, struct sim_packet *packet)
 {
 	struct split_qp *qp = end->qp;
-	const uint8_t *payload = packet->data + WIRE_HEADER_BYTES;
+	uint32_t head_bytes = recv_head_bytes(qp);
+	const uint8_t *payload = packet->data + head_bytes;
 	struct recv_fill *fill = &qp->fill;
 
 	assert(packet->kind == SIM_PACKET_DATA);
-	assert(packet->bytes >= WIRE_HEADER_BYTES);
+	if (packet->bytes < head_bytes) {
+		/* From who does not know yet that it is sealed: no stream would make a head of it. */
+		qp_fail(qp, -EPROTO, "bad message: field head (too short)");
+		return true;
+	}
+	/* A packet that waits is opened already. */
+	if (!packet->is_opened && !recv_open(qp, packet->data))
+		return true;
+	packet->is_opened = true;
 	switch (recv_begin(qp, (const struct wire_header *)packet->data, NULL)) {
 	case RECV_WAIT:
 		end->is_paused = true;
@@ -287,7 +296,7 @@ sim_receive_open(struct sim_end *end)
 
 /* Returns false when the packet has to wait. */
 static bool
-sim_receive(struct sim_end *end, const struct sim_packet *packet)
+sim_receive(struct sim_end *end, struct sim_packet *packet)
 {
 	struct split_qp *qp = end->qp;
 
@@ -370,6 +379,7 @@ sim_end_on_post(struct loop_post *post, void *arg)
 
 const struct transport_ops transport_sim_ops = {
 	.scheme = "sim",
+	.can_seal = true,
 	.listen = sim_listen,
 	.unlisten = sim_unlisten,
 	.connect = sim_connect,

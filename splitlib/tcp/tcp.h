@@ -7,6 +7,7 @@
 
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "core/sealed.h"
 #include "core/transport.h"
 
 /* The transport's part of a queue pair. */
@@ -18,7 +19,10 @@ struct tcp_qp {
 	bool is_send_blocked; /* the socket's buffer is full: wait until it is writable */
 	bool is_paused;       /* a message waits for a receive: do not read */
 	/* The header that is coming in. */
-	struct wire_header header;
+	union {
+		struct wire_header header;
+		uint8_t head[SEAL_HEAD_BYTES]; /* of a sealed queue pair */
+	} __attribute__((aligned(8)));
 	uint32_t header_have_bytes;
 	/* A guess at the next messages, if all stays as it was. */
 	uint32_t guess_payload_bytes;

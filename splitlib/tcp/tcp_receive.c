@@ -96,8 +96,9 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 {
 	struct split_qp *qp = tcp->qp;
 	uint32_t guess_count = layout_guess_count(tcp);
+	uint32_t head_bytes = recv_head_bytes(qp);
 
-	assert(tcp->header_have_bytes < WIRE_HEADER_BYTES);
+	assert(tcp->header_have_bytes < head_bytes);
 	layout->iov_count = 0;
 	layout->capacity_bytes = 0;
 	layout->receive_count = guess_count;
@@ -109,14 +110,14 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 		layout->receive_count = 0;
 		return;
 	}
-	layout_add(layout, (uint8_t *)&tcp->header + tcp->header_have_bytes,
-	    WIRE_HEADER_BYTES - tcp->header_have_bytes, 0);
+	layout_add(layout, tcp->head + tcp->header_have_bytes, head_bytes - tcp->header_have_bytes,
+	    0);
 	for (uint32_t i = 0; i < guess_count; i++) {
 		struct split_receive *receive = receive_pool_pop(&qp->port->pool);
 
 		layout->receives[i] = receive;
 		if (i > 0)
-			layout_add(layout, receive->header, WIRE_HEADER_BYTES, i);
+			layout_add(layout, receive->header, head_bytes, i);
 		layout_add(layout, dev_ptr_raw(receive->payload), tcp->guess_payload_bytes,
 		    TCP_NO_OWNER);
 	}
@@ -171,31 +172,31 @@ cursor_take(struct layout *layout, uint8_t *dst, uint32_t bytes)
 }
 
 /* The next header, when it is complete; *@ret_owner: the guessed receive that it lies right for. */
-static const struct wire_header *
+static struct wire_header *
 cursor_take_header(struct layout *layout, struct tcp_qp *tcp, uint32_t *ret_owner)
 {
 	uint32_t iov_index = layout->at_iov;
 	uint32_t owner = layout->owner[iov_index];
+	uint32_t head_bytes = recv_head_bytes(tcp->qp);
 
 	assert(iov_index < layout->iov_count);
-	assert(tcp->header_have_bytes < WIRE_HEADER_BYTES);
+	assert(tcp->header_have_bytes < head_bytes);
 	if (tcp->header_have_bytes == 0 && layout->at_offset == 0 && owner != TCP_NO_OWNER &&
-	    layout->left_bytes >= WIRE_HEADER_BYTES) {
-		const struct wire_header *header = layout->iov[iov_index].iov_base;
+	    layout->left_bytes >= head_bytes && layout->iov[iov_index].iov_len >= head_bytes) {
+		struct wire_header *header = layout->iov[iov_index].iov_base;
 
-		cursor_advance(layout, WIRE_HEADER_BYTES);
+		cursor_advance(layout, head_bytes);
 		*ret_owner = owner;
 		return header;
 	}
 	*ret_owner = TCP_NO_OWNER;
 	/* The rest of a header that began in an earlier call. */
 	if (layout->at_offset == 0 &&
-	    layout->iov[iov_index].iov_base == (uint8_t *)&tcp->header + tcp->header_have_bytes)
+	    layout->iov[iov_index].iov_base == tcp->head + tcp->header_have_bytes)
 		*ret_owner = owner;
-	tcp->header_have_bytes += cursor_take(layout,
-	    (uint8_t *)&tcp->header + tcp->header_have_bytes,
-	    WIRE_HEADER_BYTES - tcp->header_have_bytes);
-	return tcp->header_have_bytes == WIRE_HEADER_BYTES ? &tcp->header : NULL;
+	tcp->header_have_bytes += cursor_take(layout, tcp->head + tcp->header_have_bytes,
+	    head_bytes - tcp->header_have_bytes);
+	return tcp->header_have_bytes == head_bytes ? &tcp->header : NULL;
 }
 
 /* Lays out the bytes that fit into no buffer, and lie in the way. */
@@ -266,7 +267,7 @@ walk_begin(struct layout *layout, struct tcp_qp *tcp, const struct wire_header *
 		/* Exact reading: the header is the last that was read, and stays for later. */
 		assert(header == &tcp->header);
 		assert(layout->left_bytes == 0);
-		tcp->header_have_bytes = WIRE_HEADER_BYTES;
+		tcp->header_have_bytes = recv_head_bytes(qp);
 		tcp->is_paused = true;
 		tcp_update_interest(tcp);
 		return false;
@@ -289,7 +290,7 @@ layout_walk(struct layout *layout, struct tcp_qp *tcp)
 	struct split_qp *qp = tcp->qp;
 
 	while (layout->left_bytes > 0) {
-		const struct wire_header *header;
+		struct wire_header *header;
 		uint32_t owner;
 
 		if (!qp_is_open(qp))
@@ -301,7 +302,8 @@ layout_walk(struct layout *layout, struct tcp_qp *tcp)
 			continue;
 		}
 		header = cursor_take_header(layout, tcp, &owner);
-		if (header != NULL && !walk_begin(layout, tcp, header, owner))
+		if (header != NULL &&
+		    (!recv_open(qp, header) || !walk_begin(layout, tcp, header, owner)))
 			return false;
 	}
 	return qp_is_open(qp);
@@ -404,7 +406,7 @@ tcp_resume(struct tcp_qp *tcp)
 {
 	struct layout nothing;
 
-	assert(tcp->header_have_bytes == WIRE_HEADER_BYTES);
+	assert(tcp->header_have_bytes == recv_head_bytes(tcp->qp)); /* opened when it came */
 	nothing.left_bytes = 0;
 	nothing.receive_count = 0;
 	nothing.message_count = 0;
@@ -416,11 +418,11 @@ tcp_resume(struct tcp_qp *tcp)
 void
 tcp_receive(struct tcp_qp *tcp)
 {
-	assert(tcp->header_have_bytes <= WIRE_HEADER_BYTES);
+	assert(tcp->header_have_bytes <= recv_head_bytes(tcp->qp));
 	/* A peer that is being refused has nothing more to say. */
 	if (!qp_is_open(tcp->qp) || tcp->qp->is_rejecting || tcp->is_paused)
 		return;
-	if (tcp->header_have_bytes == WIRE_HEADER_BYTES && !tcp_resume(tcp))
+	if (tcp->header_have_bytes == recv_head_bytes(tcp->qp) && !tcp_resume(tcp))
 		return;
 	for (uint32_t calls = 0; calls < TCP_RECEIVE_CALLS_MAX; calls++)
 		if (!tcp_receive_once(tcp) || tcp->qp->is_rejecting)

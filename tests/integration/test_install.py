@@ -22,7 +22,7 @@ SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ROOT = os.environ.get("CLEAVE_INSTALL_ROOT")
 PAGES = {"cleave": 1, "cleave-load": 1, "cleave-agent": 8, "cleave-gateway": 8, "cleave-storage": 8}
 PUBLIC_HEADERS = {f"{name}.h" for name in (
-    "client", "dev_ptr", "engine", "loop", "manage", "message", "split", "status", "trash", "units")}
+    "client", "dev_ptr", "engine", "loop", "manage", "message", "secure", "split", "status", "trash", "units")}
 PUBLIC_NAME = re.compile(r"(cleave|dev|engine|loop|split|status|wire"
                          r"|CLEAVE|DEV|ENGINE|LOOP|SPLIT|WIRE)_\w+")
 # What the paper calls its calls, objects that a prefix alone names, what only our own code makes, and POSIX.

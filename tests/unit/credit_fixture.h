@@ -76,7 +76,8 @@ many_connect_to(struct split_port_options server, uint32_t count, enum net_kind 
 	f.server.mode = SIDE_ANSWER;
 	many->count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		struct split_connect_options options = { .address = f.address,
+		struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+			.address = f.address,
 			.hello = &i,
 			.hello_bytes = sizeof(i),
 			.timeout_ns = NUM_S(60),

@@ -6,7 +6,8 @@
  * that does not come is a failure, not a hang.
  *
  * With CLEAVE_TEST_VERBS=verbs://HOST:0 in the environment, what would run over TCP runs over the
- * RDMA device that has this address.
+ * RDMA device that has this address. With CLEAVE_TEST_SEALED=seal or sign both ports have keys, and every
+ * behaviour is one of sealed connections.
  */
 #ifndef CLEAVE_TESTS_SPLIT_FIXTURE_H
 #define CLEAVE_TESTS_SPLIT_FIXTURE_H
@@ -27,6 +28,7 @@
 #include "splitlib/core/qp.h"
 #include "splitlib/sim/loop_sim.h"
 #include "splitlib/sim/sim_net.h"
+#include "support/key_maker.h"
 
 #define FIXTURE_WAIT_NS NUM_S(20)
 #define FIXTURE_MESSAGES_MAX 4096u
@@ -95,6 +97,14 @@ struct fixture {
 	const struct split_qp_ops *server_ops; /* NULL: side_ops */
 	uint32_t accept_count;
 	bool timed_out;
+	/* Keys, and what they want of each other; NULL: as the environment says. */
+	struct key_authority authority;
+	struct split_key *client_key, *server_key;
+	bool is_keyed_by_environment;
+	enum split_security client_security, server_security;
+	unsigned peer_roles; /* [any] */
+	uint32_t refused_count;
+	char refused[256]; /* what the server was told for its log */
 };
 
 /* A request that a test sends. */
@@ -190,6 +200,35 @@ fixture_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, 
 		    &f->server, "server", 6);
 }
 
+#define FIXTURE_ROLES (SPLIT_ROLE_GATEWAY | SPLIT_ROLE_NODE) /* of the ports with keys */
+#define FIXTURE_GATEWAY "cleave://00c0ffee00c0ffee/gateway/1"
+#define FIXTURE_NODE "cleave://00c0ffee00c0ffee/node/3"
+
+static inline bool
+fixture_is_sealed(void)
+{
+	return getenv("CLEAVE_TEST_SEALED") != NULL;
+}
+
+/* Both ports get keys of one authority: the client is a gateway, the server a node. */
+static inline void
+fixture_make_keys(struct fixture *f)
+{
+	key_authority_make(&f->authority, 0, 0);
+	f->client_key = key_make(&f->authority, FIXTURE_GATEWAY);
+	f->server_key = key_make(&f->authority, FIXTURE_NODE);
+}
+
+static inline void
+fixture_on_refused(const char *peer, const char *why, void *arg)
+{
+	struct fixture *f = arg;
+
+	cr_assert_neq(peer[0], '\0');
+	f->refused_count++;
+	(void)snprintf(f->refused, sizeof(f->refused), "%s", why);
+}
+
 static inline struct split_port *
 fixture_open_port(struct fixture *f, bool is_server, const struct split_port_options *options)
 {
@@ -200,6 +239,10 @@ fixture_open_port(struct fixture *f, bool is_server, const struct split_port_opt
 		o = *options;
 	o.loop = is_server ? f->server_loop : f->client_loop;
 	o.sim_host = is_server ? f->server_host : f->client_host;
+	o.key = is_server ? f->server_key : f->client_key;
+	o.security = is_server ? f->server_security : f->client_security;
+	o.on_refused = fixture_on_refused;
+	o.on_refused_arg = f;
 	port = open_roce_instance(&o);
 	cr_assert_not_null(port);
 	return port;
@@ -211,6 +254,14 @@ fixture_open(struct fixture *f, enum net_kind kind, const struct split_port_opti
     const struct split_port_options *client)
 {
 	f->kind = kind;
+	if (fixture_is_sealed() && f->server_key == NULL) {
+		fixture_make_keys(f);
+		f->is_keyed_by_environment = true;
+		cr_assert_eq(split_security_parse(getenv("CLEAVE_TEST_SEALED"),
+				 &f->server_security),
+		    0);
+		f->client_security = f->server_security;
+	}
 	if (kind != NET_SIM) {
 		f->client_loop = f->server_loop = loop_ev_create(1);
 	} else {
@@ -234,6 +285,12 @@ fixture_close(struct fixture *f)
 {
 	split_port_close(f->client_port);
 	split_port_close(f->server_port);
+	if (f->is_keyed_by_environment) {
+		split_key_free(f->client_key);
+		split_key_free(f->server_key);
+		f->client_key = f->server_key = NULL;
+		key_authority_fini(&f->authority);
+	}
 	if (f->kind != NET_SIM) {
 		loop_destroy(f->client_loop);
 		return;
@@ -385,6 +442,7 @@ fixture_connect(struct fixture *f, const struct split_qp_ops *ops)
 		.arg = &f->client,
 		/* A software device loses datagrams; those that connect go again after 4 s. */
 		.timeout_ns = f->kind == NET_VERBS ? NUM_S(15) : 0,
+		.peer_roles = f->peer_roles != 0 ? f->peer_roles : FIXTURE_ROLES,
 	};
 
 	f->client.qp = connect_qp(f->client_port, &options);

@@ -24,7 +24,8 @@ Test(status, values_on_the_wire_never_change)
 	cr_assert_eq(CLEAVE_STATUS_HELD, 29);
 	cr_assert_eq(CLEAVE_STATUS_EPOCH_JUMP, 30);
 	cr_assert_eq(CLEAVE_STATUS_STORE, 31);
-	cr_assert_eq(CLEAVE_STATUS_NR, 32);
+	cr_assert_eq(CLEAVE_STATUS_AUTH, 32);
+	cr_assert_eq(CLEAVE_STATUS_NR, 33);
 }
 
 Test(status, an_errno_without_a_status_becomes_io)

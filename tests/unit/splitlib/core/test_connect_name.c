@@ -137,7 +137,8 @@ Test(connect_name, a_silent_address_has_a_part_of_the_time)
 Test(connect_name, a_look_up_that_hangs_ends_in_time_and_holds_nobody)
 {
 	static const char *const addresses[] = { "127.0.0.1" };
-	struct split_connect_options options = { .timeout_ns = NUM_MS(100),
+	struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+		.timeout_ns = NUM_MS(100),
 		.ops = &side_ops,
 		.arg = &f.client };
 	char name[SPLIT_ADDRESS_BYTES_MAX];
@@ -287,7 +288,9 @@ Test(connect_name, a_port_listens_at_a_name)
 Test(connect_name, the_nth_allocation_fails)
 {
 	static const char *const addresses[] = { "127.0.0.2", "127.0.0.1" };
-	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
+	struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+		.ops = &side_ops,
+		.arg = &f.client };
 	bool has_failed = true;
 
 	lookup_set(addresses, 2);

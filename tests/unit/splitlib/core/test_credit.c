@@ -206,7 +206,8 @@ BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
 	cr_assert_eq(many->sides[0].qp->credits, 6); /* all there is */
 	many->count = 2;
 	{
-		struct split_connect_options options = { .address = f.address,
+		struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+			.address = f.address,
 			.ops = &many_ops,
 			.arg = &many->sides[1] };
 

@@ -107,7 +107,8 @@ begin(uint32_t index)
 	memset(here, 0, sizeof(*here));
 	here->mode = SIDE_RELEASE;
 	here->qp = connect_qp(f.client_port,
-	    &(struct split_connect_options){ .address = f.address,
+	    &(struct split_connect_options){ .peer_roles = FIXTURE_ROLES,
+		.address = f.address,
 		.hello = &index,
 		.hello_bytes = sizeof(index),
 		.ops = &side_ops,

@@ -41,7 +41,8 @@ BOTH(qp, hellos_are_exchanged)
 BOTH(qp, hello_of_56_bytes_passes_and_57_is_refused)
 {
 	uint8_t hello[WIRE_HELLO_BYTES + 1] = { 1, 2, 3 };
-	struct split_connect_options options = { .hello = hello,
+	struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+		.hello = hello,
 		.ops = &side_ops,
 		.arg = &f.client };
 
@@ -159,6 +160,7 @@ BOTH(qp, nobody_listening_is_refused)
 BOTH(qp, listener_that_never_answers_times_out)
 {
 	struct split_connect_options options = {
+		.peer_roles = FIXTURE_ROLES,
 		.ops = &side_ops,
 		.arg = &f.client,
 		.timeout_ns = NUM_MS(20),
@@ -203,7 +205,9 @@ BOTH(qp, bad_addresses_and_options_are_refused)
 		"tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:70000", "tcp://:1",
 		"tcp://[::1:1", "tcp://::1:1", "tcp://example..org:1", "tcp://127.0.0.1:-1",
 		"sim://", "sim://nobody:1", "sim://client", "sim://client:x" };
-	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
+	struct split_connect_options options = { .peer_roles = FIXTURE_ROLES,
+		.ops = &side_ops,
+		.arg = &f.client };
 	struct split_port_options no_pool = { .receive_count = 0 };
 
 	fixture_open(&f, kind, NULL, &no_pool);
@@ -589,7 +593,9 @@ BOTH(qp, an_allocation_that_fails_is_a_clean_error)
 		struct split_port_options options = { .receive_count = 4,
 			.receive_payload_bytes = 4096,
 			.device_bytes = NUM_MIB(1) };
-		struct split_connect_options connect = { .ops = &side_ops, .arg = &f.client };
+		struct split_connect_options connect = { .peer_roles = FIXTURE_ROLES,
+			.ops = &side_ops,
+			.arg = &f.client };
 		struct split_qp *qp = NULL;
 		bool has_failed;
 		int rc = 0;
@@ -600,6 +606,8 @@ BOTH(qp, an_allocation_that_fails_is_a_clean_error)
 		split_alloc_fail_at(nth);
 		options.loop = f.client_loop;
 		options.sim_host = f.client_host;
+		options.key = f.client_key;
+		options.security = f.client_security;
 		f.client_port = open_roce_instance(&options);
 		if (f.client_port == NULL)
 			cr_assert_eq(errno, ENOMEM);
@@ -650,7 +658,8 @@ BOTH(qp, a_thousand_connections)
 			 many_on_accept, &f.server, f.address),
 	    0);
 	for (uint32_t i = 0; i < count; i++) {
-		struct split_connect_options connect = { .address = f.address,
+		struct split_connect_options connect = { .peer_roles = FIXTURE_ROLES,
+			.address = f.address,
 			.timeout_ns = NUM_S(20),
 			.ops = &many_ops,
 			.arg = &f.client };

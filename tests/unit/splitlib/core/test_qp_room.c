@@ -22,7 +22,9 @@ BOTH(qp_room, more_than_qp_count_max_is_refused)
 	struct split_port_options options = { .qp_count_max = 1,
 		.receive_count = 16,
 		.device_bytes = NUM_MIB(8) };
-	struct split_connect_options again = { .ops = &side_ops, .arg = &f.client };
+	struct split_connect_options again = { .peer_roles = FIXTURE_ROLES,
+		.ops = &side_ops,
+		.arg = &f.client };
 
 	fixture_open(&f, kind, &options, &options);
 	fixture_connect_both(&f);
@@ -56,7 +58,9 @@ connect_beyond(enum net_kind kind, struct side *side)
 		.device_bytes = NUM_MIB(8),
 		.on_full = on_full,
 		.on_full_arg = &full };
-	struct split_connect_options again = { .ops = &side_ops, .arg = side };
+	struct split_connect_options again = { .peer_roles = FIXTURE_ROLES,
+		.ops = &side_ops,
+		.arg = side };
 
 	fixture_open(&f, kind, &options, NULL);
 	fixture_connect_both(&f);
@@ -210,7 +214,8 @@ room_connect(struct split_port *port, const char *address, struct side *side)
 	awaited = side;
 	memset(side, 0, sizeof(*side));
 	side->qp = connect_qp(port,
-	    &(struct split_connect_options){ .address = address,
+	    &(struct split_connect_options){ .peer_roles = FIXTURE_ROLES,
+		.address = address,
 		.ops = &side_ops,
 		.arg = side,
 		.timeout_ns = f.kind == NET_VERBS ? NUM_S(15) : 0 });
