@@ -143,6 +143,8 @@ refuse_absent(const struct command *command, enum command_operand operand)
 		[COMMAND_FILE] = "a FILE",
 		[COMMAND_TRASH] = "the NAME or ID of a volume in the trash: see cleave trash list",
 		[COMMAND_FILES] = "a FILE",
+		[COMMAND_SUBJECT] =
+		    "whose key: gateway/N, node/N, client/NAME, admin/NAME or monitor/NAME",
 	};
 
 	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW ||

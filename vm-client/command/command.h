@@ -76,12 +76,15 @@ struct command_options {
 	const char *const
 	    *files; /* backups, in order; snapshot create, rotate: behind options->name */
 	uint32_t file_count;
-	const char *from;               /* backup: a snapshot */
-	bool must_snapshot;             /* backup: take it first */
-	bool must_verify;               /* restore: read it back */
-	uint64_t hourly, daily, weekly; /* snapshot rotate */
-	const struct command *command;  /* NULL: help about all of them */
-	const char *noun;               /* of those that help is about; NULL: all */
+	const char *from;                  /* backup: a snapshot */
+	bool must_snapshot;                /* backup: take it first */
+	bool must_verify;                  /* restore: read it back */
+	uint64_t hourly, daily, weekly;    /* snapshot rotate */
+	const char *ca, *cluster_id, *out; /* key */
+	uint64_t days;                     /* likewise; 0: as usual */
+	bool must_replace;                 /* key issue: --out may be there */
+	const struct command *command;     /* NULL: help about all of them */
+	const char *noun;                  /* of those that help is about; NULL: all */
 };
 
 /* The choices' first word is the default, which the gateway is left to choose. */
@@ -126,6 +129,10 @@ extern const struct config_option command_option_table[];
 #define COMMAND_VERIFY (UINT64_C(1) << 33)
 #define COMMAND_CANCEL (UINT64_C(1) << 35)
 #define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
+#define COMMAND_CA (UINT64_C(1) << 35)
+#define COMMAND_CLUSTER_ID (UINT64_C(1) << 36)
+#define COMMAND_OUT (UINT64_C(1) << 37) /* --out, --replace */
+#define COMMAND_DAYS (UINT64_C(1) << 38)
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {
@@ -141,6 +148,7 @@ enum command_operand {
 	COMMAND_TRASH,        /* options->name: a volume in the trash, by its name or id */
 	COMMAND_MAY_TRASH,    /* likewise */
 	COMMAND_MAY_NEW_NAME, /* options->new_name */
+	COMMAND_SUBJECT,      /* options->name: a key's, "gateway/1"; or a serial */
 	COMMAND_FILES,        /* options->files: as many as leave a word for each operand behind */
 	COMMAND_MORE,         /* options->files: further VOLUME@SNAPSHOT, the last operand */
 	COMMAND_MORE_VOLUMES, /* likewise, volumes */

@@ -306,6 +306,7 @@ offer_operand(struct complete *complete)
 		[COMMAND_FILES] = NULL,
 		[COMMAND_MORE] = offer_snapshots,
 		[COMMAND_MORE_VOLUMES] = offer_volumes,
+		[COMMAND_SUBJECT] = NULL, /* in a folder that is not named yet */
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;

@@ -9,6 +9,7 @@
 #include "cleave/client.h"
 #include "cleave/wire.h"
 #include "command.h"
+#include "keys/ca.h"
 
 #define COMMAND_REPLICAS_MAX 3u
 #define COMMAND_PERIODS_MAX 100000u /* hours, days or weeks */
@@ -184,6 +185,20 @@ const struct config_option command_option_table[] = {
 	    NULL },
 	{ "with", 0, CONFIG_STRING, offsetof(struct command_options, with), "ADDR",
 	    "node replace: the new node.", NULL, false, 0, 0, NULL },
+	{ "ca", 0, CONFIG_STRING, offsetof(struct command_options, ca), "DIR",
+	    "key: the folder of the cluster's authority. Default: $CLEAVE_CA.", NULL, false, 0, 0,
+	    NULL },
+	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct command_options, cluster_id), "HEX",
+	    "key init: the cluster's id, 1 to 16 hex digits, as its gateways and nodes have it.",
+	    NULL, false, 0, 0, NULL },
+	{ "out", 'o', CONFIG_STRING, offsetof(struct command_options, out), "FILE",
+	    "key issue: where the key goes, mode 0600.", NULL, false, 0, 0, NULL },
+	{ "replace", 0, CONFIG_FLAG, offsetof(struct command_options, must_replace), NULL,
+	    "key issue: the file may be there, and goes.", NULL, false, 0, 0, NULL },
+	{ "days", 0, CONFIG_U64, offsetof(struct command_options, days), "N",
+	    "key init, issue, renew: how long it is valid. Default: 397, a year and a month in which who renews "
+	    "each year may be late; an authority's: 3650.",
+	    NULL, false, 1, CA_DAYS_MAX, NULL },
 	{ .name = NULL },
 };
 
@@ -246,6 +261,11 @@ static const struct {
 	{ "daily", COMMAND_ROTATE },
 	{ "weekly", COMMAND_ROTATE },
 	{ "stop", COMMAND_REBALANCE },
+	{ "ca", COMMAND_CA },
+	{ "cluster-id", COMMAND_CLUSTER_ID },
+	{ "out", COMMAND_OUT },
+	{ "replace", COMMAND_OUT },
+	{ "days", COMMAND_DAYS },
 };
 
 static uint64_t

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "command.h"
+#include "command_key.h"
 
 #define CREATE_OPTIONS                                                                             \
 	(COMMAND_SIZE | COMMAND_SERVICE_CLASS | COMMAND_ENGINE | COMMAND_LEVEL | COMMAND_REPLICAS)
@@ -211,6 +212,28 @@ static const struct command command_table[] = {
 	    "was seen for --orphan-grace, a sixteenth of a node's extents at a time; with --confirm at "
 	    "once.",
 	    { COMMAND_NOTHING }, COMMAND_CONFIRM, command_sweep },
+	{ "key", "init", "--cluster-id HEX --ca DIR [--days N]",
+	    "Make the authority (CA) of a cluster, which signs the keys of its gateways, nodes, clients and people. "
+	    "Its folder belongs on no host of the cluster. One that is there is never written over.",
+	    { COMMAND_NOTHING }, COMMAND_CA | COMMAND_CLUSTER_ID | COMMAND_DAYS, command_key_init },
+	{ "key", "issue", "SUBJECT --out FILE --ca DIR [--days N] [--replace]",
+	    "Make a key, in one file of mode 0600: its certificate, its private key, and the authority's "
+	    "certificate. SUBJECT is gateway/N, node/N, client/NAME, admin/NAME or monitor/NAME.",
+	    { COMMAND_SUBJECT }, COMMAND_CA | COMMAND_OUT | COMMAND_DAYS, command_key_issue },
+	{ "key", "show", "FILE [--ca DIR]",
+	    "Show whose a key file is, until when, and what is wrong with it; with --ca also whether it was "
+	    "revoked. The exit status is 1 where daemons would refuse it.",
+	    { COMMAND_FILE }, COMMAND_CA, command_key_show },
+	{ "key", "renew", "FILE --ca DIR [--days N]",
+	    "Make a new key for the subject of this one, with a new serial, in its place. The old certificate stays "
+	    "valid until it expires, so that connections stand.",
+	    { COMMAND_FILE }, COMMAND_CA | COMMAND_DAYS, command_key_renew },
+	{ "key", "revoke", "SUBJECT|SERIAL --ca DIR",
+	    "Revoke one certificate, or all of a subject's that have not expired, and write revoked.pem in DIR, "
+	    "the signed list (CRL) of all that are. A daemon that has not got that list takes them still.",
+	    { COMMAND_SUBJECT }, COMMAND_CA, command_key_revoke },
+	{ "key", "list", "--ca DIR", "List all keys that the authority has issued.",
+	    { COMMAND_NOTHING }, COMMAND_CA, command_key_list },
 	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force] [--take]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
 	    "--recover on this host, with these options. Stop all gateways before: it refuses while a node "

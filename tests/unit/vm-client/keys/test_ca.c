@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ca.c -- an authority: what it issues, what it refuses, what is wrong with a key file; at a time that the test says */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/num.h"
+#include "cleave/secure.h"
+#include "vm-client/keys/ca.h"
+#include "vm-client/keys/durable.h"
+#include "vm-client/keys/key_look.h"
+
+#define CLUSTER UINT64_C(0xc1ea7e0000000001)
+#define NOW UINT64_C(1800000000)
+#define PATH_BYTES 128u
+
+struct rig {
+	char folder[32], ca[PATH_BYTES], key[PATH_BYTES], why[CA_WHY_BYTES];
+	struct issued_entry entry, old;
+	struct key_look look;
+};
+
+static void
+rig_init(struct rig *rig)
+{
+	*rig = (struct rig){ .folder = "/tmp/cleave-keys-XXXXXX" };
+	cr_assert_not_null(mkdtemp(rig->folder));
+	(void)snprintf(rig->ca, PATH_BYTES, "%s/ca", rig->folder);
+	(void)snprintf(rig->key, PATH_BYTES, "%s/key", rig->folder);
+	cr_assert_eq(ca_init(rig->ca, CLUSTER, 1000, NOW, rig->why), 0, "%s", rig->why);
+}
+
+static const char *
+in(const char *folder, const char *name)
+{
+	static char path[2 * PATH_BYTES];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static uint32_t
+count_files(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	uint32_t count = 0;
+
+	cr_assert_not_null(dir, "%s", folder);
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count - 2;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+	(void)st;
+	(void)flag;
+	(void)at;
+	return remove(path);
+}
+
+static void
+rig_fini(struct rig *rig)
+{
+	cr_assert_eq(nftw(rig->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static int
+issue(struct rig *rig, const char *subject, uint64_t days, uint64_t now_s, bool replaces)
+{
+	const struct ca_wish wish = { .subject = subject,
+		.out = rig->key,
+		.days = days,
+		.replaces = replaces };
+	struct ca *ca = ca_open(rig->ca, rig->why);
+	int rc;
+
+	if (ca == NULL)
+		return -errno;
+	rc = ca_issue(ca, &wish, now_s, &rig->entry, rig->why);
+	ca_close(ca);
+	return rc;
+}
+
+static unsigned
+problems(struct rig *rig, uint64_t now_s)
+{
+	int rc = key_look(rig->key, now_s, &rig->look, rig->why);
+
+	cr_assert_eq(rc, 0, "%s", rig->why);
+	return rig->look.problems;
+}
+
+static void
+compare(struct rig *rig)
+{
+	struct ca *ca = ca_open(rig->ca, rig->why);
+
+	cr_assert_not_null(ca, "%s", rig->why);
+	key_look_compare(&rig->look, ca_issued(ca));
+	ca_close(ca);
+}
+
+static char *
+read_text(const char *path, size_t *ret_bytes)
+{
+	char *text;
+
+	cr_assert_eq(durable_read(AT_FDCWD, path, 65536, &text, ret_bytes), 0);
+	return text;
+}
+
+Test(ca, key_that_it_issues_is_one_that_daemons_take)
+{
+	static const char *const subjects[] = { "gateway/1", "node/3", "client/db-1", "admin/ann",
+		"monitor/prometheus" };
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	struct split_key *key;
+	struct stat st;
+	struct rig rig;
+
+	rig_init(&rig);
+	for (size_t i = 0; i < NUM_COUNT(subjects); i++) {
+		cr_assert_eq(issue(&rig, subjects[i], 0, NOW, i > 0), 0, "%s", rig.why);
+		cr_assert_eq(stat(rig.key, &st), 0);
+		cr_assert_eq(st.st_mode & 0777u, 0600u);
+		cr_assert_eq(problems(&rig, NOW), 0u, "%x", rig.look.problems);
+		cr_assert_str_eq(rig.look.subject, subjects[i]);
+		cr_assert_str_eq(rig.look.serial, rig.entry.serial);
+		cr_assert_eq(rig.look.cluster_id, CLUSTER);
+		cr_assert_eq(rig.look.until_s, NOW + CA_DAYS_DEFAULT * (uint64_t)CA_DAY_S);
+		key = split_key_load(rig.key, why);
+		cr_assert_not_null(key, "%s", why);
+		cr_assert_eq(split_key_subject(key)->cluster_id, CLUSTER);
+		split_key_free(key);
+		compare(&rig);
+		cr_assert_eq(rig.look.problems, 0u);
+	}
+	rig_fini(&rig);
+}
+
+Test(ca, init_changes_nothing_where_something_is)
+{
+	struct rig rig;
+	size_t bytes, after_bytes;
+	char *text, *after;
+
+	rig_init(&rig);
+	text = read_text(in(rig.ca, CA_KEY_NAME), &bytes);
+	cr_assert_eq(ca_init(rig.ca, CLUSTER, 10, NOW, rig.why), -EEXIST);
+	cr_assert_not_null(strstr(rig.why, rig.ca), "%s", rig.why);
+	after = read_text(in(rig.ca, CA_KEY_NAME), &after_bytes);
+	cr_assert(bytes == after_bytes && memcmp(text, after, bytes) == 0);
+	/* The key is in a safe: the rest is there still. */
+	cr_assert_eq(unlink(in(rig.ca, CA_KEY_NAME)), 0);
+	cr_assert_eq(ca_init(rig.ca, CLUSTER, 10, NOW, rig.why), -EEXIST);
+	cr_assert_eq(count_files(rig.folder), 1u, "what was begun is left");
+	cr_assert_null(ca_open(rig.ca, rig.why));
+	cr_assert_not_null(strstr(rig.why, CA_KEY_NAME), "%s", rig.why);
+	/* Nowhere to be made. */
+	cr_assert_eq(ca_init(in(rig.ca, "no/ca"), CLUSTER, 10, NOW, rig.why), -ENOENT);
+	cr_assert_eq(ca_init("", CLUSTER, 10, NOW, rig.why), -EINVAL);
+	free(text);
+	free(after);
+	rig_fini(&rig);
+}
+
+Test(ca, what_it_does_not_issue)
+{
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "gateway/0", 0, NOW, false), -EINVAL);
+	cr_assert_not_null(strstr(rig.why, "gateway/N"), "%s", rig.why);
+	cr_assert_eq(issue(&rig, "node/1", 1001, NOW, false), -EINVAL);
+	cr_assert_not_null(strstr(rig.why, "in 1000 days"), "%s", rig.why);
+	cr_assert_eq(issue(&rig, "node/1", 0, NOW + 1000 * (uint64_t)CA_DAY_S, false),
+	    -EKEYEXPIRED);
+	cr_assert_eq(count_files(rig.folder), 1u);
+	cr_assert_eq(issue(&rig, "node/1", 0, NOW, false), 0);
+	cr_assert_eq(issue(&rig, "node/2", 0, NOW, false), -EEXIST);
+	cr_assert_not_null(strstr(rig.why, "--replace"), "%s", rig.why);
+	/* As long as the authority has, where nobody asked for more. */
+	cr_assert_eq(issue(&rig, "node/2", 0, NOW + 990 * (uint64_t)CA_DAY_S, true), 0);
+	cr_assert_eq(rig.entry.until_s, NOW + 1000 * (uint64_t)CA_DAY_S);
+	/* A request that was refused is in no list. */
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_issued(ca)->count, 2u);
+	ca_close(ca);
+	rig_fini(&rig);
+}
+
+Test(ca, file_that_cannot_be_written_leaves_its_serial_in_the_list)
+{
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	(void)snprintf(rig.key, PATH_BYTES, "%s/no/key", rig.folder);
+	cr_assert_eq(issue(&rig, "node/1", 0, NOW, false), -ENOENT);
+	ca = ca_open(rig.ca, rig.why + 0);
+	cr_assert_not_null(ca);
+	cr_assert_eq(ca_issued(ca)->count, 1u);
+	ca_close(ca);
+	rig_fini(&rig);
+}
+
+Test(ca, is_opened_by_one_at_a_time_and_by_its_owner_alone)
+{
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_not_null(ca);
+	cr_assert_null(ca_open(rig.ca, rig.why));
+	cr_assert_eq(errno, EBUSY);
+	ca_close(ca);
+	cr_assert_eq(chmod(in(rig.ca, CA_KEY_NAME), 0640), 0);
+	cr_assert_null(ca_open(rig.ca, rig.why));
+	cr_assert(errno == EACCES && strstr(rig.why, "chmod 600") != NULL, "%s", rig.why);
+	cr_assert_eq(chmod(in(rig.ca, CA_KEY_NAME), 0600), 0);
+	cr_assert_eq(chmod(rig.ca, 0770), 0);
+	cr_assert_null(ca_open(rig.ca, rig.why));
+	cr_assert(errno == EACCES && strstr(rig.why, "chmod 700") != NULL, "%s", rig.why);
+	cr_assert_null(ca_open(rig.folder, rig.why));
+	cr_assert_null(ca_open(rig.key, rig.why));
+	cr_assert_eq(errno, ENOENT);
+	ca_close(NULL);
+	rig_fini(&rig);
+}
+
+/* A file of another authority among its own. */
+Test(ca, files_of_two_authorities_are_refused)
+{
+	static const char *const names[] = { CA_KEY_NAME, CA_CERTIFICATE_NAME, CA_ISSUED_NAME };
+	char other[PATH_BYTES];
+	struct rig rig;
+
+	for (size_t i = 0; i < NUM_COUNT(names); i++) {
+		rig_init(&rig);
+		(void)snprintf(other, sizeof(other), "%s/other", rig.folder);
+		cr_assert_eq(ca_init(other, CLUSTER + 1, 10, NOW, rig.why), 0);
+		char *from = strdup(in(other, names[i]));
+		cr_assert_eq(rename(from, in(rig.ca, names[i])), 0);
+		free(from);
+		cr_assert_null(ca_open(rig.ca, rig.why), "%s", names[i]);
+		cr_assert_eq(errno, EINVAL, "%s: %s", names[i], rig.why);
+		cr_assert_not_null(strstr(rig.why, rig.ca), "%s", rig.why);
+		rig_fini(&rig);
+	}
+}
+
+Test(ca, renewed_key_has_the_subject_and_another_serial)
+{
+	char first[ISSUED_SERIAL_TEXT_BYTES];
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "node/7", 10, NOW, false), 0);
+	memcpy(first, rig.entry.serial, sizeof(first));
+	ca = ca_open(rig.ca, rig.why);
+	/* Also after it has expired. */
+	cr_assert_eq(ca_renew(ca, rig.key, 20, NOW + 11 * (uint64_t)CA_DAY_S, &rig.entry, &rig.old,
+			 rig.why),
+	    0, "%s", rig.why);
+	cr_assert_str_eq(rig.old.serial, first);
+	cr_assert_str_neq(rig.entry.serial, first);
+	cr_assert_str_eq(rig.entry.subject, "node/7");
+	cr_assert_eq(problems(&rig, NOW + 11 * (uint64_t)CA_DAY_S), (unsigned)KEY_PROBLEM_SOON);
+	cr_assert_str_eq(rig.look.serial, rig.entry.serial);
+	cr_assert_eq(ca_renew(ca, in(rig.folder, "none"), 0, NOW, &rig.entry, &rig.old, rig.why),
+	    -ENOENT);
+	ca_close(ca);
+	rig_fini(&rig);
+}
+
+Test(ca, key_of_another_authority_and_one_that_is_revoked_are_not_renewed)
+{
+	struct rig rig, other;
+	struct ca *ca;
+
+	rig_init(&rig);
+	rig_init(&other);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	ca = ca_open(other.ca, other.why);
+	cr_assert_eq(ca_renew(ca, rig.key, 0, NOW, &rig.entry, &rig.old, rig.why), -ENOENT);
+	ca_close(ca);
+	cr_assert_eq(problems(&rig, NOW), 0u);
+	compare(&other);
+	key_look_compare(&rig.look, &(const struct issued){ .cluster_id = CLUSTER });
+	cr_assert_eq(rig.look.problems, (unsigned)KEY_PROBLEM_UNKNOWN);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_revoke(ca, "node/7", NOW, &(uint32_t){ 0 }, rig.why), 0);
+	cr_assert_eq(ca_renew(ca, rig.key, 0, NOW, &rig.entry, &rig.old, rig.why), -EKEYREVOKED);
+	ca_close(ca);
+	cr_assert_eq(problems(&rig, NOW), 0u, "the file itself cannot know");
+	compare(&rig);
+	cr_assert_eq(rig.look.problems, (unsigned)KEY_PROBLEM_REVOKED);
+	rig_fini(&rig);
+	rig_fini(&other);
+}
+
+Test(ca, revoked_by_serial_or_by_subject_and_once)
+{
+	char first[ISSUED_SERIAL_TEXT_BYTES];
+	uint32_t count = 9;
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "client/a", 0, NOW, true), 0);
+	memcpy(first, rig.entry.serial, sizeof(first));
+	cr_assert_eq(issue(&rig, "client/a", 0, NOW, true), 0);
+	cr_assert_eq(issue(&rig, "client/ab", 0, NOW, true), 0);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_revoke(ca, "client/b", NOW, &count, rig.why), -ENOENT);
+	cr_assert_eq(ca_revoke(ca, first, NOW, &count, rig.why), 0);
+	cr_assert_eq(count, 1u);
+	cr_assert_eq(unlink(in(rig.ca, CA_REVOKED_NAME)), 0);
+	cr_assert_eq(ca_revoke(ca, first, NOW + 1, &count, rig.why), 0);
+	cr_assert_eq(count, 0u);
+	cr_assert_eq(access(in(rig.ca, CA_REVOKED_NAME), R_OK), 0, "the list is written anew");
+	cr_assert_eq(ca_revoke(ca, "client/a", NOW + 2, &count, rig.why), 0);
+	cr_assert_eq(count, 1u);
+	ca_close(ca);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(issued_find(ca_issued(ca), first)->revoked_s, NOW, "the first time stays");
+	cr_assert_eq(ca_issued(ca)->entries[2].revoked_s, 0u);
+	cr_assert_eq(ca_issued(ca)->crl_number, 3u);
+	ca_close(ca);
+	rig_fini(&rig);
+}
+
+/* ---- what is wrong with a file ---- */
+
+static void
+write_text(const struct rig *rig, const char *text, size_t bytes)
+{
+	cr_assert_eq(durable_write(rig->key, text, bytes, 0600, true), 0);
+}
+
+Test(key_look, each_problem_has_its_name)
+{
+	const uint64_t end_s = NOW + 100 * (uint64_t)CA_DAY_S;
+	struct rig rig;
+	size_t bytes, other_bytes;
+	char *text, *other, *at;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	other = read_text(rig.key, &other_bytes);
+	cr_assert_eq(issue(&rig, "node/7", 100, NOW, true), 0);
+	text = read_text(rig.key, &bytes);
+	cr_assert_eq(problems(&rig, NOW - 2 * CA_EARLY_S), (unsigned)KEY_PROBLEM_NOT_YET);
+	cr_assert_eq(problems(&rig, end_s + 1), (unsigned)KEY_PROBLEM_EXPIRED);
+	cr_assert_eq(problems(&rig, end_s - 29 * CA_DAY_S), (unsigned)KEY_PROBLEM_SOON);
+	cr_assert_eq(problems(&rig, end_s - 31 * CA_DAY_S), 0u);
+	cr_assert_eq(problems(&rig, NOW + 1001 * (uint64_t)CA_DAY_S),
+	    (unsigned)(KEY_PROBLEM_EXPIRED | KEY_PROBLEM_CA_EXPIRED));
+	cr_assert_eq(chmod(rig.key, 0644), 0);
+	cr_assert_eq(problems(&rig, NOW), (unsigned)KEY_PROBLEM_MODE);
+	/* Certificates of one, the private key of another: from the second BEGIN on. */
+	at = strstr(other, "-----BEGIN PRIVATE KEY");
+	memcpy(strstr(text, "-----BEGIN PRIVATE KEY"), at, other_bytes - (size_t)(at - other));
+	write_text(&rig, text, bytes);
+	cr_assert_eq(problems(&rig, NOW), (unsigned)KEY_PROBLEM_OTHER_KEY);
+	/* The authority is missing. */
+	at = strstr(strstr(other, "-----END PRIVATE KEY"), "-----BEGIN CERTIFICATE");
+	write_text(&rig, other, (size_t)(at - other));
+	cr_assert_eq(problems(&rig, NOW), (unsigned)KEY_PROBLEM_NO_CA);
+	/* Nothing but the authority. */
+	write_text(&rig, at, strlen(at));
+	cr_assert_eq(problems(&rig, NOW),
+	    (unsigned)(KEY_PROBLEM_NO_CERTIFICATE | KEY_PROBLEM_NO_KEY));
+	free(text);
+	free(other);
+	rig_fini(&rig);
+}
+
+Test(key_look, authority_of_another_cluster_is_wrong)
+{
+	size_t bytes, ca_bytes;
+	char *text, *ca, *at;
+	struct rig rig, other;
+
+	rig_init(&rig);
+	rig_init(&other);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	text = read_text(rig.key, &bytes);
+	ca = read_text(in(other.ca, CA_CERTIFICATE_NAME), &ca_bytes);
+	at = strstr(strstr(text, "-----END PRIVATE KEY"), "-----BEGIN CERTIFICATE");
+	cr_assert_eq(ca_bytes, bytes - (size_t)(at - text));
+	memcpy(at, ca, ca_bytes);
+	write_text(&rig, text, bytes);
+	cr_assert_eq(problems(&rig, NOW), (unsigned)KEY_PROBLEM_WRONG_CA);
+	free(text);
+	free(ca);
+	rig_fini(&rig);
+	rig_fini(&other);
+}
+
+Test(key_look, file_that_ends_too_early_is_never_right)
+{
+	struct key_look look;
+	struct rig rig;
+	size_t bytes;
+	char *text;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	text = read_text(rig.key, &bytes);
+	for (size_t cut = 40; cut < bytes; cut += 7) { /* within its last line GnuTLS is lenient */
+		text[bytes - cut] = '\0';
+		cr_assert(key_look_text(text, bytes - cut, NOW, &look, rig.why) != 0 ||
+			(look.problems & ~(unsigned)KEY_PROBLEM_SOON) != 0,
+		    "%zu bytes fewer", cut);
+	}
+	cr_assert_eq(key_look("/dev/null", NOW, &look, rig.why), -EINVAL);
+	cr_assert_eq(key_look(rig.folder, NOW, &look, rig.why), -EINVAL);
+	free(text);
+	rig_fini(&rig);
+}
+
+Test(ca, nth_allocation_that_fails_is_told_and_leaks_nothing)
+{
+	uint32_t live = alloc_live_count(ALLOC_CLIENT), failures = 0;
+	struct rig rig;
+	int rc = -ENOMEM;
+
+	rig_init(&rig);
+	for (uint32_t nth = 1; rc != 0; nth++) {
+		cr_assert_lt(nth, 50u);
+		alloc_fail_at(ALLOC_CLIENT, nth);
+		rc = issue(&rig, "node/1", 0, NOW, true);
+		cr_assert(rc == 0 || rc == -ENOMEM, "%d %s", rc, rig.why);
+		cr_assert_eq(alloc_live_count(ALLOC_CLIENT), live);
+		failures += rc != 0;
+	}
+	alloc_fail_at(ALLOC_CLIENT, 0);
+	cr_assert_geq(failures, 5u);
+	cr_assert_eq(problems(&rig, NOW), 0u);
+	rig_fini(&rig);
+}
+
+/* ---- files ---- */
+
+Test(durable, file_is_as_it_was_where_it_cannot_be_written_whole)
+{
+	const struct rlimit small = { 8192, RLIM_INFINITY };
+	char *big = calloc(1, 65536), *text;
+	struct rig rig;
+	size_t bytes;
+
+	rig_init(&rig);
+	cr_assert_eq(durable_write(rig.key, "old", 3, 0600, false), 0);
+	cr_assert_eq(durable_write(rig.key, "new", 3, 0600, false), -EEXIST);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0); /* as a full disk */
+	cr_assert_eq(durable_write(rig.key, big, 65536, 0600, true), -EFBIG);
+	text = read_text(rig.key, &bytes);
+	cr_assert(bytes == 3 && memcmp(text, "old", 3) == 0);
+	cr_assert_eq(count_files(rig.folder), 2u, "what was begun is left");
+	free(text);
+	free(big);
+	rig_fini(&rig);
+}
+
+Test(durable, what_a_killed_process_left_is_in_nobodys_way)
+{
+	struct rig rig;
+	size_t bytes;
+	char *text;
+	int fd;
+
+	rig_init(&rig);
+	fd = open(in(rig.folder, ".key.part"), O_WRONLY | O_CREAT, 0644);
+	cr_assert_eq(write(fd, "half", 4), 4);
+	close(fd);
+	cr_assert_eq(durable_write(rig.key, "whole", 5, 0600, false), 0);
+	text = read_text(rig.key, &bytes);
+	cr_assert_str_eq(text, "whole");
+	cr_assert_eq(count_files(rig.folder), 2u);
+	free(text);
+	/* A link that lies there is not followed. */
+	cr_assert_eq(symlink(rig.key, in(rig.folder, ".other.part")), 0);
+	cr_assert_eq(durable_write(in(rig.folder, "other"), "x", 1, 0600, false), 0);
+	text = read_text(rig.key, &bytes);
+	cr_assert_str_eq(text, "whole");
+	free(text);
+	rig_fini(&rig);
+}
