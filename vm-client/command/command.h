@@ -129,7 +129,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_VERIFY (UINT64_C(1) << 33)
 #define COMMAND_CANCEL (UINT64_C(1) << 35)
 #define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
-#define COMMAND_CA (UINT64_C(1) << 35)
+#define COMMAND_CA (UINT64_C(1) << 39)
 #define COMMAND_CLUSTER_ID (UINT64_C(1) << 36)
 #define COMMAND_OUT (UINT64_C(1) << 37) /* --out, --replace */
 #define COMMAND_DAYS (UINT64_C(1) << 38)
