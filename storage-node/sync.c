@@ -17,7 +17,7 @@
  * durable write fails, the disk is as broken.
  *
  * A flush that fails breaks the disk for good (I3): what it covered fails, what gathers fails, what
- * comes later fails. The superblock gets a mark, best effort and unflushed: should the process alone
+ * comes later fails. Both copies of the superblock get a mark, best effort and unflushed: should the process alone
  * restart, the drive's cache shows it; should the power fail, the disk shows what it really holds.
  */
 #include "sync.h"
@@ -65,13 +65,24 @@ sync_complete(struct loop_link *list, int rc)
 	}
 }
 
+static void sync_write_mark(struct node *node);
+
+/* Both copies get the mark, one after the other: a start that can read but one of them must see it. */
 static void
 sync_on_mark_written(struct disk_io *io, int rc, void *arg)
 {
 	struct node *node = arg;
+	struct sn_sync *sync = &node->sync;
 
 	(void)io;
-	if (rc == 0)
+	if (rc == -ECANCELED)
+		return; /* the node stops */
+	sync->mark_count += rc == 0;
+	if (++sync->mark_try_count < ONDISK_SUPER_COPIES) {
+		sync_write_mark(node);
+		return;
+	}
+	if (sync->mark_count > 0)
 		log_info("disk: its superblock says from now on that it has failed disk=%s",
 		    node->disk_name);
 	else
@@ -82,13 +93,12 @@ sync_on_mark_written(struct disk_io *io, int rc, void *arg)
 }
 
 static void
-sync_mark_failed(struct node *node)
+sync_write_mark(struct node *node)
 {
 	struct sn_sync *sync = &node->sync;
 	uint32_t copy;
 
-	assert(!node->super.is_failed);
-	node->super.is_failed = true;
+	assert(node->super.is_failed);
 	node->super.generation++;
 	copy = (uint32_t)(node->super.generation % ONDISK_SUPER_COPIES);
 	ondisk_super_encode(sync->mark_page, &node->super);
@@ -102,6 +112,15 @@ sync_mark_failed(struct node *node)
 		.arg = node,
 	};
 	(void)disk_submit(node->disk, &sync->mark_io); /* best effort */
+}
+
+static void
+sync_mark_failed(struct node *node)
+{
+	assert(!node->super.is_failed);
+	assert(node->sync.mark_try_count == 0);
+	node->super.is_failed = true;
+	sync_write_mark(node);
 }
 
 void

@@ -36,6 +36,7 @@ struct sn_sync {
 	struct disk_io mark_io;
 	struct dev_piece mark_piece;
 	void *mark_page;
+	uint32_t mark_try_count, mark_count; /* copies of the superblock: written to, and marked */
 };
 
 /* sn_sync_init -- once, when the superblock is known. Returns 0 or -ENOMEM. */

@@ -179,10 +179,13 @@ client_take_name(struct cleave_client *client, const struct cleave_client_option
 		(void)snprintf(client->name, sizeof(client->name), "%s", options->name);
 		return;
 	}
-	if (options->sim_host == NULL)
-		(void)gethostname(host, sizeof(host) - 1);
+	if (options->sim_host != NULL) {
+		(void)snprintf(client->name, sizeof(client->name), "cleave-client[0]@?");
+		return;
+	}
+	(void)gethostname(host, sizeof(host) - 1);
 	(void)snprintf(client->name, sizeof(client->name), "%.24s[%d]@%.28s",
-	    program_invocation_short_name, options->sim_host == NULL ? (int)getpid() : 0, host);
+	    program_invocation_short_name, (int)getpid(), host);
 }
 
 int

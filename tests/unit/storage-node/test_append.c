@@ -255,6 +255,35 @@ Test(append, failed_flush_makes_the_disk_read_only_for_ever)
 	rig_extent_fini(&other);
 }
 
+/* A start that cannot read @copy of the superblock sees the mark in the other one. */
+static void
+mark_is_seen_without(uint32_t copy)
+{
+	struct disk_fault *fault = disk_sim_fault(rig->disk);
+
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+	cr_assert_eq(rig_append(rig, &extent, 1), -EIO);
+	rig_run(rig, NUM_MS(50));
+	rig_kill(rig, false);
+	cr_assert_eq(disk_sim_set_bad(rig->disk, ondisk_super_offset(copy), ONDISK_PAGE_BYTES), 0);
+	rig_up(rig);
+	cr_assert(node_is_read_only(rig->node));
+	cr_assert_eq(rig_append(rig, &extent, 1), -EROFS);
+}
+
+Test(append, failed_flush_is_remembered_without_copy_0_of_the_superblock)
+{
+	mark_is_seen_without(0);
+}
+
+Test(append, failed_flush_is_remembered_without_copy_1_of_the_superblock)
+{
+	mark_is_seen_without(1);
+}
+
 static bool
 a_write_was_durable(void)
 {
