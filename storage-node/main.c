@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/config_value.h"
 #include "base/daemon.h"
 #include "base/descriptors.h"
 #include "base/lock_holder.h"
@@ -104,10 +105,14 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 	};
 	char what[16] = "", op[16] = "";
 	unsigned long long at;
+	uint64_t delay_ns = FAIL_POINT_DELAY_NS;
 	int end = 0;
 
-	if (sscanf(text, "%15[a-z]-%15[a-z]=%llu%n", what, op, &at, &end) != 3 ||
-	    text[end] != '\0' || at == 0)
+	if (sscanf(text, "%15[a-z]-%15[a-z]=%llu%n", what, op, &at, &end) != 3 || at == 0)
+		return -EINVAL;
+	if (text[end] != '\0' &&
+	    (text[end] != ':' || strcmp(what, "slow") != 0 ||
+		config_parse_duration(text + end + 1, &delay_ns) != 0))
 		return -EINVAL;
 	*fault = (struct disk_fault){ .at_count = at,
 		.verdict = DISK_FAULT_FAIL,
@@ -124,7 +129,7 @@ fail_point_parse(const char *text, struct disk_fault *fault)
 		*fault = (struct disk_fault){ .ops = fault->ops,
 			.at_count = at,
 			.verdict = DISK_FAULT_PASS,
-			.delay_ns = FAIL_POINT_DELAY_NS,
+			.delay_ns = delay_ns,
 			.on_hit = fail_point_on_hit };
 	else if (strcmp(what, "fail") != 0)
 		return -EINVAL;

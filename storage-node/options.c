@@ -51,7 +51,7 @@ static const struct config_option option_table[] = {
 #ifdef CLEAVE_TEST_BUILD
 	{ "fail-point", 0, CONFIG_STRING, offsetof(struct storage_options, fail_point), "WHAT-OP=N",
 	    "Test builds: fail or kill at the N-th read, write, flush or any, or delay it and all later "
-	    "ones, as in fail-write=3, kill-flush=1, failall-read=5, slow-write=1.",
+	    "ones, as in fail-write=3, kill-flush=1, failall-read=5, slow-write=1, slow-flush=1:20ms.",
 	    NULL, false, 0, 0, NULL },
 #endif
 	{ .name = NULL },

@@ -31,6 +31,11 @@ enum cleave_service_class {
  *	                         that it begins, one without data (a discard, a status) as one of no bytes
  *	read_..., write_...      of these alone, beside the limits of both together
  *	burst_ms                 after a pause, so much of a limit's time may be used at once [250]
+ *
+ * and its shares, which count where several volumes want more of a port than there is (middletier/port/shares.h):
+ *
+ *	min_iops                 while it has had less than so many operations a second, it goes before others
+ *	weight                   of what is left it has a part by its weight [100, beside others that have one]
  */
 #define CLEAVE_LIMIT_LIST(X)                                                                       \
 	X(iops, 1, UINT64_C(10000000))                                                             \
@@ -39,9 +44,11 @@ enum cleave_service_class {
 	X(read_bytes_s, 65536, UINT64_C(1) << 40)                                                  \
 	X(write_iops, 1, UINT64_C(10000000))                                                       \
 	X(write_bytes_s, 65536, UINT64_C(1) << 40)                                                 \
-	X(burst_ms, 10, 3600000)
+	X(burst_ms, 10, 3600000)                                                                   \
+	X(min_iops, 1, UINT64_C(10000000))                                                         \
+	X(weight, 10, 1000)
 
-/* Limits of a volume: how much it may use of each second. A member that is 0 was not set. */
+/* Limits and shares of a volume: how much it may use of each second. A member that is 0 was not set. */
 struct cleave_limits {
 #define CLEAVE_LIMIT_MEMBER(name, least, most) uint64_t name;
 	CLEAVE_LIMIT_LIST(CLEAVE_LIMIT_MEMBER)

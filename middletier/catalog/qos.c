@@ -31,6 +31,17 @@ mt_qos_members(struct cleave_limits *limits, struct reader_member ret_members[MT
 	assert(count == MT_LIMIT_COUNT);
 }
 
+bool
+mt_qos_is_any(const struct cleave_limits *limits)
+{
+	const uint64_t *values = (const uint64_t *)limits;
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < MT_LIMIT_COUNT; i++)
+		all |= values[i];
+	return all != 0;
+}
+
 const char *
 mt_qos_check(const struct cleave_limits *limits)
 {

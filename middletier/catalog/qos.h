@@ -4,6 +4,7 @@
 #define CLEAVE_MIDDLETIER_CATALOG_QOS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/reader.h"
@@ -13,6 +14,8 @@
 
 /* mt_qos_members -- a reader's members, which fill @limits; 0 is none. */
 void mt_qos_members(struct cleave_limits *limits, struct reader_member ret_members[MT_LIMIT_COUNT]);
+/* mt_qos_is_any -- a limit or a share is set, or a burst. */
+bool mt_qos_is_any(const struct cleave_limits *limits);
 /* mt_qos_check -- NULL, or what is wrong: a member that is not 0 and out of its range. */
 const char *mt_qos_check(const struct cleave_limits *limits);
 /* mt_json_put_qos -- the member "qos", if anything is set, into @object. 0; -1: no memory. */

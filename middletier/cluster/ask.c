@@ -18,6 +18,7 @@
 #include "common/shard.h"
 #include "port/node_usage.h"
 #include "port/port_status.h"
+#include "port/shares.h"
 #include "port/throttle.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
@@ -89,8 +90,10 @@ ask_on_port(struct loop_post *post, void *arg)
 	struct loop_link *link, *next;
 
 	assert(port->main_loop == ask->gateway->options.loop);
-	if (ask->kind == MT_ASK_LIMITS || ask->kind == MT_ASK_ATTACH)
+	if (ask->kind == MT_ASK_LIMITS || ask->kind == MT_ASK_ATTACH) {
 		mt_throttle_set(port, ask->volume.id, &ask->volume.limits);
+		mt_shares_set(port, ask->volume.id, &ask->volume.limits);
+	}
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
 

@@ -47,8 +47,9 @@ _Static_assert((MT_HOPS_MOMENTS - 2) * MT_HOPS_MOMENT_NS >= MT_HOPS_MINUTE_NS, "
 struct mt_hops {
 	struct latency writes[MT_WRITE_HOP_NR][SERVICE_CLASS_NR];
 	struct latency reads[MT_READ_HOP_NR][SERVICE_CLASS_NR];
-	struct latency qos_wait; /* how long requests were held for their volume's limits */
-	uint64_t next_ns;        /* the present moment ends; 0: nothing was counted yet */
+	struct latency qos_wait;   /* how long requests were held for their volume's limits */
+	struct latency share_wait; /* how long they were held for those of other volumes */
+	uint64_t next_ns;          /* the present moment ends; 0: nothing was counted yet */
 	struct mt_hops_moment {
 		uint64_t at_ns;
 		struct latency write, read; /* totals, as they were then */

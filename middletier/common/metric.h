@@ -58,6 +58,7 @@
 	X(writes_refused_room, "count", "writes refused because no room was left")                 \
 	X(requests_refused, "count", "requests answered with an error")                            \
 	X(requests_held, "count", "requests that waited here for their volume's limits")           \
+	X(requests_shared, "count", "requests that waited here for those of other volumes")        \
 	X(engine_ns, "ns", "time inside engine jobs (inline engines)")
 enum mt_metric {
 #define MT_METRIC_ENUM(name, unit, help) MT_METRIC_##name,

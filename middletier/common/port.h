@@ -32,6 +32,7 @@ struct mt_read_state;
 struct mt_root_ops;
 struct mt_run_cache;
 struct mt_settings;
+struct mt_shares;
 struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
@@ -73,7 +74,13 @@ struct mt_port {
 	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
 	struct loop_link sessions;
 	uint32_t write_count; /* of all of them, in flight: work in the background gives way */
-	struct {              /* session.c's */
+	struct {              /* session.c's: what is under way, for shares.c */
+		uint32_t read_count;       /* as write_count */
+		uint32_t share_sessions;   /* of volumes with a minimum or a weight */
+		uint64_t done[2];          /* requests that have ended: [1] writes */
+		struct loop_task *waiting; /* is to run when one has; NULL: nobody waits */
+	} flow;
+	struct {                                    /* session.c's */
 		const struct mt_session_host *host; /* what sessions tell and ask */
 		struct loop_link waiting;           /* for writes of older ones to end */
 		uint32_t next_id;
@@ -85,6 +92,7 @@ struct mt_port {
 	} ahead;
 	struct mt_read_state *read;
 	struct mt_throttle *throttle;     /* port/throttle.c */
+	struct mt_shares *shares;         /* port/shares.c */
 	struct mt_run_cache *run_cache;   /* run_index.c */
 	struct merge_work *merge_work;    /* merge.c */
 	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */

@@ -4,10 +4,11 @@
  *
  *	{"op":"rates"}
  *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
- *	    "write":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N}}
+ *	    "write":{...},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N}}
  *
  * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
- * moment on. The last of the list, volume "", is all others together. Latencies are the last minute's.
+ * moment on. The last of the list, volume "", is all others together. "held" are requests that
+ * waited for limits or shares before they began, and for how long. Latencies are the last minute's.
  */
 #include "control/control_rates.h"
 
@@ -19,6 +20,8 @@
 #include "base/latency.h"
 #include "base/num.h"
 #include "catalog/json.h"
+#include "catalog/qos.h"
+#include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -35,6 +38,21 @@ json_count(const struct mt_rate_count *count)
 	    (json_int_t)(count->took_ns / NUM_US(1)));
 }
 
+/* A row, with the limits that its volume has now. */
+static json_t *
+json_rate(struct mt_gateway *gateway, const struct mt_rate *rate)
+{
+	const struct mt_volume_entry *entry = mt_volumes_by_name(&gateway->volumes, rate->name);
+	json_t *object = json_pack("{s:s, s:o, s:o, s:I, s:I}", "volume", rate->name, "read",
+	    json_count(&rate->counts[MT_RATE_READ]), "write",
+	    json_count(&rate->counts[MT_RATE_WRITE]), "held", (json_int_t)rate->held, "held_us",
+	    (json_int_t)(rate->held_ns / NUM_US(1)));
+
+	if (object != NULL && entry != NULL)
+		(void)mt_json_put_qos(object, &entry->volume.limits); /* no memory: without */
+	return object;
+}
+
 json_t *
 mt_json_rates(const struct mt_ask *ask, uint32_t max)
 {
@@ -44,10 +62,7 @@ mt_json_rates(const struct mt_ask *ask, uint32_t max)
 
 	assert(rates != NULL || count == 0);
 	for (uint32_t i = 0; i < count; i++)
-		json_array_append_new(list,
-		    json_pack("{s:s, s:o, s:o}", "volume", rates[i].name, "read",
-			json_count(&rates[i].counts[MT_RATE_READ]), "write",
-			json_count(&rates[i].counts[MT_RATE_WRITE])));
+		json_array_append_new(list, json_rate(ask->gateway, &rates[i]));
 	mt_free(rates);
 	return list;
 }

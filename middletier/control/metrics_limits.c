@@ -42,6 +42,12 @@ write_all(FILE *out, const struct mt_gateway *gateway)
 	latency_print(out, "cleave_gateway_qos_wait",
 	    "how long requests were held for their volume's limits, all ports together", &object,
 	    1);
+	value = (struct latency){ .sum_ns = 0 };
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		latency_read(&value, &gateway->ports[i].hops.share_wait);
+	latency_print(out, "cleave_gateway_share_wait",
+	    "how long requests were held for those of other volumes, all ports together", &object,
+	    1);
 }
 
 int

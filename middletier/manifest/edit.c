@@ -122,7 +122,7 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 {
 	const struct mt_volume *volume = &edit->volume;
 	bool is_plain = mt_scope_is_plain(&volume->scope, volume->segment_base);
-	bool is_trashed = mt_volume_is_trashed(volume);
+	bool is_trashed = mt_volume_is_trashed(volume), is_limited = mt_qos_is_any(&volume->limits);
 
 	assert(edit->kind == MT_EDIT_VOLUME);
 	edit_put_u64(writer, volume->id);
@@ -136,7 +136,7 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	*writer->at++ = volume->codec_id;
 	*writer->at++ = (uint8_t)volume->replica_count;
 	*writer->at++ = (uint8_t)((edit->is_deleted ? EDIT_VOLUME_DELETED : 0) |
-	    (is_trashed ? EDIT_VOLUME_TRASHED : 0));
+	    (is_trashed ? EDIT_VOLUME_TRASHED : 0) | (is_limited ? EDIT_VOLUME_LIMITED : 0));
 	*writer->at = (uint8_t)(is_plain ? 0 : volume->scope.span_count);
 	writer->at += 4;
 	edit_put_name(writer, is_trashed ? volume->trash.name : volume->name);
@@ -144,11 +144,13 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 		edit_put_u64(writer, volume->origin);
 		edit_put_spans(writer, &volume->scope);
 	}
-	if (!is_trashed)
-		return;
-	edit_put_u64(writer, volume->trash.deleted_s);
-	edit_put_u64(writer, volume->trash.keep_ms);
-	edit_put_u64(writer, volume->trash.left_ms);
+	if (is_trashed) {
+		edit_put_u64(writer, volume->trash.deleted_s);
+		edit_put_u64(writer, volume->trash.keep_ms);
+		edit_put_u64(writer, volume->trash.left_ms);
+	}
+	for (uint32_t i = 0; is_limited && i < MT_LIMIT_COUNT; i++)
+		edit_put_u64(writer, ((const uint64_t *)&volume->limits)[i]);
 }
 
 uint32_t

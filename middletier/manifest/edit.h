@@ -54,7 +54,7 @@ struct mt_edit {
 	uint32_t shard_count;                  /* CLUSTER */
 	uint32_t level;                        /* CLUSTER; 0 below CLEAVE_LEVEL_STORED */
 };
-#define MT_EDIT_BYTES_MAX 576u /* of one with MT_SPANS_MAX spans; others take less than 128 */
+#define MT_EDIT_BYTES_MAX 640u /* of one with MT_SPANS_MAX spans; others take less than 128 */
 /* mt_edit_encode -- @edit as bytes, which edit_decode.h reads. Returns how many. */
 uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
 

@@ -234,13 +234,27 @@ edit_decode_trash(const uint8_t *in, struct mt_volume *volume, const char **ret_
 	return 0;
 }
 
+/* Limits and shares: none at all is written as no flag. */
+static int
+edit_decode_limits(const uint8_t *in, struct mt_volume *volume, const char **ret_field)
+{
+	uint64_t *values = (uint64_t *)&volume->limits;
+
+	assert(volume->id != 0);
+	for (uint32_t i = 0; i < MT_LIMIT_COUNT; i++)
+		values[i] = num_get_le64(in + 8 * i);
+	EDIT_EXPECT(mt_qos_is_any(&volume->limits) && mt_qos_check(&volume->limits) == NULL,
+	    "limits");
+	return 0;
+}
+
 static int
 edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
     const char **ret_field)
 {
 	const uint8_t *spans = value + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES;
 	struct mt_volume *volume = &edit->volume;
-	bool is_trashed;
+	uint32_t trash_bytes, limit_bytes;
 	int rc;
 
 	assert(edit->kind == MT_EDIT_VOLUME);
@@ -259,15 +273,17 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 		return rc;
 	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
-	EDIT_EXPECT((value[51] & ~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED)) == 0,
+	EDIT_EXPECT((value[51] &
+			~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED)) == 0,
 	    "volume_flags");
 	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
-	is_trashed = (value[51] & EDIT_VOLUME_TRASHED) != 0;
+	trash_bytes = (value[51] & EDIT_VOLUME_TRASHED) != 0 ? EDIT_TRASH_BYTES : 0;
+	limit_bytes = (value[51] & EDIT_VOLUME_LIMITED) != 0 ? EDIT_LIMITS_BYTES : 0;
 	EDIT_EXPECT(bytes ==
 		(uint32_t)(spans - value) +
 		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES) +
-		    (is_trashed ? EDIT_TRASH_BYTES : 0),
+		    trash_bytes + limit_bytes,
 	    "value_bytes");
 	volume->service_class = (enum service_class)value[48];
 	volume->codec_id = value[49];
@@ -275,8 +291,11 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	edit->is_deleted = (value[51] & EDIT_VOLUME_DELETED) != 0;
 	mt_scope_init(&volume->scope, volume->segment_base);
 	rc = edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume->name, ret_field);
-	if (rc == 0 && is_trashed)
-		rc = edit_decode_trash(value + bytes - EDIT_TRASH_BYTES, volume, ret_field);
+	if (rc == 0 && trash_bytes > 0)
+		rc =
+		    edit_decode_trash(value + bytes - limit_bytes - trash_bytes, volume, ret_field);
+	if (rc == 0 && limit_bytes > 0)
+		rc = edit_decode_limits(value + bytes - limit_bytes, volume, ret_field);
 	if (rc != 0 || value[52] == 0)
 		return rc;
 	volume->origin = num_get_le64(spans);

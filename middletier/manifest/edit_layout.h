@@ -21,11 +21,12 @@
  *	SUCCESSOR         u64 extent
  *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
  *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
- *	                  u8 replica_count, u8 flags (1: deleted; 2: in the trash, from level 2
- *	                  on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
+ *	                  u8 replica_count, u8 flags (1: deleted; 2: in the trash, 4: has limits
+ *	                  or shares, both from level 2 on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
  *	                  there are spans: u64 origin, then a span: u64 segment_base,
  *	                  u64 cut_from, u64 cut_below; in the trash: the name is the one that it
- *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms
+ *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms; with
+ *	                  limits, behind that: a u64 each, as CLEAVE_LIMIT_LIST has them
  *	SNAPSHOT          u64 number, u64 volume, u64 size_bytes, u64 segment_base, u64 created_s,
  *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted;
  *	                  2: protected, from level 2 on), u8 span_count, u8 place among those that
@@ -44,6 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog/qos.h"
 #include "manifest/edit.h"
 
 #define EDIT_VERSION 1u
@@ -55,7 +57,9 @@
 #define EDIT_VOLUME_FIXED_BYTES 56u
 #define EDIT_VOLUME_DELETED 1u
 #define EDIT_VOLUME_TRASHED 2u
+#define EDIT_VOLUME_LIMITED 4u
 #define EDIT_TRASH_BYTES 24u
+#define EDIT_LIMITS_BYTES ((uint32_t)(8u * MT_LIMIT_COUNT))
 #define EDIT_SNAPSHOT_PROTECTED 2u
 #define EDIT_SNAPSHOT_FIXED_BYTES 56u
 #define EDIT_SPAN_BYTES 24u

@@ -4,9 +4,10 @@
  *
  *	message --> session lives? --> decode --> ECHO                            answered here
  *	                                     |--> CONTROL                         host->on_control
- *	                                     '--> I/O --> volume, shard, epoch --> limits --> mt_write, mt_read, mt_holes
- *	                                                        ^                    |
- *	                                                        '----- throttle.c <--'  over them: held
+ *	                                     '--> I/O --> volume, shard, epoch --> limits --> shares --> mt_write, mt_read, mt_holes
+ *	                                                        ^                    |          |
+ *	                                                        |----- throttle.c <--'          |  over them: held
+ *	                                                        '------- shares.c <-------------'  others are first: held
  *
  * Refusals are answered here. A request that is passed on is counted in its session until it is answered; one
  * whose shard does not serve yet waits in the shard. When a session's peer goes, its writes that wait so are
@@ -28,6 +29,7 @@
 #include "common/shard.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/shares.h"
 #include "port/throttle.h"
 #include "read/holes.h"
 #include "read/read_path.h"
@@ -96,16 +98,19 @@ dispatch_check_io(const struct mt_session *session, const struct wire_io *io,
 	return 0;
 }
 
+/* How far a request has come: what held it lets it go from there. */
+enum dispatch_from { FROM_CLIENT, FROM_LIMITS, FROM_SHARES };
+
 /* The volume's limits, if it has any. False: it waits for them, or was refused. */
 static bool
 dispatch_is_within(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
-    bool was_held)
+    enum dispatch_from from)
 {
 	enum mt_throttle_verdict verdict;
 
-	if (session->limits_tag == 0)
+	if (session->limits_tag == 0 || from == FROM_SHARES)
 		return true;
-	verdict = mt_throttle_judge(session, msg, io, was_held);
+	verdict = mt_throttle_judge(session, msg, io, from == FROM_LIMITS);
 	if (verdict == MT_THROTTLE_BUSY)
 		mt_reply_error(session, msg, io, -EBUSY, 0);
 	return verdict == MT_THROTTLE_GO;
@@ -114,7 +119,7 @@ dispatch_is_within(struct mt_session *session, struct split_msg *msg, const stru
 /* A decoded read, write, discard, block status or holes: check it against volume and shard, pass it on. */
 static void
 dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
-    bool was_held)
+    enum dispatch_from from)
 {
 	struct mt_shard *shard = NULL;
 	uint32_t epoch = 0;
@@ -130,12 +135,15 @@ dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire
 		return;
 	}
 	split_qp_keep(session->qp);
-	if (!dispatch_is_within(session, msg, io, was_held))
+	if (!dispatch_is_within(session, msg, io, from))
 		return;
 	if (io->opcode == WIRE_HOLES) {
 		mt_holes(session, msg, io);
 		return;
 	}
+	if (from != FROM_SHARES && mt_shares_are_used(session->port) &&
+	    !mt_shares_judge(session, msg, io, write_path_serves(shard)))
+		return;
 	is_write = io_is_change(io);
 	mt_session_begin(session, is_write);
 	if (!is_write)
@@ -160,7 +168,13 @@ dispatch_echo(struct mt_session *session, struct split_msg *msg)
 void
 mt_dispatch_held(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
 {
-	dispatch_io(session, msg, io, true);
+	dispatch_io(session, msg, io, FROM_LIMITS);
+}
+
+void
+mt_dispatch_shared(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
+{
+	dispatch_io(session, msg, io, FROM_SHARES);
 }
 
 /* 0, or -EPROTO and what was wrong; @msg is still ours then. */
@@ -184,7 +198,7 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	}
 	rc = wire_io_decode(msg->header, &io, ret_field);
 	if (rc == 0)
-		dispatch_io(session, msg, &io, false);
+		dispatch_io(session, msg, &io, FROM_CLIENT);
 	return rc;
 }
 
@@ -219,6 +233,7 @@ dispatch_on_left(struct mt_session *session)
 
 	port->life->host->on_left(session);
 	mt_throttle_drop(session);
+	mt_shares_drop(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
 	for (uint32_t i = 0;
 	     i < port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted); i++)

@@ -12,5 +12,8 @@ struct wire_io;
 extern const struct mt_session_host mt_dispatch_host;
 /* mt_dispatch_held -- a request that throttle.c held: its time has come. It is checked as if it had come now. */
 void mt_dispatch_held(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
+/* mt_dispatch_shared -- likewise, of shares.c; its volume's limits have let it pass before. */
+void mt_dispatch_shared(struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_DISPATCH_H */

@@ -54,6 +54,7 @@
 #include "port/port_nodes.h"
 #include "port/port_report.h"
 #include "port/port_shards.h"
+#include "port/shares.h"
 #include "port/throttle.h"
 #include "read/read_path.h"
 #include "session/session.h"
@@ -254,6 +255,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		rc = mt_read_path_init(port);
 	if (rc == 0)
 		rc = mt_throttle_init(port, mt_dispatch_held);
+	if (rc == 0)
+		rc = mt_shares_init(port, mt_dispatch_shared);
 	if (rc == 0 && address[0] != '\0')
 		rc = mt_merge_port_init(port, port->life->options->device_bytes);
 	if (rc == 0)
@@ -555,6 +558,7 @@ mt_port_close(struct mt_port *port)
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
 	mt_throttle_fini(port);
+	mt_shares_fini(port);
 	mt_run_cache_fini(port);
 	mt_upkeep_port_fini(port);
 	mt_free(port->links);

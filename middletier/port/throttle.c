@@ -36,6 +36,7 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "session/rates.h"
 #include "session/session.h"
 
 #define THROTTLE_VOLUME_HELD_MIN 4u
@@ -155,6 +156,7 @@ throttle_let_go(struct mt_throttle *throttle, struct mt_throttle_volume *volume)
 	volume->waited_ns += waited_ns;
 	metric_add(&port->metrics[MT_METRIC_requests_held], 1);
 	latency_count(&port->hops.qos_wait, waited_ns);
+	mt_rate_add_wait(held.session->rate, waited_ns);
 	throttle->fn(held.session, held.msg, &held.io);
 }
 

@@ -136,6 +136,15 @@ mt_rate_busy(const struct mt_rate *rate, uint64_t now_ns)
 }
 
 void
+mt_rate_add_wait(struct mt_rate *rate, uint64_t held_ns)
+{
+	if (rate == NULL)
+		return;
+	rate->held++;
+	rate->held_ns += held_ns;
+}
+
+void
 mt_rate_sum(struct mt_rate *rate, const struct mt_rate *from)
 {
 	for (uint32_t i = 0; i < MT_RATE_OP_NR; i++) {
@@ -144,6 +153,8 @@ mt_rate_sum(struct mt_rate *rate, const struct mt_rate *from)
 		rate->counts[i].bytes += from->counts[i].bytes;
 		rate->counts[i].took_ns += from->counts[i].took_ns;
 	}
+	rate->held += from->held;
+	rate->held_ns += from->held_ns;
 	rate->window_requests += from->window_requests;
 	rate->before_requests += from->before_requests;
 }

@@ -44,6 +44,8 @@ struct mt_rate {
 	uint64_t window_ns;                        /* when the present window began */
 	uint64_t window_requests, before_requests; /* in it, and in the one before */
 	struct mt_rate_count counts[MT_RATE_OP_NR];
+	uint64_t held,
+	    held_ns; /* requests that waited for limits or shares, each time; and for how long */
 };
 
 /* mt_rates_init -- of @port; without memory nothing is counted, or all volumes together. */
@@ -56,6 +58,8 @@ void mt_rate_drop(struct mt_rate *rate);
 /* mt_rate_add -- a request that came @took_ns before @now_ns was answered with @rc; @bytes of it count where that is 0. */
 void mt_rate_add(struct mt_rate *rate, enum mt_rate_op op, uint64_t now_ns, uint64_t took_ns,
     uint64_t bytes, int rc);
+/* mt_rate_add_wait -- a request was held for so long, before it began. @rate may be NULL. */
+void mt_rate_add_wait(struct mt_rate *rate, uint64_t held_ns);
 /*
  * mt_rates_take -- copies of the @max busiest rows, busiest first, and what all others have counted, as a last one
  *

@@ -135,6 +135,14 @@ session_has_volume(const struct mt_session *session, uint64_t volume_id)
 	return volume_id != 0 && session->hello.volume_id == volume_id;
 }
 
+static void
+session_count_shares(struct mt_session *session, bool has_shares)
+{
+	assert(!session->has_shares || session->port->flow.share_sessions > 0);
+	session->port->flow.share_sessions += (uint32_t)has_shares - (uint32_t)session->has_shares;
+	session->has_shares = has_shares;
+}
+
 /* The last act of whoever calls it: @session may be freed. */
 static void
 session_try_free(struct mt_session *session)
@@ -143,6 +151,7 @@ session_try_free(struct mt_session *session)
 	    session->query.is_out || session->is_telling)
 		return;
 	sm_move(&session->sm, SESSION_GONE);
+	session_count_shares(session, false);
 	list_remove(&session->link);
 	mt_rate_drop(session->rate);
 	session->magic = 0;
@@ -204,6 +213,7 @@ mt_session_set_limits(struct mt_session *session, const struct cleave_limits *li
 	assert(session->hello.volume_id != 0);
 	session->volume.limits = *limits;
 	session->limits_tag = limits_tag(limits);
+	session_count_shares(session, limits_have_shares(limits));
 }
 
 void
@@ -333,7 +343,7 @@ session_on_answer(struct loop_post *post, void *arg)
 	}
 	if (rc == 0) {
 		session->volume = session->query.volume;
-		session->limits_tag = limits_tag(&session->volume.limits);
+		mt_session_set_limits(session, &session->query.volume.limits);
 		rc = session_check_attach(session);
 	}
 	if (rc == 0 && session->port->sm.state >= MT_PORT_STOPPING)
@@ -465,6 +475,8 @@ mt_session_begin(struct mt_session *session, bool is_write)
 	if (is_write) {
 		session->write_count++;
 		session->port->write_count++;
+	} else {
+		session->port->flow.read_count++;
 	}
 }
 
@@ -490,15 +502,23 @@ session_wake(struct mt_port *port, uint64_t volume_id)
 void
 mt_session_request_done(struct mt_session *session, bool is_write)
 {
+	struct mt_port *port = session->port;
+
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->request_count > 0);
 	session->request_count--;
+	port->flow.done[is_write]++;
+	if (port->flow.waiting != NULL)
+		loop_defer(port->loop, port->flow.waiting);
 	if (is_write) {
 		assert(session->write_count > 0);
 		session->write_count--;
-		session->port->write_count--;
+		port->write_count--;
 		if (session->write_count == 0)
-			session_wake(session->port, session->hello.volume_id);
+			session_wake(port, session->hello.volume_id);
+	} else {
+		assert(port->flow.read_count > 0);
+		port->flow.read_count--;
 	}
 	session_try_free(session);
 }
@@ -572,6 +592,8 @@ mt_session_fini_all(struct mt_port *port)
 		list_remove(&session->link);
 		list_remove(&session->wait_link);
 		port->write_count -= session->write_count;
+		port->flow.read_count -= session->request_count - session->write_count;
+		session_count_shares(session, false);
 		mt_free(session);
 	}
 	mt_rates_fini(port);

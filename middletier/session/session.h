@@ -58,7 +58,9 @@ struct mt_session {
 	uint8_t level;           /* agreed on with the client */
 	uint32_t limits_tag; /* of volume.limits; 0: it has none. Set by mt_session_set_limits */
 	struct mt_throttle_volume
-	    *throttle; /* port/throttle.c's; NULL: no request was judged yet */
+	    *throttle;                 /* port/throttle.c's; NULL: no request was judged yet */
+	struct mt_share_volume *share; /* port/shares.c's; likewise */
+	bool has_shares; /* volume.limits has a minimum or a weight: counted in port->flow */
 	struct mt_auto autos[SERVICE_CLASS_NR];
 	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;

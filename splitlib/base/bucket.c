@@ -59,9 +59,15 @@ limits_are_set(const struct cleave_limits *limits)
 }
 
 bool
+limits_have_shares(const struct cleave_limits *limits)
+{
+	return (limits->min_iops | limits->weight) != 0;
+}
+
+bool
 limits_are_equal(const struct cleave_limits *a, const struct cleave_limits *b)
 {
-	_Static_assert(sizeof(*a) == 7 * sizeof(uint64_t), "members, and nothing between them");
+	_Static_assert(sizeof(*a) == 9 * sizeof(uint64_t), "members, and nothing between them");
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 

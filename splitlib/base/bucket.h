@@ -55,14 +55,16 @@ struct limiter_cost {
 	uint32_t data_bytes; /* that it carries, either way; 0: none */
 };
 
-/* limits_are_set -- any limit is: requests may have to wait. */
+/* limits_are_set -- any limit is: requests may have to wait. Shares (min_iops, weight) are none. */
 bool limits_are_set(const struct cleave_limits *limits);
+/* limits_have_shares -- min_iops or weight is set. */
+bool limits_have_shares(const struct cleave_limits *limits);
 /* limits_are_equal -- member by member. */
 bool limits_are_equal(const struct cleave_limits *a, const struct cleave_limits *b);
 /*
  * limits_tag -- a number that tells other limits, in a reply, to who knows some
  *
- * 0: no limit is set.
+ * 0: no limit is set. Shares are the gateways' business alone, and change no tag.
  */
 uint32_t limits_tag(const struct cleave_limits *limits);
 /* limits_ops -- what a request that carries @data_bytes costs in operations: 1 for each 16 KiB begun, at least 1. */

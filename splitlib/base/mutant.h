@@ -85,6 +85,7 @@
 	X(trash_early, "a volume in the trash is purged before its time")                          \
 	X(trash_name, "a volume comes back from the trash over another one of its name")           \
 	X(trash_forgotten, "snapshots of a volume in the trash go as those of one that is gone")   \
+	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

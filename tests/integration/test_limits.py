@@ -4,10 +4,12 @@
 import json
 import os
 import re
+import shutil
 import time
 
 from libcluster import Cluster, check, expect_error, main, wait_for
 from libload import Load
+from test_recover import recover
 from test_slow import scrape, value
 
 METRICS = ("--metrics", "127.0.0.1:0")
@@ -111,6 +113,29 @@ def what_is_wrong_is_refused():
         check(shown(c, "w") == {}, "a clone has none")
 
 
+def shares_are_set_shown_and_recovered():
+    with Cluster() as c:
+        for name in ("v", "w"):
+            c.volume_create(name, "64M")
+        c.cleave("volume", "set", "v", "--min-iops", "500", "--weight", "200", "--iops", "9000")
+        check(shown(c) == {"iops": 9000, "min_iops": 500, "weight": 200}, f"{shown(c)}")
+        check(re.search(r"limits\s+iops 9000, min-iops 500, weight 200", c.cleave("volume", "show", "v").stdout), "show")
+        expect_error(c.cleave("volume", "set", "w", "--weight", "5", check_rc=False), "weight: must be")
+        with Load(c, size=None), Load(c, size=None, volume="w") as load:
+            load.wait_writes(100)
+            volumes = json.loads(c.cleave("--json", "top", "--once", "--interval", "200ms").stdout)["volumes"]
+            top = next(each for each in volumes if each["volume"] == "v")
+            check(top["qos"]["min_iops"] == 500 and "held_s" in top and "qos_wait_mean_us" in top, f"{top}")
+            check("min-iops 500" in c.cleave("top", "--once", "--interval", "200ms").stdout, "top")
+        c.cleave("volume", "set", "v", "--min-iops", "off")
+        check(shown(c) == {"iops": 9000, "weight": 200}, f"{shown(c)}")
+        c.gateway.stop()
+        shutil.rmtree(c.meta)
+        recover(c)
+        c.gateway.start()
+        check(shown(c) == {"iops": 9000, "weight": 200}, f"recovered: {shown(c)}")
+
+
 if __name__ == "__main__":
     main(a_limit_is_reached_and_kept, limits_change_while_a_load_runs, a_client_that_keeps_none_is_held,
-         what_is_wrong_is_refused)
+         what_is_wrong_is_refused, shares_are_set_shown_and_recovered)

@@ -80,10 +80,12 @@ on_answer(struct cleave_call *call, int rc, const char *reply, const char *error
 static void
 limiter_ask(struct sim_limiter *limiter, uint64_t iops)
 {
-	char text[128];
+	char text[160];
 
+	/* The shares stay: from then on it goes before other volumes, where a port is busy. */
 	(void)snprintf(text, sizeof(text),
-	    "{\"op\":\"volume.set\",\"name\":\"%s\",\"iops\":%" PRIu64 "}",
+	    "{\"op\":\"volume.set\",\"name\":\"%s\",\"iops\":%" PRIu64
+	    ",\"min_iops\":500,\"weight\":200}",
 	    workload_name(limiter->workload), iops);
 	limiter->call = (struct cleave_call){ .fn = on_answer, .arg = limiter };
 	limiter->is_asking = cleave_control(limiter->client, &limiter->call, text) == 0;

@@ -43,7 +43,6 @@ struct command_options {
 	uint64_t keep_ns;           /* volume delete: how long it is in the trash */
 	bool must_take;             /* import: from whoever writes the volume */
 	const char *domain, *note, *address, *with; /* node add, set, replace */
-	uint64_t weight;                            /* likewise */
 	const char *maintenance;                    /* node set: a time, or "off" */
 	bool must_wait;                  /* node drain, replace, gateway drain: until it is empty */
 	bool is_lost;                    /* node remove, replace: it never comes back */
@@ -70,7 +69,8 @@ struct command_options {
 	const char *format;   /* of it; NULL: as it looks */
 	struct {              /* volume set: texts; NULL: as it is */
 		const char *iops, *bytes_s, *read_iops, *read_bytes_s, *write_iops, *write_bytes_s;
-		const char *burst_ms;
+		const char *burst_ms, *min_iops;
+		const char *weight; /* also: node add, set, replace */
 	} limits;
 	bool has_progress;
 	const char *const
@@ -128,7 +128,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_BACKUP (UINT64_C(1) << 32) /* --from, --snapshot */
 #define COMMAND_VERIFY (UINT64_C(1) << 33)
 #define COMMAND_CANCEL (UINT64_C(1) << 35)
-#define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --burst */
+#define COMMAND_LIMITS (UINT64_C(1) << 34) /* --iops, --bandwidth, ... --weight */
 #define COMMAND_CA (UINT64_C(1) << 39)
 #define COMMAND_CLUSTER_ID (UINT64_C(1) << 36)
 #define COMMAND_OUT (UINT64_C(1) << 37) /* --out, --replace */
@@ -254,9 +254,11 @@ int command_volume_resize(struct command_session *session);
 
 /* command_limits.c */
 int command_volume_set(struct command_session *session);
-#define COMMAND_LIMITS_TEXT_BYTES 256u
+#define COMMAND_LIMITS_TEXT_BYTES 320u
 /* command_limits_text -- "iops 500, bandwidth 20 MiB/s"; "-": there are none. What is longer is cut. */
 void command_limits_text(const struct cleave_limits *of, char *ret_text, size_t bytes);
+/* command_limits_json -- the same of a member "qos"; @qos NULL: there are none. */
+void command_limits_json(const json_t *qos, char *ret_text, size_t bytes);
 
 /* command_snapshot.c */
 int command_snapshot_create(struct command_session *session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_limits.c -- cleave volume set: limits of a volume; and how they are shown */
+/* command_limits.c -- cleave volume set: limits and shares of a volume; and how they are shown */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -31,6 +31,8 @@ static const struct {
 	LIMIT(write_iops, "write-iops", LIMIT_COUNT),
 	LIMIT(write_bytes_s, "write-bandwidth", LIMIT_SIZE),
 	LIMIT(burst_ms, "burst", LIMIT_MS),
+	LIMIT(min_iops, "min-iops", LIMIT_COUNT),
+	LIMIT(weight, "weight", LIMIT_COUNT),
 #undef LIMIT
 };
 
@@ -118,4 +120,16 @@ command_limits_text(const struct cleave_limits *of, char *ret_text, size_t bytes
 		    used == 0 ? "" : ", ", limits[i].name, number,
 		    limits[i].kind == LIMIT_SIZE ? "/s" : "");
 	}
+}
+
+void
+command_limits_json(const json_t *qos, char *ret_text, size_t bytes)
+{
+	struct cleave_limits of = { 0 };
+
+#define LIMIT_READ(member, least, most)                                                            \
+	of.member = (uint64_t)json_integer_value(json_object_get(qos, #member));
+	CLEAVE_LIMIT_LIST(LIMIT_READ)
+#undef LIMIT_READ
+	command_limits_text(&of, ret_text, bytes);
 }

@@ -12,6 +12,7 @@
 
 #define NODE_HEARD_NS NUM_S(10) /* that a node which was added may take */
 #define NODE_LOOK_NS NUM_MS(100)
+#define NODE_WEIGHT_MAX 1000u
 
 static int
 node_id(struct command_session *session, uint64_t *ret_id)
@@ -54,14 +55,24 @@ node_change(struct command_session *session, const struct cleave_node_change *ch
 	return rc;
 }
 
-static void
-node_describe(const struct command_options *options, struct cleave_node_change *change)
+/* 0; -EINVAL: said what is wrong. */
+static int
+node_describe(struct command_session *session, struct cleave_node_change *change)
 {
-	assert(options->weight <= UINT32_MAX);
+	const struct command_options *options = session->options;
+	uint64_t weight = 0;
+
 	assert(change->action == CLEAVE_NODE_ADD || change->action == CLEAVE_NODE_SET);
 	change->domain = options->domain;
 	change->note = options->note;
-	change->weight = (uint32_t)options->weight;
+	if (options->limits.weight != NULL &&
+	    (config_parse_u64(options->limits.weight, &weight) != 0 || weight < 1 ||
+		weight > NODE_WEIGHT_MAX))
+		return command_fail(session, -EINVAL,
+		    "--weight: '%.60s' is not a number from 1 to %u", options->limits.weight,
+		    NODE_WEIGHT_MAX);
+	change->weight = (uint32_t)weight;
+	return 0;
 }
 
 int
@@ -71,7 +82,8 @@ command_node_add(struct command_session *session)
 		.address = session->options->name };
 
 	assert(session->options->name != NULL);
-	node_describe(session->options, &change);
+	if (node_describe(session, &change) != 0)
+		return -EINVAL;
 	return node_change(session, &change, "added", NULL);
 }
 
@@ -86,9 +98,10 @@ command_node_set(struct command_session *session)
 	int rc = node_id(session, &change.id);
 
 	assert(session->client != NULL);
+	if (rc == 0)
+		rc = node_describe(session, &change);
 	if (rc != 0)
 		return rc;
-	node_describe(options, &change);
 	if (options->maintenance != NULL && strcmp(options->maintenance, "off") != 0 &&
 	    config_parse_duration(options->maintenance, &ns) != 0)
 		return command_fail(session, -EINVAL,
@@ -195,7 +208,8 @@ replacement_add(struct command_session *session, uint64_t replaced_id)
 	if (rc == 0 && node.id == replaced_id)
 		return command_fail(session, -EINVAL, "%s is the node that is to be replaced",
 		    change.address);
-	node_describe(session->options, &change);
+	if (rc == 0)
+		rc = node_describe(session, &change);
 	if (rc == 0 && !node.is_in)
 		rc = node_change(session, &change, "added", NULL);
 	else if (rc == 0 && !session->options->is_json)

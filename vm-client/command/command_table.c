@@ -47,9 +47,10 @@ static const struct command command_table[] = {
 	    { COMMAND_VOLUME }, COMMAND_WAIT | COMMAND_CANCEL, command_volume_flatten },
 	{ "volume", "set",
 	    "NAME [--iops N] [--bandwidth SIZE] [--read-iops N] [--read-bandwidth SIZE] "
-	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION]",
-	    "Limit what a volume may do in a second; off, or 0, lifts a limit. Whoever uses it keeps to that "
-	    "within about a second.",
+	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION] "
+	    "[--min-iops N] [--weight N]",
+	    "Limit what a volume may do in a second, and what is its own where several want more than there "
+	    "is; off, or 0, lifts a limit. Whoever uses it keeps to that within about a second.",
 	    { COMMAND_VOLUME }, COMMAND_LIMITS, command_volume_set },
 	{ "snapshot", "create", "VOLUME@SNAPSHOT ...",
 	    "Keep what is on a volume now. It takes no space of its own until the volume changes. Of several "

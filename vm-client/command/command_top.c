@@ -71,14 +71,19 @@ find_by(const json_t *list, const char *member, const char *name)
 	return NULL;
 }
 
-/* How much a counter of @op has grown; one that fell began anew. */
+/* How much a counter has grown; one that fell began anew. */
+static double
+grown(const json_t *now, const json_t *before, const char *counter)
+{
+	double value = real(now, counter), old = real(before, counter);
+
+	return value < old ? value : value - old;
+}
+
 static double
 growth(const json_t *now, const json_t *before, const char *op, const char *counter)
 {
-	double value = real(json_object_get(now, op), counter);
-	double old = real(json_object_get(before, op), counter);
-
-	return value < old ? value : value - old;
+	return grown(json_object_get(now, op), json_object_get(before, op), counter);
 }
 
 /* Rates of @op: NAME_s requests, NAME_bytes_s, and NAME_us, the time of all of them, which becomes a mean at the end. */
@@ -95,6 +100,18 @@ add_op(json_t *sum, const json_t *now, const json_t *before, const char *op, dou
 	(void)snprintf(member, sizeof(member), "%s_us", op);
 	add_to(sum, member, growth(now, before, op, "took_us") / seconds);
 	add_to(sum, "errors_s", growth(now, before, op, "errors") / seconds);
+}
+
+/* Requests held for limits and shares before they began; and what these are, as any gateway says. */
+static void
+add_held(json_t *volume, const json_t *now, const json_t *before, double seconds)
+{
+	json_t *qos = json_object_get(now, "qos");
+
+	add_to(volume, "held_s", grown(now, before, "held") / seconds);
+	add_to(volume, "qos_wait_us", grown(now, before, "held_us") / seconds);
+	if (qos != NULL)
+		json_object_set(volume, "qos", qos);
 }
 
 /* A volume that was not in the list before was not busy: what it has now is no rate. */
@@ -117,6 +134,7 @@ add_rate(struct top *top, json_t *gateway, const json_t *now, const json_t *befo
 	}
 	add_op(volume, now, old, "read", seconds);
 	add_op(volume, now, old, "write", seconds);
+	add_held(volume, now, old, seconds);
 }
 
 static struct top_gateway *
@@ -207,7 +225,8 @@ static void
 end_means(json_t *list)
 {
 	static const char *const ops[][3] = { { "read_s", "read_us", "read_mean_us" },
-		{ "write_s", "write_us", "write_mean_us" } };
+		{ "write_s", "write_us", "write_mean_us" },
+		{ "held_s", "qos_wait_us", "qos_wait_mean_us" } };
 	json_t *object;
 	size_t i;
 
@@ -216,6 +235,8 @@ end_means(json_t *list)
 		for (size_t op = 0; op < NUM_COUNT(ops); op++) {
 			double count = real(object, ops[op][0]);
 
+			if (json_object_get(object, ops[op][0]) == NULL)
+				continue; /* gateways tell it of volumes alone, and those of before not at all */
 			json_object_set_new(object, ops[op][2],
 			    json_real(count > 0 ? real(object, ops[op][1]) / count : 0));
 			json_object_del(object, ops[op][1]);
@@ -293,7 +314,9 @@ print_volumes(const struct top *top, size_t max, FILE *out)
 {
 	static const struct table_column columns[] = { { "VOLUME", false }, { "READS/S", true },
 		{ "MiB/S", true }, { "MS", true }, { "WRITES/S", true }, { "MiB/S", true },
-		{ "MS", true }, { "ERRORS/S", true } };
+		{ "MS", true }, { "ERRORS/S", true }, { "HELD/S", true }, { "MS", true },
+		{ "LIMITS", false } };
+	char limits[COMMAND_LIMITS_TEXT_BYTES];
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	json_t *volume;
 	size_t i;
@@ -309,6 +332,10 @@ print_volumes(const struct top *top, size_t max, FILE *out)
 		table_add(table, "%s", name[0] == '\0' ? "(others)" : name);
 		add_cells(table, volume);
 		table_add(table, "%.0f", real(volume, "errors_s"));
+		table_add(table, "%.0f", real(volume, "held_s"));
+		table_add(table, "%.2f", real(volume, "qos_wait_mean_us") / 1000);
+		command_limits_json(json_object_get(volume, "qos"), limits, sizeof(limits));
+		table_add(table, "%s", limits);
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);

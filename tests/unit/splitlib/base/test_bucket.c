@@ -159,3 +159,17 @@ Test(bucket, a_tag_tells_limits_apart)
 	cr_assert_neq(limits_tag(&some), limits_tag(&other));
 	cr_assert(limits_are_equal(&some, &same) && !limits_are_equal(&some, &other));
 }
+
+Test(bucket, shares_are_no_limits)
+{
+	const struct cleave_limits none = { .burst_ms = 10 }, weighted = { .weight = 200 },
+				   reserved = { .min_iops = 500 };
+	const struct cleave_limits plain = { .iops = 5 }, both = { .iops = 5, .weight = 200 };
+
+	cr_assert(!limits_have_shares(&none) && limits_have_shares(&weighted) &&
+	    limits_have_shares(&reserved));
+	cr_assert(!limits_are_set(&weighted) && !limits_are_set(&reserved));
+	cr_assert_eq(limits_tag(&weighted), 0, "nobody waits for them, and no client asks");
+	cr_assert_eq(limits_tag(&plain), limits_tag(&both));
+	cr_assert(!limits_are_equal(&plain, &both), "but an operator's change is one");
+}
