@@ -134,7 +134,7 @@ def what_is_printed_is_documented():
         c.load("--volume", "v", "--operations", "100")
         ask("snapshot create", "snapshot", "create", "v@s")
         c.volume_create("w", "64M")
-        ask("snapshot create A B", "snapshot", "create", "v@t", "w@t")
+        ask("snapshot create A B", "snapshot", "create", "v@g", "w@g")
         ask("snapshot list", "snapshot", "list", "w")
         c.load("--volume", "v", "--operations", "100", "--seed", "2")
         ask("clone", "clone", "v@s", "c")
