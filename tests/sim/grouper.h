@@ -25,7 +25,11 @@ struct sim_grouper;
 
 /* sim_grouper_is_in -- does a seed have it? Not where processes are of two releases. */
 bool sim_grouper_is_in(uint64_t seed);
-/* sim_grouper_create -- of a cluster of the second level; works as soon as that is made. NULL: this seed does without. */
+/*
+ * sim_grouper_create -- of a cluster of the second level; works as soon as that is made
+ *
+ * NULL: this seed does without, or its manifests are so short (manifest_bytes) that groups have no room.
+ */
 struct sim_grouper *sim_grouper_create(struct sim_cluster *cluster, uint64_t seed);
 /* sim_grouper_finish -- all is well: all is read, and deleted, within @limit_ns. NULL is none. */
 void sim_grouper_finish(struct sim_grouper *grouper, uint64_t limit_ns);
