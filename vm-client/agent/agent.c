@@ -283,6 +283,22 @@ agent_start_metrics(struct agent *agent)
 	return -EINVAL;
 }
 
+/* All that others reach it by. It has said why not. */
+static int
+agent_begin(struct agent *agent)
+{
+	int rc = agent_add_exports(agent);
+
+	assert(agent->server != NULL);
+	if (rc == 0)
+		rc = agent_start_control(agent);
+	if (rc == 0)
+		rc = agent_start_metrics(agent);
+	if (rc == 0)
+		rc = agent->options->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
+	return rc;
+}
+
 static int
 agent_run(struct agent *agent)
 {
@@ -333,14 +349,7 @@ agent_run(struct agent *agent)
 		log_error("agent: out of memory");
 		return EXIT_FAILURE;
 	}
-	rc = agent_add_exports(agent);
-	if (rc == 0)
-		rc = agent_start_control(agent);
-	if (rc == 0)
-		rc = agent_start_metrics(agent);
-	if (rc == 0)
-		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
-	if (rc != 0)
+	if (agent_begin(agent) != 0)
 		return EXIT_FAILURE;
 	watchdog_start(&agent->watchdog, agent->loop, "agent");
 	(void)notify_ready("agent"); /* it has said why not */
