@@ -37,7 +37,7 @@ def two_new_nodes_get_their_share():
             check("moved" in out and "done" in out, out)
             load.wait_writes(100)
         for gateway in c.gateways:
-            gateway.wait_line("rebalance: begun by an operator from=tcp://")
+            gateway.wait_line(r'rebalance: begun by an operator by="[^"]+" from=tcp://')
             gateway.wait_line("rebalance: done")
         wait_for(lambda: min(used(c, i) for i in (4, 5)) >= 10, "nothing came to the new nodes")
         # What is even stays, and can be told to stop at any time.

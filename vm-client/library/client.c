@@ -180,7 +180,7 @@ client_take_name(struct cleave_client *client, const struct cleave_client_option
 		return;
 	}
 	if (options->sim_host != NULL) {
-		(void)snprintf(client->name, sizeof(client->name), "cleave-client[0]@?");
+		(void)snprintf(client->name, sizeof(client->name), "cleave-load[0]@?");
 		return;
 	}
 	(void)gethostname(host, sizeof(host) - 1);
