@@ -120,7 +120,7 @@ def what_is_logged_changes_from_afar():
         answer = json.loads(c.cleave("--json", "gateway", "set", "2", "--log-level", "error").stdout)
         check(answer == {"gateway": "0000000000000002", "log_level": "error", "slow_op_ns": 0}, f"{answer}")
         line = c.gateways[1].wait_line("log level error, was info")
-        check(re.search(r"INFO gateway: .*: cleave gateway set by="cleave\[\d+\]@[^"]+" from=tcp://127.0.0.1:\d+$", line), line)
+        check(re.search(r'INFO gateway: .*: cleave gateway set by="cleave\[\d+\]@[^"]+" from=tcp://127.0.0.1:\d+$', line), line)
         check(c.gateways[0].count_lines("log level") == 0, "the other one was told, too")
         events = [json.loads(each) for each in c.cleave("--json", "events").stdout.splitlines()]
         codes = [e["gateway"] for e in events if e["code"] == "gateway-set" and "log level" in e["text"]]
