@@ -75,8 +75,6 @@ sync_on_mark_written(struct disk_io *io, int rc, void *arg)
 	struct sn_sync *sync = &node->sync;
 
 	(void)io;
-	if (rc == -ECANCELED)
-		return; /* the node stops */
 	sync->mark_count += rc == 0;
 	if (++sync->mark_try_count < ONDISK_SUPER_COPIES) {
 		sync_write_mark(node);
