@@ -265,7 +265,8 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  * A volume has one writing session. While it lives another one is refused: -EBUSY, with a text that says who it
  * is, from where, and since when. It lives while any gateway has a connection of it, and for the *session time*
  * (cleave-gateway --session-timeout, 10 s) after the last one; cleave_volume_close ends it at once. While its holder
- * is silent an open waits, until it is back (-EBUSY) or its time is over (0), as long as control_timeout_ns.
+ * is silent an open waits, until it is back (-EBUSY) or its time is over (0), as long as control_timeout_ns; and
+ * as long while the metadata store does not answer.
  * With CLEAVE_OPEN_TAKE nobody is waited for: whoever has the volume gets -ESHUTDOWN for everything from
  * then on, and no write of it changes a block any more that this session has read or written.
  *

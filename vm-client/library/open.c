@@ -8,7 +8,8 @@
  *	    '--> CLOSED                           the attach was refused
  *
  * The session's id is chosen here, once; a repeated attach (its answer was lost) names the same one. An attach
- * that is refused because of a session that is silent is sent again when that one's time may be over.
+ * that is refused because of a session that is silent is sent again when that one's time may be over, and one
+ * that the metadata store did not answer after a pause.
  * A session that attached is ended at a gateway when its last connection has gone; one that was lost is not
  * ours to end, and one that only reads has nothing to give back.
  */
@@ -121,16 +122,34 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	return rc;
 }
 
-/* A silent holder has the volume: the attach will be sent again. */
+/* In how long a gateway's answer lets the attach be sent again; 0: never. */
+static json_int_t
+open_retry_ms(int rc, const char *reply)
+{
+	json_t *root;
+	json_int_t retry_ms;
+
+	assert(rc <= 0);
+	if (reply == NULL) /* nobody answered */
+		return 0;
+	if (rc == -ETIMEDOUT) /* of the store: perhaps it was done; again is no harm */
+		return OPEN_AGAIN_NS / NUM_MS(1);
+	if (rc != -EUSERS)
+		return 0;
+	root = json_loads(reply, 0, NULL);
+	retry_ms = json_integer_value(json_object_get(root, "retry_ms"));
+	json_decref(root);
+	return retry_ms;
+}
+
+/* A silent holder has the volume, or the store is silent: the attach will be sent again. */
 static bool
 open_waits(struct cleave_volume *volume, int rc, const char *reply)
 {
 	struct loop *loop = volume->client->loop;
-	json_t *root = rc == -EUSERS && reply != NULL ? json_loads(reply, 0, NULL) : NULL;
-	json_int_t retry_ms = json_integer_value(json_object_get(root, "retry_ms"));
+	json_int_t retry_ms = open_retry_ms(rc, reply);
 
-	assert(rc <= 0);
-	json_decref(root);
+	assert(volume->sm.state == VOLUME_ATTACHING);
 	if (retry_ms <= 0 || loop_now_ns(loop) >= volume->open_until_ns)
 		return false;
 	/* The holder may come back and end the wait: so not all of the time at once. */

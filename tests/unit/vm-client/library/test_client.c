@@ -386,6 +386,33 @@ Test(client, an_open_does_not_wait_for_ever)
 	fixture_destroy(f);
 }
 
+/* A host of the metadata store was lost while a gateway asked it; a program that began just then need not fail. */
+CLIENT_BOTH(client, an_open_that_the_store_did_not_answer_is_sent_again)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	fixture_client(f);
+	f->fake.attach_perhaps_count = 1;
+	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
+	cr_assert(f->fake.attach_count == 2);
+	fixture_destroy(f);
+}
+
+Test(client, an_open_that_the_store_never_answers_fails)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	f->options.control_timeout_ns = NUM_S(2);
+	fixture_client(f);
+	f->fake.attach_perhaps_count = UINT32_MAX;
+	cr_assert(fixture_open(f, "v") == -ETIMEDOUT, "%d", f->rc);
+	cr_assert(f->fake.attach_count >= 4 && f->fake.attach_count <= 6, "%u",
+	    f->fake.attach_count);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client, a_writer_that_closes_says_so_and_a_reader_need_not)
 {
 	struct fixture *f = fixture_with_volume(kind, NUM_MIB(1));
