@@ -469,14 +469,9 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		fake->attach_count++;
 		if (fake->attach_refuse_count > 0) {
 			fake->attach_refuse_count--;
-			*ret_rc = -EUSERS;
+			*ret_rc = fake->attach_refuse_rc == 0 ? -EUSERS : fake->attach_refuse_rc;
 			return json_pack("{s:s, s:I}", "error", "in use by somebody", "retry_ms",
 			    (json_int_t)fake->attach_retry_ms); /* 0: it is there */
-		}
-		if (fake->attach_perhaps_count > 0) {
-			fake->attach_perhaps_count--;
-			*ret_rc = -ETIMEDOUT;
-			return json_pack("{s:s}", "error", "volume 'v': no answer in time");
 		}
 		fake->is_taking = json_is_true(json_object_get(request, "take"));
 		volume->attach++;

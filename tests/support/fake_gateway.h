@@ -92,9 +92,8 @@ struct fake_gateway {
 	uint32_t map_count, attach_count, detach_count, control_count, hello_count;
 	uint32_t attach_refuse_count; /* attaches to be refused: another has the volume */
 	uint32_t attach_retry_ms;
-	uint32_t
-	    attach_perhaps_count; /* attaches of which the metadata store does not say if it made them */
-	bool is_taking;           /* the last attach said so */
+	int attach_refuse_rc;        /* 0: -EUSERS, another has it */
+	bool is_taking;              /* the last attach said so */
 	struct cleave_limits limits; /* of every volume; iops alone is told */
 	uint32_t limits_count;       /* how often they were asked for */
 };

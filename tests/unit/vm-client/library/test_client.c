@@ -393,7 +393,8 @@ CLIENT_BOTH(client, an_open_that_the_store_did_not_answer_is_sent_again)
 
 	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
 	fixture_client(f);
-	f->fake.attach_perhaps_count = 1;
+	f->fake.attach_refuse_count = 1;
+	f->fake.attach_refuse_rc = -ETIMEDOUT;
 	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
 	cr_assert(f->fake.attach_count == 2);
 	fixture_destroy(f);
@@ -406,7 +407,8 @@ Test(client, an_open_that_the_store_never_answers_fails)
 	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
 	f->options.control_timeout_ns = NUM_S(2);
 	fixture_client(f);
-	f->fake.attach_perhaps_count = UINT32_MAX;
+	f->fake.attach_refuse_count = UINT32_MAX;
+	f->fake.attach_refuse_rc = -ETIMEDOUT;
 	cr_assert(fixture_open(f, "v") == -ETIMEDOUT, "%d", f->rc);
 	cr_assert(f->fake.attach_count >= 4 && f->fake.attach_count <= 6, "%u",
 	    f->fake.attach_count);
