@@ -97,19 +97,26 @@ enum mutant {
 };
 
 #ifdef CLEAVE_MUTANTS
-/* Bit n: mutant n is on. Defined and set by the test program, before anything runs. */
-extern uint64_t mutants_on;
+/* Bit n % 64 of word n / 64: mutant n is on. Defined and set by the test program, before anything runs. */
+struct mutant_set {
+	uint64_t words[(MUTANT_NR + 63) / 64];
+};
+extern struct mutant_set mutants_on;
+
+static inline void
+mutant_set_add(struct mutant_set *set, enum mutant mutant)
+{
+	set->words[mutant / 64] |= UINT64_C(1) << mutant % 64;
+}
 
 static inline bool
 mutant_is_on(enum mutant mutant)
 {
-	return (mutants_on >> mutant & 1) != 0;
+	return (mutants_on.words[mutant / 64] >> mutant % 64 & 1) != 0;
 }
 #define MUTANT(name) mutant_is_on(MUTANT_##name)
 #else
 #define MUTANT(name) false
 #endif
-
-_Static_assert(MUTANT_NR <= 64, "one bit each");
 
 #endif /* CLEAVE_BASE_MUTANT_H */

@@ -41,7 +41,7 @@
 
 #define ON_ETCD "@etcd"
 
-uint64_t mutants_on;
+struct mutant_set mutants_on;
 
 static const struct {
 	const char *name, *text;
@@ -90,7 +90,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 static const char *const of_units[] = { "share_overtakes" };
 
 struct search {
-	uint64_t mutants;
+	struct mutant_set mutants;
 	uint64_t seed_max;
 	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash,
 	    is_of_groups;                           /* the other seeds are passed over */
@@ -134,10 +134,12 @@ shared_alloc(size_t bytes)
 
 /* "a+b": 0, or -EINVAL. */
 static int
-mutants_parse(const char *name, uint64_t *ret_mutants)
+mutants_parse(const char *name, struct mutant_set *ret_mutants)
 {
-	uint64_t set = 0;
+	struct mutant_set set = { { 0 } };
 
+	if (*name == 0)
+		return -EINVAL;
 	while (*name != 0) {
 		size_t bytes = strcspn(name, "+@");
 		uint32_t i = 0;
@@ -147,13 +149,13 @@ mutants_parse(const char *name, uint64_t *ret_mutants)
 			i++;
 		if (i == MUTANT_NR)
 			return -EINVAL;
-		set |= UINT64_C(1) << i;
+		mutant_set_add(&set, i);
 		name += bytes + (name[bytes] == '+');
 		if (strcmp(name, ON_ETCD) == 0)
 			break;
 	}
 	*ret_mutants = set;
-	return set != 0 ? 0 : -EINVAL;
+	return 0;
 }
 
 static bool
@@ -284,7 +286,7 @@ checker_of(const char *text)
 }
 
 static int
-seed_run(uint64_t set, uint64_t seed, char *ret_text)
+seed_run(struct mutant_set set, uint64_t seed, char *ret_text)
 {
 	const struct sim_run_options options = { .seed = seed };
 
@@ -415,7 +417,7 @@ struct replay {
  * seeds up to a little behind it. Returns 0 where none finds it.
  */
 static uint64_t
-replay_find(uint64_t set, uint64_t recorded, char *ret_text)
+replay_find(struct mutant_set set, uint64_t recorded, char *ret_text)
 {
 	if (seed_run(set, recorded, ret_text) != 0)
 		return recorded;
@@ -429,7 +431,8 @@ static bool
 replay_row(const struct row *row)
 {
 	char text[TEXT_BYTES];
-	uint64_t set = 0, seed;
+	struct mutant_set set;
+	uint64_t seed;
 
 	if (mutants_parse(row->name, &set) != 0) {
 		(void)printf("%s: there is no such mutant\n", row->name);
@@ -442,7 +445,7 @@ replay_row(const struct row *row)
 	}
 	(void)printf("%s: found by seed %" PRIu64 ": %s%s\n", row->name, seed, checker_of(text),
 	    seed == row->seed ? "" : " (the table is of an older state: ./dev mutants)");
-	if (seed_run(0, seed, text) == 0)
+	if (seed_run((struct mutant_set){ { 0 } }, seed, text) == 0)
 		return true;
 	(void)printf("seed %" PRIu64 " fails without a mutant: %s\n", seed, text);
 	return false;

@@ -14,7 +14,7 @@
 #define FLOWS 4u
 #define ITEMS 16u
 
-uint64_t mutants_on;
+struct mutant_set mutants_on;
 
 struct request {
 	struct share_item item;
@@ -66,9 +66,9 @@ overtaken_count(uint64_t seed)
 Test(share_mutant, overtaking_within_a_volume_is_found)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		mutants_on = 0;
+		mutants_on = (struct mutant_set){ { 0 } };
 		cr_assert_eq(overtaken_count(seed), 0, "seed %lu", (unsigned long)seed);
-		mutants_on = UINT64_C(1) << MUTANT_share_overtakes;
+		mutant_set_add(&mutants_on, MUTANT_share_overtakes);
 		cr_assert_gt(overtaken_count(seed), 0, "seed %lu", (unsigned long)seed);
 	}
 }
