@@ -390,8 +390,9 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 			(int)ask->legs[i].status.short_count, "run_index_bytes",
 			(json_int_t)ask->legs[i].status.run_index_bytes, "metrics",
 			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
-			"limits", mt_json_limits(&ask->legs[i].status), "split",
-			json_split(&gateway->ports[i])));
+			"limits",
+			mt_json_limits(ask->legs[i].status.told, ask->legs[i].status.told_count),
+			"split", json_split(&gateway->ports[i])));
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
 	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
 	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",

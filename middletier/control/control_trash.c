@@ -127,8 +127,8 @@ mt_control_trash_move(struct mt_control_request *request, const struct mt_volume
 
 /* ---- list ---- */
 
-static json_t *
-json_of_trash(const struct mt_gateway *gateway, const struct mt_volume_entry *entry)
+json_t *
+mt_json_trash(const struct mt_gateway *gateway, const struct mt_volume_entry *entry)
 {
 	const struct mt_volume *volume = &entry->volume;
 
@@ -167,7 +167,7 @@ mt_control_trash_list(struct mt_control_request *request)
 		is_more = count++ == TRASH_PER_LIST;
 		if (!is_more)
 			json_array_append_new(list,
-			    json_of_trash(request->gateway, &volumes->entries[i]));
+			    mt_json_trash(request->gateway, &volumes->entries[i]));
 	}
 	mt_control_finish(request, json_pack("{s:o, s:b}", "volumes", list, "more", is_more));
 }

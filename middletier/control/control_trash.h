@@ -3,8 +3,10 @@
 #ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H
 #define CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
+struct mt_gateway;
 struct mt_control_request;
 struct mt_volume_entry;
 
@@ -19,5 +21,8 @@ void mt_control_trash_move(struct mt_control_request *request, const struct mt_v
 void mt_control_trash_list(struct mt_control_request *request);
 void mt_control_trash_restore(struct mt_control_request *request);
 void mt_control_trash_purge(struct mt_control_request *request);
+
+/* mt_json_trash -- @entry, which is in the trash, as trash.list has it. NULL: no memory. */
+json_t *mt_json_trash(const struct mt_gateway *gateway, const struct mt_volume_entry *entry);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_TRASH_H */

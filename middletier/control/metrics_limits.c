@@ -76,18 +76,17 @@ mt_metrics_limits(FILE *out, const struct mt_ask *ask)
 }
 
 json_t *
-mt_json_limits(const struct mt_port_status *status)
+mt_json_limits(const struct mt_throttle_told *told, uint32_t count)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < status->told_count; i++) {
-		const struct mt_throttle_told *told = &status->told[i];
-
+	assert(told != NULL || count == 0);
+	for (uint32_t i = 0; i < count; i++) {
 		json_array_append_new(list,
-		    json_pack("{s:s, s:I, s:I, s:I, s:I}", "volume", told->name, "held",
-			(json_int_t)told->held_count, "waited", (json_int_t)told->waited_count,
-			"wait_ms", (json_int_t)(told->waited_ns / NUM_MS(1)), "refused",
-			(json_int_t)told->refused_count));
+		    json_pack("{s:s, s:I, s:I, s:I, s:I}", "volume", told[i].name, "held",
+			(json_int_t)told[i].held_count, "waited", (json_int_t)told[i].waited_count,
+			"wait_ms", (json_int_t)(told[i].waited_ns / NUM_MS(1)), "refused",
+			(json_int_t)told[i].refused_count));
 	}
 	return list;
 }

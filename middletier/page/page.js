@@ -43,6 +43,7 @@ function time(seconds) {
 		return Math.round(seconds / 60) + " min";
 	return seconds < 172800 ? Math.round(seconds / 3600) + " h" : Math.round(seconds / 86400) + " days";
 }
+const day = (ms) => new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 const many = (n, one, more) => count(n) + " " + (n === 1 ? one : more);
 const id = (hex) => hex.replace(/^0+(?=.)/, "");
@@ -147,12 +148,44 @@ function gateways(g) {
 		[{ rows: rows }])];
 }
 
+// As cleave volume set names them.
+function limits(qos) {
+	return Object.entries(qos).map(([name, n]) => name.replace("bytes_s", "bandwidth").replace("_ms", "").replaceAll("_", "-") +
+		" " + (name.endsWith("bytes_s") ? size(n) + "/s" : name.endsWith("_ms") ? milliseconds(n * 1000) : count(n))).join(", ");
+}
+
+// What gateways held: clients of this release keep the limits themselves.
+function waits(w) {
+	return (w.waited > 0 ? many(w.waited, "request", "requests") + " waited here, " + milliseconds(w.wait_ms * 1000 / w.waited) +
+		" in the mean" : "") + (w.held > 0 ? (w.waited > 0 ? "; " : "") + count(w.held) + " wait now" : "") +
+		(w.refused > 0 ? (w.waited + w.held > 0 ? "; " : "") + count(w.refused) + " were told to come again" : "");
+}
+
+function limited(one, waited) {
+	return el("div", {}, one.qos ? limits(one.qos) : "none",
+		waited.has(one.name) ? el("p", { class: "helps" }, waits(waited.get(one.name))) : null);
+}
+
 function volumes(v) {
+	const waited = new Map(v.waits.map((w) => [w.volume, w]));
 	const more = v.count - v.list.length, rows = v.list.map((one) => [one.name, size(one.size_bytes), one.service_class,
-		one.engine, one.holder ? one.holder.client + " at " + one.holder.address : "nobody"]);
+		one.engine, limited(one, waited), one.holder ? one.holder.client + " at " + one.holder.address : "nobody"]);
 	return [v.count === 0 ? el("p", {}, "There is none yet: cleave volume create")
 		: table((more > 0 ? "the first " + v.list.length + " of " : "") + many(v.count, "volume", "volumes") + ", by name",
-			["Volume", "Size", "Class", "Engine", "Opened by"], [{ rows: rows }])];
+			["Volume", "Size", "Class", "Engine", "Limits", "Opened by"], [{ rows: rows }])];
+}
+
+// In the trash: until when is a time of this browser's clock, to the minute.
+function trashed(list) {
+	return list.map((one) => [one.name, String(one.id), size(one.size_bytes), count(one.snapshots), one.by || "not known", one.left_s > 0
+		? "another " + time(one.left_s) + ", until " + day(Date.now() + one.left_s * 1000) : "it is being purged"]);
+}
+
+function trash(t) {
+	const more = t.count - t.rows.length;
+	return [t.count === 0 ? el("p", {}, "It is empty")
+		: table((more > 0 ? "the first " + t.rows.length + " to go of " : "") + many(t.count, "deleted volume", "deleted volumes") +
+			"; back with cleave trash restore", ["Volume", "Id", "Size", "Snapshots", "Deleted from", "Kept for"], [{ rows: t.rows }])];
 }
 
 function events(list) {
@@ -204,6 +237,7 @@ function busiest(d, before) {
 	return d.rates.filter((r) => old.has(r.volume)).map((r) => {
 		const grown = (op, what) => (r[op][what] - old.get(r.volume)[op][what]) / seconds;
 		return { volume: r.volume || "(all others)", reads: grown("read", "requests"), writes: grown("write", "requests"),
+			held: (r.held - old.get(r.volume).held) / seconds, held_us: (r.held_us - old.get(r.volume).held_us) / seconds,
 			bytes: grown("read", "bytes") + grown("write", "bytes"), took: grown("read", "took_us") + grown("write", "took_us") };
 	}).filter((r) => r.reads + r.writes > 0).sort((a, b) => b.reads + b.writes - a.reads - a.writes);
 }
@@ -211,9 +245,10 @@ function busiest(d, before) {
 function busyVolumes(list) {
 	if (list.length === 0)
 		return [el("p", {}, "No volume is read or written here now")];
-	return [table("a second, at this gateway; cleave top has all gateways", ["Volume", "Reads", "Writes", "Bytes", "Mean time"],
+	return [table("a second, at this gateway; cleave top has all gateways", ["Volume", "Reads", "Writes", "Bytes", "Mean time", "Held for others or limits"],
 		[{ rows: list.map((r) => [r.volume, count(r.reads), count(r.writes), size(r.bytes),
-			milliseconds(r.took / (r.reads + r.writes))]) }])];
+			milliseconds(r.took / (r.reads + r.writes)), r.held > 0 ? count(r.held) + ", " + milliseconds(r.held_us / r.held) +
+				" in the mean" : "none"]) }])];
 }
 
 function plots() {
@@ -255,7 +290,8 @@ function render(d) {
 	show("nodes", d.nodes, nodes);
 	show("gateways", d.gateways.gateways.map((g) => ({ ...g, seen_for_ms: 0, lease_left_ms: g.lease_left_ms > 0 }))
 		.concat(d.gateways.drained_away), () => gateways(d.gateways));
-	show("volumes", { count: d.volume_count, list: d.volumes }, volumes);
+	show("volumes", { count: d.volume_count, list: d.volumes, waits: d.waits }, volumes);
+	show("trash", { count: d.trash_count, rows: trashed(d.trash) }, trash);
 	show("events", [d.boot, d.events.length > 0 ? d.events[0].number : 0], () => events(d.events));
 }
 

@@ -15,7 +15,6 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/json.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
@@ -30,6 +29,7 @@
 #include "control/metrics.h"
 #include "health/health.h"
 #include "health/health_watch.h"
+#include "page/page_volumes.h"
 
 #define PAGE_SCHEMA 1 /* grows when a member goes, or means something else; page.js knows it, too */
 
@@ -100,21 +100,6 @@ page_unknown(const struct mt_gateway *gateway)
 }
 
 static json_t *
-page_volumes(const struct mt_gateway *gateway)
-{
-	json_t *volumes = json_array();
-
-	for (uint32_t i = 0;
-	     i < gateway->volumes.count && json_array_size(volumes) < MT_PAGE_VOLUMES_MAX; i++) {
-		const struct mt_volume *volume = &gateway->volumes.entries[i].volume;
-
-		if (!mt_volume_is_trashed(volume))
-			json_array_append_new(volumes, mt_json_volume_held(volume));
-	}
-	return volumes;
-}
-
-static json_t *
 page_counters(const struct mt_gateway *gateway)
 {
 	static const enum mt_metric shown[] = { MT_METRIC_writes, MT_METRIC_write_bytes,
@@ -177,18 +162,21 @@ page_head(const struct mt_ask *ask)
 	const struct mt_gateway *gateway = ask->gateway;
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
 	char cluster[17], id[17], boot[17];
+	uint32_t first;
 
 	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	assert(now_ns >= gateway->started_ns);
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:I, s:b, s:{s:i}, s:I}",
-	    "schema", PAGE_SCHEMA, "version", build_info_version(), "commit", build_info_commit(),
-	    "cluster", cluster, "gateway", id, "boot", boot, "state", sm_state_name(&gateway->sm),
-	    "uptime_s", (json_int_t)((now_ns - gateway->started_ns) / NUM_S(1)), "level",
+	return json_pack(
+	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:I, s:b, s:{s:i}, s:I, s:I}", "schema",
+	    PAGE_SCHEMA, "version", build_info_version(), "commit", build_info_commit(), "cluster",
+	    cluster, "gateway", id, "boot", boot, "state", sm_state_name(&gateway->sm), "uptime_s",
+	    (json_int_t)((now_ns - gateway->started_ns) / NUM_S(1)), "level",
 	    (int)gateway->cluster.level, "time_ms", (json_int_t)(now_ns / NUM_MS(1)), "partial",
 	    ask->silent_count > 0, "shards", "count", (int)gateway->cluster.shard_count,
-	    "volume_count", (json_int_t)mt_volumes_live_count(&gateway->volumes));
+	    "volume_count", (json_int_t)mt_volumes_live_count(&gateway->volumes), "trash_count",
+	    (json_int_t)mt_volumes_trash(&gateway->volumes, &first));
 }
 
 json_t *
@@ -204,7 +192,9 @@ mt_page_json(const struct mt_ask *ask)
 	    put(page, "nodes", mt_json_nodes(gateway, ask)) == 0 &&
 	    put(page, "gateways", mt_json_gateways(gateway)) == 0 &&
 	    put(page, "rebalance", taken(mt_json_rebalance(ask), "rebalance")) == 0 &&
-	    put(page, "volumes", page_volumes(gateway)) == 0 &&
+	    put(page, "volumes", mt_page_volumes(gateway)) == 0 &&
+	    put(page, "waits", mt_page_waits(ask)) == 0 &&
+	    put(page, "trash", mt_page_trash(gateway)) == 0 &&
 	    put(page, "counters", page_counters(gateway)) == 0 &&
 	    put(page, "rates", mt_json_rates(ask, MT_PAGE_RATES_MAX)) == 0 &&
 	    put(page, "latency_us", mt_json_latency(ask)) == 0 &&

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import re
 
 from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main, run, run_argv,
@@ -144,6 +145,35 @@ def answer_is_bounded():
         check(all(texts) and len(set(texts)) < 20, "none of 20 was given again")
 
 
+def limits_and_the_trash_are_told():
+    """What is set, what waited for it at this gateway, and what was deleted, until when."""
+    with Cluster(nodes=3, ports=2, gateway_args=METRICS) as c:
+        c.volume_create("v", "64M")
+        c.volume_create("gone", "64M")
+        c.volume_create("later", "64M")
+        c.cleave("volume", "set", "v", "--write-iops", "100", "--weight", "300")
+        c.cleave("snapshot", "create", "gone@s")
+        c.cleave("volume", "delete", "later", "--keep", "48h")
+        c.cleave("volume", "delete", "gone", "--snapshots", "--keep", "1h")
+        address = address_of(c.gateway)
+        wait_for(lambda: cluster_of(address)["trash_count"] == 2, "the trash")
+        told = cluster_of(address)
+        check([v["name"] for v in told["volumes"]] == ["v"] and told["volume_count"] == 1, f"{told['volumes']}")
+        check(told["volumes"][0]["qos"] == {"write_iops": 100, "weight": 300}, f"{told['volumes']}")
+        check([v["name"] for v in told["trash"]] == ["gone", "later"], f"the first to go is first: {told['trash']}")
+        check(told["trash"][0]["snapshots"] == 1 and 3500 < told["trash"][0]["left_s"] <= 3600, f"{told['trash']}")
+        check(told["waits"] == [], f"{told['waits']}")
+        os.environ["CLEAVE_PACE"] = "off"
+        try:
+            with Load(c, size=None, in_flight=16):
+                wait_for(lambda: [w for w in cluster_of(address)["waits"] if w["waited"] > 0], "nothing is held")
+                (row,) = cluster_of(address)["waits"]
+                check(row["volume"] == "v", f"{row}")
+                c.cleave("volume", "set", "v", "--write-iops", "off")
+        finally:
+            del os.environ["CLEAVE_PACE"]
+
+
 def health_is_refused_where_it_is_an_error():
     with Cluster(nodes=3, gateway_args=METRICS) as c:
         address = address_of(c.gateway)
@@ -212,5 +242,6 @@ def address_may_be_a_name_and_programs_say_what_they_are():
 
 
 main(daemons_serve_their_paths_and_no_others, page_reads_what_status_says, answer_is_bounded,
+     limits_and_the_trash_are_told,
      health_is_refused_where_it_is_an_error, node_whose_disk_takes_no_writes_says_so,
      gateway_without_its_store_has_a_page_and_nothing_to_tell, address_may_be_a_name_and_programs_say_what_they_are)

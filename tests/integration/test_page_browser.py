@@ -96,6 +96,12 @@ def page_tells_what_happens():
         c.cleave("node", "set", "1", "--note", EVIL)
         page.wait(has(EVIL, "#nodes"), "a note is shown as it is")
         check(page.value("document.title").startswith("OK"), "and nothing of it runs")
+        c.volume_create("old-disk", "2G")
+        c.cleave("volume", "delete", "old-disk", "--keep", "47h")
+        c.cleave("volume", "set", "db-main", "--iops", "5000", "--write-bandwidth", "200M", "--burst", "2s")
+        page.wait(has("old-disk", "#trash"), "the trash is not shown")
+        check(page.value(has("another 47 h, until", "#trash")), "until when")
+        page.wait(has("iops 5,000, write-bandwidth 200 MiB/s, burst 2,000 ms", "#volumes"), "limits")
         for word in ("disk1", "db-main", "10.0 GiB", "Domain rack3", "(this one)", "volume-created"):
             check(page.value(has(word, "main")), f"'{word}' is nowhere")
         with Load(c, volume="disk1", size=None, in_flight=8):

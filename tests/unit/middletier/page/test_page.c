@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "base/num.h"
+#include "middletier/catalog/trash.h"
 #include "middletier/cluster/ask.h"
 #include "middletier/cluster/look.h"
 #include "middletier/common/event.h"
@@ -17,6 +18,8 @@
 #include "middletier/health/health.h"
 #include "middletier/page/page.h"
 #include "middletier/page/page_json.h"
+#include "middletier/page/page_volumes.h"
+#include "middletier/port/throttle.h"
 #include "support/sim_gateway.h"
 
 #define PORTS 2u
@@ -179,6 +182,9 @@ Test(page, members_are_there_and_of_their_types)
 		{ "rebalance", JSON_OBJECT },
 		{ "volumes", JSON_ARRAY },
 		{ "volume_count", JSON_INTEGER },
+		{ "waits", JSON_ARRAY },
+		{ "trash", JSON_ARRAY },
+		{ "trash_count", JSON_INTEGER },
 		{ "counters", JSON_OBJECT },
 		{ "oldest_write_ms", JSON_INTEGER },
 		{ "rates", JSON_ARRAY },
@@ -219,6 +225,94 @@ Test(page, events_are_the_last_ones_newest_first)
 	(void)snprintf(text, sizeof(text), "the %u-th", 2 * MT_PAGE_EVENTS_MAX - 1);
 	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(events, 0), "text")),
 	    text);
+}
+
+Test(page, trash_is_listed_by_who_goes_first)
+{
+	struct mt_volume volume = { .size_bytes = NUM_MIB(1), .replica_count = 3 };
+	json_t *list;
+
+	(void)snprintf(volume.trash.name, sizeof(volume.trash.name), "%s", "old");
+	/* The last one by id has the least time left. */
+	for (uint32_t id = 1; id <= MT_PAGE_TRASH_MAX + 3; id++) {
+		volume.id = id;
+		mt_trash_name(id, volume.name);
+		volume.trash.left_ms = NUM_S(1000) / NUM_MS(1) - id * 1000;
+		cr_assert_eq(mt_volumes_put(&sg.gateway->volumes, &volume, 1), 0);
+	}
+	list = mt_page_trash(sg.gateway);
+	cr_assert_eq(json_array_size(list), MT_PAGE_TRASH_MAX);
+	for (uint32_t i = 0; i < MT_PAGE_TRASH_MAX; i++) {
+		const json_t *one = json_array_get(list, i);
+		json_int_t id = (json_int_t)MT_PAGE_TRASH_MAX + 3 - i;
+
+		cr_assert_eq(json_integer_value(json_object_get(one, "id")), id, "the %u-th", i);
+		cr_assert_eq(json_integer_value(json_object_get(one, "left_s")), 1000 - id);
+	}
+	json_decref(list);
+	cr_assert_eq(json_array_size(list = mt_page_volumes(sg.gateway)), 0, "they are in both");
+	json_decref(list);
+}
+
+static void
+waited(struct mt_ask *ask, uint32_t port, const char *name, uint64_t ms)
+{
+	struct mt_port_status *status = &ask->legs[port].status;
+	struct mt_throttle_told *row = &status->told[status->told_count++];
+
+	(void)snprintf(row->name, sizeof(row->name), "%s", name);
+	row->held_count = 1;
+	row->waited_count = 10;
+	row->waited_ns = NUM_MS(ms);
+	row->refused_count = 2;
+}
+
+static json_int_t
+number_of(const json_t *list, size_t index, const char *name)
+{
+	return json_integer_value(json_object_get(json_array_get(list, index), name));
+}
+
+Test(page, waits_of_all_ports_are_added_up_the_longest_first)
+{
+	struct mt_throttle_told rows[PORTS][MT_THROTTLE_TOLD_MAX] = { 0 };
+	struct mt_ask *ask = calloc(1, sizeof(*ask));
+	char name[8];
+	json_t *list;
+
+	cr_assert_not_null(ask);
+	ask->gateway = sg.gateway;
+	list = mt_page_waits(ask);
+	cr_assert_eq(json_array_size(list), 0);
+	json_decref(list);
+	for (uint32_t i = 0; i < PORTS; i++)
+		ask->legs[i].status.told = rows[i];
+	waited(ask, 0, "few", 5);
+	waited(ask, 0, "both", 20);
+	waited(ask, 1, "both", 30);
+	waited(ask, 1, "one", 40);
+	list = mt_page_waits(ask);
+	cr_assert_eq(json_array_size(list), 3);
+	cr_assert_eq(number_of(list, 0, "wait_ms"), 50, "both");
+	cr_assert_eq(number_of(list, 0, "held"), 2);
+	cr_assert_eq(number_of(list, 0, "waited"), 20);
+	cr_assert_eq(number_of(list, 0, "refused"), 4);
+	cr_assert_eq(number_of(list, 1, "wait_ms"), 40, "one");
+	cr_assert_eq(number_of(list, 2, "wait_ms"), 5, "few");
+	json_decref(list);
+	/* Names of their own at each port: more than are listed. */
+	for (uint32_t i = 0; i < PORTS; i++) {
+		ask->legs[i].status.told_count = 0;
+		for (uint32_t k = 0; k < MT_THROTTLE_TOLD_MAX; k++) {
+			(void)snprintf(name, sizeof(name), "%u-%u", i, k);
+			waited(ask, i, name, 1 + i);
+		}
+	}
+	list = mt_page_waits(ask);
+	cr_assert_eq(json_array_size(list), MT_PAGE_WAITS_MAX);
+	cr_assert_eq(number_of(list, MT_PAGE_WAITS_MAX - 1, "wait_ms"), 2, "the longest");
+	json_decref(list);
+	free(ask);
 }
 
 Test(page, port_that_hangs_is_waited_for_a_second_and_left_out)
