@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 
+from libagent import Agent
 from libcluster import Cluster, check, main
 from libload import Load
 from libnodes import new_node, wait_imported
@@ -122,6 +123,7 @@ def what_is_printed_is_documented():
         ask("node undrain", "node", "undrain", "4")
         c.cleave("node", "drain", "4", "--wait")
         ask("node remove", "node", "remove", "4")
+        ask("node replace", "node", "replace", "5", "--with", new_node(c, "disk6", 6)[1], "--domain", "rack6", "--wait")
         ask("gateway drain", "gateway", "drain", "2")
         ask("gateway undrain", "gateway", "undrain", "2")
         ask("cluster rebalance", "cluster", "rebalance")
@@ -129,11 +131,26 @@ def what_is_printed_is_documented():
         ask("cluster rebalance --dry-run", "cluster", "rebalance", "--dry-run")
         ask("sweep", "sweep")
 
+    def exports():
+        """Of an agent with a file, and of a line of it that the agent never read."""
+        control, file = in_folder("control"), in_folder("exports")
+        with Agent(c, "--control", control, "--exports", file) as agent:
+            at = ("--agent", control)
+            ask("attach", "attach", "v", "--read-only", *at)
+            ask("attach", "attach", "w", "--persistent", *at)
+            ask("exports", "exports", *at)
+            ask("detach", "detach", "w", *at)
+            with open(file, "a", encoding="utf-8") as f:
+                f.write("nobody\n")
+            ask("detach", "detach", "nobody", *at)
+            check(agent.process.poll() is None, "the agent goes on")
+
     with Cluster(nodes=4, shards=4, gateways=2) as c:
         ask("volume create", "volume", "create", "v", "--size", "64M")
         c.load("--volume", "v", "--operations", "100")
         ask("snapshot create", "snapshot", "create", "v@s")
         c.volume_create("w", "64M")
+        exports()
         ask("snapshot create A B", "snapshot", "create", "v@g", "w@g")
         ask("snapshot list", "snapshot", "list", "w")
         c.load("--volume", "v", "--operations", "100", "--seed", "2")

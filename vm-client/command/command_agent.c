@@ -437,8 +437,11 @@ command_detach(struct command_session *session)
 	if (rc == 0 && !is_there && !had_line)
 		rc = command_fail(session, -ENOENT, "'%.64s' is not attached", options->name);
 	(void)close(fd);
-	if (rc == 0 && options->is_json && reply != NULL)
-		rc = command_print_json(reply, session->out);
+	/* The agent was told nothing of a line alone: it has no reply. */
+	if (rc == 0 && options->is_json && reply == NULL)
+		reply = json_object();
+	if (rc == 0 && options->is_json)
+		rc = reply == NULL ? -ENOMEM : command_print_json(reply, session->out);
 	json_decref(reply);
 	json_decref(list);
 	return rc;

@@ -27,10 +27,10 @@ node_id(struct command_session *session, uint64_t *ret_id)
 	    text);
 }
 
-/* A change; says what the node is then. *@ret_id, unless NULL: its number. */
+/* A change; says what the node is then. @ret_reply: with --json the answer goes there, instead; NULL: it is printed. */
 static int
 node_change(struct command_session *session, const struct cleave_node_change *change,
-    const char *done, uint64_t *ret_id)
+    const char *done, json_t **ret_reply)
 {
 	struct command_question question;
 	const struct cleave_node_entry *node;
@@ -44,9 +44,9 @@ node_change(struct command_session *session, const struct cleave_node_change *ch
 		&question));
 	node = question.entries;
 	assert(rc != 0 || question.count == 1);
-	if (rc == 0 && ret_id != NULL)
-		*ret_id = node->id;
-	if (rc == 0 && session->options->is_json)
+	if (rc == 0 && session->options->is_json && ret_reply != NULL)
+		*ret_reply = json_incref(question.reply);
+	else if (rc == 0 && session->options->is_json)
 		rc = command_print_json(question.reply, session->out);
 	else if (rc == 0)
 		fprintf(session->out, "node %" PRIu64 " at %s: %s\n", node->id, node->address,
@@ -117,13 +117,14 @@ command_node_set(struct command_session *session)
 
 /* ---- leaving ---- */
 
+/* @ret_reply: as of node_change. */
 static int
-node_drain(struct command_session *session, uint64_t id)
+node_drain(struct command_session *session, uint64_t id, json_t **ret_reply)
 {
 	const struct cleave_node_change change = { .action = CLEAVE_NODE_DRAIN,
 		.id = id,
 		.is_forced = session->options->is_forced };
-	int rc = node_change(session, &change, "draining", NULL);
+	int rc = node_change(session, &change, "draining", ret_reply);
 
 	assert(id > 0 && id <= UINT32_MAX);
 	if (rc == 0 && session->options->must_wait)
@@ -138,7 +139,7 @@ command_node_drain(struct command_session *session)
 	int rc = node_id(session, &id);
 
 	assert(session->client != NULL && !session->options->is_lost);
-	return rc == 0 ? node_drain(session, id) : rc;
+	return rc == 0 ? node_drain(session, id, NULL) : rc;
 }
 
 int
@@ -196,7 +197,7 @@ replacement_look(struct command_session *session, struct replacement *ret_node)
 
 /* The new node counts for the drain when the gateway has heard its room. One that an earlier try added is taken. */
 static int
-replacement_add(struct command_session *session, uint64_t replaced_id)
+replacement_add(struct command_session *session, uint64_t replaced_id, json_t **ret_reply)
 {
 	struct cleave_node_change change = { .action = CLEAVE_NODE_ADD,
 		.address = session->options->with };
@@ -211,7 +212,7 @@ replacement_add(struct command_session *session, uint64_t replaced_id)
 	if (rc == 0)
 		rc = node_describe(session, &change);
 	if (rc == 0 && !node.is_in)
-		rc = node_change(session, &change, "added", NULL);
+		rc = node_change(session, &change, "added", ret_reply);
 	else if (rc == 0 && !session->options->is_json)
 		fprintf(session->out, "node %" PRIu64 " at %s: added before\n", node.id,
 		    change.address);
@@ -223,12 +224,25 @@ replacement_add(struct command_session *session, uint64_t replaced_id)
 	return rc;
 }
 
+/* With --json: one object of the answers to both changes. */
+static int
+replacement_print(struct command_session *session, json_t *added, json_t *changed)
+{
+	json_t *node = json_object_get(added, "node");
+
+	assert(session->options->is_json && changed != NULL);
+	if (node != NULL && json_object_set(changed, "added", node) != 0)
+		return -ENOMEM;
+	return command_print_json(changed, session->out);
+}
+
 int
 command_node_replace(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	struct cleave_node_change lose = { .action = CLEAVE_NODE_LOSE,
 		.is_forced = options->is_forced };
+	json_t *added = NULL, *changed = NULL;
 	int rc = node_id(session, &lose.id);
 
 	assert(session->client != NULL);
@@ -237,8 +251,14 @@ command_node_replace(struct command_session *session)
 	if (options->with == NULL)
 		return command_fail(session, -EINVAL,
 		    "the new node's address is missing: --with ADDR");
-	rc = replacement_add(session, lose.id);
-	if (rc != 0 || !options->is_lost)
-		return rc == 0 ? node_drain(session, lose.id) : rc;
-	return node_change(session, &lose, "removed", NULL);
+	rc = replacement_add(session, lose.id, &added);
+	if (rc == 0 && options->is_lost)
+		rc = node_change(session, &lose, "removed", &changed);
+	else if (rc == 0)
+		rc = node_drain(session, lose.id, &changed);
+	if (rc == 0 && options->is_json)
+		rc = replacement_print(session, added, changed);
+	json_decref(added);
+	json_decref(changed);
+	return rc;
 }

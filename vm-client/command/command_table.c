@@ -162,7 +162,8 @@ static const struct command command_table[] = {
 	    "number is never used again, nor its disk before it is formatted anew.",
 	    { COMMAND_NODE }, COMMAND_LOST | COMMAND_FORCE, command_node_remove },
 	{ "node", "replace",
-	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT]",
+	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT] "
+	    "[--force]",
 	    "Add a node, then drain the old one; or, with --lost, take that out at once.",
 	    { COMMAND_NODE },
 	    COMMAND_WITH | COMMAND_LOST | COMMAND_WAIT | COMMAND_PLACE | COMMAND_FORCE,
