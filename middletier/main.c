@@ -21,6 +21,7 @@
 #include "base/watchdog.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cluster/gateway_state.h"
 #include "control/control_settings.h"
@@ -31,6 +32,7 @@
 #include "rebuild/rebuild_main.h"
 #include "start/command_check.h"
 #include "start/command_line.h"
+#include "start/command_secure.h"
 #include "start/creation_main.h"
 #include "start/gateway_id.h"
 #include "start/place_main.h"
@@ -51,6 +53,7 @@ struct gateway_process {
 	struct signals signals;
 	struct watchdog watchdog;
 	struct daemon daemon;
+	struct secure secure;
 	char why[SIGNALS_TEXT_BYTES]; /* it stops */
 	bool is_stopping;
 	int exit_code;
@@ -339,7 +342,8 @@ is_server(const struct mt_command_line *values)
 /* All that is wrong with the options is said. Returns how much it is. */
 static uint32_t
 take_options(const struct mt_command_line *values, struct config_result *result,
-    struct mt_gateway_options *options, struct meta_where *where, struct meta_where *to)
+    struct mt_gateway_options *options, struct meta_where *where, struct meta_where *to,
+    struct secure *secure)
 {
 	char error[MT_COMMAND_LINE_ERROR_BYTES], *rest = error, *line;
 
@@ -347,6 +351,7 @@ take_options(const struct mt_command_line *values, struct config_result *result,
 		while ((line = strsep(&rest, "\n")) != NULL && line[0] != '\0')
 			config_problem(&mt_command_line_program, result, "%s", line);
 	}
+	mt_command_secure_take(values, is_server(values), result, options, secure);
 	if (is_server(values))
 		config_refuse_open(&mt_command_line_program, result, values->metrics,
 		    values->is_metrics_open);
@@ -363,6 +368,7 @@ serve(struct gateway_process *process, const struct mt_command_line *values,
 	int rc;
 
 	daemon_tell_start(&process->daemon, result);
+	mt_command_secure_tell(&process->secure, options);
 	prepare_descriptors(options);
 	rc = run(process, values, where, options);
 	process_fini(process);
@@ -392,7 +398,7 @@ main(int argc, char *argv[])
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	daemon_begin(&process.daemon);
-	if (take_options(&values, &result, &options, &where, &to) > 0)
+	if (take_options(&values, &result, &options, &where, &to, &process.secure) > 0)
 		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;
 	else if (result.is_check)
 		rc = EXIT_SUCCESS;
@@ -402,6 +408,7 @@ main(int argc, char *argv[])
 		rc = run_mode(&values, &options, &where, &to);
 	if (rc < 0)
 		rc = serve(&process, &values, &result, &where, &options);
+	secure_close(&process.secure);
 	config_result_fini(&result);
 	return rc;
 }

@@ -26,6 +26,7 @@
 #include "base/num.h"
 #include "base/signals.h"
 #include "base/watchdog.h"
+#include "cleave/secure_options.h"
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
 #include "format/format.h"
@@ -45,6 +46,7 @@
 
 struct storage_process {
 	struct storage_options options;
+	struct secure secure;
 	struct loop *loop;
 	struct disk *disk; /* until the node has it */
 	struct node *node;
@@ -408,6 +410,8 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.engine_threads = (uint32_t)process->options.engine_threads,
 		.verify_bytes_s = process->options.verify_rate,
 		.connections_max = process->connections_max,
+		.key = process->secure.key,
+		.security = process->secure.security,
 		.on_ready = storage_on_ready,
 		.on_progress = storage_on_progress,
 		.arg = process,
@@ -480,6 +484,7 @@ storage_serve(struct storage_process *process, const struct config_result *resul
 	int rc;
 
 	daemon_tell_start(&process->daemon, result);
+	secure_tell("storage", &process->secure, process->options.listen);
 	storage_prepare_descriptors(process);
 	rc = storage_run(process, cluster_id);
 	if (rc == 0)
@@ -512,10 +517,11 @@ main(int argc, char *argv[])
 		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
 	}
 	daemon_begin(&process.daemon);
-	if (options_check(&process.options, &result, &cluster_id) > 0)
+	if (options_check(&process.options, &result, &cluster_id, &process.secure) > 0)
 		rc = result.is_check ? STORAGE_EXIT_FAILURE : STORAGE_EXIT_USAGE;
 	else if (!result.is_check)
 		rc = storage_serve(&process, &result, cluster_id);
+	secure_close(&process.secure);
 	config_result_fini(&result);
 	return rc;
 }

@@ -133,6 +133,15 @@ node_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 	    why, node->address, peer, silent_ns / NUM_MS(1), split_port_accepted_max(node->port));
 }
 
+static void
+node_on_refused(const char *peer, const char *why, void *arg)
+{
+	const struct node *node = arg;
+
+	log_limited(LOG_WARN, "node: refused a connection address=%s peer=%s reason=\"%s\"",
+	    node->address, peer, why);
+}
+
 static int
 node_open_port(struct node *node)
 {
@@ -144,7 +153,8 @@ node_open_port(struct node *node)
 		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
 		.host_bytes =
-		    num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE * node->request_count),
+		    num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE * node->request_count) +
+		    (options->key != NULL ? (uint64_t)WIRE_HEADER_BYTES * node->request_count : 0),
 		.receive_count = node->request_count,
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
@@ -156,6 +166,10 @@ node_open_port(struct node *node)
 		.guests_give_way = true,
 		.on_cut = node_on_cut,
 		.on_cut_arg = node,
+		.key = options->key,
+		.security = options->security,
+		.on_refused = node_on_refused,
+		.on_refused_arg = node,
 	};
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
 		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };

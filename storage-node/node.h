@@ -52,7 +52,10 @@ struct node_options {
 	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
 	uint32_t connections_max;   /* [NODE_CONNECTIONS_MAX] */
 	uint32_t engine_threads;    /* [0: checks run on the loop's thread] */
-	uint64_t verify_bytes_s;    /* budget of all verifications, bytes a second [64 MiB] */
+	/* A key of its own, borrowed, and how its connections are protected, as split_port_options has them [none]. */
+	const struct split_key *key;
+	enum split_security security;
+	uint64_t verify_bytes_s; /* budget of all verifications, bytes a second [64 MiB] */
 	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */
 	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
 	/* The clock on the wall, in milliseconds, which gateways compare with theirs [the host's; with sim_host none]. */

@@ -47,6 +47,7 @@ static const struct config_option option_table[] = {
 	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
 	    "key or a password.",
 	    NULL, false, 0, 0, NULL },
+	SECURE_OPTION_ROWS(struct storage_options, secure),
 	DAEMON_OPTION_ROWS(struct storage_options, log),
 #ifdef CLEAVE_TEST_BUILD
 	{ "fail-point", 0, CONFIG_STRING, offsetof(struct storage_options, fail_point), "WHAT-OP=N",
@@ -85,9 +86,22 @@ check_disk(const struct storage_options *options, struct config_result *result)
 		config_check_access(&storage_program, result, "disk", path, R_OK | W_OK);
 }
 
+static void
+check_secure(const struct storage_options *options, struct config_result *result,
+    uint64_t cluster_id, struct secure *ret_secure)
+{
+	const struct split_wanted wanted = { .roles = SPLIT_ROLE_NODE,
+		.number = options->node_id,
+		.cluster_id = cluster_id };
+
+	secure_take(&storage_program, result, &options->secure, &wanted, ret_secure);
+	if (options->listen != NULL)
+		secure_refuse_open(&storage_program, result, ret_secure, "listen", options->listen);
+}
+
 uint32_t
 options_check(const struct storage_options *options, struct config_result *result,
-    uint64_t *ret_cluster_id)
+    uint64_t *ret_cluster_id, struct secure *ret_secure)
 {
 	const char *wrong;
 
@@ -101,6 +115,7 @@ options_check(const struct storage_options *options, struct config_result *resul
 	if (wrong != NULL)
 		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
 		    wrong);
+	check_secure(options, result, *ret_cluster_id, ret_secure);
 	config_refuse_open(&storage_program, result, options->metrics, options->is_metrics_open);
 	if (!result->is_check)
 		return result->problem_count;

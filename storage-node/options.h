@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_options.h"
 
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
@@ -21,6 +22,7 @@ struct storage_options {
 	bool wants_huge_pages;
 	uint64_t engine_threads;
 	uint64_t verify_rate;
+	struct secure_options secure;
 	struct daemon_options log;
 #ifdef CLEAVE_TEST_BUILD
 	const char *fail_point;
@@ -32,9 +34,10 @@ extern const struct config_program storage_program;
 /*
  * options_check -- are the options right, as far as their texts show? With --check-config also the files they name
  *
- * Each problem goes to config_problem. Opens nothing. Returns how many there are; *@ret_cluster_id: 0 where none was given.
+ * Each problem goes to config_problem. Opens the key alone, *@ret_secure, which the caller closes. Returns how many there
+ * are; *@ret_cluster_id: 0 where none was given.
  */
 uint32_t options_check(const struct storage_options *options, struct config_result *result,
-    uint64_t *ret_cluster_id);
+    uint64_t *ret_cluster_id, struct secure *ret_secure);
 
 #endif /* CLEAVE_STORAGE_NODE_OPTIONS_H */

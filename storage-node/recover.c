@@ -149,6 +149,21 @@ recover_fail_super(struct node *node)
 	}
 }
 
+/* The disk says which node this is, and the key has to say the same: gateways believe none that differs. */
+static int
+recover_check_key(struct node *node)
+{
+	const struct split_wanted wanted = { .roles = SPLIT_ROLE_NODE,
+		.number = node->super.node_id,
+		.cluster_id = node->super.cluster_id };
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	int rc = split_subject_check(split_key_subject(node->options.key), &wanted, why);
+
+	if (rc != 0)
+		sn_recover_fail(node, rc, "--key: %s: %s", node->disk_name, why);
+	return rc;
+}
+
 static void
 recover_on_supers(struct node *node)
 {
@@ -183,6 +198,8 @@ recover_on_supers(struct node *node)
 		    node->disk_name, super->node_id, options->node_id);
 		return;
 	}
+	if (options->key != NULL && recover_check_key(node) != 0)
+		return;
 	rc = node->recover->on_super(node);
 	if (rc != 0) {
 		sn_recover_fail(node, rc, "%s: no memory for its slots and messages: %s",

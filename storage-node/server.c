@@ -155,6 +155,22 @@ static const struct split_qp_ops server_qp_ops = {
 	.on_closed = server_on_closed,
 };
 
+/*
+ * May who has @subject (NULL: the connection is open) come with @role? Gateways alone ask about extents; the status
+ * is for operators as well. Returns 0; -EKEYREJECTED and @why.
+ */
+static int
+server_judge_subject(const struct split_subject *subject, enum wire_role role, char *why)
+{
+	static const struct split_wanted gateway = { .roles = SPLIT_ROLE_GATEWAY },
+					 asking = { .roles = SPLIT_ROLE_GATEWAY | SPLIT_ROLE_ADMIN |
+						     SPLIT_ROLE_MONITOR };
+
+	if (subject == NULL)
+		return 0;
+	return split_subject_check(subject, role == WIRE_ROLE_GATEWAY ? &gateway : &asking, why);
+}
+
 static int
 server_judge_hello(const struct node *node, const void *hello, uint32_t hello_bytes,
     struct wire_hello *ret_hello, const char **ret_field)
@@ -247,11 +263,23 @@ server_refuse(struct node *node, struct split_qp *qp, int rc, const char *field,
 }
 
 static void
+server_refuse_subject(struct node *node, struct split_qp *qp, int rc, const char *why)
+{
+	SN_COUNT(node, connections_refused, 1);
+	if (sn_refusal_is_news(node, split_qp_peer(qp), rc, 0))
+		log_limited(LOG_WARN,
+		    "server: refused, its key is not for this peer=%s reason=\"%s\"",
+		    split_qp_peer(qp), why);
+	split_qp_refuse(qp, rc, why);
+}
+
+static void
 server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes, void *arg)
 {
 	struct node *node = arg;
 	struct wire_hello hello = { 0 };
 	struct store_id store;
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	const char *field = NULL;
 	int rc = server_judge_hello(node, hello_in, hello_bytes, &hello, &field);
 
@@ -262,6 +290,11 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 	}
 	if (rc != 0) {
 		server_refuse(node, qp, rc, field, hello.cluster_id);
+		return;
+	}
+	rc = server_judge_subject(split_qp_subject(qp), hello.role, why);
+	if (rc != 0) {
+		server_refuse_subject(node, qp, rc, why);
 		return;
 	}
 	if (hello.role == WIRE_ROLE_CLIENT) {

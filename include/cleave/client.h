@@ -101,6 +101,13 @@ struct cleave_client_options {
 	bool forgets_gateways;
 	cleave_stall_fn on_stall; /* on the client's thread; NULL: nobody is told */
 	void *stall_arg;
+	/*
+	 * A key file, as cleave key issue makes them, and how connections are protected: "seal", "sign" or "open"
+	 * [$CLEAVE_KEY, else $CREDENTIALS_DIRECTORY/key, else none; $CLEAVE_SECURITY, else "seal" with a key]. A cluster whose
+	 * gateways have keys takes nobody without. The file is read once, at creation.
+	 */
+	const char *key;
+	const char *security;
 };
 
 /*
@@ -110,7 +117,8 @@ struct cleave_client_options {
  * Ownership: @options and what it points to are copied, but for the loop, which must outlive the client.
  *            @ret_error has room for CLEAVE_ERROR_BYTES_MAX bytes, or is NULL.
  * Returns:   0 and *@ret_client; else a negative errno, and a text for people in @ret_error.
- * Errors:    -EINVAL an option is out of range, or an address cannot be parsed; -ENOMEM.
+ * Errors:    -EINVAL an option is out of range, an address cannot be parsed, or the key's file holds none; -EACCES others
+ *            may read that file; what opening it said; -ENOMEM.
  * Threads:   the loop's.
  */
 int cleave_client_create(const struct cleave_client_options *options,

@@ -84,6 +84,35 @@ void split_key_free(struct split_key *key);
  */
 const struct split_subject *split_key_subject(const struct split_key *key);
 
+/* A subject that somebody wants to see. */
+struct split_wanted {
+	unsigned roles;      /* bits of enum split_role */
+	uint64_t number;     /* of a gateway or a node; 0: any */
+	uint64_t cluster_id; /* 0: any */
+};
+
+/*
+ * split_subject_check -- is @subject what is wanted?
+ *
+ * Ownership: all are borrowed during the call. @why gets SPLIT_KEY_WHY_BYTES_MAX bytes of text for people: whose it is,
+ *            and whose is wanted.
+ * Returns:   0, and @why is "".
+ * Errors:    -EKEYREJECTED and @why.
+ * Threads:   any.
+ */
+int split_subject_check(const struct split_subject *subject, const struct split_wanted *wanted,
+    char *why);
+
+/*
+ * split_subject_number -- the number of a gateway or a node
+ *
+ * Ownership: borrows @subject during the call.
+ * Returns:   the number; 0 of any other role.
+ * Errors:    none.
+ * Threads:   any.
+ */
+uint64_t split_subject_number(const struct split_subject *subject);
+
 /*
  * split_key_expires_s -- when its certificate, or that of its authority, expires: the earlier of the two
  *

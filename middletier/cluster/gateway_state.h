@@ -70,6 +70,9 @@ struct mt_gateway_options {
 		uint32_t connections_max;                /* [MT_PORT_CONNECTIONS_MAX] */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
+	/* A key of its own, borrowed, and how connections are protected, as split_port_options has them [none]. */
+	const struct split_key *key;
+	enum split_security security;
 	bool is_single_loop; /* simulator: ports run on @loop, no threads */
 	/* Simulator: they run the engines' jobs, and there are no threads. */
 	const struct engine_workers_ops *engine_workers;

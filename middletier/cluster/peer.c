@@ -180,6 +180,7 @@ peer_on_port(struct loop_post *post, void *arg)
 		.timeout_ns = call->timeout_ns,
 		.ops = &peer_qp_ops,
 		.arg = call,
+		.peer_roles = SPLIT_ROLE_GATEWAY,
 	};
 
 	assert(call->is_out && call->message != NULL);

@@ -172,6 +172,7 @@ static const char *
 link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
     struct wire_hello *ret_hello)
 {
+	const struct split_subject *subject = split_qp_subject(link->qp);
 	const char *field;
 
 	if (wire_hello_decode(bytes, count, ret_hello, &field) != 0)
@@ -182,6 +183,8 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 		return "it belongs to another cluster";
 	if (ret_hello->node_id == 0)
 		return "it has no node id";
+	if (subject != NULL && split_subject_number(subject) != ret_hello->node_id)
+		return "its key is of another node than it says that it is";
 	if (link->config.node_id != 0 && link->config.node_id != ret_hello->node_id)
 		return "it has another node id than the cluster knows for this address";
 	if (wire_level_agreed(&link->life->level, ret_hello->level) == 0)
@@ -325,6 +328,7 @@ link_connect(struct mt_link *link)
 		.hello_bytes = sizeof(bytes),
 		.ops = &link_qp_ops,
 		.arg = link,
+		.peer_roles = SPLIT_ROLE_NODE,
 	};
 
 	assert(link->qp == NULL);

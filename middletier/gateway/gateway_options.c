@@ -163,6 +163,8 @@ options_set_ports(struct mt_gateway *gateway, const struct mt_port_host *host)
 			.engine_threads = options->engine_threads,
 			.merge_threads = options->merge_threads,
 			.client_receives = options->client_receives,
+			.key = options->key,
+			.security = options->security,
 		};
 	}
 }

@@ -138,6 +138,18 @@ port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 	    split_port_accepted_max(port->split));
 }
 
+/* A connection that came in, and was not believed, or did not believe us: the library has ended it. */
+static void
+port_on_refused(const char *peer, const char *why, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	CHECK_OBJ(port, MT_PORT_MAGIC);
+	log_limited(LOG_WARN,
+	    "port: refused a connection port=%" PRIu32 " address=%s peer=%s reason=\"%s\"",
+	    port->index, port->address, peer, why);
+}
+
 /* With the port's loop as owner; NULL with errno. */
 static struct engine_set *
 port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
@@ -188,6 +200,10 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.guests_give_way = true,
 		.on_cut = port_on_cut,
 		.on_cut_arg = port,
+		.key = options->key,
+		.security = options->security,
+		.on_refused = port_on_refused,
+		.on_refused_arg = port,
 	};
 	port->split = open_roce_instance(&split_options);
 	if (port->split == NULL)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cleave/secure.h"
 #include "cleave/wire.h"
 #include "common/shard_state.h"
 
@@ -80,7 +81,9 @@ struct mt_port_options {
 	bool wants_huge_pages;
 	uint32_t engine_threads, merge_threads;          /* 0: inline; 0: merges use the others */
 	const struct engine_workers_ops *engine_workers; /* as of engine_set_options */
-	uint32_t client_receives; /* requests taken at a time; 0: no limit of its own */
+	uint32_t client_receives;    /* requests taken at a time; 0: no limit of its own */
+	const struct split_key *key; /* NULL: none; borrowed */
+	enum split_security security;
 };
 
 /* mt_port_open -- make it and listen. 0, or a negative errno with the reason in @ret_error, and nothing is left. */

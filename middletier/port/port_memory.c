@@ -36,6 +36,7 @@
 #define PORT_HOST_BYTES_A_SHARD                                                                    \
 	((uint64_t)(WRITE_BATCHES_MAX + 1u) * MT_REPLICAS_MAX *                                    \
 	    (WIRE_HEADER_BYTES + BATCH_HEAD_BYTES_MAX))
+#define PORT_SEALED_BYTES_A_RECEIVE WIRE_HEADER_BYTES
 /*
  * At least a quarter of the receives is for the nodes' replies. One copy may hold a window of those; all
  * replays together an eighth, or one receive a shard.
@@ -95,7 +96,12 @@ mt_port_host_bytes(const struct mt_port_options *options)
 	uint64_t bytes = PORT_HOST_BYTES +
 	    memory_ring_max(options, PORT_RING_BYTES_MIN) * PORT_HOST_BYTES_A_SHARD;
 
-	return num_max(bytes, PORT_HOST_BYTES_MIN);
+	bytes = num_max(bytes, PORT_HOST_BYTES_MIN);
+	/* A head is longer where messages may come sealed. */
+	if (options->key != NULL)
+		bytes += (uint64_t)mt_port_receive_count(options, options->device_bytes) *
+		    PORT_SEALED_BYTES_A_RECEIVE;
+	return bytes;
 }
 
 int

@@ -56,6 +56,7 @@
 #include "common/settings.h"
 #include "session/rates.h"
 #include "session/session.h"
+#include "session/session_hello.h"
 
 #define SESSION_MAGIC 0x53534553u /* "SESS" */
 #define SESSION_ACCEPT_NS NUM_S(4)
@@ -371,37 +372,21 @@ session_on_accept_timer(struct loop_timer *timer, void *arg)
 	session_refuse(session, -EBUSY);
 }
 
-static int
-session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
-    const char **ret_field)
-{
-	if (hello->role != WIRE_ROLE_CLIENT) {
-		*ret_field = "role";
-		return -EPROTO;
-	}
-	if (hello->cluster_id != 0 && hello->cluster_id != port->settings->cluster_id) {
-		*ret_field = "cluster_id";
-		return -EXDEV;
-	}
-	if (port->sm.state >= MT_PORT_STOPPING) {
-		*ret_field = "the gateway is stopping";
-		return -EBUSY;
-	}
-	return 0;
-}
-
 void
 mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello_bytes, void *arg)
 {
 	struct mt_port *port = arg;
 	struct mt_session *session;
 	struct wire_hello hello;
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	const char *field = "memory";
 	int rc;
 
 	rc = wire_hello_decode(hello_data, hello_bytes, &hello, &field);
 	if (rc == 0)
-		rc = session_check_hello(port, &hello, &field);
+		rc = mt_session_check_hello(port, &hello, &field);
+	if (rc == 0 && (rc = mt_session_check_subject(split_qp_subject(qp), &hello, why)) != 0)
+		field = why;
 	if (rc != 0)
 		goto err;
 	session = mt_calloc(1, sizeof(*session));
@@ -429,10 +414,10 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	return;
 
 err:
-	log_limited(LOG_WARN, "session: hello refused peer=%s field=%s rc=%s", split_qp_peer(qp),
-	    field, log_errno(rc));
+	log_limited(LOG_WARN, "session: hello refused peer=%s field=\"%s\" rc=%s",
+	    split_qp_peer(qp), field, log_errno(rc));
 	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
-	split_qp_reject(qp, rc);
+	split_qp_refuse(qp, rc, rc == -EKEYREJECTED ? why : NULL);
 }
 
 static void

@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_options.h"
 
 struct meta_where;
 struct mt_gateway_options;
@@ -40,6 +41,7 @@ struct mt_command_line {
 	uint64_t frame_bytes;
 	unsigned balance; /* from MT_BALANCE_COUNT on */
 	uint64_t balance_interval;
+	struct secure_options secure;
 	struct daemon_options log;
 	/* At most one of them: not a gateway that serves. */
 	bool is_creation, is_recovery, is_accepting, is_release, is_dump, is_load;

@@ -136,6 +136,7 @@ static const struct config_option option_table[] = {
 	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
 	    "key or a password.",
 	    NULL, false, 0, 0, NULL },
+	SECURE_OPTION_ROWS(struct mt_command_line, secure),
 	DAEMON_OPTION_ROWS(struct mt_command_line, log),
 	{ "create", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_creation), NULL,
 	    "Do not serve: make a new cluster, its metadata store and all, over nodes that hold "

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -148,6 +149,45 @@ subject_text(const struct split_subject *subject, char out[SUBJECT_TEXT_BYTES_MA
 
 	assert(role != NULL);
 	(void)snprintf(out, SUBJECT_TEXT_BYTES_MAX, "%s/%s", role, subject->name);
+}
+
+static bool
+role_is_numbered(enum split_role role)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(subject_roles); i++)
+		if (role == subject_roles[i].role)
+			return subject_roles[i].is_numbered;
+	return false;
+}
+
+uint64_t
+split_subject_number(const struct split_subject *subject)
+{
+	return role_is_numbered(subject->role) ? strtoull(subject->name, NULL, 10) : 0;
+}
+
+int
+split_subject_check(const struct split_subject *subject, const struct split_wanted *wanted,
+    char *why)
+{
+	char text[SUBJECT_TEXT_BYTES_MAX], roles[SUBJECT_TEXT_BYTES_MAX];
+
+	assert(wanted->roles != 0);
+	why[0] = '\0';
+	subject_text(subject, text);
+	subject_roles_text(wanted->roles, roles, sizeof(roles));
+	if (wanted->cluster_id != 0 && subject->cluster_id != wanted->cluster_id)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "%s is of cluster %016" PRIx64 ", not %016" PRIx64, text, subject->cluster_id,
+		    wanted->cluster_id);
+	else if ((wanted->roles & (unsigned)subject->role) == 0)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "%s is no %s", text, roles);
+	else if (wanted->number != 0 && split_subject_number(subject) != wanted->number)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "%s is not %s %" PRIu64, text, roles,
+		    wanted->number);
+	else
+		return 0;
+	return -EKEYREJECTED;
 }
 
 int

@@ -36,6 +36,7 @@
 #include "base/tcp_address.h"
 #include "cleave/client.h"
 #include "cleave/loop.h"
+#include "cleave/secure_options.h"
 #include "format/format.h"
 #include "format/ondisk.h"
 #include "join_plan.h"
@@ -45,6 +46,7 @@
 
 struct join_options {
 	struct format_options format;
+	struct secure_options secure;
 	const char *gateway, *listen, *advertise, *domain, *note, *cluster_id;
 	uint64_t weight, wait_ns;
 #ifdef CLEAVE_TEST_BUILD
@@ -57,6 +59,7 @@ static const struct config_option join_table[] = {
 	    "The file (made when it is absent) or block device.", NULL, true, 0, 0, NULL },
 	{ "gateway", 0, CONFIG_STRING, offsetof(struct join_options, gateway), "HOST:PORT,...",
 	    "The cluster's gateways, which are asked in turn.", NULL, true, 0, 0, NULL },
+	SECURE_CLIENT_ROWS(struct join_options, secure),
 	{ "listen", 0, CONFIG_STRING, offsetof(struct join_options, listen), "tcp://HOST:PORT",
 	    "Where the node will listen.", NULL, true, 0, 0, NULL },
 	{ "advertise", 0, CONFIG_STRING, offsetof(struct join_options, advertise),
@@ -494,7 +497,9 @@ join_open(struct join *join)
 	struct cleave_client_options options = { .gateways = gateways,
 		.gateway_count = NUM_COUNT(gateways),
 		.is_impatient = true,
-		.forgets_gateways = true };
+		.forgets_gateways = true,
+		.key = join->options.secure.key,
+		.security = join->options.secure.security };
 	int rc;
 
 	assert(join->loop == NULL && join->address != NULL);

@@ -100,7 +100,7 @@ host_start_nodes() {
 			: >"$disk.formatted"
 		fi
 		host_part=node$i.$n on_host "$i" "$bin_storage" --disk "$disk" \
-			--listen "tcp://$(host_address "$i"):720$n"
+			--listen "tcp://$(host_address "$i"):720$n" --security open
 	done
 }
 
@@ -120,7 +120,7 @@ host_start_gateway() {
 	hosts_nodes
 	host_part=gateway$i on_host "$i" "$bin_gateway" --meta "etcd://$(hosts_list 2379)" \
 		--cluster-id "$hosts_cluster_id" --gateway-id "$i" --port "tcp://$(host_address "$i"):7100" \
-		"${nodes[@]}"
+		--security open "${nodes[@]}"
 }
 
 # The etcds all at once: one alone has no majority, and is not ready.

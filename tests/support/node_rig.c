@@ -82,6 +82,7 @@ rig_create(const struct rig_options *options)
 	rig->gateway_loop = sim_loop_create(rig->world, "gateway");
 	RIG_CHECK(rig->gateway_loop != NULL);
 	port.loop = rig->gateway_loop;
+	port.key = rig->options.own_key;
 	port.sim_host = rig->gateway_host;
 	rig->port = open_roce_instance(&port);
 	RIG_CHECK(rig->port != NULL);
@@ -158,6 +159,7 @@ rig_start_begin(struct node_rig *rig)
 		.engine_threads = rig->options.engine_threads,
 		.verify_bytes_s = rig->options.verify_bytes_s,
 		.device_bytes = NUM_MIB(24),
+		.key = rig->options.node_key,
 		.on_ready = rig_on_ready,
 		.arg = rig,
 	};
@@ -327,7 +329,8 @@ rig_connect_as(struct node_rig *rig, const struct wire_hello *hello)
 		.hello = bytes,
 		.hello_bytes = sizeof(bytes),
 		.ops = &rig_qp_ops,
-		.arg = rig };
+		.arg = rig,
+		.peer_roles = SPLIT_ROLE_NODE };
 
 	wire_hello_encode(bytes, hello);
 	rig->is_connected = rig->is_closed = false;

@@ -37,6 +37,8 @@ struct rig_options {
 	uint64_t verify_bytes_s;
 	uint32_t node_id;    /* expected [any] */
 	uint64_t cluster_id; /* [RIG_CLUSTER_ID] */
+	const struct split_key *node_key,
+	    *own_key; /* the node's, and ours; both or none; borrowed */
 };
 
 /* A request under way or answered. */

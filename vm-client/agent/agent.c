@@ -319,7 +319,9 @@ agent_run(struct agent *agent)
 		.connection_depth_max = AGENT_MESSAGES,
 		.io_timeout_ns = o->io_timeout_ns == 0 ? CLEAVE_FOREVER : o->io_timeout_ns,
 		.on_stall = agent_on_stall,
-		.stall_arg = agent };
+		.stall_arg = agent,
+		.key = o->secure.key,
+		.security = o->secure.security };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 

@@ -33,6 +33,7 @@ static const struct config_option option_table[] = {
 	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
 	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
 	    NULL, false, 0, 0, NULL },
+	SECURE_CLIENT_ROWS(struct agent_options, secure),
 	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
 	    "Where NBD clients connect. Sockets in $LISTEN_FDS are used, too.", NULL, false, 0, 0,
 	    NULL },
@@ -192,6 +193,16 @@ check_files(const struct agent_options *o, struct config_result *result)
 	}
 }
 
+static void
+check_key(const struct agent_options *o, struct config_result *result)
+{
+	static const struct split_wanted wanted = { .roles = SPLIT_ROLE_CLIENT | SPLIT_ROLE_ADMIN };
+	struct secure secure = { .key = NULL };
+
+	secure_take(&agent_program, result, &o->secure, &wanted, &secure);
+	secure_close(&secure);
+}
+
 uint32_t
 nbd_options_check(struct agent_options *options, struct config_result *result)
 {
@@ -199,6 +210,7 @@ nbd_options_check(struct agent_options *options, struct config_result *result)
 	if (gateways_default(agent_program.name, &options->gateways) != 0)
 		result->problem_count++; /* it has said what is wrong */
 	check_together(options, result);
+	check_key(options, result);
 	if (result->is_check)
 		check_files(options, result);
 	return result->problem_count;

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_options.h"
 
 /* Values of choices, in the order of their words. */
 enum agent_attach { ATTACH_CHANGE, ATTACH_CLIENT };
@@ -16,6 +17,7 @@ enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
 /* As config_parse fills it: each value is in the range that the table gives. */
 struct agent_options {
 	struct config_list gateways, listens, volumes;
+	struct secure_options secure;
 	bool is_read_only, exports_all, is_stdio;
 	const char *control, *metrics, *exports;
 	bool replaces, is_metrics_open;
@@ -32,7 +34,7 @@ extern const struct config_program agent_program;
 /*
  * nbd_options_check -- do the options fit together? With --check-config also: are the files that they name there?
  *
- * Fills in gateways where none was named. Each problem goes to config_problem. Opens nothing, connects to nobody.
+ * Fills in gateways where none was named. Each problem goes to config_problem. Reads the key, and forgets it; connects to nobody.
  * Returns how many there are.
  */
 uint32_t nbd_options_check(struct agent_options *options, struct config_result *result);

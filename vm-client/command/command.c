@@ -299,6 +299,8 @@ session_init(struct command_session *session)
 		.control_timeout_ns = options->timeout_ns,
 		.connect_timeout_ns = num_min(options->timeout_ns, COMMAND_CONNECT_NS_MAX),
 		.is_impatient = true,
+		.key = options->secure.key,
+		.security = options->secure.security,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;

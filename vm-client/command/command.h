@@ -20,6 +20,7 @@
 
 #include "base/config.h"
 #include "cleave/manage.h"
+#include "cleave/secure_options.h"
 #include "cleave/wire.h"
 
 #define COMMAND_EXIT_FAILURE 1
@@ -30,6 +31,7 @@ struct command;
 /* The words after `cleave`. Zero and NULL: not given. */
 struct command_options {
 	struct config_list gateways;
+	struct secure_options secure;
 	bool is_json;
 	bool is_forced;
 	bool is_read_only, is_persistent; /* attach */

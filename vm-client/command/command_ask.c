@@ -375,6 +375,8 @@ command_session_at(struct command_session *session, const char *address,
 		.connect_timeout_ns = num_min(session->options->timeout_ns, ASK_AT_CONNECT_NS_MAX),
 		.is_impatient = true,
 		.forgets_gateways = true, /* this one, or none */
+		.key = session->options->secure.key,
+		.security = session->options->secure.security,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 

@@ -78,6 +78,8 @@ asked_open(struct command_session *session, struct command_asked *one, uint64_t 
 		.connect_timeout_ns = timeout_ns,
 		.is_impatient = true,
 		.forgets_gateways = true, /* this one, or none */
+		.key = session->options->secure.key,
+		.security = session->options->secure.security,
 	};
 
 	if (address[0] == '\0')

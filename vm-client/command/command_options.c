@@ -28,6 +28,7 @@ const struct config_option command_option_table[] = {
 	    "Gateways, HOST:PORT or verbs://HOST:PORT; the first that can be reached is asked. Default: "
 	    "$CLEAVE_GATEWAY, else " CLEAVE_DEFAULT_GATEWAY ".",
 	    NULL, false, 0, 0, NULL },
+	SECURE_CLIENT_ROWS(struct command_options, secure),
 	{ "json", 'j', CONFIG_FLAG, offsetof(struct command_options, is_json), NULL,
 	    "Print the gateway's reply; what fails, as an object with \"error\", too.", NULL, false,
 	    0, 0, NULL },

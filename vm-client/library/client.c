@@ -114,6 +114,8 @@ client_open_port(struct cleave_client *client)
 		.qp_count_max = CLIENT_CONNECTIONS_MAX,
 		.qp_send_depth_max = (uint32_t)num_max(1024, options->connection_depth_max),
 		.keepalive_ns = options->keepalive_ns,
+		.key = client->secure.key,
+		.security = client->secure.security,
 	};
 
 	assert(options->gateways == NULL && options->message_count_max > 0);
@@ -167,7 +169,26 @@ client_init(struct cleave_client *client, const struct cleave_client_options *op
 	loop_timer_init(&client->map_timer, client_on_map_timer, client);
 }
 
-/* In the simulator nothing may differ from one run to the next. */
+/* In the simulator nothing may differ from one run to the next: no environment counts there. */
+static int
+client_take_key(struct cleave_client *client, const struct cleave_client_options *options,
+    char *ret_error)
+{
+	const struct secure_options secure = { options->key, options->security };
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	int rc;
+
+	assert(client->secure.key == NULL);
+	client->options.key = client->options.security = NULL; /* the caller's */
+	if (options->sim_host != NULL && options->key == NULL)
+		return 0;
+	rc = secure_open(&secure, &client->secure, why);
+	if (rc != 0)
+		error_text(ret_error, "%s", why);
+	return rc;
+}
+
+/* Nor the name of a host or a process. */
 static void
 client_take_name(struct cleave_client *client, const struct cleave_client_options *options)
 {
@@ -204,6 +225,8 @@ cleave_client_create(const struct cleave_client_options *options, struct cleave_
 	rc = options_check(&client->options, ret_error);
 	if (rc == 0)
 		rc = client_take_gateways(client, options, ret_error);
+	if (rc == 0)
+		rc = client_take_key(client, options, ret_error);
 	if (rc != 0)
 		goto err_free;
 	client_take_name(client, options);
@@ -268,6 +291,7 @@ cleave_client_destroy(struct cleave_client *client)
 	loop_timer_stop(client->loop, &client->map_timer);
 	engine_set_destroy(client->engines);
 	free(client->map);
+	secure_close(&client->secure);
 	client->magic = 0;
 	free(client);
 }

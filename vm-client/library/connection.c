@@ -347,6 +347,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 		.timeout_ns = volume->client->options.connect_timeout_ns,
 		.ops = &connection_qp_ops,
 		.arg = connection,
+		.peer_roles = SPLIT_ROLE_GATEWAY,
 	};
 
 	(void)timer;

@@ -463,15 +463,15 @@ control_connect(struct cleave_client *client)
 	struct control *control = &client->control;
 	struct wire_hello hello = { .role = WIRE_ROLE_CLIENT };
 	uint8_t bytes[WIRE_HELLO_BYTES];
-	bool is_only = client_gateway_count(client) == 1;
 	struct split_connect_options options = {
 		.address = control_address(client),
 		.hello = bytes,
 		.hello_bytes = sizeof(bytes),
-		.timeout_ns = is_only
+		.timeout_ns = client_gateway_count(client) == 1
 		    ? client->options.connect_timeout_ns
 		    : num_min(client->options.connect_timeout_ns, CONTROL_PATIENCE_NS),
 		.ops = &control_qp_ops,
+		.peer_roles = SPLIT_ROLE_GATEWAY,
 		.arg = client,
 	};
 	int rc;

@@ -25,6 +25,7 @@
 #include "cleave/engine.h"
 #include "cleave/level.h"
 #include "cleave/loop.h"
+#include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "remember.h"
@@ -491,6 +492,7 @@ struct cleave_client {
 	struct cleave_client_options options; /* defaults filled in */
 	char gateways[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
 	char name[CLIENT_NAME_BYTES];
+	struct secure secure; /* its key */
 	struct loop *loop;
 	struct engine_set *engines; /* inline: CRCs of device buffers */
 	struct split_port *port;

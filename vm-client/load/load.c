@@ -28,6 +28,7 @@ static const struct config_option options_table[] = {
 	    "A gateway, HOST:PORT or verbs://HOST:PORT; others to turn to behind a comma, or again "
 	    "[$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY "].",
 	    NULL, false, 0, 0, NULL },
+	SECURE_CLIENT_ROWS(struct load_options, secure),
 	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME",
 	    "The volume; a run replaces its content.", NULL, true, 0, 0, NULL },
 	{ "volumes", 0, CONFIG_U64, O(volume_count), "N",
@@ -242,6 +243,8 @@ create_client(struct load *load)
 		.buffer_bytes = load->buffer_bytes,
 		.io_timeout_ns = o->io_timeout_ns == 0 ? CLEAVE_FOREVER : o->io_timeout_ns,
 		.on_stall = on_stall,
+		.key = o->secure.key,
+		.security = o->secure.security,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &load->client, error);

@@ -19,6 +19,7 @@
 #include "base/signals.h"
 #include "cleave/client.h"
 #include "cleave/loop.h"
+#include "cleave/secure_options.h"
 
 #define LOAD_IN_FLIGHT_MAX 4096u
 #define LOAD_BLOCK_BYTES 4096u /* what is stamped and checked; --block-size is a multiple */
@@ -28,6 +29,7 @@
 /* The options, as parsed. */
 struct load_options {
 	struct config_list gateways;
+	struct secure_options secure;
 	const char *volume;
 	uint64_t volume_count; /* 0: the volume of that name; else the name and 1 to so many */
 	unsigned pattern;      /* enum workload_pattern */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_secure.c -- see command_secure.h */
+#include "start/command_secure.h"
+
+#include <stddef.h>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "cleave/secure_options.h"
+#include "cluster/gateway_state.h"
+#include "start/command_line.h"
+
+void
+mt_command_secure_take(const struct mt_command_line *values, bool is_server,
+    struct config_result *result, struct mt_gateway_options *options, struct secure *ret_secure)
+{
+	const struct split_wanted wanted = { .roles = SPLIT_ROLE_GATEWAY,
+		.number = is_server ? values->gateway_id : 0,
+		.cluster_id = options->cluster_id };
+
+	secure_take(&mt_command_line_program, result, &values->secure, &wanted, ret_secure);
+	options->key = ret_secure->key;
+	options->security = ret_secure->security;
+	if (!is_server)
+		return;
+	/* Roots name their owner by it: two gateways with one number would take each other for themselves. */
+	if (ret_secure->key != NULL && options->gateway_id == 0)
+		options->gateway_id = split_subject_number(split_key_subject(ret_secure->key));
+	for (uint32_t i = 0; i < options->port_count; i++)
+		secure_refuse_open(&mt_command_line_program, result, ret_secure, "port",
+		    options->ports[i].address);
+}
+
+/* A port that others reach, where there is one: the warning is about it. */
+void
+mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options)
+{
+	const char *address = options->ports[0].address;
+
+	assert(options->port_count > 0);
+	for (uint32_t i = 1; i < options->port_count && !secure_is_reached(address); i++)
+		address = options->ports[i].address;
+	secure_tell("gateway", secure, address);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_secure.h -- the key of a gateway: whose it is, which number it gives, where it lets a gateway listen */
+#ifndef CLEAVE_MIDDLETIER_START_COMMAND_SECURE_H
+#define CLEAVE_MIDDLETIER_START_COMMAND_SECURE_H
+
+#include <stdbool.h>
+
+struct config_result;
+struct mt_command_line;
+struct mt_gateway_options;
+struct secure;
+
+/*
+ * mt_command_secure_take -- *@ret_secure as the command line and the environment say; and @options borrows from it
+ *
+ * The key has to be a gateway's, of --cluster-id. With @is_server its number is the gateway's, and --gateway-id may not
+ * be another; and ports that others reach want a key, or the word open. What is wrong goes to config_problem. The caller
+ * closes *@ret_secure when the gateway is gone.
+ */
+void mt_command_secure_take(const struct mt_command_line *values, bool is_server,
+    struct config_result *result, struct mt_gateway_options *options, struct secure *ret_secure);
+/* mt_command_secure_tell -- what its log says of that when it starts: secure_tell. */
+void mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options);
+
+#endif /* CLEAVE_MIDDLETIER_START_COMMAND_SECURE_H */

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster in which everybody has a key, made by cleave key.
+
+    with Authority() as a, Keyed(a) as c:       # node/1 ..., gateway/1 ..., and clients have client/test
+        c.load("--volume", "v", ...)
+        c.cleave_as(a.issue("monitor/m"), "status")
+"""
+import os
+import shutil
+import tempfile
+
+from libcluster import CLUSTER_ID, Cluster, binary, run, run_argv
+
+
+class Authority:
+    """A folder with an authority in it, and room for keys beside it."""
+
+    def __init__(self, cluster_id=CLUSTER_ID):
+        self.cluster_id = cluster_id
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="cleave-test-")
+        self.ca = os.path.join(self.folder, "ca")
+        self.key("init", "--cluster-id", self.cluster_id)
+        return self
+
+    def __exit__(self, kind, value, trace):
+        shutil.rmtree(self.folder)
+        return False
+
+    def key(self, *words, check_rc=True):
+        return run("cleave", "key", *words, "--ca", self.ca, check_rc=check_rc)
+
+    def at(self, name):
+        return os.path.join(self.folder, name)
+
+    def issue(self, subject):
+        """The path of its key, made the first time."""
+        path = self.at(subject.replace("/", "-") + ".key")
+        if not os.path.exists(path):
+            self.key("issue", subject, "--out", path)
+        return path
+
+
+class Keyed(Cluster):
+    def __init__(self, authority, **more):
+        super().__init__(**more)
+        self.authority = authority
+        self.client_key = authority.issue("admin/test")
+
+    def start_node(self, index, listen=None):
+        usual = self.node_args
+        self.node_args = [*usual, "--key", self.authority.issue(f"node/{index + 1}")]
+        try:
+            return super().start_node(index, listen)
+        finally:
+            self.node_args = usual
+
+    def gateway_argv(self, ports=None, index=0):
+        return [*super().gateway_argv(ports, index), "--key",
+                self.authority.issue(f"gateway/{index + 1}")]
+
+    def create_argv(self, meta=None):
+        return [*super().create_argv(meta), "--key", self.authority.issue("gateway/1")]
+
+    def gateway_words(self):
+        return [*super().gateway_words(), "--key", self.client_key]
+
+    def cleave_as(self, key, *words):
+        """Of a client with another key; None: with none. Whatever comes of it."""
+        more = [] if key is None else ["--key", key]
+        return run_argv([binary("cleave"), *Cluster.gateway_words(self), *more, *words],
+                        check_rc=False)
