@@ -46,7 +46,7 @@ sg_on_stopped(void *arg)
 }
 
 static void
-sg_open_client(struct sg *sg)
+sg_open_client(struct sg *sg, const struct split_key *key)
 {
 	struct split_port_options options = {
 		.loop = sg->client_loop,
@@ -54,10 +54,18 @@ sg_open_client(struct sg *sg)
 		.host_bytes = NUM_MIB(1),
 		.device_bytes = NUM_MIB(16),
 		.receive_count = 64,
+		.key = key,
 	};
 
 	sg->client = open_roce_instance(&options);
 	assert(sg->client != NULL);
+}
+
+void
+sg_client_key(struct sg *sg, const struct split_key *key)
+{
+	split_port_close(sg->client);
+	sg_open_client(sg, key);
 }
 
 void
@@ -82,7 +90,7 @@ sg_init(struct sg *sg, uint64_t seed)
 	sg->client_host = sim_host_create(sg->net, "client");
 	assert(sg->store != NULL && sg->gateway_host != NULL && sg->client_host != NULL);
 	sg->client_loop = sim_loop_create(sg->world, "client");
-	sg_open_client(sg);
+	sg_open_client(sg, NULL);
 	sg->options = (struct mt_gateway_options){
 		.cluster_id = SG_CLUSTER_ID,
 		.gateway_id = 1,
@@ -272,6 +280,7 @@ sg_connect(struct sg *sg, struct sg_qp *qp, const struct wire_hello *hello)
 		.timeout_ns = NUM_S(30),
 		.ops = &sg_qp_ops,
 		.arg = qp,
+		.peer_roles = SPLIT_ROLE_GATEWAY,
 	};
 
 	*qp = (struct sg_qp){ .sg = sg, .next_request_id = 1 };

@@ -59,6 +59,8 @@ struct sg_qp {
 /* sg_init -- world, network, store; options as a small gateway has them. sg_fini: all of it. */
 void sg_init(struct sg *sg, uint64_t seed);
 void sg_fini(struct sg *sg);
+/* sg_client_key -- clients are of another process from here on, which has @key, or none; all connections of before end. */
+void sg_client_key(struct sg *sg, const struct split_key *key);
 /* sg_start -- 0, or what mt_gateway_start said, with sg->error. */
 int sg_start(struct sg *sg);
 /* sg_stop -- orderly, then destroyed; sg_kill -- at once. sg_start may follow either. */
