@@ -78,6 +78,8 @@ struct mt_port {
 		uint32_t read_count;       /* as write_count */
 		uint32_t share_sessions;   /* of volumes with a minimum or a weight */
 		uint64_t done[2];          /* requests that have ended: [1] writes */
+		uint64_t area_ns[2];       /* how long requests were under way, all together */
+		uint64_t stepped_ns[2];    /* counted up to here */
 		struct loop_task *waiting; /* is to run when one has; NULL: nobody waits */
 	} flow;
 	struct {                                    /* session.c's */
@@ -116,5 +118,31 @@ struct mt_port {
 	} lease;
 	struct mt_port_life *life; /* port_life.h */
 };
+
+/* mt_port_flow_step -- before the count of requests under way changes, and before flow.area_ns is read */
+static inline void
+mt_port_flow_step(struct mt_port *port, bool is_write, uint64_t now_ns)
+{
+	uint64_t count = is_write ? port->write_count : port->flow.read_count;
+
+	port->flow.area_ns[is_write] += count * (now_ns - port->flow.stepped_ns[is_write]);
+	port->flow.stepped_ns[is_write] = now_ns;
+}
+
+/* mt_port_flow_begin -- session.c's: a request begins. Where shares are used, they must know how long requests take. */
+static inline void
+mt_port_flow_begin(struct mt_port *port, bool is_write)
+{
+	if (port->flow.share_sessions > 0)
+		mt_port_flow_step(port, is_write, loop_now_ns(port->loop));
+}
+
+/* mt_port_flow_end -- likewise: one has ended, and is still counted as under way. */
+static inline void
+mt_port_flow_end(struct mt_port *port, bool is_write)
+{
+	mt_port_flow_begin(port, is_write);
+	port->flow.done[is_write]++;
+}
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_PORT_H */

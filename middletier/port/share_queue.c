@@ -148,8 +148,16 @@ mt_share_pop(struct share_queue *queue, uint64_t now_ns, struct share_flow **ret
 	item = item_of(MUTANT(share_overtakes) ? flow->items.prev : list_first(&flow->items));
 	share_take(queue, flow, item);
 	mt_share_charge(flow->share, item->cost, now_ns);
+	flow->popped_ns = now_ns;
 	*ret_flow = flow;
 	return item;
+}
+
+bool
+mt_share_is_short(const struct share_queue *queue, const struct share_flow *flow, uint64_t now_ns,
+    uint64_t moment_ns)
+{
+	return queue->count > 0 && flow->count == 0 && now_ns - flow->popped_ns < moment_ns;
 }
 
 void

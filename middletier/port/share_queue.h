@@ -45,9 +45,10 @@ struct share_flow {
 	struct loop_link reserved_link; /* queue->reserved, likewise, of a volume with a minimum */
 	struct share *share;
 	struct loop_link items;
-	uint32_t count;   /* of items */
-	uint32_t deficit; /* hundredths of an operation that it may have */
-	bool has_turn;    /* it is the round's first, and was given its part */
+	uint32_t count;     /* of items */
+	uint32_t deficit;   /* hundredths of an operation that it may have */
+	bool has_turn;      /* it is the round's first, and was given its part */
+	uint64_t popped_ns; /* when its newest went */
 };
 
 struct share_queue {
@@ -70,6 +71,9 @@ void mt_share_push(struct share_queue *queue, struct share_flow *flow, struct sh
 /* mt_share_pop -- the next one goes, and is charged; *@ret_flow is its flow. NULL: nothing waits. */
 struct share_item *mt_share_pop(struct share_queue *queue, uint64_t now_ns,
     struct share_flow **ret_flow);
+/* mt_share_is_short -- others wait, none of @flow does, and one of its went within @moment_ns: asked before mt_share_push. */
+bool mt_share_is_short(const struct share_queue *queue, const struct share_flow *flow,
+    uint64_t now_ns, uint64_t moment_ns);
 /* mt_share_remove -- @item of @flow waits no more, and is not charged. */
 void mt_share_remove(struct share_queue *queue, struct share_flow *flow, struct share_item *item);
 

@@ -7,14 +7,13 @@
  *	                       '--held, by volume --a request has ended: share_queue.c says who is next--> dispatch
  *
  * Where requests wait by themselves is no place to choose: behind a busy processor they lie in sockets, behind busy
- * nodes in batches that are under way, behind both at clients, for credits. So a port makes the place: of the requests
- * that it has, of all volumes, no more are under way than make it faster (share_window.c), half of them at least, and
- * the others wait here. There is something to choose from, and what is chosen is not behind all the rest. A port that
- * is not busy has all of them under way.
+ * nodes in batches that are under way, behind both at clients, for credits. So a port makes the place: no more are under
+ * way than keep it busy (share_window.c), and the others wait here. There is something to choose from, and what is chosen
+ * is not behind all the rest. A port that is not busy has all of them under way.
  *
- * That is done while somebody has asked for it and could notice: within the last SHARES_PRESENT_NS requests of several volumes have come, and one of a volume that has a weight, or has a minimum
- * and is SHARES_OWED_NS behind it. Others count as of SHARE_WEIGHT_DEFAULT then. A port without such a session does not
- * come here at all.
+ * That is done while somebody has asked for it and could notice: within the last SHARES_PRESENT_NS requests of several
+ * volumes have come, and one of a volume that has a weight, or has a minimum and is SHARES_OWED_NS behind it. Others
+ * count as of SHARE_WEIGHT_DEFAULT then. A port without such a session does not come here at all.
  *
  * Who waits for what: a request waits for those of its kind that are under way to end, and for those that share_queue.c
  * puts before it. Writes that are under way may wait for room, for a node or for a take-over, and keep the window for
@@ -153,15 +152,15 @@ shares_under_way(const struct mt_shares *shares, bool is_write)
 	return is_write ? shares->port->write_count : shares->port->flow.read_count;
 }
 
-/* May another be under way, where @new_count have come that are neither under way nor held? */
+/* May another be under way? */
 static bool
-shares_have_room(const struct mt_shares *shares, bool is_write, uint32_t new_count, uint64_t now_ns)
+shares_have_room(const struct mt_shares *shares, bool is_write, uint64_t now_ns)
 {
 	const struct mt_share_kind *kind = &shares->kinds[is_write];
 	uint32_t count = shares_under_way(shares, is_write);
 
 	return !shares_are_wanted(shares, now_ns) || now_ns < kind->open_until_ns ||
-	    count < mt_share_window_max(&kind->window, count + kind->queue.count + new_count);
+	    count < mt_share_window_max(&kind->window);
 }
 
 /* ---- letting go ---- */
@@ -198,7 +197,7 @@ shares_run_kind(struct mt_shares *shares, bool is_write)
 	struct mt_share_kind *kind = &shares->kinds[is_write];
 	uint64_t now_ns = loop_now_ns(shares->port->loop);
 
-	while (kind->queue.count > 0 && shares_have_room(shares, is_write, 0, now_ns)) {
+	while (kind->queue.count > 0 && shares_have_room(shares, is_write, now_ns)) {
 		struct share_flow *flow;
 		struct share_item *item = mt_share_pop(&kind->queue, now_ns, &flow);
 
@@ -220,15 +219,29 @@ shares_on_task(struct loop_task *task, void *arg)
 
 /* ---- ticks ---- */
 
+static struct share_seen
+shares_look(struct mt_shares *shares, bool is_write, uint64_t now_ns)
+{
+	struct mt_port *port = shares->port;
+
+	mt_port_flow_step(port, is_write, now_ns);
+	return (struct share_seen){ .now_ns = now_ns,
+		.done = port->flow.done[is_write],
+		.area_ns = port->flow.area_ns[is_write],
+		.under_way = shares_under_way(shares, is_write),
+		.held = shares->kinds[is_write].queue.count };
+}
+
 static void
 shares_start_ticks(struct mt_shares *shares, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		struct mt_share_kind *kind = &shares->kinds[i];
+		struct share_seen seen = shares_look(shares, i == 1, now_ns);
 
-		kind->seen_done = shares->port->flow.done[i];
+		kind->seen_done = seen.done;
 		kind->seen_ns = now_ns;
-		mt_share_window_restart(&kind->window, kind->seen_done);
+		mt_share_window_restart(&kind->window, &seen);
 	}
 	loop_timer_start(shares->port->loop, &shares->tick_timer, SHARE_TICK_NS);
 }
@@ -237,11 +250,14 @@ static void
 shares_tick_kind(struct mt_shares *shares, bool is_write, uint64_t now_ns)
 {
 	struct mt_share_kind *kind = &shares->kinds[is_write];
-	uint64_t done = shares->port->flow.done[is_write];
+	struct share_seen seen = shares_look(shares, is_write, now_ns);
 
-	mt_share_window_tick(&kind->window, done);
-	if (done != kind->seen_done || kind->queue.count == 0) {
-		kind->seen_done = done;
+	if (now_ns < kind->open_until_ns)
+		mt_share_window_restart(&kind->window, &seen);
+	else
+		mt_share_window_tick(&kind->window, &seen);
+	if (seen.done != kind->seen_done || kind->queue.count == 0) {
+		kind->seen_done = seen.done;
 		kind->seen_ns = now_ns;
 	} else if (now_ns - kind->seen_ns >= SHARES_STALL_NS) {
 		kind->open_until_ns = now_ns + SHARES_OPEN_NS;
@@ -272,6 +288,8 @@ shares_hold(struct mt_shares *shares, struct mt_session *session, struct split_m
     const struct wire_io *io)
 {
 	bool is_write = shares_io_is_write(io);
+	struct mt_share_kind *kind = &shares->kinds[is_write];
+	struct share_flow *flow = &session->share->flows[is_write];
 	struct loop_link *link = list_pop_front(&shares->free);
 	struct mt_share_held *held;
 
@@ -282,8 +300,10 @@ shares_hold(struct mt_shares *shares, struct mt_session *session, struct split_m
 	held->io = *io;
 	held->since_ns = loop_now_ns(shares->port->loop);
 	held->item.cost = shares_cost(io);
-	mt_share_push(&shares->kinds[is_write].queue, &session->share->flows[is_write],
-	    &held->item);
+	if (mt_share_is_short(&kind->queue, flow, held->since_ns,
+		mt_share_window_moment_ns(&kind->window)))
+		mt_share_window_short(&kind->window);
+	mt_share_push(&kind->queue, flow, &held->item);
 	shares_watch(shares);
 }
 
@@ -308,12 +328,12 @@ mt_shares_judge(struct mt_session *session, struct split_msg *msg, const struct 
 	if (is_first &&
 	    (!is_ready || session->volume.service_class == SERVICE_LATENCY ||
 		(shares->kinds[is_write].queue.count == 0 &&
-		    shares_have_room(shares, is_write, 1, now_ns)))) {
+		    shares_have_room(shares, is_write, now_ns)))) {
 		mt_share_charge(&volume->share, shares_cost(io), now_ns);
 		return true;
 	}
 	shares_hold(shares, session, msg, io);
-	if (shares_have_room(shares, is_write, 0, now_ns))
+	if (shares_have_room(shares, is_write, now_ns))
 		loop_defer(session->port->loop, &shares->task);
 	return false;
 }

@@ -457,12 +457,12 @@ mt_session_begin(struct mt_session *session, bool is_write)
 	assert(session->sm.state >= SESSION_READY && session->sm.state < SESSION_GONE);
 	assert(!is_write || session->hello.volume_id != 0);
 	session->request_count++;
+	mt_port_flow_begin(session->port, is_write);
 	if (is_write) {
 		session->write_count++;
 		session->port->write_count++;
-	} else {
+	} else
 		session->port->flow.read_count++;
-	}
 }
 
 /*
@@ -492,7 +492,7 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->request_count > 0);
 	session->request_count--;
-	port->flow.done[is_write]++;
+	mt_port_flow_end(port, is_write);
 	if (port->flow.waiting != NULL)
 		loop_defer(port->loop, port->flow.waiting);
 	if (is_write) {

@@ -229,6 +229,19 @@ Test(share_queue, what_is_removed_does_not_come)
 	cr_assert(queue.count == 0 && list_is_empty(&queue.flows));
 }
 
+/* A volume is short that has none that waits, while others have, and had one a moment ago. */
+Test(share_queue, who_comes_again_too_late_to_choose_from_is_short)
+{
+	push(0, 1);
+	cr_assert(!mt_share_is_short(&queue, &flows[0], now_ns, NUM_MS(5)), "one waits");
+	pop();
+	cr_assert(!mt_share_is_short(&queue, &flows[0], now_ns, NUM_MS(5)), "nobody else waits");
+	push(1, 1);
+	cr_assert(mt_share_is_short(&queue, &flows[0], now_ns, NUM_MS(5)));
+	now_ns += NUM_MS(10);
+	cr_assert(!mt_share_is_short(&queue, &flows[0], now_ns, NUM_MS(5)), "it had enough");
+}
+
 /*
  * Volumes of random weights, minimums and costs come and go. The model counts operations: while two wait all the time,
  * neither has a minimum and nothing goes before both, what one has had by its weight is what the other has had by its

@@ -1,90 +1,217 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_share_window.c -- a model of a port, busy or merely far from its disks: how many requests it has under way */
+/* test_share_window.c -- how many requests may be under way: phases of a probe, and what is made of numbers */
 #include <criterion/criterion.h>
 
 #include "base/num.h"
-#include "base/random.h"
 #include "middletier/port/share_window.h"
 
-#define ROUND (2 * SHARE_PHASE_TICKS * SHARE_WINDOW_ROUNDS) /* ticks of a decision */
-#define HERE 400u                                           /* requests at the port, all the time */
-
 static struct share_window window;
-static uint64_t done, dice[4];
-
-/* For so many ticks a port ends @a_tick at most, and no more than those under way each @latency_ticks; noise: percent. */
-static void
-run(uint32_t ticks, uint64_t a_tick, uint32_t latency_ticks, uint32_t noise)
-{
-	for (uint32_t i = 0; i < ticks; i++) {
-		uint64_t ended = mt_share_window_max(&window, HERE) / latency_ticks;
-
-		ended = num_min(ended, a_tick);
-		ended = ended * (100 - noise + random_below(dice, 2 * noise + 1)) / 100;
-		done += ended;
-		mt_share_window_tick(&window, done);
-	}
-}
+static struct share_seen seen;
 
 static void
 setup(void)
 {
 	mt_share_window_init(&window);
-	done = 0;
-	random_seed(dice, 7);
+	seen = (struct share_seen){ .now_ns = NUM_S(1) };
+	mt_share_window_restart(&window, &seen);
 }
 
 TestSuite(share_window, .init = setup);
 
-Test(share_window, nobody_waits_at_first)
+/* In each of @count ticks @ended requests end, while @under_way are. */
+static void
+tick(uint32_t count, uint32_t under_way, uint32_t held, uint64_t ended)
 {
-	cr_assert_eq(mt_share_window_max(&window, HERE), HERE);
-	cr_assert_eq(mt_share_window_max(&window, 3), SHARE_WINDOW_MIN);
+	for (uint32_t i = 0; i < count; i++) {
+		seen.now_ns += SHARE_TICK_NS;
+		seen.done += ended;
+		seen.area_ns += under_way * SHARE_TICK_NS;
+		seen.under_way = under_way;
+		seen.held = held;
+		mt_share_window_tick(&window, &seen);
+	}
 }
 
-Test(share_window, a_busy_port_has_half_of_them_under_way)
+/* A probe, by which each takes @ticks. */
+static void
+probe(uint32_t ticks)
 {
-	run(20 * ROUND, 100, 1, 0);
-	cr_assert_eq(window.part, SHARE_PART_MIN);
-	cr_assert_leq(mt_share_window_max(&window, HERE), HERE * 65 / 100);
-	run(20 * ROUND, 100, 1, 20);
-	cr_assert_leq(window.part, 70, "whatever its noise: %u", window.part);
+	cr_assert_eq(window.phase, SHARE_OPEN);
+	while (window.phase == SHARE_OPEN)
+		tick(1, 100, 100, 100);
+	cr_assert_eq(window.phase, SHARE_DRAINING);
+	cr_assert_eq(mt_share_window_max(&window), SHARE_WINDOW_MIN);
+	tick(1, SHARE_WINDOW_MIN, 192, 92);
+	cr_assert_eq(window.phase, SHARE_MEASURING);
+	cr_assert_eq(mt_share_window_max(&window), SHARE_WINDOW_MIN);
+	for (uint32_t i = 0; window.phase == SHARE_MEASURING; i++)
+		tick(1, SHARE_WINDOW_MIN, 192, i % ticks == ticks - 1 ? SHARE_WINDOW_MIN : 0);
 }
 
-Test(share_window, a_port_that_waits_for_disks_has_all_of_them_under_way)
+static void
+near(uint32_t value, uint32_t expected)
 {
-	run(40 * ROUND, UINT64_MAX, 4, 0);
-	cr_assert_eq(window.part, SHARE_PART_MAX);
-	window.part = SHARE_PART_MIN;
-	run(20 * ROUND, UINT64_MAX, 4, 0);
-	cr_assert_eq(window.part, SHARE_PART_MAX, "it rises again: %u", window.part);
+	cr_assert(value * 100 >= expected * 88 && value * 100 <= expected * 112, "%u, not %u",
+	    value, expected);
 }
 
-/* Half as many would be too few: it ends where the port is just busy, and loses what it tries. */
-Test(share_window, it_stops_where_fewer_would_cost)
+Test(share_window, nobody_is_held_before_anything_is_known)
 {
-	uint64_t before;
-
-	run(40 * ROUND, HERE * 8 / 10, 1, 0);
-	cr_assert(window.part >= 60 && window.part <= 90, "%u", window.part);
-	before = done;
-	run(12 * ROUND, HERE * 8 / 10, 1, 0);
-	cr_assert_geq(done - before, 12 * ROUND * HERE * 8 / 10 * 85 / 100);
+	cr_assert_eq(mt_share_window_max(&window), SHARE_WINDOW_ALL);
+	tick(1, 3, 0, 100);
+	cr_assert_eq(mt_share_window_max(&window), SHARE_WINDOW_ALL);
 }
 
-Test(share_window, what_was_counted_is_forgotten_with_a_restart)
+Test(share_window, few_requests_are_no_reason_to_probe)
 {
-	run(ROUND - 1, 100, 1, 0);
-	mt_share_window_restart(&window, done + 100000);
-	done += 100000;
-	run(ROUND - 1, 100, 1, 0);
-	cr_assert_eq(window.part, SHARE_PART_MAX, "no decision was due");
-	run(1, 100, 1, 0);
-	cr_assert_eq(window.part, SHARE_PART_MAX - SHARE_PART_FALL);
+	tick(3 * SHARE_PROBE_TICKS, SHARE_WINDOW_MIN, 0, 4);
+	cr_assert_eq(window.phase, SHARE_OPEN);
+	cr_assert_eq(window.max, SHARE_WINDOW_ALL);
+	tick(1, SHARE_WINDOW_MIN, 1, 4);
+	cr_assert_eq(window.phase, SHARE_DRAINING, "one waits");
 }
 
-Test(share_window, a_port_where_nothing_ends_is_no_reason)
+/* 100 end in a tick, and each takes two: 200 are at work, twice as many may be under way. */
+/* 100 end in a tick, and each takes two: 200 are at work, twice as many may be under way. */
+Test(share_window, as_many_as_are_at_work_twice)
 {
-	run(5 * ROUND, 0, 1, 0);
-	cr_assert_eq(window.part, SHARE_PART_MAX);
+	probe(2);
+	window.wider = 0;
+	tick(3 * SHARE_SPEED_TICKS, 100, 0, 100);
+	near(window.max, SHARE_WINDOW_FACTOR * 200);
+	for (uint32_t i = 0; i < 3; i++)
+		probe(1);
+	tick(SHARE_PROBE_TICKS - 1, 100, 0, 100);
+	near(window.max, SHARE_WINDOW_FACTOR * 100);
+}
+
+/* Some probes are longer, by what disturbs; when all are longer than the one that is known, that is forgotten. */
+Test(share_window, the_least_of_some_probes_counts)
+{
+	probe(1);
+	for (uint32_t i = 0; i < SHARE_BASES - 1; i++)
+		probe(4);
+	tick(SHARE_PROBE_TICKS - 1, 100, 0, 100);
+	near(window.max, SHARE_WINDOW_FACTOR * 100);
+	probe(4);
+	tick(SHARE_PROBE_TICKS - 1, 100, 0, 100);
+	near(window.max, SHARE_WINDOW_FACTOR * 400);
+}
+
+Test(share_window, it_follows_the_speed)
+{
+	probe(1);
+	tick(SHARE_PROBE_TICKS / 2, 100, 0, 100);
+	tick(SHARE_SPEED_TICKS / 2, 100, 0, 20);
+	cr_assert_lt(window.max, SHARE_WINDOW_FACTOR * 90);
+	cr_assert_gt(window.max, SHARE_WINDOW_FACTOR * 20);
+}
+
+/* Wider while it does no harm, and nobody is held any more then; narrower while somebody is short. */
+Test(share_window, it_is_as_wide_as_does_no_harm)
+{
+	uint32_t wide;
+
+	probe(1);
+	tick(60, 200, 100, 100);
+	wide = window.wider;
+	cr_assert_geq(wide, 60);
+	cr_assert_leq(wide, 300);
+	tick(1, 300, 0, 100);
+	cr_assert_eq(window.wider, wide, "nobody was held");
+	for (uint32_t i = 0; i < 12; i++) {
+		mt_share_window_short(&window);
+		tick(1, 200, 100, 100);
+	}
+	cr_assert_leq(window.wider, wide / 8);
+	for (uint32_t i = 0; i < 12; i++) {
+		mt_share_window_short(&window);
+		tick(1, 200, 100, 100);
+	}
+	cr_assert_eq(window.wider, 0);
+	cr_assert_eq(mt_share_window_max(&window), window.max);
+}
+
+Test(share_window, who_is_short_while_a_probe_holds_all_says_nothing)
+{
+	probe(1);
+	tick(SHARE_PROBE_TICKS / 2, 100, 100, 100);
+	while (window.phase == SHARE_OPEN)
+		tick(1, 100, 100, 100);
+	mt_share_window_short(&window);
+	cr_assert(!window.is_short);
+}
+
+Test(share_window, a_long_probe_is_not_soon_followed)
+{
+	uint32_t ticks = 0;
+
+	probe(10);
+	for (; window.phase == SHARE_OPEN; ticks++)
+		tick(1, 100, 100, 100);
+	cr_assert_geq(ticks, 40 * SHARE_PROBE_APART);
+	cr_assert_leq(ticks, 45 * SHARE_PROBE_APART);
+}
+
+/* Twice the time that 400 take, of which 100 end in a tick, and one. */
+Test(share_window, a_moment_is_longer_than_requests_take)
+{
+	cr_assert_eq(mt_share_window_moment_ns(&window), 0, "nothing is known");
+	probe(2);
+	tick(3 * SHARE_SPEED_TICKS, 100, 0, 100);
+	window.wider = 0;
+	near((uint32_t)(mt_share_window_moment_ns(&window) / SHARE_TICK_NS), 9);
+}
+
+/* Clients that want little are not a slow port. */
+Test(share_window, few_requests_say_nothing_of_the_speed)
+{
+	uint32_t before;
+
+	probe(1);
+	tick(4, 100, 100, 100);
+	before = window.max;
+	tick(3 * SHARE_PROBE_TICKS, SHARE_WINDOW_MIN, 0, 1);
+	cr_assert_eq(window.max, before);
+}
+
+Test(share_window, it_is_never_less_than_a_probe_has)
+{
+	probe(1);
+	tick(SHARE_PROBE_TICKS / 2, 100, 100, 0);
+	tick(SHARE_PROBE_TICKS / 2 - 5, 100, 100, 1);
+	cr_assert_geq(mt_share_window_max(&window), SHARE_WINDOW_MIN);
+	cr_assert_leq(window.max, 10 * SHARE_WINDOW_MIN);
+}
+
+Test(share_window, a_probe_that_does_not_end_is_given_up)
+{
+	tick(1, 100, 100, 1);
+	cr_assert_eq(window.phase, SHARE_DRAINING);
+	tick(SHARE_PROBE_TICKS, 100, 100, 0);
+	cr_assert_eq(window.phase, SHARE_OPEN, "nothing drains");
+	cr_assert_eq(window.max, SHARE_WINDOW_ALL);
+	while (window.phase == SHARE_OPEN)
+		tick(1, 100, 100, 1);
+	tick(1, SHARE_WINDOW_MIN, 100, 1);
+	cr_assert_eq(window.phase, SHARE_MEASURING);
+	tick(SHARE_PROBE_TICKS, SHARE_WINDOW_MIN, 100, 0);
+	cr_assert_eq(window.phase, SHARE_OPEN, "nothing ends");
+	cr_assert_eq(window.max, SHARE_WINDOW_ALL, "and nothing is known");
+}
+
+Test(share_window, what_is_known_stays_with_a_restart)
+{
+	uint32_t before;
+
+	probe(1);
+	tick(4, 100, 100, 100);
+	before = window.max;
+	seen.done += 100000;
+	seen.now_ns += NUM_S(100);
+	mt_share_window_restart(&window, &seen);
+	cr_assert_eq(window.max, before);
+	tick(1, 100, 100, 100);
+	cr_assert_eq(window.phase, SHARE_DRAINING, "it is looked at anew");
+	near(window.max, before);
 }

@@ -114,7 +114,7 @@ TestSuite(shares, .init = setup, .fini = teardown);
 static void
 be_busy(void)
 {
-	writes()->window.part = SHARE_PART_MIN;
+	writes()->window.max = SHARE_WINDOW_MIN;
 }
 
 static void
