@@ -121,8 +121,9 @@ def shares_are_set_shown_and_recovered():
         check(shown(c) == {"iops": 9000, "min_iops": 500, "weight": 200}, f"{shown(c)}")
         check(re.search(r"limits\s+iops 9000, min-iops 500, weight 200", c.cleave("volume", "show", "v").stdout), "show")
         expect_error(c.cleave("volume", "set", "w", "--weight", "5", check_rc=False), "weight: must be")
-        with Load(c, size=None), Load(c, size=None, volume="w") as load:
+        with Load(c, size=None) as load, Load(c, size=None, volume="w") as other:
             load.wait_writes(100)
+            other.wait_writes(100)
             volumes = json.loads(c.cleave("--json", "top", "--once", "--interval", "200ms").stdout)["volumes"]
             top = next(each for each in volumes if each["volume"] == "v")
             check(top["qos"]["min_iops"] == 500 and "held_s" in top and "qos_wait_mean_us" in top, f"{top}")
