@@ -237,7 +237,8 @@ def bytes_that_went_bad_are_found():
                 f.write(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:])
             expect_error(c.cleave("backup", "verify", files[0], check_rc=False), files[0])
         # The last frame's: --force has read them all before it writes one.
-        expect_error(c.cleave("restore", files[0], "over", "--force", check_rc=False), "damaged|end")
+        expect_error(c.cleave("restore", files[0], "over", "--force", check_rc=False), "damaged|end",
+                     "'over' is as it was")
         check(content(c, "over") == was, "it was written to")
         with open(files[0], "wb") as f:
             f.write(whole[:-200])
@@ -273,6 +274,25 @@ def one_that_is_there_is_written_over_when_said():
         finally:
             load.kill()
         check(load.returncode == 1 and content(c, "w") == content(c, "v@a"), "taken")
+        over_in_part(c, files[0])
+
+
+def over_in_part(c, file):
+    """Somebody takes the volume when it is written over in part: the text says so, and again is enough."""
+    c.cleave("volume", "set", "w", "--iops", "1")
+    before = c.cleave("--json", "volume", "show", "w").stdout
+    restore = subprocess.Popen([binary("cleave"), *c.gateway_words(), "restore", file, "w", "--force"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        wait(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the restore")
+        check("holder" not in before, before)
+        c.load("--volume", "w", "--take", "--operations", "1")
+        _, said = restore.communicate(timeout=WAIT_S)
+    finally:
+        restore.kill()
+    check(restore.returncode == 1 and "in part as it was" in said and "--force" in said, said)
+    c.cleave("volume", "set", "w", "--iops", "0")
+    c.cleave("restore", file, "w", "--force", "--verify")
 
 
 def a_backup_that_is_killed_goes_on():

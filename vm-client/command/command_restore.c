@@ -34,8 +34,9 @@ struct restore {
 	struct backup_source *sources;
 	struct backup_chain *chain;
 	char target[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what is written to */
-	bool is_over; /* NAME itself: what is there is written over */
-	bool is_new;  /* the target has been made by this run: it is empty */
+	bool is_over;  /* NAME itself: what is there is written over */
+	bool is_new;   /* the target has been made by this run: it is empty */
+	bool is_begun; /* something was written to it */
 	struct command_disk disk;
 	struct command_frames frames;
 	struct cleave_extent extents[RESTORE_EXTENTS];
@@ -207,9 +208,11 @@ write_next(struct restore *restore, struct command_frame *slot)
 	if (is_there < 0)
 		return is_there;
 	/* A volume that began empty has its zeros. */
-	if (rc == 1 && is_there == 0)
+	if (rc == 1 && is_there == 0) {
+		restore->is_begun = true;
 		command_frames_submit(&restore->frames, CLEAVE_WRITE, restore->is_over,
 		    CLEAVE_DISCARD);
+	}
 	return rc;
 }
 
@@ -402,6 +405,23 @@ keep_target(struct restore *restore, int rc)
 	    error, restore->target);
 }
 
+/* A volume that was there is whole, old or new, only if nothing was written or all was. */
+static int
+tell_target(struct restore *restore, int rc)
+{
+	char error[sizeof(restore->session->error)];
+
+	assert(rc < 0 && restore->is_over);
+	memcpy(error, restore->session->error, sizeof(error));
+	if (!restore->is_begun)
+		return command_fail(restore->session, rc, "%.400s; volume '%s' is as it was", error,
+		    restore->target);
+	return command_fail(restore->session, rc,
+	    "%.400s; volume '%s' is in part as it was, in part as in the backup: run it again, with "
+	    "--force, until it says that it is restored",
+	    error, restore->target);
+}
+
 static int
 restore_run(struct restore *restore)
 {
@@ -415,7 +435,7 @@ restore_run(struct restore *restore)
 	if (rc == 0 && !restore->is_over)
 		rc = name_target(restore);
 	if (rc != 0)
-		return restore->is_over ? rc : keep_target(restore, rc);
+		return restore->is_over ? tell_target(restore, rc) : keep_target(restore, rc);
 	return restore_say(restore);
 }
 
