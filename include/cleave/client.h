@@ -318,7 +318,7 @@ void cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), vo
  */
 const struct cleave_volume_info *cleave_volume_info(const struct cleave_volume *volume);
 
-/* @rc: -ESHUTDOWN another session has taken it; -ENOENT it was deleted. @text: for people, and who it was. */
+/* @rc: -ESHUTDOWN another session has taken it; -ENOENT it was deleted, or this key may not see it; -ENOKEY no right. @text: for people, and who it was. */
 typedef void (*cleave_lost_fn)(struct cleave_volume *volume, int rc, const char *text, void *arg);
 
 /*

@@ -70,7 +70,10 @@ enum cleave_event_level {
 	X(SNAPSHOT_TAKEN, "snapshot-taken", INFO, "A snapshot was taken.")                         \
 	X(SNAPSHOT_DELETED, "snapshot-deleted", INFO, "A snapshot was deleted.")                   \
 	X(SNAPSHOT_CHANGED, "snapshot-changed", INFO,                                              \
-	    "A snapshot was protected, unprotected or renamed.")
+	    "A snapshot was protected, unprotected or renamed.")                                   \
+	X(USER_CHANGED, "user-changed", INFO, "Somebody added, changed or removed a user.")        \
+	X(SESSION_CUT, "session-cut", WARN,                                                        \
+	    "A client lost its right to a volume that it had open: its session was ended.")
 
 enum cleave_event_code {
 #define CLEAVE_EVENT_CODE(name, text, level, means) CLEAVE_EVENT_##name,

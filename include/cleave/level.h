@@ -48,6 +48,8 @@
 
 #define CLEAVE_LEVEL_FLATTEN 2u /* store: the keys "flattening/" */
 
+#define CLEAVE_LEVEL_USERS 2u /* store: the keys "users/" */
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

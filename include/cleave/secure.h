@@ -133,6 +133,19 @@ uint64_t split_key_expires_s(const struct split_key *key);
  */
 int split_security_parse(const char *text, enum split_security *ret_security);
 
+#define SPLIT_SUBJECT_TEXT_BYTES_MAX                                                               \
+	(SPLIT_NAME_BYTES_MAX + 8u) /* "monitor/" and a name, its end included */
+
+/*
+ * split_subject_text -- "client/db1", for people and logs
+ *
+ * Ownership: borrows @subject during the call.
+ * Returns:   @out, which gets at most SPLIT_SUBJECT_TEXT_BYTES_MAX bytes.
+ * Errors:    none: the subject's role is one of enum split_role.
+ * Threads:   any.
+ */
+const char *split_subject_text(const struct split_subject *subject, char *out);
+
 /*
  * split_qp_subject -- whom the peer's certificate is for, once it is believed: from on_accept or on_ready on
  *

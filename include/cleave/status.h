@@ -48,7 +48,8 @@ extern "C" {
 	X(HELD, 29, EUSERS, "another client has the volume open for writing")                      \
 	X(EPOCH_JUMP, 30, EOVERFLOW, "an epoch far above the fence")                               \
 	X(STORE, 31, ENOTUNIQ, "the node obeys another metadata store")                            \
-	X(AUTH, 32, EKEYREJECTED, "the key is missing, or not believed")
+	X(AUTH, 32, EKEYREJECTED, "the key is missing, or not believed")                           \
+	X(RIGHT, 33, ENOKEY, "the key gives no right to do that")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

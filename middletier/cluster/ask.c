@@ -22,6 +22,7 @@
 #include "port/throttle.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
+#include "session/session_query.h"
 #include "upkeep/rebalance.h"
 #include "upkeep/scrub.h"
 
@@ -97,10 +98,13 @@ ask_on_port(struct loop_post *post, void *arg)
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
 
-		if (session->hello.volume_id == 0 || ask->volume.id == 0 ||
-		    !mt_session_is_live(session))
+		if (session->hello.volume_id == 0 || !mt_session_is_live(session))
 			continue;
-		if (session->hello.volume_id == ask->volume.id)
+		if (ask->kind == MT_ASK_RIGHTS)
+			mt_session_ask_right(session);
+		else if (ask->volume.id == 0)
+			continue;
+		else if (session->hello.volume_id == ask->volume.id)
 			ask_session(leg, session);
 		else if (mt_session_is_difference_with(session, ask->volume.id))
 			ask_difference(ask, session);
@@ -120,7 +124,7 @@ ask_on_port(struct loop_post *post, void *arg)
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
 	else if (ask->kind != MT_ASK_SESSIONS && ask->kind != MT_ASK_USE &&
-	    ask->kind != MT_ASK_USAGE && ask->kind != MT_ASK_LIMITS)
+	    ask->kind != MT_ASK_USAGE && ask->kind != MT_ASK_LIMITS && ask->kind != MT_ASK_RIGHTS)
 		mt_port_status_take(port, &leg->status);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
 		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->status);

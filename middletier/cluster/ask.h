@@ -20,12 +20,13 @@ enum mt_ask_kind {
 	MT_ASK_ATTACH,   /* close what is older than volume->attach, then its status */
 	MT_ASK_DELETE,   /* close every session of the volume, then its status */
 	MT_ASK_LIMITS,   /* the volume has these limits now, and nothing else: cheap */
-	MT_ASK_NODE,     /* what a node holds, and nothing else: cheap */
-	MT_ASK_RATES,    /* the busiest volumes, and nothing else: cheap */
-	MT_ASK_LOAD,     /* what the shards have answered, and nothing else: cheap */
-	MT_ASK_USE,      /* what each volume holds, and its sessions, and nothing else: cheap */
-	MT_ASK_USAGE,    /* the same, and what one volume holds between its snapshots: a walk */
-	MT_ASK_SCRUB,    /* status, and verify every copy of the shards that serve */
+	MT_ASK_RIGHTS, /* sessions whose client has lost its right are closed, soon; and nothing else: cheap */
+	MT_ASK_NODE,  /* what a node holds, and nothing else: cheap */
+	MT_ASK_RATES, /* the busiest volumes, and nothing else: cheap */
+	MT_ASK_LOAD,  /* what the shards have answered, and nothing else: cheap */
+	MT_ASK_USE,   /* what each volume holds, and its sessions, and nothing else: cheap */
+	MT_ASK_USAGE, /* the same, and what one volume holds between its snapshots: a walk */
+	MT_ASK_SCRUB, /* status, and verify every copy of the shards that serve */
 	MT_ASK_REBALANCE_LOOK, /* status, and ask the nodes how much room they have */
 	MT_ASK_REBALANCE,      /* status, and even out the nodes */
 	MT_ASK_REBALANCE_END,  /* the same, no more */

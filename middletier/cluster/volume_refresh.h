@@ -3,10 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
 #define CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
 
-struct loop_post;
 struct mt_gateway;
-struct mt_port;
-struct mt_volume_query;
 struct mt_volumes_waiter;
 
 /*
@@ -27,14 +24,5 @@ void mt_volumes_unwatch(struct mt_gateway *gateway);
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);
 /* mt_volumes_on_change_end -- volume_change.c: a change was made, or was not. */
 void mt_volumes_on_change_end(struct mt_gateway *gateway);
-
-/*
- * mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn
- *
- * A volume that main does not know, or with an attach older than @query->attach, or which ends before
- * @query->end_bytes, is read anew first.
- */
-void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
-    void (*fn)(struct loop_post *post, void *arg), void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H */

@@ -3,6 +3,9 @@
 #ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_H
 #define CLEAVE_MIDDLETIER_CONTROL_CONTROL_H
 
+#include <stdint.h>
+
+struct mt_control_op;
 struct mt_session;
 struct split_msg;
 struct wire_control;
@@ -16,5 +19,8 @@ struct wire_control;
  */
 void mt_control_on_message(struct mt_session *session, struct split_msg *msg,
     const struct wire_control *control);
+
+/* mt_control_op_at -- of the table of ops; NULL behind its end. */
+const struct mt_control_op *mt_control_op_at(uint32_t index);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_H */

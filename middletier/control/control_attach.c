@@ -24,6 +24,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
+#include "control/control_allow.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_change.h"
@@ -287,6 +288,7 @@ detach_on_done(int rc, const struct mt_volume *volume, void *arg)
 void
 mt_control_volume_detach(struct mt_control_request *request)
 {
+	const struct mt_volume_entry *entry;
 	const char *session = NULL;
 	uint64_t id = 0;
 	char error[MT_ERROR_BYTES];
@@ -306,8 +308,11 @@ mt_control_volume_detach(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	rc = mt_volume_detach(request->gateway, id, request->attach.session_id, detach_on_done,
-	    request);
+	entry = mt_volumes_by_id(&request->gateway->volumes, id);
+	rc = entry != NULL && !mt_control_may_open(request, entry->volume.name)
+	    ? -ENOENT
+	    : mt_volume_detach(request->gateway, id, request->attach.session_id, detach_on_done,
+		  request);
 	/* Somebody else has it by now, or nobody: it is closed. */
 	if (rc == -ENOENT)
 		mt_control_finish(request, json_object());

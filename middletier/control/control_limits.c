@@ -25,6 +25,7 @@
 #include "cleave/level.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
@@ -121,7 +122,7 @@ mt_control_volume_limits(struct mt_control_request *request)
 		return;
 	}
 	entry = mt_volumes_by_id(&request->gateway->volumes, id);
-	if (entry == NULL) {
+	if (entry == NULL || !mt_control_sees(request, entry->volume.name)) {
 		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
 		return;
 	}

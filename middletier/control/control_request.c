@@ -44,6 +44,7 @@
 #include "common/event.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "control/control_allow.h"
 #include "session/session.h"
 
 #define CONTROL_CONFLICTS_MAX 8u /* with other gateways' changes: then the request fails */
@@ -189,7 +190,8 @@ control_start(struct mt_control_request *request)
 {
 	assert(!request->op->is_volume || request->sm.state == MT_CONTROL_READING);
 	sm_move(&request->sm, MT_CONTROL_RUNNING);
-	request->op->run(request);
+	if (mt_control_allow(request))
+		request->op->run(request);
 }
 
 static struct loop *
@@ -451,10 +453,14 @@ mt_control_take_by(struct mt_control_request *request)
 	const char *by = json_string_value(json_object_get(request->in, "by"));
 
 	assert(request->by[0] == '\0');
-	if (by == NULL)
-		return;
-	mt_control_set_by(request, by);
-	(void)json_object_del(request->in, "by");
+	if (by != NULL) {
+		mt_control_set_by(request, by);
+		(void)json_object_del(request->in, "by");
+	}
+	if (mt_control_subject(request) != NULL)
+		mt_control_set_by(request,
+		    split_subject_text(mt_control_subject(request),
+			(char[SPLIT_SUBJECT_TEXT_BYTES_MAX]){ 0 }));
 }
 
 const char *

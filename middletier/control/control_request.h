@@ -15,6 +15,7 @@
 #include "cleave/event.h"
 #include "cleave/loop.h"
 #include "cluster/node_table.h"
+#include "cluster/rights.h"
 #include "common/event.h"
 #include "common/port.h"
 
@@ -34,11 +35,26 @@ struct wire_control;
 #define MT_CONTROL_NO_STORE                                                                        \
 	"the metadata store cannot be read: see the gateway's log, and ask again"
 
+/* Which members of an op's requests name volumes: what a client asks for is judged by them (control_allow.c). */
+enum mt_names {
+	MT_NAMES_NONE,  /* none: a right is somebody's, or is not, whatever the volume */
+	MT_NAMES_NAME,  /* "name": VOLUME, or VOLUME@SNAPSHOT */
+	MT_NAMES_NEW,   /* "name", of a volume that is to be made */
+	MT_NAMES_BOTH,  /* "name", and "new", what it, or what is made of it, shall be called */
+	MT_NAMES_LIST,  /* "names": several */
+	MT_NAMES_TRASH, /* "name", of a volume in the trash, or its id; and "new" as above */
+	MT_NAMES_MANY, /* "name", if it is there; else the op tells of those that who asks may see */
+	MT_NAMES_ID,   /* "id": the op itself takes a volume that who asks may not see for none */
+	MT_NAMES_NR
+};
+
 /* An op: a request can ask for it, by its name. */
 struct mt_control_op {
 	const char *name;
 	bool is_change; /* they run one after the other; is_volume, too */
 	bool is_volume; /* other gateways' changes are read first */
+	enum mt_right right;
+	enum mt_names names;
 	/* Ends in mt_control_finish, or in one that fails: now or later, or runs again. */
 	void (*run)(struct mt_control_request *request);
 };
@@ -66,7 +82,7 @@ struct mt_control_request {
 	bool is_left; /* by the port, for main: who asked has gone */
 	char peer[MT_HOLDER_ADDRESS_BYTES];
 	char by
-	    [MT_HOLDER_CLIENT_BYTES]; /* what the client calls itself; "": a release before does not say */
+	    [MT_HOLDER_CLIENT_BYTES]; /* who it is, or what it calls itself; "": a release before does not say */
 	char *text;                   /* the request's, NUL-terminated */
 	uint32_t text_bytes;
 	void (*begin)(struct mt_control_request *request); /* on main, once */
@@ -151,7 +167,11 @@ void mt_control_refuse(struct mt_control_request *request, int rc, const char *f
 /* mt_control_event -- an event that the request brought about: by= and from=, who asked, are added to the line. */
 void mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
     const char *object, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* mt_control_take_by -- the member "by" leaves request->in; of any other kind than a text it stays, and is refused. */
+/*
+ * mt_control_take_by -- the member "by" leaves request->in; of any other kind than a text it stays, and is refused
+ *
+ * Where the connection has an identity that counts, and not what the client calls itself.
+ */
 void mt_control_take_by(struct mt_control_request *request);
 /* mt_control_set_by -- @by is what the client calls itself: made plain, and cut. */
 void mt_control_set_by(struct mt_control_request *request, const char *by);

@@ -20,12 +20,14 @@
 #include "cleave/wire.h"
 #include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
+#include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
 json_t *
-mt_json_volume_told(struct mt_gateway *gateway, const struct mt_volume *volume)
+mt_json_volume_told(const struct mt_control_request *request, const struct mt_volume *volume)
 {
+	struct mt_gateway *gateway = request->gateway;
 	struct mt_volumes *volumes = &gateway->volumes;
 	uint32_t left;
 	json_t *object = mt_json_volume_held(volume);
@@ -39,7 +41,7 @@ mt_json_volume_told(struct mt_gateway *gateway, const struct mt_volume *volume)
 	origin = volume->origin == 0 ? NULL
 				     : mt_snapshots_by_number(&volumes->snapshots, volume->origin);
 	of = origin == NULL ? NULL : mt_volumes_by_id(volumes, origin->snapshot.volume_id);
-	if (of != NULL)
+	if (of != NULL && mt_control_sees(request, of->volume.name))
 		json_object_set_new(object, "origin_name",
 		    json_sprintf("%s@%s", of->volume.name, origin->snapshot.name));
 	if (volume->origin != 0 && mt_flattening_left(gateway, volume->id, &left))
@@ -59,11 +61,12 @@ json_clone(const struct mt_volume *clone, const char *snapshot)
 	    "snapshot", snapshot, "trash", is_trashed);
 }
 
-/* Clones of @number, or of any snapshot of @volume_id: into @answer, as many as fit. */
+/* Clones of @number, or of any snapshot of @volume_id, that who asks may see: into @answer, as many as fit. */
 static void
-show_put_clones(json_t *answer, const struct mt_volumes *volumes, uint64_t volume_id,
+show_put_clones(const struct mt_control_request *request, json_t *answer, uint64_t volume_id,
     uint64_t number)
 {
+	const struct mt_volumes *volumes = &request->gateway->volumes;
 	json_t *clones = json_array();
 	json_int_t count = 0;
 
@@ -76,7 +79,9 @@ show_put_clones(json_t *answer, const struct mt_volumes *volumes, uint64_t volum
 
 		if (origin == NULL ||
 		    (number != 0 ? clone->origin != number
-				 : origin->snapshot.volume_id != volume_id))
+				 : origin->snapshot.volume_id != volume_id) ||
+		    !mt_control_sees(request,
+			mt_volume_is_trashed(clone) ? clone->trash.name : clone->name))
 			continue;
 		count++;
 		if (count <= MT_CLONES_PER_ANSWER)
@@ -107,7 +112,6 @@ show_name(struct mt_control_request *request)
 void
 mt_control_volume_show(struct mt_control_request *request)
 {
-	struct mt_volumes *volumes = &request->gateway->volumes;
 	const char *name = show_name(request);
 	const struct mt_volume_entry *entry;
 	json_t *answer;
@@ -117,17 +121,15 @@ mt_control_volume_show(struct mt_control_request *request)
 	entry = mt_change_find_volume(request);
 	if (entry == NULL)
 		return;
-	answer =
-	    json_pack("{s:o}", "volume", mt_json_volume_told(request->gateway, &entry->volume));
+	answer = json_pack("{s:o}", "volume", mt_json_volume_told(request, &entry->volume));
 	if (answer != NULL)
-		show_put_clones(answer, volumes, entry->volume.id, 0);
+		show_put_clones(request, answer, entry->volume.id, 0);
 	mt_control_finish(request, answer);
 }
 
 void
 mt_control_snapshot_show(struct mt_control_request *request)
 {
-	struct mt_volumes *volumes = &request->gateway->volumes;
 	const char *name = show_name(request);
 	const struct mt_snapshot_entry *entry;
 	json_t *answer, *object;
@@ -142,6 +144,6 @@ mt_control_snapshot_show(struct mt_control_request *request)
 		json_object_set_new(object, "volume", json_string(request->volume.name));
 	answer = json_pack("{s:o}", "snapshot", object);
 	if (answer != NULL)
-		show_put_clones(answer, volumes, 0, entry->snapshot.number);
+		show_put_clones(request, answer, 0, entry->snapshot.number);
 	mt_control_finish(request, answer);
 }

@@ -27,6 +27,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
+#include "control/control_allow.h"
 #include "control/control_answer.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
@@ -97,6 +98,20 @@ made_submit(struct mt_control_request *request, const struct made *made,
 
 /* ---- list ---- */
 
+static bool
+list_is_seen(struct mt_control_request *request, const struct mt_snapshot *snapshot)
+{
+	const struct mt_volume_entry *volume =
+	    mt_volumes_by_id(&request->gateway->volumes, snapshot->volume_id);
+
+	if (mt_control_subject(request) == NULL)
+		return true;
+	return volume != NULL &&
+	    mt_control_sees(request,
+		mt_volume_is_trashed(&volume->volume) ? volume->volume.trash.name
+						      : volume->volume.name);
+}
+
 void
 mt_control_snapshot_list(struct mt_control_request *request)
 {
@@ -131,7 +146,8 @@ mt_control_snapshot_list(struct mt_control_request *request)
 		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
 
 		if (snapshot->state != MT_SNAPSHOT_LIVE || snapshot->number <= after ||
-		    (volume != NULL && snapshot->volume_id != volume->volume.id))
+		    (volume != NULL && snapshot->volume_id != volume->volume.id) ||
+		    !list_is_seen(request, snapshot))
 			continue;
 		is_more = count++ == SNAPSHOTS_PER_LIST;
 		if (!is_more)

@@ -30,6 +30,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/trash.h"
 #include "cluster/volume_delete.h"
+#include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_snapshot_delete.h"
@@ -162,7 +163,8 @@ mt_control_trash_list(struct mt_control_request *request)
 	}
 	list = json_array();
 	for (uint32_t i = first; i < first + in_trash && !is_more; i++) {
-		if (volumes->entries[i].volume.id <= after)
+		if (volumes->entries[i].volume.id <= after ||
+		    !mt_control_sees(request, volumes->entries[i].volume.trash.name))
 			continue;
 		is_more = count++ == TRASH_PER_LIST;
 		if (!is_more)
@@ -229,11 +231,24 @@ trash_find(struct mt_control_request *request, const char *name)
 		found = &volumes->entries[i];
 	}
 	if (found == NULL)
-		mt_control_refuse(request, -ENOENT,
-		    "no volume in the trash was called '%s', or has it as its id: cleave trash list "
-		    "shows them",
-		    name);
+		mt_control_trash_refuse_unknown(request, name);
 	return found;
+}
+
+void
+mt_control_trash_refuse_unknown(struct mt_control_request *request, const char *name)
+{
+	mt_control_refuse(request, -ENOENT,
+	    "no volume in the trash was called '%s', or has it as its id: cleave trash list shows them",
+	    name);
+}
+
+const char *
+mt_control_trash_name(struct mt_control_request *request, const char *name)
+{
+	const struct mt_volume_entry *entry = trash_by_id(&request->gateway->volumes, name);
+
+	return entry == NULL ? name : entry->volume.trash.name;
 }
 
 /* ---- restore ---- */

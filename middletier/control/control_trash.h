@@ -18,6 +18,12 @@ bool mt_control_trash_is_kept(const struct mt_control_request *request);
 /* mt_control_trash_move -- @entry, which nobody uses and whose snapshots may go with it, is moved there; an end of it. */
 void mt_control_trash_move(struct mt_control_request *request, const struct mt_volume_entry *entry);
 
+/* For control_allow.c: */
+/* mt_control_trash_name -- what the volume in the trash was called that has @name as its id; else @name. */
+const char *mt_control_trash_name(struct mt_control_request *request, const char *name);
+/* mt_control_trash_refuse_unknown -- an end of the request: no volume in the trash is @name. */
+void mt_control_trash_refuse_unknown(struct mt_control_request *request, const char *name);
+
 void mt_control_trash_list(struct mt_control_request *request);
 void mt_control_trash_restore(struct mt_control_request *request);
 void mt_control_trash_purge(struct mt_control_request *request);

@@ -23,6 +23,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "control/control_allow.h"
 #include "control/control_request.h"
 #include "control/control_volume.h"
 #include "port/volume_use.h"
@@ -180,7 +181,8 @@ use_on_answer(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	struct mt_volumes *volumes = &ask->gateway->volumes;
 	uint32_t first = mt_volumes_after(volumes, request->change.new_name);
-	uint32_t end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
+	uint32_t seen = 0, at = first;
+	const char *last = NULL;
 	json_int_t shard_count = 0;
 	json_t *list = json_array(), *answer;
 	bool is_incomplete = false;
@@ -192,10 +194,15 @@ use_on_answer(struct mt_ask *ask, void *arg)
 		shard_count += ask->legs[i].status.use.shard_count;
 		is_incomplete = is_incomplete || ask->legs[i].status.use.is_incomplete;
 	}
-	for (uint32_t i = first; i < end; i++) {
-		const struct mt_volume *volume = &volumes->entries[i].volume;
-		json_t *use = mt_volume_is_trashed(volume) ? NULL : json_use(ask, volume);
+	for (; at < volumes->count && seen < MT_VOLUMES_PER_LIST; at++) {
+		const struct mt_volume *volume = &volumes->entries[at].volume;
+		json_t *use;
 
+		if (!mt_control_sees(request, volume->name))
+			continue;
+		seen++;
+		last = volume->name;
+		use = mt_volume_is_trashed(volume) ? NULL : json_use(ask, volume);
 		if (use != NULL)
 			json_array_append_new(list, use);
 	}
@@ -203,10 +210,9 @@ use_on_answer(struct mt_ask *ask, void *arg)
 	answer = json_pack("{s:s, s:I, s:I, s:o, s:b}", "gateway", id, "shard_count",
 	    is_incomplete ? 0 : shard_count, "shard_total",
 	    (json_int_t)ask->gateway->cluster.shard_count, "volumes", list, "more",
-	    end < volumes->count);
-	if (answer != NULL && end > first)
-		json_object_set_new(answer, "last",
-		    json_string(volumes->entries[end - 1].volume.name));
+	    at < volumes->count);
+	if (answer != NULL && last != NULL)
+		json_object_set_new(answer, "last", json_string(last));
 	mt_control_finish(request, answer);
 }
 

@@ -28,6 +28,7 @@
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
 #include "common/replica.h"
+#include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
@@ -163,11 +164,11 @@ mt_control_volume_list(struct mt_control_request *request)
 	for (uint32_t i = mt_volumes_after(volumes, after); i < volumes->count && !is_more; i++) {
 		const struct mt_volume *volume = &volumes->entries[i].volume;
 
-		if (mt_volume_is_trashed(volume))
+		if (mt_volume_is_trashed(volume) || !mt_control_sees(request, volume->name))
 			continue;
 		is_more = count++ == MT_VOLUMES_PER_LIST;
 		if (!is_more)
-			json_array_append_new(list, mt_json_volume_told(request->gateway, volume));
+			json_array_append_new(list, mt_json_volume_told(request, volume));
 	}
 	mt_control_finish(request, json_pack("{s:o, s:b}", "volumes", list, "more", is_more));
 }

@@ -49,6 +49,7 @@
 #include "cluster/relief.h"
 #include "cluster/snapshot.h"
 #include "cluster/trash.h"
+#include "cluster/volume_query.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/event.h"
@@ -116,6 +117,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->magic = MT_GATEWAY_MAGIC;
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
 	mt_volumes_init(&gateway->volumes);
+	mt_users_init(gateway);
 	mt_drop_init(gateway);
 	mt_trash_init(gateway);
 	mt_flattening_init(gateway);
@@ -164,6 +166,8 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
 		rc = mt_volumes_watch(gateway);
+	if (rc == 0 && gateway->options.key != NULL)
+		rc = mt_users_watch(gateway);
 	if (rc == 0)
 		rc = mt_nodes_start(gateway);
 	if (rc == 0)
@@ -441,6 +445,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	gateway->stop_arg = arg;
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
 	mt_volumes_unwatch(gateway);
+	mt_users_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_health_watch_stop(gateway);
@@ -463,12 +468,14 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	mt_gateway_load_stop(gateway);
 	mt_volumes_unwatch(gateway);
+	mt_users_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_health_watch_stop(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
+	mt_users_fini(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);

@@ -35,6 +35,7 @@
 #include "read/read_path.h"
 #include "session/reply.h"
 #include "session/session.h"
+#include "session/session_query.h"
 #include "write/write_path.h"
 
 static int

@@ -28,6 +28,9 @@
  * A connection without a volume, or of a reader that has not read yet, gives way to others where the port runs
  * out of places or receives (split_qp_keep): anybody can have as many of those as there are places.
  *
+ * On a port with a key main also judges whether the peer may have the volume (cluster/rights.h), and again when rights
+ * have changed (mt_session_ask_right): who has lost its own is closed, whatever else it has under way.
+ *
  * Main posts what is newer (an attach) after the answers that it gave before, and a port keeps their
  * order, so a session that asked before the attach is in the list when the attach closes it.
  */
@@ -57,8 +60,8 @@
 #include "session/rates.h"
 #include "session/session.h"
 #include "session/session_hello.h"
+#include "session/session_query.h"
 
-#define SESSION_MAGIC 0x53534553u /* "SESS" */
 #define SESSION_ACCEPT_NS NUM_S(4)
 
 enum session_state {
@@ -144,9 +147,8 @@ session_count_shares(struct mt_session *session, bool has_shares)
 	session->has_shares = has_shares;
 }
 
-/* The last act of whoever calls it: @session may be freed. */
-static void
-session_try_free(struct mt_session *session)
+void
+mt_session_try_free(struct mt_session *session)
 {
 	if (session->sm.state != SESSION_DRAINING || session->request_count > 0 ||
 	    session->query.is_out || session->is_telling)
@@ -167,21 +169,20 @@ session_refuse(struct mt_session *session, int rc)
 
 	assert(rc < 0);
 	assert(session->sm.state == SESSION_ASKING || session->sm.state == SESSION_WAITING);
-	log_limited(LOG_INFO, "session: refused peer=%s volume=%" PRIu64 " rc=%s",
-	    split_qp_peer(session->qp), session->hello.volume_id, log_errno(rc));
+	mt_session_log_refused(session, rc);
 	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
 	split_qp_reject(session->qp, rc);
 	session->qp = NULL;
 	loop_timer_stop(port->loop, &session->accept_timer);
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_DRAINING);
-	session_try_free(session);
+	mt_session_try_free(session);
 }
 
 void
 mt_session_close(struct mt_session *session, int rc)
 {
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(rc < 0);
 	if (session->sm.state == SESSION_READY) {
 		sm_move(&session->sm, SESSION_CLOSING);
@@ -200,7 +201,7 @@ mt_session_renew(struct mt_session *session, const struct mt_volume *volume)
 {
 	const struct mt_volume *old = &session->volume;
 
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(mt_session_is_reader(session));
 	if (session->sm.state != SESSION_READY || old->size_bytes != volume->size_bytes ||
 	    memcmp(&old->scope, &volume->scope, sizeof(old->scope)) != 0)
@@ -210,7 +211,7 @@ mt_session_renew(struct mt_session *session, const struct mt_volume *volume)
 void
 mt_session_set_limits(struct mt_session *session, const struct cleave_limits *limits)
 {
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->hello.volume_id != 0);
 	session->volume.limits = *limits;
 	session->limits_tag = limits_tag(limits);
@@ -220,10 +221,10 @@ mt_session_set_limits(struct mt_session *session, const struct cleave_limits *li
 void
 mt_session_told(struct mt_session *session)
 {
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->is_telling);
 	session->is_telling = false;
-	session_try_free(session);
+	mt_session_try_free(session);
 }
 
 static void
@@ -246,6 +247,8 @@ session_accept(struct mt_session *session)
 	/* A writer has shown that the volume is its own. A reader does with its first request. */
 	if (session->hello.volume_id != 0 && !mt_session_is_reader(session))
 		split_qp_keep(session->qp);
+	if (session->hello.volume_id != 0)
+		mt_session_audit(session, "opened");
 	wire_hello_encode(bytes, &hello);
 	split_qp_accept(session->qp, &session_qp_ops, session, bytes, sizeof(bytes));
 }
@@ -335,11 +338,11 @@ session_on_answer(struct loop_post *post, void *arg)
 	int rc = session->query.rc;
 
 	(void)post;
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->query.is_out);
 	session->query.is_out = false;
 	if (session->sm.state != SESSION_ASKING) {
-		session_try_free(session);
+		mt_session_try_free(session);
 		return;
 	}
 	if (rc == 0) {
@@ -355,6 +358,7 @@ session_on_answer(struct loop_post *post, void *arg)
 	}
 	session->rate =
 	    mt_rate_hold(session->port, session->volume.name, loop_now_ns(session->port->loop));
+	mt_session_right_later(session);
 	if (mt_session_is_reader(session))
 		session_accept(session); /* there are as many as want to */
 	else
@@ -367,7 +371,7 @@ session_on_accept_timer(struct loop_timer *timer, void *arg)
 	struct mt_session *session = arg;
 
 	(void)timer;
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->qp != NULL);
 	session_refuse(session, -EBUSY);
 }
@@ -394,10 +398,14 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 		rc = -ENOMEM;
 		goto err;
 	}
-	session->magic = SESSION_MAGIC;
+	session->magic = MT_SESSION_MAGIC;
 	session->port = port;
 	session->qp = qp;
 	session->hello = hello;
+	if (split_qp_subject(qp) != NULL) {
+		session->has_subject = true;
+		session->subject = *split_qp_subject(qp);
+	}
 	session->level = wire_level_answer(hello.level, port->settings->level_max);
 	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->session.next_id++);
 	list_push_back(&port->sessions, &session->link);
@@ -409,6 +417,8 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	loop_timer_start(port->loop, &session->accept_timer, SESSION_ACCEPT_NS);
 	session->query.volume_id = hello.volume_id;
 	session->query.attach = hello.attach;
+	session->query.subject = session->has_subject ? &session->subject : NULL;
+	session->query.is_write = !mt_session_is_reader(session);
 	session->query.is_out = true;
 	port->session.host->ask_volume(&session->query, port, session_on_answer, session);
 	return;
@@ -425,7 +435,7 @@ session_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 {
 	struct mt_session *session = arg;
 
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->qp == qp && session->sm.state >= SESSION_READY);
 	session->port->session.host->on_messages(session, msgs, count);
 }
@@ -435,7 +445,7 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct mt_session *session = arg;
 
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->qp == qp);
 	/* A peer that closes or dies is nothing to warn about; one that breaks the protocol is. */
 	if (rc == -EPROTO || rc == -EPROTONOSUPPORT)
@@ -447,13 +457,13 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	session->qp = NULL;
 	session->port->session.host->on_left(session);
 	sm_move(&session->sm, SESSION_DRAINING);
-	session_try_free(session);
+	mt_session_try_free(session);
 }
 
 void
 mt_session_begin(struct mt_session *session, bool is_write)
 {
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->sm.state >= SESSION_READY && session->sm.state < SESSION_GONE);
 	assert(!is_write || session->hello.volume_id != 0);
 	session->request_count++;
@@ -489,7 +499,7 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 {
 	struct mt_port *port = session->port;
 
-	CHECK_OBJ(session, SESSION_MAGIC);
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(session->request_count > 0);
 	session->request_count--;
 	mt_port_flow_end(port, is_write);
@@ -505,52 +515,7 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 		assert(port->flow.read_count > 0);
 		port->flow.read_count--;
 	}
-	session_try_free(session);
-}
-
-/* ---- a volume that has grown ---- */
-
-static void
-session_on_size(struct loop_post *post, void *arg)
-{
-	struct mt_session *session = arg;
-	const struct mt_volume *volume = &session->query.volume;
-
-	(void)post;
-	CHECK_OBJ(session, SESSION_MAGIC);
-	assert(session->query.is_out);
-	session->query.is_out = false;
-	if (session->query.rc == 0 &&
-	    (mt_session_is_reader(session) || session->volume.attach == volume->attach)) {
-		session->volume.size_bytes = volume->size_bytes;
-		session->volume.segment_count = volume->segment_count;
-		session->is_size_fresh = volume->size_bytes < session->query.end_bytes;
-	}
-	session_try_free(session);
-}
-
-bool
-mt_session_asks_size(struct mt_session *session, const struct wire_io *io)
-{
-	const struct mt_volume *volume = &session->volume;
-
-	CHECK_OBJ(session, SESSION_MAGIC);
-	if ((session->hello.volume_id & MT_SNAPSHOT_ID) != 0 || session->hello.volume_id == 0 ||
-	    io->segment < volume->segment_base ||
-	    io->segment - volume->segment_base >= MT_VOLUME_SEGMENTS)
-		return false;
-	if (session->is_size_fresh && !session->query.is_out) {
-		session->is_size_fresh = false;
-		return false;
-	}
-	if (session->query.is_out)
-		return true;
-	session->query.end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES +
-	    io->offset_bytes + io->length_bytes;
-	session->query.is_out = true;
-	session->port->session.host->ask_volume(&session->query, session->port, session_on_size,
-	    session);
-	return true;
+	mt_session_try_free(session);
 }
 
 void
@@ -572,7 +537,7 @@ mt_session_fini_all(struct mt_port *port)
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = session_of(link);
 
-		CHECK_OBJ(session, SESSION_MAGIC);
+		CHECK_OBJ(session, MT_SESSION_MAGIC);
 		loop_timer_stop(port->loop, &session->accept_timer);
 		list_remove(&session->link);
 		list_remove(&session->wait_link);

@@ -9,6 +9,7 @@
 #include "base/sm.h"
 #include "catalog/volume.h"
 #include "cleave/loop.h"
+#include "cleave/secure.h"
 #include "cleave/wire.h"
 #include "session/auto_state.h"
 
@@ -45,6 +46,8 @@ void mt_sessions_init(struct mt_port *port, const struct mt_session_host *host);
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
 
+#define MT_SESSION_MAGIC 0x53534553u /* "SESS" */
+
 struct mt_session {
 	uint32_t magic;
 	struct loop_link link;      /* port->sessions */
@@ -52,6 +55,9 @@ struct mt_session {
 	struct mt_port *port;
 	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
 	struct sm sm;
+	bool
+	    has_subject; /* the peer has shown who it is: subject, for main, too; it stays as it is */
+	struct split_subject subject;
 	struct wire_hello hello;
 	struct mt_volume volume; /* valid for I/O sessions */
 	struct mt_rate *rate;    /* what is counted of the volume here; NULL: nothing */
@@ -71,14 +77,18 @@ struct mt_session {
 		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
 		void *arg;
 		uint64_t volume_id;
-		uint64_t attach;    /* the one that the client says it made */
-		uint64_t end_bytes; /* as far as the client says that it goes */
-		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
+		uint64_t attach;                     /* the one that the client says it made */
+		uint64_t end_bytes;                  /* as far as the client says that it goes */
+		const struct split_subject *subject; /* of a port with a key: who asks */
+		bool is_write;                       /* it wants to write, too */
+		bool are_rights_read;                /* main's: once more, for this question */
+		int rc; /* the answer: 0 and volume; -ENOENT; -ENOKEY no right; -EHOSTDOWN main does not know yet */
 		struct mt_volume volume;
 		bool is_out;                     /* with main: the session's memory stays */
 		struct mt_volumes_waiter waiter; /* main's */
 	} query;
-	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
+	bool must_ask_right; /* as soon as the query is back */
+	bool is_size_fresh;  /* asked for again, and a request went beyond it all the same */
 	/* To main, when a writer's queue pair has ended; the session's memory stays until it is back. */
 	struct loop_post left_post;
 	bool is_telling;
@@ -89,12 +99,6 @@ struct mt_session {
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /* mt_session_request_done -- a request of this session was answered or dropped. @session may be freed. */
 void mt_session_request_done(struct mt_session *session, bool is_write);
-/*
- * mt_session_asks_size -- a request goes beyond the volume's end: has the volume grown since this session came?
- *
- * True: that is being asked, and its client shall come again with the request. False: it has not grown.
- */
-bool mt_session_asks_size(struct mt_session *session, const struct wire_io *io);
 /* mt_session_begin -- a request that another file answers begins: the session lives until mt_session_request_done. */
 void mt_session_begin(struct mt_session *session, bool is_write);
 /* mt_session_close -- close its queue pair, or refuse it with @rc < 0; a no-op when that is done. @session may be freed. */
@@ -114,6 +118,8 @@ bool mt_session_is_difference_with(const struct mt_session *session, uint64_t id
 bool mt_session_may_write(const struct mt_session *session);
 /* mt_session_renew -- of a reader: the volume was attached; it comes again if the volume is another one now. */
 void mt_session_renew(struct mt_session *session, const struct mt_volume *volume);
+/* mt_session_try_free -- the last act of whoever calls it: @session is freed, if it has ended and nothing of it is out. */
+void mt_session_try_free(struct mt_session *session);
 /* mt_session_told -- main knows that a writer's queue pair has ended; @session may be freed. */
 void mt_session_told(struct mt_session *session);
 /* mt_session_set_limits -- the volume has these by now; its replies tell the client, whose library asks for them. */

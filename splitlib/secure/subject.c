@@ -190,6 +190,13 @@ split_subject_check(const struct split_subject *subject, const struct split_want
 	return -EKEYREJECTED;
 }
 
+const char *
+split_subject_text(const struct split_subject *subject, char *out)
+{
+	subject_text(subject, out);
+	return out;
+}
+
 int
 split_security_parse(const char *text, enum split_security *ret_security)
 {

@@ -9,7 +9,7 @@
 
 #define SUBJECT_URI_BYTES_MAX                                                                      \
 	128u /* with its end: scheme 9, cluster id 16, role 7, name 63, two slashes */
-#define SUBJECT_TEXT_BYTES_MAX (SPLIT_NAME_BYTES_MAX + 8u)
+#define SUBJECT_TEXT_BYTES_MAX SPLIT_SUBJECT_TEXT_BYTES_MAX
 
 /*
  * subject_parse -- @bytes of a URI, which need not end with a zero

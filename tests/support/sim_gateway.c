@@ -45,8 +45,8 @@ sg_on_stopped(void *arg)
 	sg->has_stopped = true;
 }
 
-static void
-sg_open_client(struct sg *sg, const struct split_key *key)
+struct split_port *
+sg_open_port(struct sg *sg, const struct split_key *key)
 {
 	struct split_port_options options = {
 		.loop = sg->client_loop,
@@ -56,16 +56,17 @@ sg_open_client(struct sg *sg, const struct split_key *key)
 		.receive_count = 64,
 		.key = key,
 	};
+	struct split_port *port = open_roce_instance(&options);
 
-	sg->client = open_roce_instance(&options);
-	assert(sg->client != NULL);
+	assert(port != NULL);
+	return port;
 }
 
 void
 sg_client_key(struct sg *sg, const struct split_key *key)
 {
 	split_port_close(sg->client);
-	sg_open_client(sg, key);
+	sg->client = sg_open_port(sg, key);
 }
 
 void
@@ -90,7 +91,7 @@ sg_init(struct sg *sg, uint64_t seed)
 	sg->client_host = sim_host_create(sg->net, "client");
 	assert(sg->store != NULL && sg->gateway_host != NULL && sg->client_host != NULL);
 	sg->client_loop = sim_loop_create(sg->world, "client");
-	sg_open_client(sg, NULL);
+	sg->client = sg_open_port(sg, NULL);
 	sg->options = (struct mt_gateway_options){
 		.cluster_id = SG_CLUSTER_ID,
 		.gateway_id = 1,
@@ -231,8 +232,7 @@ qp_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t coun
 		assert(self->reply_count <= SG_REPLIES_MAX);
 		reply->header = *msgs[i]->header;
 		reply->text = calloc(1, msgs[i]->payload_bytes + 1u);
-		dev_copy_to_host(self->sg->client, reply->text, msgs[i]->payload,
-		    msgs[i]->payload_bytes);
+		dev_copy_to_host(self->port, reply->text, msgs[i]->payload, msgs[i]->payload_bytes);
 		split_msg_release(msgs[i]);
 	}
 }
@@ -283,7 +283,7 @@ sg_connect(struct sg *sg, struct sg_qp *qp, const struct wire_hello *hello)
 		.peer_roles = SPLIT_ROLE_GATEWAY,
 	};
 
-	*qp = (struct sg_qp){ .sg = sg, .next_request_id = 1 };
+	*qp = (struct sg_qp){ .sg = sg, .port = sg->client, .next_request_id = 1 };
 	wire_hello_encode(bytes, hello == NULL ? &control : hello);
 	qp->qp = connect_qp(sg->client, &options);
 	assert(qp->qp != NULL);
@@ -358,7 +358,7 @@ sg_send(struct sg_qp *qp, const struct wire_header *header, const void *payload,
 	int rc;
 
 	assert(self != NULL && bytes <= SG_SEND_BYTES_MAX);
-	self->port = qp->sg->client;
+	self->port = qp->port;
 	self->header = *header;
 	if (bytes > 0) {
 		self->piece = (struct dev_piece){ dev_alloc(self->port, bytes), bytes };

@@ -48,6 +48,7 @@ struct sg_reply {
 
 struct sg_qp {
 	struct sg *sg;
+	struct split_port *port; /* that it is of */
 	struct split_qp *qp;
 	bool is_ready, is_closed;
 	int close_rc;
@@ -69,6 +70,13 @@ void sg_kill(struct sg *sg);
 /* sg_run -- until @until(@arg); false when the deadline or the end of all events comes first. */
 bool sg_run(struct sg *sg, bool (*until)(void *arg), void *arg);
 void sg_run_for(struct sg *sg, uint64_t ns);
+
+/*
+ * sg_open_port -- another port of the clients' machine, with a key (cleave/secure.h); split_port_close before sg_fini
+ *
+ * What is connected while sg->client is that port is by that key.
+ */
+struct split_port *sg_open_port(struct sg *sg, const struct split_key *key);
 
 /* sg_connect -- NULL @hello: a control session's. Port 0 of the gateway. Does not wait. */
 void sg_connect(struct sg *sg, struct sg_qp *qp, const struct wire_hello *hello);

@@ -37,7 +37,8 @@ retry_is_fatal(int rc)
 	assert(rc <= 0);
 	switch (rc) {
 	case -ESHUTDOWN:       /* a newer session */
-	case -ENOENT:          /* the volume was deleted */
+	case -ENOENT:          /* the volume was deleted, or is none for this key any more */
+	case -ENOKEY:          /* the key gives no right to it */
 	case -EXDEV:           /* another cluster answers here */
 	case -EPROTONOSUPPORT: /* another version */
 		return true;
