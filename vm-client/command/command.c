@@ -145,11 +145,14 @@ refuse_absent(const struct command *command, enum command_operand operand)
 		[COMMAND_FILES] = "a FILE",
 		[COMMAND_SUBJECT] =
 		    "whose key: gateway/N, node/N, client/NAME, admin/NAME or monitor/NAME",
+		[COMMAND_USER] = "a user: see cleave user list",
+		[COMMAND_NEW_USER] = "a NAME, that of a key: of client/db1 it is db1",
 	};
 
 	if (operand == COMMAND_MAY_VOLUME || operand == COMMAND_MAY_NEW ||
 	    operand == COMMAND_MAY_TRASH || operand == COMMAND_MAY_NEW_NAME ||
-	    operand == COMMAND_MORE || operand == COMMAND_MORE_VOLUMES)
+	    operand == COMMAND_MORE || operand == COMMAND_MORE_VOLUMES ||
+	    operand == COMMAND_MAY_RIGHTS)
 		return 0;
 	assert(operand < NUM_COUNT(wants) && wants[operand] != NULL);
 	return usage_error("'%s%s%s' needs %s", command->noun, command->verb == NULL ? "" : " ",
@@ -197,7 +200,7 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 	for (const enum command_operand *operand = options->command->operands;
 	     *operand != COMMAND_NOTHING; operand++) {
 		if ((*operand == COMMAND_FILES || *operand == COMMAND_MORE ||
-			*operand == COMMAND_MORE_VOLUMES) &&
+			*operand == COMMAND_MORE_VOLUMES || *operand == COMMAND_MAY_RIGHTS) &&
 		    used < count) {
 			used += take_files(options, operand, words + used, count - used);
 			if (options->file_count > 0)

@@ -50,6 +50,7 @@ struct command_options {
 	bool is_lost;                    /* node remove, replace: it never comes back */
 	bool is_dry_run, must_stop;      /* cluster rebalance */
 	bool is_cancel;                  /* volume flatten: no more */
+	bool is_disable, is_enable;      /* user add, user set */
 	bool has_counters, is_quiet;     /* status */
 	bool must_follow;                /* events */
 	const char *volume, *trace;      /* slow: of this one alone */
@@ -135,6 +136,8 @@ extern const struct config_option command_option_table[];
 #define COMMAND_CLUSTER_ID (UINT64_C(1) << 36)
 #define COMMAND_OUT (UINT64_C(1) << 37) /* --out, --replace */
 #define COMMAND_DAYS (UINT64_C(1) << 38)
+#define COMMAND_DISABLE (UINT64_C(1) << 40)
+#define COMMAND_ENABLE (UINT64_C(1) << 41)
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {
@@ -154,6 +157,9 @@ enum command_operand {
 	COMMAND_FILES,        /* options->files: as many as leave a word for each operand behind */
 	COMMAND_MORE,         /* options->files: further VOLUME@SNAPSHOT, the last operand */
 	COMMAND_MORE_VOLUMES, /* likewise, volumes */
+	COMMAND_USER,         /* options->name: what stands behind client/ in a key */
+	COMMAND_NEW_USER,     /* likewise, of none yet */
+	COMMAND_MAY_RIGHTS,   /* options->files: each PATTERN:LETTERS, the last operand */
 };
 
 #define COMMAND_OPERANDS_MAX 3 /* the last is COMMAND_NOTHING */
@@ -280,6 +286,15 @@ int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t co
 int command_volume_flatten(struct command_session *session);
 /* command_print_flattening -- how far @volume, of volume.show, is flattened; nothing where it is not. */
 void command_print_flattening(const json_t *volume, FILE *out);
+/* command_user.c */
+int command_user_list(struct command_session *session);
+int command_user_show(struct command_session *session);
+int command_user_add(struct command_session *session);
+int command_user_set(struct command_session *session);
+int command_user_remove(struct command_session *session);
+/* command_ask_users -- all of them, in *@ret_reply, an object to json_decref: {"users":[...]} */
+int command_ask_users(struct command_session *session, json_t **ret_reply);
+
 /* command_trash.c */
 int command_trash_list(struct command_session *session);
 int command_trash_restore(struct command_session *session);

@@ -145,6 +145,20 @@ offer_snapshots(struct command_session *session)
 	return rc;
 }
 
+static int
+offer_users(struct command_session *session)
+{
+	json_t *reply = NULL;
+	const json_t *user;
+	size_t i;
+	int rc = command_ask_users(session, &reply);
+
+	json_array_foreach(json_object_get(reply, "users"), i, user)
+	    fprintf(session->out, "%s\n", command_text(user, "name"));
+	json_decref(reply);
+	return rc;
+}
+
 /* Each by its name; by its id where another one had the name, too. */
 static int
 offer_trash(struct command_session *session)
@@ -307,6 +321,9 @@ offer_operand(struct complete *complete)
 		[COMMAND_MORE] = offer_snapshots,
 		[COMMAND_MORE_VOLUMES] = offer_volumes,
 		[COMMAND_SUBJECT] = NULL, /* in a folder that is not named yet */
+		[COMMAND_USER] = offer_users,
+		[COMMAND_NEW_USER] = NULL, /* nobody can know */
+		[COMMAND_MAY_RIGHTS] = NULL,
 	};
 	uint32_t at = complete->count - complete->used;
 	enum command_operand operand;
@@ -314,7 +331,8 @@ offer_operand(struct complete *complete)
 	assert(complete->count >= complete->used);
 	for (uint32_t i = 0; i < at; i++) {
 		if (complete->command->operands[i] == COMMAND_NOTHING ||
-		    complete->command->operands[i] == COMMAND_FILES)
+		    complete->command->operands[i] == COMMAND_FILES ||
+		    complete->command->operands[i] == COMMAND_MAY_RIGHTS)
 			return;
 		if (complete->command->operands[i] == COMMAND_MORE ||
 		    complete->command->operands[i] == COMMAND_MORE_VOLUMES)

@@ -92,6 +92,21 @@ static const struct command command_table[] = {
 	    "delete those of such names that no rule keeps, nor a clone, and that are not protected. Others "
 	    "are left alone.",
 	    { COMMAND_VOLUME, COMMAND_MORE_VOLUMES }, COMMAND_ROTATE, command_snapshot_rotate },
+	{ "user", "list", "", "List users: what clients with a key may do with which volumes.",
+	    { COMMAND_NOTHING }, 0, command_user_list },
+	{ "user", "show", "USER", "Show what a user may.", { COMMAND_USER }, 0, command_user_show },
+	{ "user", "add", "USER [PATTERN:LETTERS ...] [--disable]",
+	    "Let the client whose key is client/USER have volumes: of names that are PATTERN, in which * is "
+	    "any text. LETTERS: r reads, w writes, s is for snapshots, a alters, makes and deletes volumes. "
+	    "A cluster whose gateways have no key asks nobody.",
+	    { COMMAND_NEW_USER, COMMAND_MAY_RIGHTS }, COMMAND_DISABLE, command_user_add },
+	{ "user", "set", "USER [PATTERN:LETTERS ...] [--disable | --enable]",
+	    "Give a user these rights instead of those that it has; or take all of them for a while, and give "
+	    "them back. What it has open, and may not have any more, is closed within a second.",
+	    { COMMAND_USER, COMMAND_MAY_RIGHTS }, COMMAND_DISABLE | COMMAND_ENABLE,
+	    command_user_set },
+	{ "user", "remove", "USER", "Take all rights of a user, for good.", { COMMAND_USER }, 0,
+	    command_user_remove },
 	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
 	    "Make a volume that begins as the snapshot, and shares its space.",
 	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, 0, command_clone },

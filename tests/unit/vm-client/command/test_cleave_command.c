@@ -153,6 +153,10 @@ Test(command, images_have_a_file_and_a_volume)
 	expect_refused("volume delete v --purg", "there is no option --purg: was --purge meant?");
 	expect_refused("volume delete v --forc", "there is no option --forc: was --force meant?");
 	expect_refused("trash restore", "'trash restore' needs the NAME or ID");
+	expect_refused("user add", "'user add' needs a NAME, that of a key");
+	expect_refused("user show", "'user show' needs a user");
+	expect_refused("user remove db1 v:r", "did not expect 'v:r'");
+	expect_refused("user show db1 --disable", "takes no --disable");
 	expect_refused("import", "needs a FILE");
 	expect_refused("import a.img", "needs the NAME");
 	expect_refused("import a.img v w", "did not expect 'w'");
