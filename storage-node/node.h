@@ -85,6 +85,8 @@ struct node_options {
 	X(fences, "count", "fence pages written")                                                  \
 	X(stale_epochs, "count", "requests refused for an older epoch")                            \
 	X(epochs_refused, "count", "requests refused for an epoch far above the fence")            \
+	X(claims, "count", "epochs of shards that gateways with a key came with")                  \
+	X(claims_refused, "count", "requests refused for an epoch that is another gateway's")      \
 	X(shared_slots, "count",                                                                   \
 	    "creates in slots whose blocks a copy of the disk's file has, too")                    \
 	X(disk_errors, "count", "reads, writes and flushes that failed")                           \

@@ -13,6 +13,7 @@
 
 #include "base/metrics.h"
 #include "base/sm.h"
+#include "claim.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -70,6 +71,7 @@ struct node {
 
 	struct sn_fence_page fences[ONDISK_FENCE_PAGES];
 	void *fence_pages;
+	struct sn_claims claims[CLEAVE_SHARDS_MAX]; /* claim.c */
 	struct sn_sync sync;
 	struct sn_store store;
 	struct sn_peers peers;

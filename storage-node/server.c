@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "change.h"
+#include "claim.h"
 #include "cleave/level.h"
 #include "control.h"
 #include "fence.h"
@@ -84,20 +85,26 @@ server_on_request(struct node *node, struct split_msg *msg)
 	struct sn_request *req;
 	struct wire_node wire;
 	const char *field = "opcode";
+	int rc = 0;
 
 	if (!peer_of(msg->qp)->is_gateway || wire_node_decode(msg->header, &wire, &field) != 0) {
 		server_break(node, msg, field);
 		return;
 	}
 	req = sn_request_take(node, msg, &wire);
-	if (!sn_store_allows(node, &peer_of(msg->qp)->store, wire.opcode, split_qp_peer(msg->qp))) {
-		sn_request_fail(req, -ENOTUNIQ);
-	} else if (node->sm.state == NODE_READY) {
-		split_qp_keep(msg->qp);
-		server_run(req);
-	} else {
-		sn_request_fail(req, -EHOSTDOWN);
+	if (!sn_store_allows(node, &peer_of(msg->qp)->store, wire.opcode, split_qp_peer(msg->qp)))
+		rc = -ENOTUNIQ;
+	else if (node->sm.state != NODE_READY)
+		rc = -EHOSTDOWN;
+	else if (wire.opcode != WIRE_EXTENT_READ || !store_id_is_zero(&peer_of(msg->qp)->store))
+		/* A recovery, which has no store, reads, and owns nothing. */
+		rc = sn_claim_judge(node, split_qp_subject(msg->qp), &wire, split_qp_peer(msg->qp));
+	if (rc != 0) {
+		sn_request_fail(req, rc);
+		return;
 	}
+	split_qp_keep(msg->qp);
+	server_run(req);
 }
 
 static void

@@ -10,9 +10,11 @@
 #include "extent/link_call.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -230,6 +232,22 @@ link_note_space(struct mt_link *link, const struct mt_call *call)
 		mt_link_set_read_only(link, true);
 }
 
+/*
+ * A node that knows our key says that another gateway has come with our epoch (storage-node/claim.c). The store gives an
+ * epoch once, so that one has none of its own; ours is of no use there any more. Returns what a fence would be answered
+ * with: the shard stops, and is taken over with a higher one.
+ */
+static int
+link_on_other_owner(const struct mt_link *link, const struct mt_call *call)
+{
+	log_limited(LOG_ERROR,
+	    "node %" PRIu32 ": says that another gateway has a shard's epoch shard=%" PRIu32
+	    " epoch=%" PRIu32
+	    " address=%s: the node's log has its name; is its key where it should be?",
+	    link->node_id, call->request.id.shard, call->request.epoch, link->config.address);
+	return -ESTALE;
+}
+
 /* The call that @reply answers, or NULL with what is wrong. */
 static struct mt_call *
 link_match(struct mt_link *link, const struct wire_node_reply *reply, const char **ret_field)
@@ -287,6 +305,8 @@ mt_link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret
 	call = link_match(link, &reply, ret_field);
 	if (call == NULL)
 		return -EPROTO;
+	if (reply.rc == -ENOKEY)
+		reply.rc = link_on_other_owner(link, call);
 	call->is_answered = true;
 	call->reply = reply;
 	call->reply_msg = msg;

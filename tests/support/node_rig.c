@@ -700,6 +700,7 @@ rig_read(struct node_rig *rig, const struct rig_extent *extent, uint64_t offset_
 	struct rig_call *call = rig_post(rig,
 	    &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = extent->id,
+		.epoch = extent->epoch,
 		.offset_bytes = offset_bytes,
 		.length_bytes = bytes },
 	    NULL, 0);

@@ -50,6 +50,7 @@ enum peer_answer {
 	PEER_CLOCK,      /* tells a clock on the wall */
 	PEER_CLOCK_TEXT, /* tells what is no clock */
 	PEER_ERROR_STATUS,
+	PEER_OTHER_OWNER,   /* says that another gateway has the epoch */
 	PEER_REQUEST,       /* answers with a request */
 	PEER_LIST_NO_SHARD, /* lists an extent of a shard that there cannot be */
 	PEER_LIST_NO_END,   /* lists a page that leads to itself */
@@ -153,6 +154,8 @@ peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 			header.opcode = WIRE_EXTENT_TRUNCATE | WIRE_REPLY;
 		if (peer.answer == PEER_ERROR_STATUS)
 			header.status = CLEAVE_STATUS_NO_MEMORY;
+		if (peer.answer == PEER_OTHER_OWNER)
+			header.status = CLEAVE_STATUS_RIGHT;
 		if (peer.answer == PEER_REQUEST) {
 			struct peer_extra *extra =
 			    &peer.extras[peer.request_count % NUM_COUNT(peer.extras)];
@@ -710,6 +713,17 @@ Test(node_link, later_answers_are_matched_too)
 	peer.answer = PEER_WRONG_ID;
 	cr_assert_eq(post_list(3), 0);
 	wait_calls(-ECONNRESET);
+}
+
+/* As a fence says it: the shard's owner stops, and comes back with a higher epoch. */
+Test(node_link, an_epoch_that_another_gateway_has_is_too_old)
+{
+	peer_start(PEER_RIGHT);
+	wait_link(3, true);
+	peer.answer = PEER_OTHER_OWNER;
+	cr_assert_eq(post_list(3), 0);
+	wait_calls(-ESTALE);
+	cr_assert(mt_rig_logged(rig, "says that another gateway has a shard's epoch"));
 }
 
 Test(node_link, init_without_memory)

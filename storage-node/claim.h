@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* claim.h -- which gateway has a shard's epoch here: others are refused; claim.c has the rules */
+#ifndef CLEAVE_STORAGE_CLAIM_H
+#define CLEAVE_STORAGE_CLAIM_H
+
+#include <stdint.h>
+
+#include "cleave/wire.h"
+
+struct node;
+struct split_subject;
+
+/* A gateway's number, and the epoch that it has come with. */
+struct sn_claim {
+	uint32_t epoch;
+	uint64_t gateway; /* 0: nobody with a key has come under it since the node has run */
+};
+
+/* A shard's newest claim, and the one before, whose requests may still be on their way. All zero: none is known. */
+struct sn_claims {
+	struct sn_claim now, before;
+};
+
+/*
+ * sn_claim_judge -- may the gateway @subject (NULL: of a connection without a key, which may) ask for @wire?
+ *
+ * Returns 0, and the epoch may be its own from here on; -ENOKEY: it is another gateway's. Whether an epoch is too old for
+ * a change or an append is the fence's to say (fence.h), which is asked first where it is.
+ */
+int sn_claim_judge(struct node *node, const struct split_subject *subject,
+    const struct wire_node *wire, const char *peer);
+
+#endif /* CLEAVE_STORAGE_CLAIM_H */

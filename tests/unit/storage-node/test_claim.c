@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_claim.c -- a node remembers which gateway has a shard's epoch: every opcode x whose epoch, over connections with keys
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "support/key_maker.h"
+#include "support/node_rig.h"
+
+#define CLUSTER "cleave://1122334455667788/"
+#define SHARD 3u
+#define EPOCH 5u
+
+static struct key_authority authority;
+static struct split_key *node_key, *keys[2];
+static struct split_port *ports[2]; /* of gateway/1 and gateway/2 */
+static struct node_rig *rig;
+static struct rig_extent extent;
+
+/* The rig's connection is gateway/@number's from here on. */
+static void
+come_as(uint32_t number)
+{
+	const struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY,
+		.cluster_id = RIG_CLUSTER_ID,
+		.session_id = 0x57,
+		.attach = 0x0e };
+
+	rig_disconnect(rig);
+	rig->port = ports[number - 1];
+	cr_assert_eq(rig_connect_as(rig, &hello), 0);
+}
+
+static void
+setup(void)
+{
+	struct split_port_options options = { .device_bytes = NUM_MIB(40),
+		.receive_count = 96,
+		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
+
+	key_authority_make(&authority, 0, 0);
+	node_key = key_make(&authority, CLUSTER "node/7");
+	keys[0] = key_make(&authority, CLUSTER "gateway/1");
+	keys[1] = key_make(&authority, CLUSTER "gateway/2");
+	rig = rig_create(&(struct rig_options){ .node_key = node_key, .own_key = keys[0] });
+	ports[0] = rig->port;
+	options.loop = rig->gateway_loop;
+	options.sim_host = rig->gateway_host;
+	options.key = keys[1];
+	ports[1] = open_roce_instance(&options);
+	cr_assert_not_null(ports[1]);
+	cr_assert_eq(rig_start(rig), 0, "%s", rig->ready_reason);
+	come_as(1);
+	rig_extent_init(&extent, SHARD, EPOCH, 1, EXTENT_LOG);
+}
+
+static void
+teardown(void)
+{
+	rig_disconnect(rig);
+	rig->port = ports[0];
+	split_port_close(ports[1]);
+	rig_extent_fini(&extent);
+	rig_destroy(rig);
+	split_key_free(keys[0]);
+	split_key_free(keys[1]);
+	split_key_free(node_key);
+	key_authority_fini(&authority);
+}
+
+TestSuite(claim, .init = setup, .fini = teardown, .timeout = 60);
+
+static uint64_t
+refused_count(void)
+{
+	return node_counters(rig->node)->claims_refused;
+}
+
+/* A request about the extent, as whoever is connected, under @epoch. */
+static int
+ask(enum wire_opcode opcode, uint32_t epoch)
+{
+	struct wire_node request = { .opcode = opcode,
+		.id = extent.id,
+		.epoch = epoch,
+		.kind = extent.kind };
+	uint8_t byte = 0;
+
+	switch (opcode) {
+	case WIRE_EXTENT_READ:
+		request.length_bytes = 4096;
+		break;
+	case WIRE_EXTENT_CREATE:
+		request.id.counter++;
+		break;
+	case WIRE_EXTENT_DELETE:
+		request.offset_bytes = extent.incarnation + 1; /* no such copy */
+		break;
+	case WIRE_EXTENT_TRUNCATE:
+		request.offset_bytes = 4096;
+		break;
+	default:
+		break;
+	}
+	if (opcode == WIRE_EXTENT_APPEND) { /* what is in it is judged later */
+		request.length_bytes = 4096;
+		request.offset_bytes = extent.acked_bytes + 4096;
+		return rig_call_rc(rig, &request, (uint8_t[4096]){ byte }, 4096, NULL);
+	}
+	return rig_call_rc(rig, &request, NULL, 0, NULL);
+}
+
+/* Every request about an extent but LIST, which tells names and lengths. */
+static const enum wire_opcode opcodes[] = { WIRE_EXTENT_CREATE, WIRE_EXTENT_APPEND,
+	WIRE_EXTENT_READ, WIRE_EXTENT_FREEZE, WIRE_EXTENT_TRUNCATE, WIRE_EXTENT_DELETE,
+	WIRE_EXTENT_VERIFY, WIRE_SHARD_FENCE };
+
+static bool
+is_look(enum wire_opcode opcode)
+{
+	return opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_VERIFY;
+}
+
+Test(claim, another_gateway_is_refused_under_the_owners_epoch_whatever_it_asks_for)
+{
+	uint64_t refused;
+
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	come_as(2);
+	for (size_t i = 0; i < NUM_COUNT(opcodes); i++) {
+		refused = refused_count();
+		cr_assert_eq(ask(opcodes[i], EPOCH), -ENOKEY, "0x%02x", opcodes[i]);
+		cr_assert_eq(refused_count(), refused + 1);
+		/* Older ones: too old to change anything, and nobody's to look. */
+		cr_assert_eq(ask(opcodes[i], EPOCH - 1), is_look(opcodes[i]) ? -ENOKEY : -ESTALE,
+		    "0x%02x", opcodes[i]);
+	}
+	cr_assert_geq(rig_list(rig, SHARD, (struct wire_extent_entry[4]){ { 0 } }, 4), 1);
+	/* None of it has changed anything: the owner goes on. */
+	come_as(1);
+	cr_assert_eq(rig_append(rig, &extent, 2), 0);
+	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
+}
+
+Test(claim, the_owner_is_not_refused_whatever_it_asks_for)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	for (size_t i = 0; i < NUM_COUNT(opcodes); i++)
+		cr_assert_neq(ask(opcodes[i], EPOCH), -ENOKEY, "0x%02x", opcodes[i]);
+	cr_assert_eq(refused_count(), 0u);
+}
+
+Test(claim, a_take_over_is_the_next_owners)
+{
+	struct wire_node_reply reply;
+	uint64_t claims;
+
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	claims = node_counters(rig->node)->claims;
+	come_as(2);
+	cr_assert_eq(rig_freeze(rig, &extent, EPOCH + 1, &reply), 0);
+	cr_assert_eq(node_counters(rig->node)->claims, claims + 1);
+	cr_assert_eq(rig_cut(rig, &extent, EPOCH + 1, extent.acked_bytes), 0);
+	/* The one before it may still look; it changes nothing, and is told what it always was. */
+	come_as(1);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_APPEND, EPOCH), -ESTALE);
+	cr_assert_eq(ask(WIRE_EXTENT_TRUNCATE, EPOCH), -ESTALE);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), -ENOKEY);
+	cr_assert_eq(ask(WIRE_EXTENT_DELETE, EPOCH + 1), -ENOKEY);
+	cr_assert_eq(ask(WIRE_SHARD_FENCE, EPOCH + 1), -ENOKEY);
+	/* And has it back with the next epoch. */
+	cr_assert_eq(ask(WIRE_SHARD_FENCE, EPOCH + 2), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 2), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 2), -ENOKEY);
+}
+
+/* Whatever it comes with first: nodes that were away hear of a new owner by a length, a deletion, or a read. */
+Test(claim, any_request_under_a_higher_epoch_makes_it_the_senders)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(opcodes); i++) {
+		uint32_t epoch = EPOCH + 1 + i;
+
+		come_as(2 - i % 2);
+		cr_assert_neq(ask(opcodes[i], epoch), -ENOKEY, "0x%02x", opcodes[i]);
+		come_as(1 + i % 2);
+		cr_assert_eq(ask(WIRE_EXTENT_READ, epoch), -ENOKEY, "0x%02x", opcodes[i]);
+	}
+}
+
+/* An epoch to which no take-over comes would shut the owner out. */
+Test(claim, an_epoch_far_above_the_fence_is_nobodys)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + (1u << 20) + 1), -ENOKEY);
+	cr_assert_eq(ask(WIRE_SHARD_FENCE, EPOCH + (1u << 20) + 1), -EOVERFLOW);
+	come_as(1);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+}
+
+/* Claims are in memory: behind a start the first that comes under the fence's epoch has it, and nobody older ones. */
+Test(claim, a_start_forgets_whose_the_fence_is_and_not_the_fence)
+{
+	struct wire_node_reply reply;
+
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(rig_freeze(rig, &extent, EPOCH + 1, &reply), 0);
+	rig_kill(rig, true);
+	cr_assert_eq(rig_start(rig), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), -ENOKEY);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0);
+	come_as(1);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), -ENOKEY);
+	cr_assert_eq(ask(WIRE_SHARD_FENCE, EPOCH + 2), 0);
+}
+
+/* Another shard's epochs are another's. */
+Test(claim, shards_are_claimed_one_by_one)
+{
+	struct wire_node fence = { .opcode = WIRE_SHARD_FENCE,
+		.id = { .shard = SHARD + 1 },
+		.epoch = EPOCH };
+
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	come_as(2);
+	cr_assert_eq(rig_call_rc(rig, &fence, NULL, 0, NULL), 0);
+	fence.id.shard = SHARD;
+	cr_assert_eq(rig_call_rc(rig, &fence, NULL, 0, NULL), -ENOKEY);
+}
+
+/* As a recovery comes, which has no metadata store: it lists and reads what is there, and changes nothing. */
+Test(claim, who_has_no_store_reads_and_changes_nothing)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	rig_disconnect(rig);
+	rig->port = ports[1];
+	cr_assert_eq(rig_connect(rig), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_FREEZE, EPOCH), -ENOTUNIQ);
+	cr_assert_eq(ask(WIRE_EXTENT_APPEND, EPOCH), -ENOTUNIQ);
+}
