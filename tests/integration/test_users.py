@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Users of a cluster with keys: what a client may and sees, and that a right which is taken ends what is open."""
+import json
+import subprocess
+
+from libcluster import WAIT_S, check, expect_error, main, run_argv, wait_for
+from libkeys import Authority, Keyed
+
+
+def names(c, key):
+    return [volume["name"] for volume in json.loads(c.cleave_as(key, "--json", "volume", "list").stdout)["volumes"]]
+
+
+def load_as(c, key, *words):
+    """The command line of a load of that client."""
+    usual, c.client_key = c.client_key, key
+    try:
+        return c.load_argv(*words)
+    finally:
+        c.client_key = usual
+
+
+def a_client_has_what_its_user_says():
+    with Authority() as a, Keyed(a, gateways=2) as c:
+        key = a.issue("client/db1")
+        for name in ("db-1", "golden", "other"):
+            c.volume_create(name, "64M")
+        check(names(c, key) == [], "a client of whom nobody has said anything sees volumes")
+        expect_error(c.cleave_as(key, "volume", "show", "db-1"), "'db-1': no such volume")
+        c.cleave("user", "add", "db1", "db-*:rw", "golden:r")
+        wait_for(lambda: names(c, key) == ["db-1", "golden"], "the rights are not there")
+        run_argv(load_as(c, key, "--volume", "db-1", "--operations", "100"))
+        run_argv(load_as(c, key, "--volume", "golden", "--read-percent", "100", "--operations", "100"))
+        expect_error(run_argv(load_as(c, key, "--volume", "golden", "--operations", "1"), check_rc=False), "golden",
+                     "may not|right")
+        # What it may not see is told in the words of what is not there.
+        hidden, absent = (c.cleave_as(key, "volume", "delete", name, "--purge", "--yes").stderr
+                          for name in ("other", "nothing"))
+        check(hidden.replace("other", "nothing") == absent, f"{hidden} and {absent}")
+        expect_error(c.cleave_as(key, "snapshot", "create", "db-1@a"), "db-1")
+        expect_error(c.cleave_as(key, "volume", "create", "db-2", "--size", "64M"), "db-2")
+        expect_error(c.cleave_as(key, "user", "set", "db1", "*:rwsa"), "admin|right|may not")
+        expect_error(c.cleave_as(key, "node", "list"), "right|may not")
+        check(names(c, c.client_key) == ["db-1", "golden", "other"], "an admin sees all, and all is there")
+
+
+def a_right_that_is_taken_ends_the_session():
+    with Authority() as a, Keyed(a, gateways=2) as c:
+        key = a.issue("client/db1")
+        c.volume_create("db-1", "64M")
+        c.cleave("user", "add", "db1", "db-*:rw")
+        wait_for(lambda: names(c, key) == ["db-1"], "the right is not there")
+        load = subprocess.Popen(load_as(c, key, "--volume", "db-1", "--seconds", "600", "--quiet"),
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "db-1").stdout, "the load has not come")
+            c.cleave("user", "set", "db1", "--disable")
+            said, _ = load.communicate(timeout=WAIT_S)
+        finally:
+            load.kill()
+        check(load.returncode == 1, f"the load goes on, or ended well: {load.returncode} {said}")
+        events = [json.loads(line) for line in c.cleave("--json", "events").stdout.splitlines()]
+        check(any(event["code"] == "session-cut" and "client/db1" in event["text"] for event in events), f"{events}")
+        check(names(c, key) == [], "what was taken is seen")
+        c.cleave("user", "set", "db1", "--enable")
+        wait_for(lambda: names(c, key) == ["db-1"], "the right has not come back")
+        run_argv(load_as(c, key, "--volume", "db-1", "--take", "--operations", "10"))
+
+
+main(a_client_has_what_its_user_says, a_right_that_is_taken_ends_the_session)
