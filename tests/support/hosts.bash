@@ -100,7 +100,7 @@ host_start_nodes() {
 			: >"$disk.formatted"
 		fi
 		host_part=node$i.$n on_host "$i" "$bin_storage" --disk "$disk" \
-			--listen "tcp://$(host_address "$i"):720$n" --security open
+			--listen "tcp://$(host_address "$i"):720$n" --key "$(key_of "node/$((10 * i + n))")"
 	done
 }
 
@@ -120,7 +120,7 @@ host_start_gateway() {
 	hosts_nodes
 	host_part=gateway$i on_host "$i" "$bin_gateway" --meta "etcd://$(hosts_list 2379)" \
 		--cluster-id "$hosts_cluster_id" --gateway-id "$i" --port "tcp://$(host_address "$i"):7100" \
-		--security open "${nodes[@]}"
+		--key "$(key_of "gateway/$i")" "${nodes[@]}"
 }
 
 # The etcds all at once: one alone has no majority, and is not ready.
@@ -145,8 +145,17 @@ host_start_agent() {
 	socket=$(cd "$home" && pwd)/nbd$i
 	host_cleave "$i" volume show "host$i" >/dev/null 2>&1 ||
 		host_cleave "$i" volume create "host$i" --size 256M >/dev/null
+	user_add "tcp://$(host_address "$i"):7100" "host$i" "host$i"
 	host_part=agent$i on_host "$i" "$bin_agent" --gateway "tcp://$(host_address "$i"):7100" \
-		--volume "host$i" --listen "unix:$socket"
+		--key "$(key_of "client/host$i")" --volume "host$i" --listen "unix:$socket"
+}
+
+hosts_keys() {
+	local i subjects=()
+	for ((i = 1; i <= host_count; i++)); do
+		subjects+=("gateway/$i" "client/host$i" "node/${i}1" "node/${i}2")
+	done
+	keys_make "$hosts_cluster_id" "${subjects[@]}"
 }
 
 hosts_up() {
@@ -166,6 +175,7 @@ hosts_up() {
 	host_count=$1
 	echo "$host_count" >"$home/hosts"
 	hosts_network
+	hosts_keys
 	hosts_start_etcds
 	for ((i = 1; i <= host_count; i++)); do
 		host_start_nodes "$i"
@@ -173,7 +183,7 @@ hosts_up() {
 	if [ ! -e "$home/created" ]; then
 		hosts_nodes
 		"$bin_gateway" --create --meta "etcd://$(hosts_list 2379)" --cluster-id "$hosts_cluster_id" \
-			"${nodes[@]}"
+			--key "$(key_of gateway/1)" "${nodes[@]}"
 		: >"$home/created"
 	fi
 	for ((i = 1; i <= host_count; i++)); do
@@ -196,6 +206,7 @@ hosts_tell() {
 	cat <<-EOF
 	   Try next:
 	     export CLEAVE_GATEWAY=tcp://$(host_address 1):7100
+	$(keys_tell)
 	     $bin_cleave gateway list; $bin_cleave node list
 	     $bin_load --volume demo --pattern random --in-flight 16 --seconds 60 &
 	     ./dev break host$host_count          # its network is cut
@@ -245,6 +256,7 @@ hosts_heal() {
 	local i
 	hosts_load
 	hosts_network
+	hosts_keys
 	for ((i = 1; i <= host_count; i++)); do
 		ip link set "cleave-h$i" up
 	done
@@ -278,6 +290,7 @@ hosts_down() {
 			rm -f "$home/$part.log"
 		done
 	done
+	keys_remove
 	rm -f "$home"/data.{list,part,tar} "$home/created" "$home/hosts" "$home/$home_mark"
 	rmdir "$home" 2>/dev/null || [ ! -e "$home" ] || say "$home holds more than this script made: left there"
 }
