@@ -173,6 +173,7 @@ enum cleave_manage_flags {
 	CLEAVE_MANAGE_SNAPSHOTS = 1u << 2, /* its snapshots go with it */
 	CLEAVE_MANAGE_CHECK = 1u << 3,     /* nothing is changed: would it be refused? */
 	CLEAVE_MANAGE_PURGE = 1u << 4,     /* deleted for good, not into the trash */
+	CLEAVE_MANAGE_CANCEL = 1u << 5,    /* what was begun is called off */
 };
 /* How a volume is deleted. Zero means the default in brackets. */
 struct cleave_delete_options {
@@ -375,6 +376,25 @@ int cleave_volume_set_limits(struct cleave_client *client, struct cleave_ask *as
     const struct cleave_limits *limits, cleave_volume_fn fn, void *arg);
 int cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
     const struct cleave_limits *limits, struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/*
+ * cleave_volume_flatten, cleave_volume_flatten_wait -- give a clone all that it shares with its origin
+ *
+ * It goes on behind the answer, in gateways, while the volume is used: when it has ended, cleave_volume_show tells an
+ * origin of 0, and the snapshot that was its origin may be deleted. Asked for again meanwhile, nothing happens. With
+ * CLEAVE_MANAGE_CANCEL it is called off: what was copied stays, and the next time goes on from there.
+ * Ownership: @name is copied; @ask is the library's until @fn; @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0: it has been begun, or called off; else a
+ *            negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL the name, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT, of
+ *            CLEAVE_MANAGE_CANCEL also where nothing was begun; -EINVAL it has no origin; -ENOTSUP the cluster's level
+ *            is 1; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_flatten(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    unsigned flags, cleave_done_fn fn, void *arg);
+int cleave_volume_flatten_wait(struct cleave *cleave, const char *name, unsigned flags,
+    char *ret_error);
 
 /* Snapshots. */
 

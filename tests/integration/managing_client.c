@@ -173,6 +173,25 @@ keep_and_roll_back(void)
 	EXPECT_RC(cleave_volume_delete_wait(cleave, "c", CLEAVE_MANAGE_PURGE, error), 0);
 }
 
+/* The clone lets go of what it was made of, which can be deleted then. */
+static void
+flatten(void)
+{
+	struct cleave_snapshot snapshot;
+	struct cleave_volume_entry clone;
+
+	EXPECT_RC(cleave_snapshot_create_wait(cleave, "v@base", &snapshot, error), 0);
+	EXPECT_RC(cleave_snapshot_clone_wait(cleave, "v@base", "f", &clone, error), 0);
+	EXPECT_RC(cleave_volume_flatten_wait(cleave, "v", 0, error), -EINVAL);
+	EXPECT_RC(cleave_volume_flatten_wait(cleave, "f", CLEAVE_MANAGE_CANCEL, error), -ENOENT);
+	EXPECT_RC(cleave_volume_flatten_wait(cleave, "f", 0, error), 0);
+	while (clone.origin != 0)
+		EXPECT_RC(cleave_volume_show_wait(cleave, "f", &clone, error), 0);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@base", error), 0);
+	EXPECT(holds("f", 0, 'a') && holds("f", 4096, 0));
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "f", CLEAVE_MANAGE_PURGE, error), 0);
+}
+
 static void
 protect_and_rename(void)
 {
@@ -312,6 +331,7 @@ main(int argc, char *argv[])
 	look_at_the_cluster();
 	make_a_volume();
 	keep_and_roll_back();
+	flatten();
 	protect_and_rename();
 	throw_away_and_restore();
 	rename_and_resize();

@@ -85,6 +85,7 @@ static const struct ask_op op_show = { "volume.show", &manage_volume, false };
 static const struct ask_op op_rename = { "volume.rename", &manage_volume, true };
 static const struct ask_op op_set_size = { "volume.resize", &manage_volume, true };
 static const struct ask_op op_set_limits = { "volume.set", &manage_volume, true };
+static const struct ask_op op_flatten = { "volume.flatten", &ask_done, true };
 static const struct ask_op op_check_size = { "volume.resize", &manage_volume, false };
 
 json_t *
@@ -472,4 +473,40 @@ cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
 		return ask_refuse(rc, ret_error);
 	return ask_wait_one(cleave, &op_set_limits, request_set_limits(name, limits), ret_volume,
 	    ret_error);
+}
+
+/* Flatten. */
+
+static json_t *
+request_flatten(const char *name, unsigned flags)
+{
+	json_t *request = manage_named(&op_flatten, name);
+
+	assert((flags & ~(unsigned)CLEAVE_MANAGE_CANCEL) == 0);
+	manage_add_flag(&request, "cancel", flags, CLEAVE_MANAGE_CANCEL);
+	return request;
+}
+
+int
+cleave_volume_flatten(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    unsigned flags, cleave_done_fn fn, void *arg)
+{
+	int rc = check_flags(name, flags, CLEAVE_MANAGE_CANCEL);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.done = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_flatten, request_flatten(name, flags));
+}
+
+int
+cleave_volume_flatten_wait(struct cleave *cleave, const char *name, unsigned flags, char *ret_error)
+{
+	struct ask_answer nothing;
+	int rc = check_flags(name, flags, CLEAVE_MANAGE_CANCEL);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait(cleave, &op_flatten, request_flatten(name, flags), &nothing, ret_error);
 }
