@@ -65,6 +65,14 @@ mt_volume_is_trashed(const struct mt_volume *volume)
 	return volume->trash.name[0] != '\0';
 }
 
+/* A roll-back to a snapshot that was flattened before it leaves a clone whose scope shows no origin, and one that counts it. */
+static inline bool
+mt_volume_is_clone(const struct mt_volume *volume)
+{
+	return volume->origin != 0 ||
+	    mt_scope_tail(&volume->scope, volume->segment_base) < volume->scope.span_count;
+}
+
 typedef void (*mt_volume_fn)(int rc, const struct mt_volume *volume, void *arg);
 
 /* Waits for a reading of the volumes that begins after it was asked for. */

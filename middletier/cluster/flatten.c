@@ -430,7 +430,7 @@ flattening_ask(struct mt_flattening *flattening)
 
 /* ---- listing ---- */
 
-/* A mark whose volume is gone, or has no origin any more: it was deleted. Nobody has made a clone since. */
+/* A mark whose volume is gone, or has no origin: it was deleted. Nobody has made a clone since. */
 static void
 flattening_forget(struct mt_flattening *flattening, const struct mt_flatten_mark *mark,
     uint64_t version)
@@ -456,8 +456,7 @@ flattening_take(struct mt_flattening *flattening, const struct mt_flatten_mark *
 	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, mark->id);
 	const struct mt_scope *scope = entry == NULL ? NULL : &entry->volume.scope;
 
-	if (scope == NULL ||
-	    mt_scope_tail(scope, entry->volume.segment_base) == scope->span_count) {
+	if (scope == NULL || !mt_volume_is_clone(&entry->volume)) {
 		if (volumes->is_incomplete)
 			return false;
 		flattening_forget(flattening, mark, version);

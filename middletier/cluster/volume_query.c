@@ -98,6 +98,7 @@ query_judge(struct mt_volume_query *query, bool is_read)
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, query->volume_id);
 	struct mt_volume_entry snapshot = { .volume.id = 0 };
+	uint64_t attach = query->attach;
 	const char *name = NULL;
 	int rc;
 
@@ -108,6 +109,7 @@ query_judge(struct mt_volume_query *query, bool is_read)
 		entry->heard_ns = loop_now_ns(gateway->options.loop);
 	if (mt_snapshot_session(volumes, query->volume_id, query->attach, &snapshot.volume) == 0) {
 		entry = &snapshot;
+		attach = 0; /* it was a number of another snapshot, or nothing */
 		name = query_snapshot_of(volumes, query->volume_id);
 	} else if (entry != NULL) {
 		name = entry->volume.name;
@@ -121,7 +123,7 @@ query_judge(struct mt_volume_query *query, bool is_read)
 		query_answer(query, rc, NULL);
 	else if (entry != NULL && entry->is_deleting)
 		query_answer(query, -EBUSY, NULL); /* the deletion may yet be refused */
-	else if ((entry == NULL || entry->volume.attach < query->attach ||
+	else if ((entry == NULL || entry->volume.attach < attach ||
 		     entry->volume.size_bytes < query->end_bytes) &&
 	    !is_read) {
 		query->waiter = (struct mt_volumes_waiter){ .fn = query_on_read, .arg = query };

@@ -19,7 +19,6 @@
 #include "base/num.h"
 #include "catalog/flatten_key.h"
 #include "catalog/json.h"
-#include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "cleave/level.h"
 #include "cleave/meta.h"
@@ -100,7 +99,7 @@ flatten_is_answered(struct mt_control_request *request, const struct mt_volume_e
 		    request->gateway->cluster.level);
 		return true;
 	}
-	if (mt_scope_tail(&volume->scope, volume->segment_base) == volume->scope.span_count) {
+	if (!mt_volume_is_clone(volume)) {
 		mt_control_refuse(request, -EINVAL,
 		    "volume '%s' is no clone, or was flattened: it has no origin to let go of",
 		    volume->name);

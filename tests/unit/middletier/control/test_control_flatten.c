@@ -287,6 +287,51 @@ Test(control_flatten, called_off_it_is_a_clone_still)
 	    "not being flattened");
 }
 
+/* The clone was rolled back to a snapshot of its own whose scope had let go of the origin already. */
+static void
+roll_back_to_cut(void)
+{
+	struct mt_volume cut = volume("c");
+	char key[MT_VOLUME_KEY_BYTES];
+	char *text;
+
+	cr_assert(mt_scope_cut_tail(&cut.scope, cut.segment_base));
+	text = mt_volume_encode(&cut);
+	mt_volume_key("c", key);
+	put(key, text);
+	free(text);
+	cr_assert(volume("c").origin == 5 && volume("c").scope.span_count == 1);
+}
+
+static void
+lets_go(void)
+{
+	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(volume("c").origin, 0);
+	done(ask(0, "{'op':'snapshot.delete','name':'v@s'}"));
+}
+
+Test(control_flatten, rolled_back_meanwhile_it_still_lets_its_origin_go)
+{
+	make_clone();
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	roll_back_to_cut();
+	all_copied();
+	sg_run_for(&sg, SOON_NS);
+	lets_go();
+}
+
+/* Called off in between: the origin counts it still, so it can be flattened. */
+Test(control_flatten, what_shows_no_origin_and_has_one_is_flattened)
+{
+	make_clone();
+	roll_back_to_cut();
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	all_copied();
+	sg_run_for(&sg, SOON_NS);
+	lets_go();
+}
+
 /* A mark that cannot be understood stops nothing else, and is left where it is. */
 Test(control_flatten, a_mark_that_is_garbage_is_left_alone)
 {
