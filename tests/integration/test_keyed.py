@@ -14,7 +14,7 @@ KNOWN = b"the known words of a block that nobody may read on the network "
 
 
 class Tap:
-    """A TCP proxy in a thread that keeps what passes, and flips one bit of the next bytes if it is told to."""
+    """A TCP proxy in a thread that keeps what passes, and flips one bit of the next write if it is told to."""
 
     def __init__(self, address):
         host, port = address.removeprefix("tcp://").split(":")
@@ -33,14 +33,14 @@ class Tap:
             except OSError:
                 return
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self._pump, args=(source, sink, source is client), daemon=True).start()
 
-    def _pump(self, source, sink):
+    def _pump(self, source, sink, is_request):
         try:
             while data := bytearray(source.recv(1 << 16)):
                 with self.lock:
                     self.seen += data
-                    if self.flips > 0 and len(data) > 1000:  # in a write, not in a greeting
+                    if self.flips > 0 and is_request and len(data) > 1000:  # in a write, not in a greeting
                         self.flips -= 1
                         data[len(data) // 2] ^= 4
                 sink.sendall(data)
