@@ -25,23 +25,11 @@
 #include "cleave/meta.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/volume_refresh.h"
 
 #define USERS_RETRY_NS NUM_MS(200)
 
 static void users_try(struct mt_gateway *gateway);
-
-static void
-users_answer(struct loop_link *waiters, int rc)
-{
-	struct loop_link *link;
-
-	assert(rc <= 0);
-	while ((link = list_pop_front(waiters)) != NULL) {
-		struct mt_volumes_waiter *waiter = LIST_ENTRY(link, struct mt_volumes_waiter, link);
-
-		waiter->fn(rc, waiter->arg);
-	}
-}
 
 /* The last act. */
 static void
@@ -49,13 +37,12 @@ users_finish(struct mt_gateway *gateway, int rc)
 {
 	struct mt_users *users = &gateway->users;
 	struct loop *loop = gateway->options.loop;
-	struct loop_link readers, *link;
+	struct loop_link readers;
 
 	assert(users->is_reading);
 	users->is_reading = false;
 	list_init(&readers);
-	while ((link = list_pop_front(&users->readers)) != NULL)
-		list_push_back(&readers, link);
+	mt_waiters_move(&users->readers, &readers);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING) {
 		loop_timer_stop(loop, &users->timer);
 	} else if (rc != 0 && users->is_watching) {
@@ -68,7 +55,7 @@ users_finish(struct mt_gateway *gateway, int rc)
 	} else if (users->is_dirty || !list_is_empty(&users->waiters)) {
 		loop_timer_start(loop, &users->timer, 0);
 	}
-	users_answer(&readers, rc);
+	mt_waiters_answer(&readers, rc);
 }
 
 static void
@@ -131,13 +118,11 @@ users_try(struct mt_gateway *gateway)
 {
 	struct mt_users *users = &gateway->users;
 	struct meta *meta = gateway->options.meta;
-	struct loop_link *link;
 	int rc;
 
 	if (users->is_reading || (!users->is_dirty && list_is_empty(&users->waiters)))
 		return;
-	while ((link = list_pop_front(&users->waiters)) != NULL)
-		list_push_back(&users->readers, link);
+	mt_waiters_move(&users->waiters, &users->readers);
 	loop_timer_stop(gateway->options.loop, &users->timer);
 	users->is_reading = true;
 	users->is_dirty = false;
@@ -186,8 +171,8 @@ mt_users_fini(struct mt_gateway *gateway)
 	struct mt_users *users = &gateway->users;
 
 	mt_users_unwatch(gateway);
-	users_answer(&users->readers, -ECANCELED);
-	users_answer(&users->waiters, -ECANCELED);
+	mt_waiters_answer(&users->readers, -ECANCELED);
+	mt_waiters_answer(&users->waiters, -ECANCELED);
 	mt_user_table_fini(&users->table);
 }
 

@@ -52,8 +52,8 @@ struct mt_volume_tell {
 static void refresh_try(struct mt_gateway *gateway);
 static void refresh_tell(struct mt_gateway *gateway);
 
-static void
-refresh_move(struct loop_link *from, struct loop_link *to)
+void
+mt_waiters_move(struct loop_link *from, struct loop_link *to)
 {
 	struct loop_link *link;
 
@@ -62,8 +62,8 @@ refresh_move(struct loop_link *from, struct loop_link *to)
 		list_push_back(to, link);
 }
 
-static void
-refresh_answer(struct loop_link *waiters, int rc)
+void
+mt_waiters_answer(struct loop_link *waiters, int rc)
 {
 	struct loop_link *link;
 
@@ -88,8 +88,8 @@ refresh_finish(struct mt_gateway *gateway, int rc)
 	volumes->tell_count = volumes->tell_index = 0;
 	volumes->is_refreshing = false;
 	list_init(&readers);
-	refresh_move(&volumes->readers, &readers);
-	refresh_answer(&readers, rc);
+	mt_waiters_move(&volumes->readers, &readers);
+	mt_waiters_answer(&readers, rc);
 	refresh_try(gateway);
 }
 
@@ -112,8 +112,8 @@ refresh_is_overtaken(struct mt_gateway *gateway)
 	if (volumes->refresh_serial == volumes->change_serial)
 		return false;
 	volumes->is_refreshing = false;
-	refresh_move(&volumes->waiters, &volumes->readers);
-	refresh_move(&volumes->readers, &volumes->waiters);
+	mt_waiters_move(&volumes->waiters, &volumes->readers);
+	mt_waiters_move(&volumes->readers, &volumes->waiters);
 	refresh_drop_next(volumes);
 	refresh_try(gateway);
 	return true;
@@ -355,7 +355,7 @@ refresh_try(struct mt_gateway *gateway)
 
 	if (volumes->is_refreshing || volumes->fn != NULL || list_is_empty(&volumes->waiters))
 		return;
-	refresh_move(&volumes->waiters, &volumes->readers);
+	mt_waiters_move(&volumes->waiters, &volumes->readers);
 	volumes->is_refreshing = true;
 	volumes->refresh_serial = volumes->change_serial;
 	rc = meta->ops->list(meta, "cluster", refresh_on_cluster, gateway);
@@ -363,7 +363,7 @@ refresh_try(struct mt_gateway *gateway)
 	if (rc == 0)
 		return;
 	volumes->is_refreshing = false;
-	refresh_answer(&volumes->readers, rc);
+	mt_waiters_answer(&volumes->readers, rc);
 }
 
 void
@@ -384,8 +384,8 @@ mt_volumes_on_change_end(struct mt_gateway *gateway)
 void
 mt_volumes_drop_waiters(struct mt_gateway *gateway)
 {
-	refresh_answer(&gateway->volumes.readers, -ECANCELED);
-	refresh_answer(&gateway->volumes.waiters, -ECANCELED);
+	mt_waiters_answer(&gateway->volumes.readers, -ECANCELED);
+	mt_waiters_answer(&gateway->volumes.waiters, -ECANCELED);
 }
 
 /* Watching. */

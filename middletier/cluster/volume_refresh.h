@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
 #define CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
 
+struct loop_link;
 struct mt_gateway;
 struct mt_volumes_waiter;
 
@@ -22,6 +23,9 @@ int mt_volumes_watch(struct mt_gateway *gateway);
 void mt_volumes_unwatch(struct mt_gateway *gateway);
 /* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);
+/* mt_waiters_move -- all of a list of mt_volumes_waiter, in order, behind those in @to. mt_waiters_answer -- @rc to all, who go. */
+void mt_waiters_move(struct loop_link *from, struct loop_link *to);
+void mt_waiters_answer(struct loop_link *waiters, int rc);
 /* mt_volumes_on_change_end -- volume_change.c: a change was made, or was not. */
 void mt_volumes_on_change_end(struct mt_gateway *gateway);
 

@@ -7,33 +7,15 @@ import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
+import libkeys
 from libcluster import CLUSTER_ID, binary, check, expect_error, main, run, run_argv, skip
 
 SEED = int(os.environ.get("CLEAVE_TEST_SEED", "1"))
 
 
-class Authority:
-    """A folder with an authority in it, and room for keys beside it."""
-
-    def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="cleave-test-")
-        self.ca = os.path.join(self.folder, "ca")
-        self.key("init", "--cluster-id", CLUSTER_ID)
-        return self
-
-    def __exit__(self, kind, value, trace):
-        shutil.rmtree(self.folder)
-        return False
-
-    def key(self, *words, check_rc=True):
-        return run("cleave", "key", *words, "--ca", self.ca, check_rc=check_rc)
-
-    def at(self, name):
-        return os.path.join(self.folder, name)
-
+class Authority(libkeys.Authority):
     def issued(self):
         return json.loads(self.key("list", "--json").stdout)["issued"]
 
