@@ -26,6 +26,7 @@
 #include "cluster/gateway_state.h"
 #include "control/control_settings.h"
 #include "gateway/gateway.h"
+#include "kms/kms.h"
 #include "meta/meta_open.h"
 #include "move/move_main.h"
 #include "page/page.h"
@@ -43,6 +44,8 @@
 #define EXIT_USAGE 2
 #define ERROR_BYTES 512
 
+_Static_assert(ERROR_BYTES >= MT_ERROR_BYTES, "a sentence of the KEKs");
+
 struct gateway_process {
 	struct loop *loop;
 	struct meta *meta;
@@ -54,6 +57,7 @@ struct gateway_process {
 	struct watchdog watchdog;
 	struct daemon daemon;
 	struct secure secure;
+	struct mt_kms *kms;
 	char why[SIGNALS_TEXT_BYTES]; /* it stops */
 	bool is_stopping;
 	int exit_code;
@@ -231,8 +235,14 @@ run(struct gateway_process *process, const struct mt_command_line *values, struc
 	/* First: an address that is taken costs nobody a take-over. */
 	if (start_metrics(process, values) != 0)
 		return EXIT_FAILURE;
+	if (mt_kms_open(values->keks.items, values->keks.count, process->loop, 0, &process->kms,
+		error) != 0) {
+		log_error("gateway: --kek: %s", error);
+		return EXIT_FAILURE;
+	}
 	if (open_store(process, where, options) != 0)
 		return EXIT_FAILURE;
+	options->kms = process->kms;
 	options->loop = process->loop;
 	options->meta = process->meta;
 	options->meta_name = where->place;
@@ -267,6 +277,7 @@ process_fini(struct gateway_process *process)
 	mt_starting_fini(&process->starting);
 	watchdog_stop(&process->watchdog);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
+	mt_kms_close(process->kms);
 	mt_page_fini(&process->page);
 	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)

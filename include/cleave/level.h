@@ -50,6 +50,8 @@
 
 #define CLEAVE_LEVEL_USERS 2u /* store: the keys "users/" */
 
+#define CLEAVE_LEVEL_ENCRYPTED 2u /* store: the keys "keys/" */
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

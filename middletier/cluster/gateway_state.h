@@ -29,6 +29,7 @@ struct mt_drop;
 struct mt_flattening;
 struct mt_health_watch;
 struct mt_holding;
+struct mt_kms;
 struct mt_mirror;
 struct mt_nodes;
 struct mt_port;
@@ -74,6 +75,7 @@ struct mt_gateway_options {
 	/* A key of its own, borrowed, and how connections are protected, as split_port_options has them [none]. */
 	const struct split_key *key;
 	enum split_security security;
+	struct mt_kms *kms; /* KEKs, borrowed, on @loop; NULL: none */
 	bool is_single_loop; /* simulator: ports run on @loop, no threads */
 	/* Simulator: they run the engines' jobs, and there are no threads. */
 	const struct engine_workers_ops *engine_workers;

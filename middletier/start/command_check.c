@@ -8,9 +8,21 @@
 #include "base/check.h"
 #include "base/config_check.h"
 #include "cluster/gateway_state.h"
+#include "kms/kms.h"
 #include "meta/meta_open.h"
 #include "start/command_line.h"
 #include "start/store_path.h"
+
+static void
+check_keks(const struct mt_command_line *values, struct config_result *result)
+{
+	struct mt_kms *kms = NULL;
+	char why[MT_ERROR_BYTES];
+
+	if (mt_kms_open(values->keks.items, values->keks.count, NULL, 0, &kms, why) != 0)
+		config_problem(&mt_command_line_program, result, "--kek: %s", why);
+	mt_kms_close(kms);
+}
 
 void
 mt_command_line_check_files(const struct mt_command_line *values, const struct meta_where *where,
@@ -31,6 +43,7 @@ mt_command_line_check_files(const struct mt_command_line *values, const struct m
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		config_check_access(program, result, files[i].option, files[i].path, R_OK);
 	config_check_metrics(program, result, values->metrics);
+	check_keks(values, result);
 	if (!mt_store_path_has_store(where))
 		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);
 	else if (directory != NULL)

@@ -41,6 +41,7 @@ struct mt_command_line {
 	uint64_t frame_bytes;
 	unsigned balance; /* from MT_BALANCE_COUNT on */
 	uint64_t balance_interval;
+	struct config_list keks;
 	struct secure_options secure;
 	struct daemon_options log;
 	/* At most one of them: not a gateway that serves. */

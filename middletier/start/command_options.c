@@ -136,6 +136,12 @@ static const struct config_option option_table[] = {
 	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
 	    "key or a password.",
 	    NULL, false, 0, 0, NULL },
+	{ "kek", 0, CONFIG_LIST, offsetof(struct mt_command_line, keks),
+	    "[NAME=]file:PATH|credential:NAME|command:PATH",
+	    "A KEK, which wraps the keys of encrypted volumes: in a file, as cleave key kek makes it; a "
+	    "credential of systemd; or a program's, which is asked each time. NAME: default. All gateways of a "
+	    "cluster need the same ones.",
+	    NULL, false, 0, 0, NULL },
 	SECURE_OPTION_ROWS(struct mt_command_line, secure),
 	DAEMON_OPTION_ROWS(struct mt_command_line, log),
 	{ "create", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_creation), NULL,

@@ -14,22 +14,21 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/num.h"
+#include "base/secret_file.h"
 #include "subject.h"
 
 #define KEY_CERTIFICATES_MAX (KEY_AUTHORITIES_MAX + 1)
-#define KEY_MODE_REFUSED ((mode_t)(S_IWGRP | S_IRWXO)) /* whoever may write it is whom it names */
 #define KEY_ID_BYTES_MAX 64u
+
+_Static_assert(SECRET_FILE_WHY_BYTES <= SPLIT_KEY_WHY_BYTES_MAX, "one sentence");
 
 /* The parts of a file, while it is read. */
 struct parts {
@@ -237,49 +236,6 @@ key_parse(const char *text, size_t bytes, char *why)
 	return NULL;
 }
 
-/* The whole of @fd. Returns its bytes or a negative errno. */
-static ssize_t
-file_read(int fd, char *text)
-{
-	size_t have_bytes = 0;
-
-	while (have_bytes < KEY_FILE_BYTES_MAX + 1) {
-		ssize_t bytes = read(fd, text + have_bytes, KEY_FILE_BYTES_MAX + 1 - have_bytes);
-
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes < 0)
-			return -errno;
-		if (bytes == 0)
-			return (ssize_t)have_bytes;
-		have_bytes += (size_t)bytes;
-	}
-	return -EFBIG;
-}
-
-/* @text: KEY_FILE_BYTES_MAX + 2 bytes. Returns how many were read, or a negative errno with a text in @why. */
-static ssize_t
-file_load(const char *path, char *text, char *why)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t bytes = -errno;
-	struct stat st;
-
-	if (fd >= 0 && fstat(fd, &st) != 0)
-		bytes = -errno;
-	else if (fd >= 0 && (st.st_mode & KEY_MODE_REFUSED) != 0)
-		bytes = -EACCES;
-	else if (fd >= 0)
-		bytes = file_read(fd, text);
-	if (bytes == -EACCES && fd >= 0)
-		(void)key_refuse(why, "%.120s: others may read or change it: chmod 600 it", path);
-	else if (bytes < 0)
-		(void)key_refuse(why, "%.120s: %s", path, strerrordesc_np((int)-bytes));
-	if (fd >= 0)
-		(void)close(fd); /* nothing was written */
-	return bytes;
-}
-
 struct split_key *
 split_key_load(const char *path, char *why)
 {
@@ -293,12 +249,11 @@ split_key_load(const char *path, char *why)
 		errno = ENOMEM;
 		return NULL;
 	}
-	bytes = file_load(path, text, why);
+	bytes = secret_file_load(path, KEY_FILE_BYTES_MAX, text, why);
 	err = bytes < 0 ? (int)-bytes : 0;
 	if (bytes >= 0) {
 		char inner[SPLIT_KEY_WHY_BYTES_MAX];
 
-		text[bytes] = '\0'; /* GnuTLS searches it for PEM's lines */
 		key = key_parse(text, (size_t)bytes, inner);
 		err = key == NULL ? errno : 0;
 		if (key == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command_key.c -- cleave key init, issue, renew, revoke: see command_key.h
+ * command_key.c -- cleave key init, issue, renew, revoke, kek: see command_key.h
  *
  * A private key is made here, goes into its file, and is nowhere else: not on the command line, not in what is printed.
  */
@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "keys/ca.h"
+#include "keys/kek.h"
 #include "keys/subject_of.h"
 #include "table.h"
 
@@ -231,5 +232,25 @@ command_key_revoke(struct command_session *session)
 			(json_int_t)count, "file", file));
 	fprintf(session->out, "%s: %" PRIu32 " revoked%s; %s lists all that are, for daemons\n",
 	    options->name, count, count == 0 ? ", it was before" : "", file);
+	return 0;
+}
+
+int
+command_key_kek(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	char why[KEK_WHY_BYTES];
+	int rc;
+
+	command_key_guard();
+	rc = kek_make(options->file, why);
+	if (rc != 0)
+		return command_fail(session, rc, "%s", why);
+	if (options->is_json)
+		return print_object(session, json_pack("{s:s}", "file", options->file));
+	fprintf(session->out,
+	    "%s is a KEK: give it to all gateways of the cluster (--kek file:%s), with a copy in a safe. Whoever has it\n"
+	    "and a disk reads encrypted volumes; without it nobody does, and no recovery helps.\n",
+	    options->file, options->file);
 	return 0;
 }

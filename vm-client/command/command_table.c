@@ -251,6 +251,11 @@ static const struct command command_table[] = {
 	    { COMMAND_SUBJECT }, COMMAND_CA, command_key_revoke },
 	{ "key", "list", "--ca DIR", "List all keys that the authority has issued.",
 	    { COMMAND_NOTHING }, COMMAND_CA, command_key_list },
+	{ "key", "kek", "FILE",
+	    "Make a KEK, which wraps the data keys of encrypted volumes, in a file of mode 0600: the gateways have it "
+	    "by --kek file:FILE. One that is there is never written over. Keep a copy in a safe: without it what it has "
+	    "wrapped is lost.",
+	    { COMMAND_FILE }, 0, command_key_kek },
 	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force] [--take]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
 	    "--recover on this host, with these options. Stop all gateways before: it refuses while a node "
