@@ -71,23 +71,31 @@ made_cluster_read(struct meta_store *store, struct mt_cluster *ret_cluster)
 	mt_free(items);
 }
 
-/* made_cluster_write -- the key "cluster" becomes @cluster, whatever it was. */
+/* made_cluster_put -- @key is @text, whatever it was; NULL: it is not there any more. */
 static inline void
-made_cluster_write(struct meta_store *store, const struct mt_cluster *cluster)
+made_cluster_put(struct meta_store *store, const char *key, const char *text)
 {
-	struct meta_op op = { .kind = META_PUT, .key = "cluster" };
+	const struct meta_op op = { .kind = text == NULL ? META_DELETE : META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = text == NULL ? 0 : (uint32_t)strlen(text) };
 	struct meta_txn *txn;
-	char *text = mt_cluster_encode(cluster);
-	int rc;
+	int rc = meta_txn_copy(&op, 1, &txn);
 
-	op.value = text;
-	op.value_bytes = (uint32_t)strlen(text);
-	rc = meta_txn_copy(&op, 1, &txn);
 	assert(rc == 0);
 	rc = meta_store_txn(store, txn);
 	assert(rc == 0);
 	(void)rc;
 	mt_free(txn);
+}
+
+/* made_cluster_write -- the key "cluster" becomes @cluster, whatever it was. */
+static inline void
+made_cluster_write(struct meta_store *store, const struct mt_cluster *cluster)
+{
+	char *text = mt_cluster_encode(cluster);
+
+	made_cluster_put(store, "cluster", text);
 	free(text);
 }
 

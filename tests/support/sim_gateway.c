@@ -70,6 +70,24 @@ sg_client_key(struct sg *sg, const struct split_key *key)
 }
 
 void
+sg_client_open(struct sg *sg, struct sim_world *world, struct sim_net *net,
+    const struct mt_gateway_options *options)
+{
+	*sg = (struct sg){ .world = world, .net = net, .options = *options };
+	sg->client_host = sim_host_create(net, "client");
+	sg->client_loop = sim_loop_create(world, "client");
+	assert(sg->client_host != NULL && sg->client_loop != NULL);
+	sg->client = sg_open_port(sg, NULL);
+}
+
+void
+sg_client_close(struct sg *sg)
+{
+	split_port_close(sg->client);
+	loop_destroy(sg->client_loop);
+}
+
+void
 sg_init(struct sg *sg, uint64_t seed)
 {
 	struct meta_store_options store_options;

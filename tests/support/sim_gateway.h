@@ -78,6 +78,15 @@ void sg_run_for(struct sg *sg, uint64_t ns);
  */
 struct split_port *sg_open_port(struct sg *sg, const struct split_key *key);
 
+/*
+ * sg_client_open -- the client's half alone, of gateways that are another rig's, in @world and on @net
+ *
+ * @options: theirs. The client connects to ports[0] of sg->options: change the address. sg_client_close before the rig goes.
+ */
+void sg_client_open(struct sg *sg, struct sim_world *world, struct sim_net *net,
+    const struct mt_gateway_options *options);
+void sg_client_close(struct sg *sg);
+
 /* sg_connect -- NULL @hello: a control session's. Port 0 of the gateway. Does not wait. */
 void sg_connect(struct sg *sg, struct sg_qp *qp, const struct wire_hello *hello);
 /* sg_wait_open -- run until it is ready (0) or closed (its rc). */

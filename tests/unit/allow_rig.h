@@ -3,14 +3,6 @@
 #ifndef CLEAVE_TESTS_ALLOW_RIG_H
 #define CLEAVE_TESTS_ALLOW_RIG_H
 
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/num.h"
 #include "cleave/level.h"
 #include "cleave/split.h"
@@ -19,7 +11,7 @@
 #include "middletier/control/control_request.h"
 #include "support/key_maker.h"
 #include "support/made_cluster.h"
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 
 #define CLUSTER "cleave://c1ea7e0000000001/"
 
@@ -71,42 +63,9 @@ who_goes(struct who *who)
 	split_key_free(who->key);
 }
 
-/* Single quotes stand for double ones. The caller drops the answer. */
-static inline json_t *
-ask(struct who *who, int *ret_rc, const char *format, ...)
-{
-	char request[1024];
-	va_list args;
-	json_t *answer;
-
-	va_start(args, format);
-	(void)vsnprintf(request, sizeof(request), format, args);
-	va_end(args);
-	for (char *at = request; *at != '\0'; at++)
-		*at = *at == '\'' ? '"' : *at;
-	answer = sg_control(&who->qp, request, ret_rc);
-	cr_assert_not_null(answer, "%s: %d", request, *ret_rc);
-	/* A test asks for more than a connection keeps. */
-	while (who->qp.reply_count > 0)
-		free(who->qp.replies[--who->qp.reply_count].text);
-	return answer;
-}
-
-static inline const char *
-error_of(const json_t *answer)
-{
-	const char *text = json_string_value(json_object_get(answer, "error"));
-
-	return text == NULL ? "" : text;
-}
-
-#define asked(who, want_rc, ...)                                                                   \
-	do {                                                                                       \
-		int asked_rc = 0;                                                                  \
-		json_t *asked_answer = ask((who), &asked_rc, __VA_ARGS__);                         \
-		cr_assert_eq(asked_rc, (want_rc), "rc %d: %s", asked_rc, error_of(asked_answer));  \
-		json_decref(asked_answer);                                                         \
-	} while (0)
+/* control_ask.h's, by somebody. */
+#define ask(who, ret_rc, ...) control_ask(&(who)->qp, (ret_rc), __VA_ARGS__)
+#define asked(who, want_rc, ...) done(control_want(&(who)->qp, (want_rc), __VA_ARGS__))
 
 /* user_is -- @name may @rights, JSON in single quotes, from now on. */
 static inline void

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_TESTS_MEMBER_CLIENT_H
 #define CLEAVE_TESTS_MEMBER_CLIENT_H
 
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 static struct sg sg; /* the client's half of it */
@@ -12,19 +12,8 @@ static struct sg_qp qp;
 static inline void
 client_open(void)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
 	setup();
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 }
 
 static inline void
@@ -32,8 +21,7 @@ client_close(void)
 {
 	if (qp.qp != NULL)
 		sg_close(&qp);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	teardown();
 }
 

@@ -2,7 +2,7 @@
 /* test_member_clients.c -- several gateways: what one was told the others know */
 #include <inttypes.h>
 
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 TestSuite(member_clients, .init = setup, .fini = teardown);
@@ -12,18 +12,7 @@ static struct sg sg; /* the client's half of it */
 static void
 open_client(void)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 	peer_start(0);
 	peer_start(1);
 	(void)wait_shared(3);
@@ -32,8 +21,7 @@ open_client(void)
 static void
 close_client(void)
 {
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 }
 
 static void
@@ -44,15 +32,7 @@ connect_to(uint32_t index, struct sg_qp *qp, const struct wire_hello *hello)
 	sg_connect(&sg, qp, hello);
 }
 
-static json_t *
-ask(struct sg_qp *qp, const char *text)
-{
-	int rc = 0;
-	json_t *answer = sg_control(qp, text, &rc);
-
-	cr_assert_eq(rc, 0, "%s: %d", text, rc);
-	return answer;
-}
+#define ask(qp, text) control_want((qp), 0, "%s", (text))
 
 Test(member_clients, a_volume_made_at_one_is_known_to_the_other_at_once)
 {

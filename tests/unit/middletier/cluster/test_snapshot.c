@@ -17,7 +17,7 @@
 #include "middletier/write/cut.h"
 #include "middletier/write/write_path.h"
 #include "splitlib/sim/loop_sim.h"
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 #define NOBODYS_BITS "0" /* of another number of shards: such a mark is never cleared */
@@ -28,33 +28,13 @@ static struct sg sg; /* the client's half of it */
 static struct sg_qp qp;
 static struct mt_shard *unserved; /* a shard of a test's */
 
-static json_t *
-ask(const char *text, int expected_rc)
-{
-	int rc = 0;
-	json_t *answer = sg_control(&qp, text, &rc);
-
-	cr_assert_eq(rc, expected_rc, "%s: %d: %s", text, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	return answer;
-}
+#define ask(text, want_rc) control_want(&qp, (want_rc), "%s", (text))
 
 static void
 setup_cluster(void)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
 	setup();
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 	peer_start(0);
 	peer_start(1);
 	(void)wait_shared(3);
@@ -68,8 +48,7 @@ static void
 teardown_cluster(void)
 {
 	sg_close(&qp);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	teardown();
 }
 

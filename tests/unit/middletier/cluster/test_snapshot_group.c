@@ -17,7 +17,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 #define NOBODYS_BITS "0" /* of another number of shards: such a mark is never cleared */
@@ -29,47 +29,24 @@ static struct sg sg; /* the client's half of it */
 static struct sg_qp qp;
 static struct mt_shard *unserved; /* a shard of a test's */
 
-static json_t *
-ask(const char *text, int expected_rc)
-{
-	int rc = 0;
-	json_t *answer = sg_control(&qp, text, &rc);
-
-	cr_assert_eq(rc, expected_rc, "%s: %d: %s", text, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	return answer;
-}
+#define ask(text, want_rc) control_want(&qp, (want_rc), "%s", (text))
 
 /* The error has @word in it. */
 static void
 expect_refused(const char *text, int rc, const char *word)
 {
-	json_t *answer = ask(text, rc);
-	const char *error = json_string_value(json_object_get(answer, "error"));
-
-	cr_assert(error != NULL && strstr(error, word) != NULL, "%s: %s", word, error);
-	json_decref(answer);
+	refused(ask(text, rc), word);
 }
 
 static void
 setup_at(uint32_t level)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
 	static const char *const names[] = { "a", "b", "c" };
 	char text[128];
 
 	setup();
 	made_cluster_at(rig->store, &rig->gateway_options, level);
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 	peer_start(0);
 	peer_start(1);
 	(void)wait_shared(3);
@@ -94,8 +71,7 @@ static void
 teardown_cluster(void)
 {
 	sg_close(&qp);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	teardown();
 }
 

@@ -13,64 +13,22 @@
 #include "middletier/control/control_volume.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/meta/meta_store.h"
-#include "support/sim_gateway.h"
+#include "unit/control_rig.h"
 
-static struct sg sg;
-static struct sg_qp qp;
-
-static void
-setup(void)
-{
-	sg_init(&sg, 1);
-	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
-	sg_run_for(&sg, NUM_MS(50)); /* cluster and volumes are read */
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
-}
-
-static void
-teardown(void)
-{
-	sg_close(&qp);
-	sg_fini(&sg);
-}
-
-TestSuite(control, .init = setup, .fini = teardown);
+TestSuite(control, .init = rig_setup, .fini = rig_teardown);
 
 /* The request fails with @rc and a text that holds @word. */
 static void
 expect_error(const char *request, int rc, const char *word)
 {
-	int got = 0;
-	json_t *answer = sg_control(&qp, request, &got);
-	const char *text = json_string_value(json_object_get(answer, "error"));
-
-	cr_assert_eq(got, rc, "%s: rc %d", request, got);
-	cr_assert(text != NULL, "%s: no error text", request);
-	cr_assert(strstr(text, word) != NULL, "%s: '%s' does not name %s", request, text, word);
-	json_decref(answer);
+	refused(ask(rc, "%s", request), word);
 }
 
 /* The request succeeds; the caller drops the answer. */
 static json_t *
 expect_ok(const char *request)
 {
-	int got = 0;
-	json_t *answer = sg_control(&qp, request, &got);
-
-	cr_assert_eq(got, 0, "%s: rc %d: %s", request, got,
-	    json_string_value(json_object_get(answer, "error")));
-	cr_assert(answer != NULL);
-	return answer;
-}
-
-static json_int_t
-integer(const json_t *object, const char *name)
-{
-	const json_t *value = json_object_get(object, name);
-
-	cr_assert(json_is_integer(value), "%s", name);
-	return json_integer_value(value);
+	return ask(0, "%s", request);
 }
 
 Test(control, create_fills_in_what_the_class_means)
@@ -258,7 +216,7 @@ Test(control, more_volumes_than_a_manifest_holds_are_refused)
 	char request[128];
 	uint32_t count = 0;
 
-	teardown();
+	rig_teardown();
 	sg_init(&sg, 1);
 	sg.options.manifest_bytes = 4096;
 	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);

@@ -56,18 +56,12 @@ snapshot_of(const char *volume, uint64_t number)
 		.created_s = 1,
 		.state = MT_SNAPSHOT_LIVE };
 	char key[MT_SNAPSHOT_KEY_BYTES], *text;
-	struct meta_op op = { .kind = META_PUT, .key = key };
-	struct meta_txn *txn;
 
 	(void)snprintf(snapshot.name, sizeof(snapshot.name), "s");
 	mt_scope_before(&of->scope, number, &snapshot.scope);
 	mt_snapshot_key(number, key);
 	text = mt_snapshot_encode(&snapshot, NULL);
-	op.value = text;
-	op.value_bytes = (uint32_t)strlen(text);
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
-	mt_free(txn);
+	made_cluster_put(sg.store, key, text);
 	free(text);
 	sg_run_for(&sg, NUM_S(1));
 }
@@ -320,39 +314,14 @@ Test(control_allow, roles_without_volumes_get_no_session)
 
 /* ---- rights that change ---- */
 
-static bool
-has_event(enum cleave_event_code code, const char *word, const char *by)
-{
-	struct mt_event events[32];
-	uint64_t after = 0;
-	uint32_t count;
-
-	while ((count = mt_events_read(sg.gateway->shared.events, after, events, 32)) > 0) {
-		for (uint32_t i = 0; i < count; i++) {
-			if (events[i].code == code && strstr(events[i].text, word) != NULL &&
-			    (by == NULL || strcmp(events[i].by, by) == 0))
-				return true;
-		}
-		after = events[count - 1].number;
-	}
-	return false;
-}
-
 /* Changes by way of the store, as those of other gateways come. */
 static void
 store_user(const char *name, const char *text)
 {
 	char key[MT_USER_KEY_BYTES];
-	struct meta_op op = { .kind = text == NULL ? META_DELETE : META_PUT,
-		.key = key,
-		.value = text,
-		.value_bytes = text == NULL ? 0 : (uint32_t)strlen(text) };
-	struct meta_txn *txn;
 
 	mt_user_key(name, key);
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
-	mt_free(txn);
+	made_cluster_put(sg.store, key, text);
 }
 
 Test(control_allow, sessions_that_lose_their_right_end_within_a_second)
@@ -382,7 +351,8 @@ Test(control_allow, sessions_that_lose_their_right_end_within_a_second)
 	sg_run_for(&sg, CHANGE_NS);
 	cr_assert_not(read_qp.is_closed);
 	cr_assert_not(eve_qp.is_closed);
-	cr_assert(has_event(CLEAVE_EVENT_SESSION_CUT, "by=client/db volume=mine", NULL));
+	cr_assert(
+	    gateway_tells(sg.gateway, CLEAVE_EVENT_SESSION_CUT, "by=client/db volume=mine", NULL));
 	cr_assert_eq(session_of(&who, mine, 0xa, 1), -ENOKEY);
 
 	/* The user goes: so do all its sessions, and no other's. */
@@ -433,7 +403,7 @@ Test(control_allow, a_change_by_user_set_closes_sessions_before_it_is_answered)
 	cr_assert_eq(who_connects(&who, &qp, &reads), 0);
 	asked(&admin, 0, "{'op':'user.set','name':'db','disabled':true}");
 	cr_assert(sg_wait_closed(&qp));
-	cr_assert(has_event(CLEAVE_EVENT_USER_CHANGED, "disabled", "admin/ann"));
+	cr_assert(gateway_tells(sg.gateway, CLEAVE_EVENT_USER_CHANGED, "disabled", "admin/ann"));
 	cr_assert_eq(session_of(&who, mine, 2, 0), -ENOENT);
 	sg_close(&qp);
 	who_goes(&who);
@@ -463,7 +433,7 @@ Test(control_allow, what_is_done_is_told_by_the_name_in_the_key)
 	user_is("db", "{'volumes':'new*','may':'a'}");
 	asked(&who, 0,
 	    "{'op':'volume.create','name':'new','size_bytes':4096,'by':'somebody else'}");
-	cr_assert(has_event(CLEAVE_EVENT_VOLUME_CREATED, "name=new", "client/db"));
+	cr_assert(gateway_tells(sg.gateway, CLEAVE_EVENT_VOLUME_CREATED, "name=new", "client/db"));
 	who_goes(&who);
 }
 

@@ -5,123 +5,21 @@
  * The gateway has no nodes: no shard is served. The tests take the snapshot by putting its key, and say that the shards have
  * copied by clearing the mark's bits.
  */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/num.h"
-#include "cleave/level.h"
 #include "middletier/catalog/flatten_key.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"
-#include "support/made_cluster.h"
-#include "support/sim_gateway.h"
+#include "unit/control_rig.h"
 
 #define SOON_NS NUM_S(3)
-
-static struct sg sg;
-static struct sg_qp qp;
-
-static void
-start(void)
-{
-	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
-	sg_run_for(&sg, NUM_MS(50));
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
-}
-
-static void
-setup_level_1(void)
-{
-	sg_init(&sg, 1);
-	start();
-}
 
 static void
 setup(void)
 {
-	setup_level_1();
-	sg_close(&qp);
-	sg_stop(&sg);
-	made_cluster_raise(sg.store, CLEAVE_LEVEL_FLATTEN);
-	start();
+	rig_setup_at(CLEAVE_LEVEL_FLATTEN);
 }
 
-static void
-teardown(void)
-{
-	sg_close(&qp);
-	sg_fini(&sg);
-}
-
-TestSuite(control_flatten, .init = setup, .fini = teardown);
-TestSuite(control_flatten_before, .init = setup_level_1, .fini = teardown);
-
-/* Single quotes stand for double ones. The caller drops the answer. */
-static json_t *
-ask(int want_rc, const char *format, ...)
-{
-	char request[256];
-	va_list args;
-	int rc = 0;
-	json_t *answer;
-
-	va_start(args, format);
-	(void)vsnprintf(request, sizeof(request), format, args);
-	va_end(args);
-	for (char *at = request; *at != '\0'; at++)
-		*at = *at == '\'' ? '"' : *at;
-	answer = sg_control(&qp, request, &rc);
-	cr_assert_eq(rc, want_rc, "%s: rc %d: %s", request, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	return answer;
-}
-
-static void
-done(json_t *answer)
-{
-	json_decref(answer);
-}
-
-static void
-refused(json_t *answer, const char *word)
-{
-	const char *text = json_string_value(json_object_get(answer, "error"));
-
-	cr_assert(text != NULL && strstr(text, word) != NULL, "'%s' does not name %s", text, word);
-	json_decref(answer);
-}
-
-static void
-put(const char *key, const char *text)
-{
-	const struct meta_op op = { .kind = META_PUT,
-		.key = key,
-		.value = text,
-		.value_bytes = (uint32_t)strlen(text) };
-	struct meta_txn *txn;
-
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
-	mt_free(txn);
-	sg_run_for(&sg, SOON_NS);
-}
-
-static uint32_t
-key_count(const char *prefix)
-{
-	struct meta_item *items = NULL;
-	uint32_t count = 0;
-
-	cr_assert_eq(meta_store_list(sg.store, prefix, &items, &count), 0);
-	mt_free(items);
-	return count;
-}
+TestSuite(control_flatten, .init = setup, .fini = rig_teardown);
+TestSuite(control_flatten_before, .init = rig_setup, .fini = rig_teardown);
 
 static struct mt_volume
 volume(const char *name)
@@ -151,7 +49,7 @@ snapshot(const char *name, uint64_t number)
 	mt_scope_before(&of.scope, number, &taken.scope);
 	mt_snapshot_key(number, key);
 	text = mt_snapshot_encode(&taken, NULL);
-	put(key, text);
+	rig_put(key, text);
 	free(text);
 }
 
@@ -173,7 +71,7 @@ all_copied(void)
 	char *text = mt_flatten_encode(&mark, sg.gateway->cluster.shard_count);
 
 	mt_flatten_key(mark.id, key);
-	put(key, text);
+	rig_put(key, text);
 	free(text);
 }
 
@@ -210,7 +108,7 @@ Test(control_flatten, what_cannot_be_is_refused)
 	refused(ask(-ENOENT, "{'op':'volume.flatten','name':'c','cancel':true}"),
 	    "not being flattened");
 	refused(ask(-EINVAL, "{'op':'volume.flatten','name':'c','wait':true}"), "wait");
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 }
 
 Test(control_flatten_before, needs_the_second_level)
@@ -229,7 +127,7 @@ Test(control_flatten, when_all_is_copied_the_origin_may_go)
 	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
 	all_copied();
 	sg_run_for(&sg, SOON_NS);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 	cr_assert_eq(volume("c").scope.span_count, 1);
 	cr_assert_eq(volume("c").origin, 0);
 	cr_assert_eq(volume("d").scope.span_count, 2);
@@ -253,15 +151,15 @@ Test(control_flatten, in_the_trash_it_waits)
 
 		mt_flatten_key(mark.id, key);
 		done(ask(0, "{'op':'volume.delete','name':'c'}"));
-		put(key, text);
+		rig_put(key, text);
 		free(text);
 	}
 	sg_run_for(&sg, SOON_NS);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 1);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 1);
 	refused(ask(-ENOTEMPTY, "{'op':'snapshot.delete','name':'v@s'}"), "1 clones");
 	done(ask(0, "{'op':'trash.restore','name':'c'}"));
 	sg_run_for(&sg, SOON_NS);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 	cr_assert_eq(volume("c").origin, 0);
 }
 
@@ -271,7 +169,7 @@ Test(control_flatten, the_mark_goes_with_its_clone)
 	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
 	done(ask(0, "{'op':'volume.delete','name':'c','purge':true}"));
 	sg_run_for(&sg, SOON_NS);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 }
 
 Test(control_flatten, called_off_it_is_a_clone_still)
@@ -281,7 +179,7 @@ Test(control_flatten, called_off_it_is_a_clone_still)
 	sg_run_for(&sg, SOON_NS);
 	done(ask(0, "{'op':'volume.flatten','name':'c','cancel':true}"));
 	sg_run_for(&sg, SOON_NS);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 	cr_assert_eq(volume("c").scope.span_count, 2);
 	refused(ask(-ENOENT, "{'op':'volume.flatten','name':'c','cancel':true}"),
 	    "not being flattened");
@@ -298,7 +196,7 @@ roll_back_to_cut(void)
 	cr_assert(mt_scope_cut_tail(&cut.scope, cut.segment_base));
 	text = mt_volume_encode(&cut);
 	mt_volume_key("c", key);
-	put(key, text);
+	rig_put(key, text);
 	free(text);
 	cr_assert(volume("c").origin == 5 && volume("c").scope.span_count == 1);
 }
@@ -306,7 +204,7 @@ roll_back_to_cut(void)
 static void
 lets_go(void)
 {
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 0);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 0);
 	cr_assert_eq(volume("c").origin, 0);
 	done(ask(0, "{'op':'snapshot.delete','name':'v@s'}"));
 }
@@ -336,10 +234,10 @@ Test(control_flatten, what_shows_no_origin_and_has_one_is_flattened)
 Test(control_flatten, a_mark_that_is_garbage_is_left_alone)
 {
 	make_clone();
-	put(MT_FLATTEN_PREFIX "1x", "{}");
+	rig_put(MT_FLATTEN_PREFIX "1x", "{}");
 	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
 	all_copied();
 	sg_run_for(&sg, SOON_NS);
 	cr_assert_eq(volume("c").origin, 0);
-	cr_assert_eq(key_count(MT_FLATTEN_PREFIX), 1);
+	cr_assert_eq(rig_key_count(MT_FLATTEN_PREFIX), 1);
 }

@@ -45,35 +45,24 @@ static void
 expect_refused(const char *request, int rc, const char *words)
 {
 	struct mt_drained before = stored(), after;
-	int got = 0;
-	json_t *answer = sg_control(&qp, request, &got);
-	const char *text = json_string_value(json_object_get(answer, "error"));
 
-	cr_assert_eq(got, rc, "%s: rc %d %s", request, got, text);
-	cr_assert_not_null(strstr(text, words), "'%s' does not say '%s'", text, words);
+	refused(control_want(&qp, rc, "%s", request), words);
 	after = stored();
 	cr_assert_eq(memcmp(&before, &after, sizeof(before)), 0);
-	json_decref(answer);
 }
 
 static void
 expect_done(const char *request)
 {
-	int rc = 0;
-	json_t *answer = sg_control(&qp, request, &rc);
-
-	cr_assert_eq(rc, 0, "%s: %s", request, json_string_value(json_object_get(answer, "error")));
-	json_decref(answer);
+	done(control_want(&qp, 0, "%s", request));
 }
 
 static void
 expect_state(uint32_t index, const char *state)
 {
-	int rc = 0;
-	json_t *answer = sg_control(&qp, "{\"op\":\"gateways\"}", &rc);
+	json_t *answer = control_want(&qp, 0, "{'op':'gateways'}");
 	json_t *gateways = json_object_get(answer, "gateways");
 
-	cr_assert_eq(rc, 0);
 	cr_assert_str_eq(json_string_value(
 			     json_object_get(json_array_get(gateways, index), "state")),
 	    state);
@@ -280,15 +269,7 @@ Test(control_gateway, drained_ones_that_are_gone_are_listed_by_number)
 static void
 put_key(const char *text)
 {
-	const struct meta_op op = { .kind = META_PUT,
-		.key = MT_DRAINED_KEY,
-		.value = text,
-		.value_bytes = (uint32_t)strlen(text) };
-	struct meta_txn *txn;
-
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(rig->store, txn), 0);
-	mt_free(txn);
+	made_cluster_put(rig->store, MT_DRAINED_KEY, text);
 	mt_rig_run(rig, NUM_MS(100));
 }
 

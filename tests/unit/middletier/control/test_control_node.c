@@ -7,7 +7,7 @@
 #include "middletier/cluster/node_table.h"
 #include "middletier/meta/meta_txn.h"
 #include "storage-node/node_state.h"
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 #define NODES 5u
@@ -20,10 +20,6 @@ static struct sg_qp qp;
 static void
 rig_open(uint32_t level)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
 	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = SHARDS,
 	    .node_count = NODES,
 	    .min_replicas = 2,
@@ -34,14 +30,7 @@ rig_open(uint32_t level)
 	for (uint32_t i = 0; i < NODES; i++)
 		mt_rig_node_start(rig, i);
 	made_cluster_at(rig->store, &rig->gateway_options, level);
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 }
 
 static void
@@ -77,8 +66,7 @@ node_teardown(void)
 {
 	if (qp.qp != NULL)
 		sg_close(&qp);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	teardown();
 }
 
@@ -87,29 +75,21 @@ TestSuite(control_node_early, .fini = node_teardown);
 
 /* ---- asking ---- */
 
-static void
-forget(struct sg_qp *asked)
-{
-	while (asked->reply_count > 0)
-		free(asked->replies[--asked->reply_count].text);
-}
-
 static json_t *
 ask(const char *request, int *ret_rc)
 {
 	*ret_rc = 0;
-	return sg_control(&qp, request, ret_rc);
+	return control_ask(&qp, ret_rc, "%s", request);
 }
 
 static void
 expect_ok(const char *request, const char *member)
 {
-	int rc;
-	json_t *answer = ask(request, &rc), *node = json_object_get(answer, "node");
+	json_t *answer = control_want(&qp, 0, "%s", request);
 
-	cr_assert_eq(rc, 0, "%s: %d %s", request, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	cr_assert_str_eq(json_string_value(json_object_get(node, "member")), member, "%s", request);
+	cr_assert_str_eq(json_string_value(
+			     json_object_get(json_object_get(answer, "node"), "member")),
+	    member, "%s", request);
 	json_decref(answer);
 }
 
@@ -119,20 +99,12 @@ expect_refused(const char *request, int rc, const char *words)
 {
 	uint64_t versions[NODES + 1] = { 0 };
 	const struct mt_nodes *nodes = peers[0].gateway->nodes;
-	int got;
-	json_t *answer;
-	const char *text;
 
 	for (uint32_t i = 0; i < nodes->count; i++)
 		versions[nodes->entries[i].node.id] = nodes->entries[i].node.version;
-	answer = ask(request, &got);
-	text = json_string_value(json_object_get(answer, "error"));
-	cr_assert_eq(got, rc, "%s: %d %s", request, got, text);
-	cr_assert_not_null(text, "%s", request);
-	cr_assert_not_null(strstr(text, words), "%s: '%s' does not say '%s'", request, text, words);
+	refused(control_want(&qp, rc, "%s", request), words);
 	for (uint32_t i = 0; i < nodes->count; i++)
 		cr_assert_eq(nodes->entries[i].node.version, versions[nodes->entries[i].node.id]);
-	json_decref(answer);
 }
 
 static enum mt_node_state
@@ -218,8 +190,8 @@ Test(control_node, two_drains_at_two_gateways_do_not_both_happen)
 	sg_connect(&sg, &other, NULL);
 	cr_assert_eq(sg_wait_open(&other), 0);
 	for (uint64_t us = 0; us < 500; us += 5) {
-		forget(&qp);
-		forget(&other);
+		control_forget(&qp);
+		control_forget(&other);
 		sg_send(&qp, &header, texts[0], (uint32_t)strlen(texts[0]));
 		mt_rig_run(rig, NUM_US(us));
 		sg_send(&other, &header, texts[1], (uint32_t)strlen(texts[1]));
@@ -386,17 +358,11 @@ note(uint32_t id)
 {
 	struct mt_node node = mt_nodes_by_id(peers[0].gateway, id)->node;
 	char key[MT_NODE_KEY_BYTES], *text;
-	struct meta_op op = { .kind = META_PUT, .key = key };
-	struct meta_txn *txn;
 
 	(void)snprintf(node.note, sizeof(node.note), "somebody was here");
 	text = mt_node_encode(&node);
-	op.value = text;
-	op.value_bytes = (uint32_t)strlen(text);
 	mt_node_key(key, id);
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(rig->store, txn), 0);
-	mt_free(txn);
+	made_cluster_put(rig->store, key, text);
 	free(text);
 }
 
@@ -405,7 +371,7 @@ send(const char *request)
 {
 	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1 };
 
-	forget(&qp);
+	control_forget(&qp);
 	sg_send(&qp, &header, request, (uint32_t)strlen(request));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_control_node_join.c -- numbers of nodes are given once, whoever is asked; a disk is found by number and by uuid */
 #include "middletier/cluster/node_table.h"
-#include "support/sim_gateway.h"
+#include "unit/control_ask.h"
 #include "unit/member_fixture.h"
 
 #define RESERVE "{\"op\":\"node.reserve\"}"
@@ -14,19 +14,8 @@ static struct sg_qp qps[2];
 static void
 client_open(void)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
 	setup();
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 	peer_start(0);
 	peer_start(1);
 	(void)wait_shared(3);
@@ -43,23 +32,13 @@ client_close(void)
 {
 	for (uint32_t i = 0; i < 2; i++)
 		sg_close(&qps[i]);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	teardown();
 }
 
 TestSuite(node_join, .init = client_open, .fini = client_close);
 
-static json_t *
-ask(uint32_t index, const char *text, int wanted_rc)
-{
-	int rc = 0;
-	json_t *answer = sg_control(&qps[index], text, &rc);
-
-	cr_assert_eq(rc, wanted_rc, "%s: rc %d: %s", text, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	return answer;
-}
+#define ask(index, text, want_rc) control_want(&qps[index], (want_rc), "%s", (text))
 
 static bool
 are_members(void *arg)
@@ -81,12 +60,7 @@ Test(node_join, is_refused_while_the_store_names_no_nodes)
 	static const char *const requests[] = { RESERVE, "{\"op\":\"node.find\",\"node\":1}" };
 
 	for (size_t i = 0; i < NUM_COUNT(requests); i++) {
-		json_t *answer = ask(0, requests[i], -ENOTSUP);
-
-		cr_assert_not_null(strstr(json_string_value(json_object_get(answer, "error")),
-				       "run cleave cluster upgrade"),
-		    "%s", requests[i]);
-		json_decref(answer);
+		refused(ask(0, requests[i], -ENOTSUP), "run cleave cluster upgrade");
 	}
 }
 

@@ -4,95 +4,20 @@
  *
  * The gateway has no nodes, so shard 0 is served nowhere: the tests say that it is, for the trash.
  */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/num.h"
-#include "cleave/level.h"
 #include "middletier/catalog/trash.h"
 #include "middletier/catalog/volume_table.h"
 #include "middletier/cluster/mirror.h"
 #include "middletier/cluster/trash.h"
-#include "support/made_cluster.h"
-#include "support/sim_gateway.h"
-
-static struct sg sg;
-static struct sg_qp qp;
-
-static void
-start(void)
-{
-	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
-	sg_run_for(&sg, NUM_MS(50)); /* cluster and volumes are read */
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
-}
-
-static void
-stop(void)
-{
-	sg_close(&qp);
-	sg_stop(&sg);
-}
+#include "unit/control_rig.h"
 
 /* The gateway of a cluster of level 2. */
 static void
 setup(void)
 {
-	sg_init(&sg, 1);
-	start();
-	stop();
-	made_cluster_raise(sg.store, CLEAVE_LEVEL_TRASH);
-	start();
+	rig_setup_at(CLEAVE_LEVEL_TRASH);
 }
 
-static void
-teardown(void)
-{
-	sg_close(&qp);
-	sg_fini(&sg);
-}
-
-TestSuite(trash, .init = setup, .fini = teardown);
-
-/* Single quotes stand for double ones. The caller drops the answer. */
-static json_t *
-ask(int want_rc, const char *format, ...)
-{
-	char request[512];
-	va_list args;
-	int rc = 0;
-	json_t *answer;
-
-	va_start(args, format);
-	(void)vsnprintf(request, sizeof(request), format, args);
-	va_end(args);
-	for (char *at = request; *at != '\0'; at++)
-		*at = *at == '\'' ? '"' : *at;
-	answer = sg_control(&qp, request, &rc);
-	cr_assert_eq(rc, want_rc, "%s: rc %d: %s", request, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	return answer;
-}
-
-static void
-done(json_t *answer)
-{
-	json_decref(answer);
-}
-
-static void
-refused(json_t *answer, const char *word)
-{
-	const char *text = json_string_value(json_object_get(answer, "error"));
-
-	cr_assert(text != NULL && strstr(text, word) != NULL, "'%s' does not name %s", text, word);
-	json_decref(answer);
-}
+TestSuite(trash, .init = setup, .fini = rig_teardown);
 
 static void
 create(const char *name)
@@ -104,15 +29,6 @@ static void
 throw_away(const char *name, int keep_s)
 {
 	done(ask(0, "{'op':'volume.delete','name':'%s','keep_s':%d}", name, keep_s));
-}
-
-static json_int_t
-integer(const json_t *object, const char *name)
-{
-	const json_t *value = json_object_get(object, name);
-
-	cr_assert(json_is_integer(value), "%s", name);
-	return json_integer_value(value);
 }
 
 /* How many there are; of the one at @index, *@ret_left_s is left. */
@@ -260,9 +176,9 @@ Test(trash, no_time_passes_without_a_gateway)
 	throw_away("v", 1000);
 	sg_run_for(&sg, NUM_S(500));
 	cr_assert_eq(list(0, &before_s), 1);
-	stop();
+	rig_stop();
 	sg_run_for(&sg, NUM_S(5000));
-	start();
+	rig_start();
 	serve_shard_0();
 	cr_assert_eq(list(0, &left_s), 1);
 	cr_assert(left_s >= before_s && left_s <= before_s + 1000 / 16 + 1, "%d, then %d",
@@ -286,9 +202,9 @@ Test(trash, a_cluster_of_level_1_has_none)
 {
 	json_t *answer;
 
-	stop();
+	rig_stop();
 	made_cluster_raise(sg.store, 1);
-	start();
+	rig_start();
 	create("v");
 	refused(ask(-ENOTSUP, "{'op':'volume.delete','name':'v','keep_s':5}"), "cluster upgrade");
 	refused(ask(-ENOTSUP, "{'op':'snapshot.protect','name':'v@s'}"), "level 1");

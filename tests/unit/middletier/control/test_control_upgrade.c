@@ -35,23 +35,16 @@ static void
 expect_refused(const char *request, int rc, const char *words)
 {
 	uint32_t level = stored_level();
-	int got = 0;
-	json_t *answer = sg_control(&qp, request, &got);
-	const char *text = json_string_value(json_object_get(answer, "error"));
 
-	cr_assert_eq(got, rc, "%s: rc %d %s", request, got, text);
-	cr_assert_not_null(strstr(text, words), "'%s' does not say '%s'", text, words);
+	refused(control_want(&qp, rc, "%s", request), words);
 	cr_assert_eq(stored_level(), level);
-	json_decref(answer);
 }
 
 static void
 expect_answer(const char *request, int from, int level, int next, size_t missing)
 {
-	int rc = 0;
-	json_t *answer = sg_control(&qp, request, &rc);
+	json_t *answer = control_want(&qp, 0, "%s", request);
 
-	cr_assert_eq(rc, 0, "%s: %s", request, json_string_value(json_object_get(answer, "error")));
 	cr_assert_eq(json_integer_value(json_object_get(answer, "from")), from);
 	cr_assert_eq(json_integer_value(json_object_get(answer, "level")), level);
 	cr_assert_eq(json_integer_value(json_object_get(answer, "next")), next);

@@ -1,97 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_control_user.c -- users made, changed, listed, removed; what is refused; what another gateway does meanwhile */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/num.h"
-#include "cleave/level.h"
 #include "middletier/catalog/user_key.h"
-#include "middletier/common/event.h"
-#include "support/made_cluster.h"
-#include "support/sim_gateway.h"
+#include "unit/control_rig.h"
 
 #define DB "'rights':[{'volumes':'db-*','may':'rw'}]"
-
-static struct sg sg;
-static struct sg_qp qp;
-
-static void
-start(void)
-{
-	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
-	sg_run_for(&sg, NUM_MS(50));
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
-}
-
-static void
-setup_level_1(void)
-{
-	sg_init(&sg, 1);
-	start();
-}
 
 static void
 setup(void)
 {
-	setup_level_1();
-	sg_close(&qp);
-	sg_stop(&sg);
-	made_cluster_raise(sg.store, CLEAVE_LEVEL_USERS);
-	start();
+	rig_setup_at(CLEAVE_LEVEL_USERS);
 }
 
-static void
-teardown(void)
-{
-	sg_close(&qp);
-	sg_fini(&sg);
-}
-
-TestSuite(control_user, .init = setup, .fini = teardown, .timeout = 60);
-TestSuite(control_user_before, .init = setup_level_1, .fini = teardown, .timeout = 60);
-
-/* Single quotes stand for double ones. The caller drops the answer. */
-static json_t *
-ask(int want_rc, const char *format, ...)
-{
-	char request[4096];
-	va_list args;
-	int rc = 0;
-	json_t *answer;
-
-	va_start(args, format);
-	(void)vsnprintf(request, sizeof(request), format, args);
-	va_end(args);
-	for (char *at = request; *at != '\0'; at++)
-		*at = *at == '\'' ? '"' : *at;
-	answer = sg_control(&qp, request, &rc);
-	cr_assert_eq(rc, want_rc, "%s: rc %d: %s", request, rc,
-	    json_string_value(json_object_get(answer, "error")));
-	while (qp.reply_count > 0)
-		free(qp.replies[--qp.reply_count].text);
-	return answer;
-}
-
-static void
-done(json_t *answer)
-{
-	json_decref(answer);
-}
-
-static void
-refused(json_t *answer, const char *word)
-{
-	const char *text = json_string_value(json_object_get(answer, "error"));
-
-	cr_assert(text != NULL && strstr(text, word) != NULL, "'%s' does not name %s", text, word);
-	json_decref(answer);
-}
+TestSuite(control_user, .init = setup, .fini = rig_teardown, .timeout = 60);
+TestSuite(control_user_before, .init = rig_setup, .fini = rig_teardown, .timeout = 60);
 
 static void
 user_is(json_t *answer, const char *want)
@@ -123,15 +44,7 @@ key_is(const char *name, const char *want)
 static bool
 has_event(const char *word)
 {
-	struct mt_event events[64];
-	uint32_t count = mt_events_read(sg.gateway->shared.events, 0, events, 64);
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (events[i].code == CLEAVE_EVENT_USER_CHANGED &&
-		    strstr(events[i].text, word) != NULL)
-			return true;
-	}
-	return false;
+	return gateway_tells(sg.gateway, CLEAVE_EVENT_USER_CHANGED, word, NULL);
 }
 
 Test(control_user, a_life)
@@ -210,16 +123,9 @@ static void
 store(const char *name, const char *text)
 {
 	char key[MT_USER_KEY_BYTES];
-	struct meta_op op = { .kind = META_PUT,
-		.key = key,
-		.value = text,
-		.value_bytes = (uint32_t)strlen(text) };
-	struct meta_txn *txn;
 
 	mt_user_key(name, key);
-	cr_assert_eq(meta_txn_copy(&op, 1, &txn), 0);
-	cr_assert_eq(meta_store_txn(sg.store, txn), 0);
-	mt_free(txn);
+	made_cluster_put(sg.store, key, text);
 }
 
 /* Keys that another gateway has written are what a change is made of, and a list tells: nothing is told from memory. */

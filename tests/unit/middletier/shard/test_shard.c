@@ -71,18 +71,7 @@ open_io(void)
 static void
 open_client(void)
 {
-	struct split_port_options options = { .receive_count = 64,
-		.host_bytes = NUM_MIB(1),
-		.device_bytes = NUM_MIB(16) };
-
-	sg = (struct sg){ .world = rig->world, .net = rig->net };
-	sg.client_host = sim_host_create(rig->net, "client");
-	sg.client_loop = sim_loop_create(rig->world, "client");
-	options.loop = sg.client_loop;
-	options.sim_host = sg.client_host;
-	sg.client = open_roce_instance(&options);
-	cr_assert_not_null(sg.client);
-	sg.options = rig->gateway_options;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
 	sg_connect(&sg, &control, NULL);
 	cr_assert_eq(sg_wait_open(&control), 0);
 	command("{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":16777216}");
@@ -107,8 +96,7 @@ teardown(void)
 {
 	sg_close(&io);
 	sg_close(&control);
-	split_port_close(sg.client);
-	loop_destroy(sg.client_loop);
+	sg_client_close(&sg);
 	mt_rig_destroy(rig);
 }
 
