@@ -11,7 +11,6 @@
 #include "control/control_flatten.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -92,13 +91,8 @@ flatten_is_answered(struct mt_control_request *request, const struct mt_volume_e
 	bool is_begun = mt_flattening_left(request->gateway, volume->id, &left);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (request->gateway->cluster.level < CLEAVE_LEVEL_FLATTEN) {
-		mt_control_refuse(request, -ENOTSUP,
-		    "the cluster is of level %" PRIu32
-		    ", which cannot flatten: cleave cluster upgrade",
-		    request->gateway->cluster.level);
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_FLATTEN, "which cannot flatten"))
 		return true;
-	}
 	if (!mt_volume_is_clone(volume)) {
 		mt_control_refuse(request, -EINVAL,
 		    "volume '%s' is no clone, or was flattened: it has no origin to let go of",

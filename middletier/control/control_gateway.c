@@ -261,14 +261,9 @@ gateway_change(struct mt_control_request *request, bool is_drain)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (gateway->cluster.level < CLEAVE_LEVEL_DRAINED) {
-		mt_control_refuse(request, -ENOTSUP,
-		    "the cluster is of level %" PRIu32
-		    ", whose gateways do not know what drained means: when every gateway and node runs "
-		    "this release, run cleave cluster upgrade",
-		    (uint32_t)num_max(gateway->cluster.level, CLEAVE_LEVEL_MIN));
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_DRAINED,
+		"whose gateways do not know what drained means"))
 		return;
-	}
 	rc = meta->ops->list(meta, MT_DRAINED_KEY, gateway_on_drained, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, "the gateway is out of memory");

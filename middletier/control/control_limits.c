@@ -49,22 +49,6 @@ set_submit(struct mt_control_request *request, const struct mt_volume_entry *ent
 	free(text);
 }
 
-/* Nothing of a level that a gateway or a node of the release before cannot read. */
-static bool
-set_is_allowed(struct mt_control_request *request)
-{
-	uint32_t level = request->gateway->cluster.level;
-
-	if (level >= CLEAVE_LEVEL_LIMITS)
-		return true;
-	mt_control_refuse(request, -ENOTSUP,
-	    "the cluster is of level %" PRIu32
-	    ", in which volumes have no limits: when every gateway and node runs this release, run "
-	    "cleave cluster upgrade",
-	    (uint32_t)num_max(level, CLEAVE_LEVEL_MIN));
-	return false;
-}
-
 void
 mt_control_volume_set(struct mt_control_request *request)
 {
@@ -82,7 +66,9 @@ mt_control_volume_set(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, "name: missing, or not a string");
 		return;
 	}
-	if (!set_is_allowed(request) || !mt_change_take_name(request, name, request->volume.name))
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_LIMITS,
+		"in which volumes have no limits") ||
+	    !mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_change_find_volume(request);
 	if (entry == NULL)

@@ -66,14 +66,9 @@ mt_control_node_begin(struct mt_control_request *request, mt_control_node_fn fn)
 	struct mt_gateway *gateway = request->gateway;
 
 	assert(fn != NULL && request->sm.state == MT_CONTROL_RUNNING);
-	if (gateway->cluster.level < CLEAVE_LEVEL_NODES) {
-		mt_control_refuse(request, -ENOTSUP,
-		    "the cluster is of level %" PRIu32
-		    ", and has its nodes from each gateway's --node: when every gateway and node runs "
-		    "this release, run cleave cluster upgrade",
-		    (uint32_t)num_max(gateway->cluster.level, CLEAVE_LEVEL_MIN));
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_NODES,
+		"and has its nodes from each gateway's --node"))
 		return;
-	}
 	request->node.fn = fn;
 	request->node.cluster_version = 0;
 	request->node.waiter.fn = node_on_read;

@@ -19,6 +19,7 @@
 #include "control/control_request.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@
 #include "base/plain.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
@@ -151,6 +153,21 @@ mt_control_refuse(struct mt_control_request *request, int rc, const char *format
 	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);
 	mt_control_fail(request, rc, text);
+}
+
+bool
+mt_control_has_level(struct mt_control_request *request, uint32_t level, const char *lacks)
+{
+	uint32_t is = request->gateway->cluster.level;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (is >= level)
+		return true;
+	mt_control_refuse(request, -ENOTSUP,
+	    "the cluster is of level %" PRIu32
+	    ", %s: when every gateway and node runs this release, run cleave cluster upgrade",
+	    (uint32_t)num_max(is, CLEAVE_LEVEL_MIN), lacks);
+	return false;
 }
 
 /* @out is taken over; NULL: out of memory. */

@@ -164,6 +164,14 @@ void mt_control_fail_volume(struct mt_control_request *request, int rc);
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/*
+ * mt_control_has_level -- the cluster is of @level or above; otherwise the request is refused with -ENOTSUP
+ *
+ * @lacks: what a cluster of an earlier level is like, behind "of level N, ". Of what a gateway or a node of the release
+ * before cannot read nothing may be written.
+ */
+bool mt_control_has_level(struct mt_control_request *request, uint32_t level, const char *lacks);
+
 /* mt_control_event -- an event that the request brought about: by= and from=, who asked, are added to the line. */
 void mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
     const char *object, const char *format, ...) __attribute__((format(printf, 4, 5)));

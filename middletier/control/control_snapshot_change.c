@@ -46,13 +46,8 @@ protect(struct mt_control_request *request, bool is_protected)
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!mt_change_take_request(request))
 		return;
-	if (request->gateway->cluster.level < CLEAVE_LEVEL_TRASH) {
-		mt_control_refuse(request, -ENOTSUP,
-		    "the cluster is of level %" PRIu32
-		    ", which has no protected snapshots: cleave cluster upgrade",
-		    request->gateway->cluster.level);
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_TRASH, "which has no protected snapshots"))
 		return;
-	}
 	entry = mt_change_find_snapshot(request);
 	if (entry == NULL)
 		return;

@@ -394,14 +394,10 @@ mt_control_snapshot_create(struct mt_control_request *request)
 void
 mt_control_snapshot_group(struct mt_control_request *request)
 {
-	uint32_t level = request->gateway->cluster.level;
-
-	if (level < CLEAVE_LEVEL_GROUPS)
-		mt_control_refuse(request, -ENOTSUP,
-		    "the cluster is of level %" PRIu32
-		    ", which takes snapshots of one volume at a time: cleave cluster upgrade",
-		    level);
-	else if (json_object_get(request->in, "names") == NULL)
+	if (!mt_control_has_level(request, CLEAVE_LEVEL_GROUPS,
+		"which takes snapshots of one volume at a time"))
+		return;
+	if (json_object_get(request->in, "names") == NULL)
 		mt_control_fail(request, -EINVAL, "names: required");
 	else
 		take_begin(request);

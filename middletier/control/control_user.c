@@ -15,7 +15,6 @@
 #include "control/control_user.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,21 +303,12 @@ remove_on_read(int rc, void *arg)
 		change_submit(request, NULL, old->version);
 }
 
-/* Nothing of a level that a gateway of the release before cannot read: it would ask nobody for a right. */
+/* Without users a gateway of the release before would ask nobody for a right. */
 static bool
 change_is_allowed(struct mt_control_request *request)
 {
-	uint32_t level = request->gateway->cluster.level;
-
 	assert(request->op->is_change);
-	if (level >= CLEAVE_LEVEL_USERS)
-		return true;
-	mt_control_refuse(request, -ENOTSUP,
-	    "the cluster is of level %" PRIu32
-	    ", which has no users: when every gateway and node runs this release, run cleave cluster "
-	    "upgrade",
-	    (uint32_t)num_max(level, CLEAVE_LEVEL_MIN));
-	return false;
+	return mt_control_has_level(request, CLEAVE_LEVEL_USERS, "which has no users");
 }
 
 static void
