@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,44 @@ mt_flattening_left(const struct mt_gateway *gateway, uint64_t id, uint32_t *ret_
 		}
 	}
 	return false;
+}
+
+/* NULL: it is not there, or in the trash, where it waits and tells nobody. */
+static const struct mt_volume *
+flattening_volume(const struct mt_volumes *volumes, uint64_t id)
+{
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		if (volume->id == id)
+			return mt_volume_is_trashed(volume) ? NULL : volume;
+	}
+	return NULL;
+}
+
+json_t *
+mt_flattening_json(const struct mt_gateway *gateway)
+{
+	const struct mt_flattening *flattening = gateway->flattening;
+	json_t *list;
+
+	if (flattening == NULL || flattening->mark_count == 0)
+		return NULL;
+	list = json_array();
+	for (uint32_t i = 0; i < flattening->mark_count; i++) {
+		const struct flattening_mark *mark = &flattening->marks[i];
+		const struct mt_volume *volume = flattening_volume(&gateway->volumes, mark->id);
+
+		if (volume != NULL)
+			json_array_append_new(list,
+			    json_pack("{s:s, s:I, s:I}", "name", volume->name, "shard_count",
+				(json_int_t)gateway->cluster.shard_count, "left",
+				(json_int_t)mark->left));
+	}
+	if (json_array_size(list) > 0)
+		return list;
+	json_decref(list);
+	return NULL;
 }
 
 /* ---- transactions ---- */

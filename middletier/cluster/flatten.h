@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_FLATTEN_H
 #define CLEAVE_MIDDLETIER_CLUSTER_FLATTEN_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,5 +21,11 @@ void mt_flattening_kick(struct mt_gateway *gateway);
  * It has been told moments after the fact.
  */
 bool mt_flattening_left(const struct mt_gateway *gateway, uint64_t id, uint32_t *ret_left);
+/*
+ * mt_flattening_json -- [{"name":CLONE,"shard_count":N,"left":N}, ...]: the one at work first, then those that wait
+ *
+ * NULL: there is none, or no memory.
+ */
+json_t *mt_flattening_json(const struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_FLATTEN_H */

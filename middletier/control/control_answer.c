@@ -20,6 +20,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/assign.h"
+#include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
@@ -371,7 +372,7 @@ json_split(const struct mt_port *port)
 json_t *
 mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards)
 {
-	json_t *ports = json_array(), *status;
+	json_t *ports = json_array(), *status, *flattening = mt_flattening_json(gateway);
 	char id[17], boot[17], cluster[17];
 
 	assert(gateway->port_count > 0 && gateway->port_count <= MT_PORTS_MAX);
@@ -406,5 +407,8 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 		    json_integer(gateway->member.peer_count)); /* they have an op of their own */
 	if (status != NULL)
 		json_object_set_new(status, "level", json_integer(gateway->cluster.level));
+	if (status != NULL && flattening != NULL)
+		json_object_set(status, "flattening", flattening);
+	json_decref(flattening);
 	return status;
 }

@@ -9,6 +9,9 @@
  *	    "run_bytes":N,"garbage_bytes":N,"run_count":N,"run_count_max":N,
  *	    "sessions":[mt_json_sessions],"snapshots":[{"number":N,"stored_bytes":N,"freed_bytes_max":N}, ...]}}
  *
+ * Of a clone "origin":{"bytes":N,"copied_bytes":N,"bytes_s":N}, too: what it shares with its origins, how much of that
+ * was copied, as it is flattened, and how fast that goes.
+ *
  * snapshots: by rising number; of each, what was written since the one before, and how much of that may go with it. What
  * was written since the newest is the rest.
  */
@@ -81,6 +84,23 @@ json_figures(const struct mt_ask *ask)
 	    "run_count", (json_int_t)sum.run_count, "run_count_max", (json_int_t)sum.run_count_max);
 }
 
+static json_t *
+json_origin(const struct mt_ask *ask)
+{
+	uint64_t bytes = 0, copied = 0, bytes_s = 0;
+
+	assert(ask->kind == MT_ASK_USAGE && ask->volume.origin != 0);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_usage *usage = &ask->legs[i].status.usage;
+
+		bytes += usage->origin_bytes;
+		copied += usage->origin_copied_bytes;
+		bytes_s += usage->flatten_bytes_s;
+	}
+	return json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)bytes, "copied_bytes",
+	    (json_int_t)copied, "bytes_s", (json_int_t)bytes_s);
+}
+
 static void
 usage_on_answer(struct mt_ask *ask, void *arg)
 {
@@ -92,6 +112,8 @@ usage_on_answer(struct mt_ask *ask, void *arg)
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, ask->gateway->options.gateway_id);
 	if (figures != NULL && ask->cuts.count > 0)
 		json_object_set_new(figures, "snapshots", json_between(ask));
+	if (figures != NULL && ask->volume.origin != 0)
+		json_object_set_new(figures, "origin", json_origin(ask));
 	if (figures != NULL)
 		json_object_set_new(figures, "sessions",
 		    mt_json_sessions(ask, &ask->volume, &session_count));

@@ -60,6 +60,29 @@ mt_flatten_ask(struct flatten *flatten, const struct mt_scope *scope)
 
 /* ---- which chunk ---- */
 
+/* Stored bytes that @span shows of @chunk: no more than are copied of it. */
+static uint64_t
+chunk_bytes(const struct mt_chunk *chunk, const struct mt_span *span)
+{
+	uint64_t bytes = 0;
+
+	for (const struct loop_link *link = chunk->layers.next; link != &chunk->layers;
+	     link = link->next) {
+		const struct mt_layer *layer = NUM_CONTAINER_OF(link, struct mt_layer, link);
+
+		if (mt_span_shows(span, layer->cut))
+			bytes += layer->stored_bytes;
+	}
+	for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+	     link = link->next) {
+		const struct mt_run *run = NUM_CONTAINER_OF(link, struct mt_run, link);
+
+		if (mt_span_shows(span, run->cut))
+			bytes += run->length_bytes;
+	}
+	return num_min(bytes, CLEAVE_CHUNK_BYTES);
+}
+
 static bool
 chunk_shows(const struct mt_chunk *chunk, const struct mt_span *span)
 {
@@ -90,15 +113,54 @@ chunk_is_copied(const struct mt_index *index, uint64_t number)
 
 /* The clone's chunk that shows what @chunk has in @span; FLATTEN_NONE: none does. */
 static uint64_t
-target_of(const struct flatten *flatten, const struct mt_chunk *chunk, const struct mt_span *span)
+target_of(const struct mt_scope *scope, const struct mt_chunk *chunk, const struct mt_span *span)
 {
 	uint64_t first = span->segment_base * CLEAVE_SEGMENT_CHUNKS;
 
-	assert(flatten->scope.span_count > 0);
+	assert(scope->span_count > 0);
 	if (chunk->number < first ||
 	    chunk->number - first >= (uint64_t)MT_VOLUME_SEGMENTS * CLEAVE_SEGMENT_CHUNKS)
 		return FLATTEN_NONE;
-	return flatten->scope.spans[0].segment_base * CLEAVE_SEGMENT_CHUNKS + chunk->number - first;
+	return scope->spans[0].segment_base * CLEAVE_SEGMENT_CHUNKS + chunk->number - first;
+}
+
+void
+mt_flatten_count(const struct mt_scope *scope, const struct mt_index *index,
+    struct mt_flatten_share *share)
+{
+	uint32_t tail = mt_scope_tail(scope, scope->spans[0].segment_base);
+
+	if (tail == scope->span_count)
+		return;
+	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
+		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+
+		for (uint32_t i = tail; i < scope->span_count; i++) {
+			uint64_t target = target_of(scope, chunk, &scope->spans[i]);
+			uint64_t bytes =
+			    target == FLATTEN_NONE ? 0 : chunk_bytes(chunk, &scope->spans[i]);
+
+			share->bytes += bytes;
+			if (bytes > 0 && chunk_is_copied(index, target))
+				share->copied_bytes += bytes;
+		}
+	}
+}
+
+/* Stored bytes that a copy of chunk @target reads. */
+static uint64_t
+target_bytes(const struct mt_scope *scope, const struct mt_index *index, uint64_t target)
+{
+	uint64_t base = scope->spans[0].segment_base, bytes = 0;
+
+	for (uint32_t i = mt_scope_tail(scope, base); i < scope->span_count; i++) {
+		const struct mt_chunk *chunk = mt_index_chunk(index,
+		    scope->spans[i].segment_base * CLEAVE_SEGMENT_CHUNKS + target -
+			base * CLEAVE_SEGMENT_CHUNKS);
+
+		bytes += chunk == NULL ? 0 : chunk_bytes(chunk, &scope->spans[i]);
+	}
+	return bytes;
 }
 
 /* The first chunk from "next" on that is to be copied; FLATTEN_NONE: there is none. */
@@ -113,7 +175,7 @@ next_target(const struct flatten *flatten, const struct mt_index *index)
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
 
 		for (uint32_t i = tail; i < scope->span_count; i++) {
-			uint64_t target = target_of(flatten, chunk, &scope->spans[i]);
+			uint64_t target = target_of(scope, chunk, &scope->spans[i]);
 
 			if (target >= flatten->next && target < found &&
 			    chunk_shows(chunk, &scope->spans[i]) && !chunk_is_copied(index, target))
@@ -181,15 +243,26 @@ mt_flatten_find(struct flatten *flatten, const struct mt_shard *shard,
 		flatten->retry_ns = loop_now_ns(shard->port->loop) + FLATTEN_RETRY_NS;
 		return -ENOENT;
 	}
+	if (flatten->began_ns == 0)
+		flatten->began_ns = loop_now_ns(shard->port->loop);
 	target = next_target(flatten, index);
 	flatten->is_done = target == FLATTEN_NONE;
 	if (flatten->is_done)
 		return -ENOENT;
+	flatten->copying_bytes = target_bytes(&flatten->scope, index, target);
 	rc = freeze_shown(flatten, index, target);
 	*ret_input = (struct mt_merge_input){ .from = &flatten->scope,
 		.target = target,
 		.level = FLATTEN_LEVEL };
 	return rc;
+}
+
+uint64_t
+mt_flatten_bytes_s(const struct flatten *flatten, uint64_t now_ns)
+{
+	if (flatten->began_ns == 0 || flatten->is_done || flatten->is_off)
+		return 0;
+	return flatten->copied_bytes * 1000 / num_max(1, (now_ns - flatten->began_ns) / NUM_MS(1));
 }
 
 /* ---- what became of it ---- */
@@ -208,6 +281,7 @@ mt_flatten_ended(struct flatten *flatten, const struct mt_shard *shard, uint64_t
 	flatten->is_copying = false;
 	if (rc == 0) {
 		flatten->next = target + 1;
+		flatten->copied_bytes += flatten->copying_bytes;
 		return;
 	}
 	flatten->retry_ns = loop_now_ns(shard->port->loop) + FLATTEN_RETRY_NS;

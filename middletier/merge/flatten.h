@@ -13,6 +13,7 @@
 
 #include "catalog/scope.h"
 
+struct mt_index;
 struct mt_merge_input;
 struct mt_shard;
 
@@ -22,10 +23,24 @@ struct flatten {
 	    scope;         /* the clone's, with its origin's spans; span_count 0: there is none */
 	uint64_t next;     /* the clone's chunks below this one have been copied */
 	uint64_t retry_ns; /* nothing is copied before */
-	bool is_copying;   /* a merge is at work, and has @scope */
-	bool is_off;       /* no more are begun */
+	uint64_t began_ns; /* the first copy was looked for */
+	uint64_t copying_bytes, copied_bytes; /* of the copy under way; of those that have ended */
+	bool is_copying;                      /* a merge is at work, and has @scope */
+	bool is_off;                          /* no more are begun */
 	bool is_done;
 };
+
+/* Bytes that a clone shares with its origins in a shard: stored, of one copy, rather too many than too few. */
+struct mt_flatten_share {
+	uint64_t bytes;
+	uint64_t copied_bytes; /* of these: of chunks that have been copied */
+};
+
+/* mt_flatten_count -- adds what is in @index; walks its chunks. @scope: of any volume. */
+void mt_flatten_count(const struct mt_scope *scope, const struct mt_index *index,
+    struct mt_flatten_share *share);
+/* mt_flatten_bytes_s -- how fast it goes, as it has gone since it began; 0: not at all, or done. */
+uint64_t mt_flatten_bytes_s(const struct flatten *flatten, uint64_t now_ns);
 
 /*
  * mt_flatten_ask -- the clone whose scope is @scope is to be flattened; NULL: none is any more

@@ -300,6 +300,12 @@ mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope)
 	return rc;
 }
 
+const struct flatten *
+mt_flush_flatten_of(const struct mt_shard *shard)
+{
+	return shard->flush == NULL ? NULL : &shard->flush->due.flatten;
+}
+
 int
 mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct flatten;
 struct mt_scope;
 struct mt_shard;
 
@@ -30,6 +31,8 @@ uint32_t mt_flush_pressure(const struct mt_shard *shard);
 
 /* mt_flush_flatten -- as mt_flatten_ask (flatten.h); -EAGAIN, too, while nothing is merged here. */
 int mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope);
+/* mt_flush_flatten_of -- the clone that is flattened here, to look at; NULL: nothing is merged. */
+const struct flatten *mt_flush_flatten_of(const struct mt_shard *shard);
 /* mt_flush_drop -- these segments are going: nothing is copied to them or from them. -EAGAIN: it still is. */
 int mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count);
 

@@ -14,6 +14,8 @@
 #include "common/shard_state.h"
 #include "index/index.h"
 #include "merge/compact.h"
+#include "merge/flatten.h"
+#include "merge/flush.h"
 
 /* Compaction's estimate (merge/compact.h): too much rather than too little, until it has counted. */
 static uint64_t
@@ -101,6 +103,24 @@ usage_add_chunk(const struct mt_index *index, const struct mt_chunk *chunk, stru
 	usage->run_count_max = (uint32_t)num_max(usage->run_count_max, chunk->run_count);
 }
 
+/* A clone: bytes of its origins that it reads, and how fast they are copied. */
+static void
+usage_add_origin(const struct mt_shard *shard, const struct mt_volume *volume,
+    struct mt_usage *usage)
+{
+	struct mt_flatten_share share = { 0 };
+	const struct flatten *flatten = mt_flush_flatten_of(shard);
+
+	assert(volume->origin != 0);
+	mt_flatten_count(&volume->scope, shard->block_index, &share);
+	usage->origin_bytes += share.bytes;
+	usage->origin_copied_bytes += share.copied_bytes;
+	if (flatten != NULL && flatten->scope.span_count > 0 &&
+	    flatten->scope.spans[0].segment_base == volume->segment_base)
+		usage->flatten_bytes_s +=
+		    mt_flatten_bytes_s(flatten, loop_now_ns(shard->port->loop));
+}
+
 static void
 usage_add_shard(const struct mt_shard *shard, const struct mt_volume *volume,
     const struct mt_usage_cuts *cuts, struct mt_usage *usage)
@@ -112,6 +132,8 @@ usage_add_shard(const struct mt_shard *shard, const struct mt_volume *volume,
 	if (shard->sm.state != MT_SHARD_SERVING || index == NULL)
 		return;
 	usage->shard_count++;
+	if (volume->origin != 0)
+		usage_add_origin(shard, volume, usage);
 	for (link = index->chunks.next; link != &index->chunks; link = link->next) {
 		const struct mt_chunk *chunk = LIST_ENTRY(link, struct mt_chunk, link);
 		uint64_t segment = chunk->number / CLEAVE_SEGMENT_CHUNKS;

@@ -35,7 +35,11 @@ struct mt_usage {
 	uint64_t run_bytes;     /* flushed */
 	uint64_t garbage_bytes; /* of run_bytes: seems to be written over since, or discarded */
 	uint64_t run_count;
-	uint32_t run_count_max;           /* of a chunk */
+	uint32_t run_count_max; /* of a chunk */
+	uint64_t
+	    origin_bytes; /* a clone's: of its origins, stored, that it sees: merge/flatten.h */
+	uint64_t origin_copied_bytes; /* of these: in chunks that were copied, as it is flattened */
+	uint64_t flatten_bytes_s;     /* so fast */
 	struct mt_usage_between *between; /* as many as there are cuts; NULL: none, or no memory */
 };
 

@@ -66,4 +66,25 @@ def in_the_trash_it_waits():
         c.load("--verify-journal", journal, "--volume", "w", "--written-as", "1")
 
 
-main(a_clone_lets_go_of_its_origin, in_the_trash_it_waits)
+def it_is_refused_where_there_is_no_room():
+    """A second copy of what is shared does not fit; the words have both figures, and --force begins it all the same."""
+    with Cluster(nodes=3, shards=2, disk_size="512M") as c:
+        c.volume_create("v", "512M")
+        c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--compressibility", "0",
+               "--bytes", "256M", "--in-flight", "16")
+        c.cleave("snapshot", "create", "v@s")
+        c.cleave("clone", "v@s", "w")
+        shared = json.loads(c.cleave("--json", "volume", "show", "w").stdout)["usage"]["origin"]
+        check(shared["bytes"] > 250 << 20 and shared["copied_bytes"] == 0, f"{shared}")
+        said = c.cleave("volume", "flatten", "w", check_rc=False)
+        expect_error(said, "have room for", codes=(1,))
+        check("--force" in said.stderr and "origin" in show(c, "w"), said.stderr)
+        c.cleave("volume", "flatten", "w", "--force")
+        wait_for(lambda: "flattening: " in c.cleave("status").stdout, "status says how far")
+        said = c.cleave("volume", "show", "w").stdout
+        check(" copied" in said, said)
+        c.cleave("volume", "flatten", "w", "--cancel")
+        wait_for(lambda: "flattening" not in show(c, "w"), "called off")
+
+
+main(a_clone_lets_go_of_its_origin, in_the_trash_it_waits, it_is_refused_where_there_is_no_room)

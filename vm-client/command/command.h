@@ -284,8 +284,14 @@ int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t co
 
 /* command_flatten.c */
 int command_volume_flatten(struct command_session *session);
-/* command_print_flattening -- how far @volume, of volume.show, is flattened; nothing where it is not. */
-void command_print_flattening(const json_t *volume, FILE *out);
+/*
+ * command_print_flattening -- how far a volume is flattened, with what command_usage has said of it; nothing where it is not
+ *
+ * @flattening: that member of volume.show's "volume", or an entry of status; NULL: it is not. @usage: NULL: not asked.
+ */
+void command_print_flattening(const json_t *flattening, const json_t *usage, FILE *out);
+/* command_status_flattening -- a line for the clone at work, of status's answer, and how many wait. */
+void command_status_flattening(struct command_session *session, const json_t *status);
 /* command_user.c */
 int command_user_list(struct command_session *session);
 int command_user_show(struct command_session *session);

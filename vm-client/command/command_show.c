@@ -177,7 +177,8 @@ command_print_hanging(const json_t *shown, const struct cleave_snapshot *snapsho
 	assert(out != NULL && (snapshots != NULL || count == 0));
 	if (origin != NULL)
 		fprintf(out, "\nclone of %s\n", origin);
-	command_print_flattening(json_object_get(shown, "volume"), out);
+	command_print_flattening(json_object_get(json_object_get(shown, "volume"), "flattening"),
+	    usage, out);
 	if (command_u64(shown, "clone_count") > 0) {
 		fputs("\nclones: ", out);
 		print_clones(shown, true, out);

@@ -88,8 +88,9 @@ print_counters(const struct status_answers *answers, FILE *out)
 }
 
 static int
-print_cluster(const struct status_answers *answers, bool has_counters, FILE *out)
+print_cluster(struct command_session *session, const struct status_answers *answers)
 {
+	FILE *out = session->out;
 	int rc;
 
 	command_health_print(&answers->health, out);
@@ -104,11 +105,13 @@ print_cluster(const struct status_answers *answers, bool has_counters, FILE *out
 		rc =
 		    command_print_gateways(answers->gateways.entries, answers->gateways.count, out);
 	}
+	if (rc == 0)
+		command_status_flattening(session, answers->status.reply);
 	if (rc == 0 && answers->level.count > 0) {
 		fputc('\n', out);
 		command_print_level(answers->level.entries, out);
 	}
-	if (rc == 0 && has_counters)
+	if (rc == 0 && session->options->has_counters)
 		rc = print_counters(answers, out);
 	return rc;
 }
@@ -172,7 +175,7 @@ command_status(struct command_session *session)
 	} else if (options->is_json && !options->is_quiet) {
 		rc = print_status_json(&answers, session->out);
 	} else if (!options->is_quiet) {
-		rc = print_cluster(&answers, options->has_counters, session->out);
+		rc = print_cluster(session, &answers);
 	}
 	command_health_fini(&answers.health);
 	command_question_fini(&answers.level);

@@ -40,11 +40,12 @@ static const struct command command_table[] = {
 	    "--shrink.",
 	    { COMMAND_VOLUME }, COMMAND_SIZE | COMMAND_SHRINK | COMMAND_FORCE,
 	    command_volume_resize },
-	{ "volume", "flatten", "NAME [--wait | --cancel]",
+	{ "volume", "flatten", "NAME [--wait | --cancel] [--force]",
 	    "Give a clone, behind its users' backs, all that its origin shows: afterwards it has no origin, and "
 	    "the snapshot that it came from can be deleted. Its snapshots, and their clones, let go of it, too. "
-	    "It takes the room of what it shared.",
-	    { COMMAND_VOLUME }, COMMAND_WAIT | COMMAND_CANCEL, command_volume_flatten },
+	    "It takes the room of what it shared, and is refused where the nodes have less, but with --force.",
+	    { COMMAND_VOLUME }, COMMAND_WAIT | COMMAND_CANCEL | COMMAND_FORCE,
+	    command_volume_flatten },
 	{ "volume", "set",
 	    "NAME [--iops N] [--bandwidth SIZE] [--read-iops N] [--read-bandwidth SIZE] "
 	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION] "

@@ -79,6 +79,21 @@ usage_merge(json_t *sum, const json_t *usage, const char *member, const char *ke
 	}
 }
 
+/* Bytes that a clone shares with its origin lie in shards of all gateways. */
+static void
+usage_add_origin(json_t *sum, const json_t *origin)
+{
+	static const char *const members[] = { "bytes", "copied_bytes", "bytes_s" };
+
+	assert(json_is_object(sum));
+	if (origin == NULL)
+		return;
+	if (json_object_get(sum, "origin") == NULL)
+		json_object_set_new(sum, "origin", json_object());
+	for (size_t i = 0; i < NUM_COUNT(members); i++)
+		add_to(json_object_get(sum, "origin"), members[i], origin);
+}
+
 static int
 usage_add(json_t *sum, const json_t *reply)
 {
@@ -96,6 +111,7 @@ usage_add(json_t *sum, const json_t *reply)
 	rc |= json_object_set_new(sum, "shard_total",
 	    json_integer((json_int_t)command_u64(usage, "shard_total")));
 	usage_merge(sum, usage, "sessions", "session", usage_of_session);
+	usage_add_origin(sum, json_object_get(usage, "origin"));
 	usage_merge(sum, usage, "snapshots", "number", usage_of_snapshot);
 	return rc == 0 ? 0 : -ENOMEM;
 }

@@ -100,6 +100,50 @@ Test(control_flatten, says_how_many_shards_wait)
 	refused(ask(-ENOTEMPTY, "{'op':'snapshot.delete','name':'v@s'}"), "1 clones");
 }
 
+/* Also the clone that waits for its turn, behind the one at work. */
+Test(control_flatten, status_names_the_clones)
+{
+	json_t *answer, *list;
+
+	make_clone();
+	answer = ask(0, "{'op':'status'}");
+	cr_assert_null(json_object_get(answer, "flattening"));
+	done(answer);
+	done(ask(0, "{'op':'clone','name':'v@s','new':'d'}"));
+	done(ask(0, "{'op':'volume.flatten','name':'c'}"));
+	done(ask(0, "{'op':'volume.flatten','name':'d'}"));
+	sg_run_for(&sg, SOON_NS);
+	answer = ask(0, "{'op':'status'}");
+	list = json_object_get(answer, "flattening");
+	cr_assert_eq(json_array_size(list), 2u);
+	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "name")), "c");
+	cr_assert_eq(integer(json_array_get(list, 0), "left"), sg.gateway->cluster.shard_count);
+	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 1), "name")), "d");
+	done(answer);
+	done(ask(0, "{'op':'volume.delete','name':'c'}"));
+	answer = ask(0, "{'op':'status'}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "flattening")), 1u,
+	    "in the trash it waits");
+	done(answer);
+}
+
+/* A volume without an origin shares nothing. */
+Test(control_flatten, usage_says_what_a_clone_shares)
+{
+	json_t *answer, *origin;
+
+	make_clone();
+	answer = ask(0, "{'op':'volume.usage','name':'c'}");
+	origin = json_object_get(json_object_get(answer, "usage"), "origin");
+	cr_assert_eq(integer(origin, "bytes"), 0, "no shard is served");
+	cr_assert_eq(integer(origin, "copied_bytes"), 0);
+	cr_assert_eq(integer(origin, "bytes_s"), 0);
+	done(answer);
+	answer = ask(0, "{'op':'volume.usage','name':'v'}");
+	cr_assert_null(json_object_get(json_object_get(answer, "usage"), "origin"));
+	done(answer);
+}
+
 Test(control_flatten, what_cannot_be_is_refused)
 {
 	make_clone();

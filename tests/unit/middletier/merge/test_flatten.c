@@ -12,6 +12,7 @@
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/scope.h"
+#include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/index/index.h"
 #include "middletier/index/index_cuts.h"
@@ -379,4 +380,106 @@ Test(flatten, full_nodes_are_not_filled)
 		fake.links[i].slots_free = 16;
 	pass(NUM_S(6));
 	cr_assert_eq(copy(&target), 0);
+}
+
+/* ---- how much, how fast ---- */
+
+static struct mt_flatten_share
+share_now(void)
+{
+	struct mt_flatten_share share = { 0 };
+
+	mt_flatten_count(&seen, fake.shard.block_index, &share);
+	return share;
+}
+
+Test(flatten, counts_what_the_clone_shows_of_its_origin)
+{
+	struct mt_flatten_share share;
+	struct mt_scope alone;
+	uint64_t target, bytes;
+
+	write_origin(0, 1);
+	write_origin(CHUNK, 2);
+	take_snapshot();
+	share = share_now();
+	bytes = share.bytes;
+	cr_assert(bytes > 0 && share.copied_bytes == 0);
+	write_origin(1, 3); /* the snapshot does not show it */
+	write_clone(2, 4);
+	cr_assert_eq(share_now().bytes, bytes, "it is of the origin alone");
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(copy(&target), 0);
+	share = share_now();
+	cr_assert(share.copied_bytes > 0 && share.copied_bytes < share.bytes);
+	cr_assert_eq(copy(&target), 0);
+	share = share_now();
+	cr_assert_eq(share.copied_bytes, share.bytes);
+	mt_scope_init(&alone, CLONE);
+	share = (struct mt_flatten_share){ 0 };
+	mt_flatten_count(&alone, fake.shard.block_index, &share);
+	cr_assert_eq(share.bytes, 0, "it is no clone");
+}
+
+Test(flatten, tells_how_fast_it_goes)
+{
+	uint64_t target, total, now_ns, before;
+
+	write_origin(0, 1);
+	write_origin(CHUNK, 2);
+	take_snapshot();
+	total = share_now().bytes;
+	cr_assert_eq(mt_flatten_bytes_s(&flatten, NUM_S(1)), 0, "none is flattened");
+	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+	cr_assert_eq(mt_flatten_bytes_s(&flatten, NUM_S(1)), 0, "nothing was copied yet");
+	cr_assert_eq(copy(&target), 0);
+	before = flatten.began_ns;
+	pass(NUM_S(10));
+	now_ns = before + NUM_S(10);
+	cr_assert_eq(mt_flatten_bytes_s(&flatten, now_ns), share_now().copied_bytes / 10);
+	cr_assert_eq(copy(&target), 0);
+	cr_assert_eq(flatten.copied_bytes, total);
+	cr_assert_eq(copy(&target), -ENOENT);
+	cr_assert_eq(mt_flatten_bytes_s(&flatten, now_ns), 0, "it is done");
+}
+
+/*
+ * Whatever there is no memory for: nothing changes, and the next try has it all. Or the shard stops: its manifest has the copy,
+ * its index could not take it.
+ */
+Test(flatten, the_nth_allocation_of_a_copy_fails)
+{
+	bool has_failed = true;
+	uint32_t nth, stopped = 0;
+
+	for (nth = 1; has_failed; nth++) {
+		uint64_t target;
+		int rc;
+
+		write_origin(0, 1);
+		write_origin(9, 2);
+		take_snapshot();
+		write_clone(9, 3);
+		cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
+		mt_alloc_fail_at(nth);
+		rc = copy(&target);
+		has_failed = mt_alloc_has_failed();
+		mt_alloc_fail_at(0);
+		cr_assert(rc == 0 || has_failed, "%u: %d", nth, rc);
+		stopped += fake.stop_rc != 0;
+		if (fake.stop_rc == 0) {
+			expect_by(&seen, 0, 1);
+			expect_by(&seen, 9, 3);
+			pass(NUM_S(6));
+			if (rc != 0)
+				cr_assert_eq(copy(&target), 0, "%u", nth);
+			expect_clone(0, 1);
+			expect_clone(9, 3);
+		}
+		if (has_failed) {
+			teardown();
+			setup();
+		}
+	}
+	cr_assert(nth > 4 && stopped < nth / 2, "%u of %u stopped the shard", stopped, nth);
 }
