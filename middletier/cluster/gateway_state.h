@@ -34,6 +34,7 @@ struct mt_mirror;
 struct mt_nodes;
 struct mt_port;
 struct mt_port_options;
+struct mt_limit_rounds;
 struct mt_relief;
 struct mt_taking;
 struct sim_host;
@@ -159,6 +160,7 @@ struct mt_gateway {
 	struct mt_drop *drop;                 /* drop.c */
 	struct mt_trash_keeper *trash;        /* trash.c */
 	struct mt_flattening *flattening;     /* flatten.c */
+	struct mt_limit_rounds *limit_rounds; /* limit_round.c */
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
 	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */

@@ -34,6 +34,7 @@
 #include "cluster/drop.h"
 #include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
+#include "cluster/limit_round.h"
 #include "cluster/mirror.h"
 #include "cluster/trash.h"
 #include "cluster/volume_change.h"
@@ -285,6 +286,7 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	mt_drop_kick(gateway);
 	mt_trash_kick(gateway);
 	mt_flattening_kick(gateway);
+	mt_limit_rounds_kick(gateway);
 	refresh_tell(gateway);
 }
 

@@ -25,6 +25,7 @@
 #include "cleave/level.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
+#include "cluster/limit_round.h"
 #include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
@@ -118,4 +119,11 @@ mt_control_volume_limits(struct mt_control_request *request)
 		out = NULL;
 	}
 	mt_control_finish(request, out);
+}
+
+void
+mt_control_limits_use(struct mt_control_request *request)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	mt_control_finish(request, mt_limit_rounds_json(request->gateway));
 }

@@ -8,5 +8,7 @@ struct mt_control_request;
 /* Ops of control.c's table: each ends @request. */
 void mt_control_volume_set(struct mt_control_request *request);
 void mt_control_volume_limits(struct mt_control_request *request);
+/* mt_control_limits_use -- another gateway asks what our ports use: limit_round.h */
+void mt_control_limits_use(struct mt_control_request *request);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_LIMITS_H */

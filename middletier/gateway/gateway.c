@@ -40,6 +40,7 @@
 #include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
+#include "cluster/limit_round.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "cluster/meta_proxy.h"
@@ -174,6 +175,8 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		rc = mt_member_start(&gateway->member);
 	if (rc == 0)
 		rc = mt_relief_start(gateway);
+	if (rc == 0)
+		rc = mt_limit_rounds_start(gateway);
 	if (rc == 0)
 		rc = mt_health_watch_start(gateway);
 	if (rc != 0) {
@@ -448,6 +451,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	mt_users_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
+	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
 	if (gateway->member.gateway != NULL)
 		mt_view_stop(&gateway->member);
@@ -471,6 +475,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_users_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
+	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
@@ -483,6 +488,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_flattening_fini(gateway);
 	mt_holder_fini(gateway);
 	mt_relief_fini(gateway);
+	mt_limit_rounds_fini(gateway);
 	mt_health_watch_fini(gateway);
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);

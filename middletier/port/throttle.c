@@ -7,9 +7,9 @@
  *	                                  '--enough are held--> BUSY
  *
  * libcleave keeps a volume's limits itself (vm-client/library/pace.c), and nothing is held of it here. This is for
- * clients that do not: old ones, several readers of one volume, broken ones. A port charges what it does itself, so the
- * limit is exact where one port has all of the volume, and a client that spreads its requests over P ports can have P
- * times as much.
+ * clients that do not: old ones, several readers of one volume, broken ones. A port charges what it does itself; where
+ * a client goes to several ports beyond its limit, each is told its share of it a few times a second (limit_share.h), and
+ * charges as if the share were the limit.
  *
  * A bucket here is deeper than the client's by MT_THROTTLE_SPARE_NS: what is sent again after an interruption is charged
  * again, and must not make a client wait that kept its limits. Requests that are refused cost nothing.
@@ -40,6 +40,7 @@
 #include "session/session.h"
 
 #define THROTTLE_VOLUME_HELD_MIN 4u
+#define THROTTLE_USE_MIN (LIMITER_SHARE_ALL / 64u) /* of a limit: less is not told */
 
 struct mt_throttle_held {
 	struct loop_link link; /* volume->held, or throttle->free */
@@ -114,6 +115,7 @@ throttle_join(struct mt_session *session)
 		if (volume == NULL)
 			return NULL;
 		volume->volume_id = session->hello.volume_id;
+		volume->spent_since_ns = now_ns;
 		list_init(&volume->held);
 		list_push_back(&throttle->volumes, &volume->link);
 	}
@@ -122,6 +124,69 @@ throttle_join(struct mt_session *session)
 	volume->session_count++;
 	session->throttle = volume;
 	return volume;
+}
+
+/* ---- one limit over all ports ---- */
+
+static bool
+throttle_wants(const struct mt_throttle_volume *volume, uint64_t now_ns)
+{
+	return volume->held_count > 0 ||
+	    (volume->held_ns != 0 && now_ns - volume->held_ns < MT_THROTTLE_WANTS_NS);
+}
+
+static struct mt_throttle_use
+throttle_use(struct mt_throttle_volume *volume, uint64_t now_ns)
+{
+	uint64_t passed_ns = num_max(now_ns - volume->spent_since_ns, 1);
+	const struct mt_throttle_use use = { .volume_id = volume->volume_id,
+		.spent = volume->spent_ns * LIMITER_SHARE_ALL / passed_ns,
+		.is_wanting = throttle_wants(volume, now_ns) };
+
+	volume->spent_ns = 0;
+	volume->spent_since_ns = now_ns;
+	return use;
+}
+
+uint32_t
+mt_throttle_uses(struct mt_port *port, struct mt_throttle_use ret_uses[MT_THROTTLE_USES_MAX])
+{
+	struct mt_throttle *throttle = port->throttle;
+	uint64_t now_ns = loop_now_ns(port->loop);
+	struct loop_link *link, *next;
+	uint32_t count = 0;
+
+	if (throttle == NULL)
+		return 0;
+	LIST_FOREACH_SAFE(&throttle->volumes, link, next) {
+		struct mt_throttle_use use = throttle_use(volume_of(link), now_ns);
+		uint32_t at = count;
+
+		if (!use.is_wanting && use.spent < THROTTLE_USE_MIN)
+			continue;
+		while (at > 0 && ret_uses[at - 1].spent < use.spent)
+			at--;
+		if (at == MT_THROTTLE_USES_MAX)
+			continue;
+		count = (uint32_t)num_min(count + 1, MT_THROTTLE_USES_MAX);
+		memmove(&ret_uses[at + 1], &ret_uses[at], (count - at - 1) * sizeof(ret_uses[0]));
+		ret_uses[at] = use;
+	}
+	return count;
+}
+
+void
+mt_throttle_share(struct mt_port *port, uint64_t volume_id, uint32_t share, bool is_over)
+{
+	struct mt_throttle_volume *volume =
+	    port->throttle == NULL ? NULL : throttle_find(port->throttle, volume_id);
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	assert(share > 0 && share <= LIMITER_SHARE_ALL);
+	if (volume == NULL)
+		return;
+	volume->share = is_over || throttle_wants(volume, now_ns) ? share : LIMITER_SHARE_ALL;
+	volume->share_until_ns = now_ns + MT_THROTTLE_SHARE_NS;
 }
 
 /* ---- letting go ---- */
@@ -237,7 +302,7 @@ throttle_hold(struct mt_throttle_volume *volume, struct mt_session *session, str
 	held->session = session;
 	held->msg = msg;
 	held->io = *io;
-	held->since_ns = now_ns;
+	held->since_ns = volume->held_ns = now_ns;
 	list_push_back(&volume->held, &held->link);
 	volume->held_count++;
 	throttle->held_count++;
@@ -272,7 +337,8 @@ mt_throttle_judge(struct mt_session *session, struct split_msg *msg, const struc
 	    (volume->held_count > 0 ||
 		limiter_wait_ns(&volume->limiter, cost.is_write, now_ns) > 0))
 		return throttle_hold(volume, session, msg, io);
-	limiter_take(&volume->limiter, &cost, now_ns);
+	volume->spent_ns += limiter_take_share(&volume->limiter, &cost,
+	    now_ns < volume->share_until_ns ? volume->share : LIMITER_SHARE_ALL, now_ns);
 	return MT_THROTTLE_GO;
 }
 

@@ -21,6 +21,13 @@ struct split_msg;
 /* Volumes that `cleave status` and monitors are told of, a port: those that waited longest. */
 #define MT_THROTTLE_TOLD_MAX 32u
 
+/* Volumes whose use a port tells, for one limit over all ports: those that use most. */
+#define MT_THROTTLE_USES_MAX 32u
+/* A share holds for so long: who is told nothing keeps the whole limit by itself. */
+#define MT_THROTTLE_SHARE_NS NUM_S(5)
+/* A volume of which a port has held something is one that wants for so long. */
+#define MT_THROTTLE_WANTS_NS NUM_S(1)
+
 /* A volume with limits that has sessions at the port, or had some and has not paid for all yet. */
 struct mt_throttle_volume {
 	struct loop_link link;      /* throttle->volumes */
@@ -33,6 +40,16 @@ struct mt_throttle_volume {
 	uint32_t session_count;           /* that point to this */
 	uint64_t waited_count, waited_ns; /* requests that were held and let go, and for how long */
 	uint64_t refused_count;           /* answered BUSY: enough are held */
+	uint32_t share;          /* of the limit, of LIMITER_SHARE_ALL, that this port has, */
+	uint64_t share_until_ns; /* until then; then all of it */
+	uint64_t held_ns;        /* when something was held last; 0: never */
+	uint64_t spent_ns, spent_since_ns; /* of the limit, since then: mt_throttle_uses */
+};
+
+/* How much of its limit a volume has used at a port; 65536 (LIMITER_SHARE_ALL) is all of it. */
+struct mt_throttle_use {
+	uint64_t volume_id, spent;
+	bool is_wanting; /* and something was held */
 };
 
 /* A volume of which a port has held requests, for status and monitors. */
@@ -81,6 +98,11 @@ enum mt_throttle_verdict mt_throttle_judge(struct mt_session *session, struct sp
     const struct wire_io *io, bool was_held);
 /* mt_throttle_set -- the volume has these limits now; what may go by them goes. */
 void mt_throttle_set(struct mt_port *port, uint64_t volume_id, const struct cleave_limits *limits);
+/* mt_throttle_uses -- since it was asked last, into @ret_uses; returns how many volumes: none that hardly uses its limit. */
+uint32_t mt_throttle_uses(struct mt_port *port,
+    struct mt_throttle_use ret_uses[MT_THROTTLE_USES_MAX]);
+/* mt_throttle_share -- for MT_THROTTLE_SHARE_NS the volume has @share of its limit here, if it wants more or @is_over it. */
+void mt_throttle_share(struct mt_port *port, uint64_t volume_id, uint32_t share, bool is_over);
 /* mt_throttle_drop -- @session has gone: what is held of it is not done (I11), nor answered. */
 void mt_throttle_drop(struct mt_session *session);
 /* mt_throttle_holds -- does a request wait here that is of shard @shard_number? */

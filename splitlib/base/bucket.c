@@ -32,21 +32,35 @@ bucket_wait_ns(const struct bucket *bucket, uint64_t depth_ns, uint64_t now_ns)
 	return bucket->rate == 0 || bucket->paid_ns <= until_ns ? 0 : bucket->paid_ns - until_ns;
 }
 
-void
-bucket_take(struct bucket *bucket, uint64_t cost, uint64_t now_ns)
-{
-	uint64_t scaled;
+#define BUCKET_COST_NS_MAX                                                                         \
+	(UINT64_C(1) << 44) /* some hours: what is longer, times 65536, is no number */
 
-	assert(cost <= UINT64_C(1) << 32);
+/* Returns what the cost is of the whole rate. */
+static uint64_t
+bucket_take_share(struct bucket *bucket, uint64_t cost, uint32_t share, uint64_t now_ns)
+{
+	uint64_t scaled, cost_ns;
+
+	assert(cost <= UINT64_C(1) << 32 && share > 0);
 	if (bucket->rate == 0)
-		return;
+		return 0;
 	if (bucket->paid_ns < now_ns) {
 		bucket->paid_ns = now_ns;
 		bucket->rest = 0;
 	}
 	scaled = cost * NUM_S(1) + bucket->rest;
-	bucket->paid_ns += scaled / bucket->rate;
+	cost_ns = scaled / bucket->rate;
 	bucket->rest = scaled % bucket->rate;
+	bucket->paid_ns += share == LIMITER_SHARE_ALL
+	    ? cost_ns
+	    : num_min(cost_ns, BUCKET_COST_NS_MAX) * LIMITER_SHARE_ALL / share;
+	return cost_ns;
+}
+
+void
+bucket_take(struct bucket *bucket, uint64_t cost, uint64_t now_ns)
+{
+	(void)bucket_take_share(bucket, cost, LIMITER_SHARE_ALL, now_ns);
 }
 
 /* ---- limits ---- */
@@ -138,16 +152,29 @@ limiter_wait_ns(const struct limiter *limiter, bool is_write, uint64_t now_ns)
 	return wait_ns;
 }
 
-void
-limiter_take(struct limiter *limiter, const struct limiter_cost *cost, uint64_t now_ns)
+uint64_t
+limiter_take_share(struct limiter *limiter, const struct limiter_cost *cost, uint32_t share,
+    uint64_t now_ns)
 {
+	uint64_t most_ns = 0;
 	uint32_t pairs[2];
 
 	limiter_range(cost->is_write, pairs);
 	for (uint32_t i = 0; i < 2; i++) {
-		bucket_take(&limiter->buckets[pairs[i]], limits_ops(cost->data_bytes), now_ns);
-		bucket_take(&limiter->buckets[pairs[i] + 1], cost->data_bytes, now_ns);
+		struct bucket *ops = &limiter->buckets[pairs[i]];
+
+		most_ns = num_max(most_ns,
+		    bucket_take_share(ops, limits_ops(cost->data_bytes), share, now_ns));
+		most_ns =
+		    num_max(most_ns, bucket_take_share(ops + 1, cost->data_bytes, share, now_ns));
 	}
+	return most_ns;
+}
+
+void
+limiter_take(struct limiter *limiter, const struct limiter_cost *cost, uint64_t now_ns)
+{
+	(void)limiter_take_share(limiter, cost, LIMITER_SHARE_ALL, now_ns);
 }
 
 bool

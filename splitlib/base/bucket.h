@@ -77,6 +77,15 @@ void limiter_set(struct limiter *limiter, const struct cleave_limits *limits, ui
 uint64_t limiter_wait_ns(const struct limiter *limiter, bool is_write, uint64_t now_ns);
 /* limiter_take -- the request goes. */
 void limiter_take(struct limiter *limiter, const struct limiter_cost *cost, uint64_t now_ns);
+#define LIMITER_SHARE_ALL 65536u
+/*
+ * limiter_take_share -- the same, where the limit is shared: each request costs as much as if the limit were that part of it
+ *
+ * @share: of LIMITER_SHARE_ALL, at least 1. Returns the time for which the whole limit was used: what it costs by the
+ * limit that it uses most of.
+ */
+uint64_t limiter_take_share(struct limiter *limiter, const struct limiter_cost *cost,
+    uint32_t share, uint64_t now_ns);
 /* limiter_is_paid -- it owes nothing: a new one of the same limits would do as well. */
 bool limiter_is_paid(const struct limiter *limiter, uint64_t now_ns);
 

@@ -96,6 +96,28 @@ def a_client_that_keeps_none_is_held():
         check(value(text, "cleave_gateway_volume_qos_waited_total", volume="v") > 100, "by volume")
 
 
+def one_limit_is_over_all_ports():
+    """Two gateways with two ports each: a client that keeps no limit has it once, not four times; one that does is not held."""
+    with Cluster(gateways=2, ports=2, shards=8) as c:
+        c.volume_create("v", "512M")
+        c.cleave("volume", "set", "v", "--iops", "300", "--burst", "100ms")
+        got = limited_load(c, [], 300, seconds=5, in_flight=64)
+        check(count(c, "requests_held") == 0, f"a client that keeps its limit is not held: {got}")
+        c.cleave("volume", "set", "v", "--iops", "300")
+        os.environ["CLEAVE_PACE"] = "off"
+        try:
+            with Load(c, size=None, in_flight=64) as load:
+                load.wait_writes(1)
+                wait_for(lambda: rate(c, 1) < 2 * 300, "it is far above its limit")
+                time.sleep(3)  # what was owed is made good
+                got = rate(c, 10) / 300
+                print(f"  without pacing, through four ports: reached / set {got:.3f}")
+                c.cleave("volume", "set", "v", "--iops", "off")
+        finally:
+            del os.environ["CLEAVE_PACE"]
+        check(0.3 < got < 1.1, f"{got}")
+
+
 def what_is_wrong_is_refused():
     with Cluster() as c:
         c.volume_create("v", "64M")
@@ -138,5 +160,5 @@ def shares_are_set_shown_and_recovered():
 
 
 if __name__ == "__main__":
-    main(a_limit_is_reached_and_kept, limits_change_while_a_load_runs, a_client_that_keeps_none_is_held,
+    main(a_limit_is_reached_and_kept, limits_change_while_a_load_runs, a_client_that_keeps_none_is_held, one_limit_is_over_all_ports,
          what_is_wrong_is_refused, shares_are_set_shown_and_recovered)
