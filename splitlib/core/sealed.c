@@ -157,7 +157,7 @@ sealed_open_head(struct split_qp *qp, void *head)
 
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	memset(sealed->pieces, 0, sizeof(sealed->pieces));
-	return seal_open_head(&sealed->in, head, &sealed->content);
+	return seal_open_head(&sealed->in, head, sealed->tag);
 }
 
 int
@@ -183,9 +183,9 @@ sealed_open_payload(struct split_qp *qp)
 	int rc;
 
 	if (sealed->pieces[first].iov_len == 0)
-		return seal_open_payload(&sealed->in, &sealed->content, NULL, 0);
+		return seal_open_payload(&sealed->in, sealed->tag, NULL, 0);
 	guard_enter();
-	rc = seal_open_payload(&sealed->in, &sealed->content, sealed->pieces + first, count);
+	rc = seal_open_payload(&sealed->in, sealed->tag, sealed->pieces + first, count);
 	guard_leave();
 	return rc;
 }

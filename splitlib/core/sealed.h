@@ -19,7 +19,7 @@ struct qp_sealed {
 	    is_believed; /* the peer: an end that does not believe the other has keys all the same, to tell it so */
 	struct seal out, in;
 	/* The message that comes in: what its head said, and where its payload lies once it is there. */
-	struct seal_content content;
+	uint8_t tag[SEAL_TAG_BYTES];
 	struct iovec pieces[2];
 	/* Frames that are to go out: bytes at .. end of the room for SEALED_ROOM_BYTES. */
 	uint8_t *room;

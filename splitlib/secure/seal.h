@@ -2,20 +2,18 @@
 /*
  * seal.h -- the frame of a sealed message
  *
- *	  0 ..  79   AES-256-GCM(key of the direction, nonce = iv xor counter):  wire header 64 | content key 16
- *	 80 ..  95   its tag; bytes 96 .. 111 are authenticated with it
- *	 96 .. 111   the payload's tag; zeros where there is no payload
- *	112 ..       the payload, as long as it was: AES-128-GCM(content key, nonce 0)
- *	             SIGN: as it was, and the tag is the GMAC of it
+ *	 0 .. 63   AES-256-GCM(head key, nonce = iv xor counter): the wire header
+ *	64 .. 79   its tag; bytes 80 .. 95 are authenticated with it
+ *	80 .. 95   the payload's tag; zeros where there is no payload
+ *	96 ..      the payload, as long as it was: AES-128-GCM(payload key, the same nonce)
+ *	           SIGN: as it was, and the tag is the GMAC of it
  *
  * The counter is in no message: it counts the messages of one direction of one connection. So a message that is left
- * out, repeated, moved or taken from another connection does not open. Every SEAL_REKEY_MESSAGES messages the secret
- * of the direction is replaced by one made of it, at both ends, without a word.
+ * out, repeated, moved or taken from another connection does not open, nor does a payload behind another head. Every
+ * SEAL_REKEY_MESSAGES messages the secret of the direction, and with it both keys and the iv, is replaced by one made
+ * of it, at both ends, without a word. A payload is opened before the head behind it.
  *
- * A content key is random and used for one payload of one connection. That is what makes nonce 0 right, and the tag
- * enough: nobody but the two ends ever has it.
- *
- * One thread has an end. Nothing is allocated after seal_init.
+ * One thread has an end. Nothing is allocated after seal_init, but at a rekey.
  */
 #ifndef CLEAVE_SECURE_SEAL_H
 #define CLEAVE_SECURE_SEAL_H
@@ -28,38 +26,28 @@
 #include "cleave/message.h"
 #include "cleave/secure.h"
 
-#define SEAL_FORMAT 1u
+#define SEAL_FORMAT 2u
 #define SEAL_SECRET_BYTES 32u
 #define SEAL_TAG_BYTES 16u
-#define SEAL_CONTENT_KEY_BYTES 16u
 #define SEAL_IV_BYTES 12u
-#define SEAL_HEAD_BYTES 112u
-#define SEAL_AT_CONTENT_KEY 64u
-#define SEAL_AT_TAG 80u
-#define SEAL_AT_PAYLOAD_TAG 96u
+#define SEAL_HEAD_BYTES 96u
+#define SEAL_AT_TAG 64u
+#define SEAL_AT_PAYLOAD_TAG 80u
 #define SEAL_EXTRA_BYTES (SEAL_HEAD_BYTES - WIRE_HEADER_BYTES)
 #define SEAL_REKEY_MESSAGES (UINT64_C(1) << 32)
-#define SEAL_RANDOM_BYTES 1024u /* drawn at once: content keys for 64 messages */
-#define SEAL_PIECES_MAX 4u      /* of a payload that is opened or sealed */
+#define SEAL_PIECES_MAX 4u /* of a payload that is opened or sealed */
 
 /* An end of a direction: what seals, or what opens. */
 struct seal {
 	bool is_inited;
 	enum split_security security;    /* SEAL or SIGN */
-	gnutls_aead_cipher_hd_t head;    /* AES-256-GCM, the direction's key */
-	gnutls_aead_cipher_hd_t content; /* AES-128-GCM, a content key after the other */
+	gnutls_aead_cipher_hd_t head;    /* AES-256-GCM */
+	gnutls_aead_cipher_hd_t payload; /* AES-128-GCM */
 	uint8_t secret[SEAL_SECRET_BYTES];
 	uint8_t iv[SEAL_IV_BYTES];
-	uint64_t counter;     /* of the next message */
-	uint64_t rekey_after; /* messages */
-	uint8_t random[SEAL_RANDOM_BYTES];
-	uint32_t random_left;
-};
-
-/* The key and the tag of the payload behind it. */
-struct seal_content {
-	uint8_t key[SEAL_CONTENT_KEY_BYTES];
-	uint8_t tag[SEAL_TAG_BYTES];
+	uint8_t nonce[SEAL_IV_BYTES]; /* of the message whose head was sealed, or opened, last */
+	uint64_t counter;             /* of the next message */
+	uint64_t rekey_after;         /* messages */
 };
 
 /* seal_init -- @rekey_after: 0 is SEAL_REKEY_MESSAGES; fewer are for tests. 0; -ENOMEM. The secret is copied. */
@@ -77,19 +65,18 @@ int seal_close(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES], void *payload,
     uint32_t payload_bytes);
 
 /*
- * seal_open_head -- the next message's head: its first 64 bytes become the wire header, and *@ret_content what is
- * needed for its payload
+ * seal_open_head -- the next message's head: its first 64 bytes become the wire header, and @ret_tag is its payload's
  *
  * 0; -EBADMSG: it is not the next message of this direction, as it was sent. Then there is no further one.
  */
 int seal_open_head(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES],
-    struct seal_content *ret_content);
+    uint8_t ret_tag[SEAL_TAG_BYTES]);
 /*
  * seal_open_payload -- the payload behind it, in @count pieces, opened where they lie
  *
  * 0; -EBADMSG: it is not what was sent, and what lies there now means nothing.
  */
-int seal_open_payload(struct seal *seal, const struct seal_content *content,
+int seal_open_payload(struct seal *seal, const uint8_t tag[SEAL_TAG_BYTES],
     const struct iovec *pieces, uint32_t count);
 
 #endif /* CLEAVE_SECURE_SEAL_H */

@@ -51,11 +51,11 @@ static int
 take(uint8_t bytes[FRAME_BYTES])
 {
 	const struct iovec piece = { bytes + SEAL_HEAD_BYTES, PAYLOAD_BYTES };
-	struct seal_content content;
-	int rc = seal_open_head(&in, bytes, &content);
+	uint8_t tag[SEAL_TAG_BYTES];
+	int rc = seal_open_head(&in, bytes, tag);
 
 	if (rc == 0)
-		rc = seal_open_payload(&in, &content, &piece, 1);
+		rc = seal_open_payload(&in, tag, &piece, 1);
 	return rc;
 }
 
@@ -78,8 +78,6 @@ messages_in_order(enum split_security security)
 		    security == SPLIT_SECURITY_SIGN);
 		cr_assert_eq(take(frame), 0);
 		cr_assert(is_plain(frame));
-		for (uint32_t k = 0; k < SEAL_CONTENT_KEY_BYTES; k++)
-			cr_assert_eq(frame[SEAL_AT_CONTENT_KEY + k], 0, "the key is left behind");
 	}
 	close_both();
 }
@@ -164,14 +162,14 @@ Test(seal_frame, a_payload_of_another_message_does_not_open)
 Test(seal_frame, a_shorter_payload_does_not_open)
 {
 	struct iovec piece = { frame + SEAL_HEAD_BYTES, PAYLOAD_BYTES - 1 };
-	struct seal_content content;
+	uint8_t tag[SEAL_TAG_BYTES];
 
 	open_both(SPLIT_SECURITY_SEAL, 0);
 	make(1);
-	cr_assert_eq(seal_open_head(&in, frame, &content), 0);
-	cr_assert_eq(seal_open_payload(&in, &content, &piece, 1), -EBADMSG);
+	cr_assert_eq(seal_open_head(&in, frame, tag), 0);
+	cr_assert_eq(seal_open_payload(&in, tag, &piece, 1), -EBADMSG);
 	piece.iov_len = 0;
-	cr_assert_eq(seal_open_payload(&in, &content, &piece, 1), -EBADMSG);
+	cr_assert_eq(seal_open_payload(&in, tag, &piece, 1), -EBADMSG);
 	close_both();
 }
 
@@ -196,14 +194,14 @@ Test(seal_frame, a_payload_in_pieces_opens_wherever_it_is_cut)
 	for (uint32_t cut = 0; cut <= PAYLOAD_BYTES; cut++) {
 		uint8_t front[PAYLOAD_BYTES], back[PAYLOAD_BYTES];
 		const struct iovec pieces[] = { { front, cut }, { back, PAYLOAD_BYTES - cut } };
-		struct seal_content content;
+		uint8_t tag[SEAL_TAG_BYTES];
 
 		open_both(SPLIT_SECURITY_SEAL, 0);
 		make(3);
 		memcpy(front, frame + SEAL_HEAD_BYTES, cut);
 		memcpy(back, frame + SEAL_HEAD_BYTES + cut, PAYLOAD_BYTES - cut);
-		cr_assert_eq(seal_open_head(&in, frame, &content), 0);
-		cr_assert_eq(seal_open_payload(&in, &content, pieces, 2), 0, "cut at %u", cut);
+		cr_assert_eq(seal_open_head(&in, frame, tag), 0);
+		cr_assert_eq(seal_open_payload(&in, tag, pieces, 2), 0, "cut at %u", cut);
 		cr_assert_eq(memcmp(front, plain + SEAL_HEAD_BYTES, cut), 0);
 		cr_assert_eq(memcmp(back, plain + SEAL_HEAD_BYTES + cut, PAYLOAD_BYTES - cut), 0);
 		close_both();
@@ -212,14 +210,14 @@ Test(seal_frame, a_payload_in_pieces_opens_wherever_it_is_cut)
 
 Test(seal_frame, a_message_without_a_payload_opens)
 {
-	struct seal_content content;
+	uint8_t tag[SEAL_TAG_BYTES];
 
 	open_both(SPLIT_SECURITY_SEAL, 0);
 	memset(frame, 5, WIRE_HEADER_BYTES);
 	cr_assert_eq(seal_close(&out, frame, NULL, 0), 0);
-	cr_assert_eq(seal_open_head(&in, frame, &content), 0);
+	cr_assert_eq(seal_open_head(&in, frame, tag), 0);
 	cr_assert_eq(frame[63], 5);
-	cr_assert_eq(seal_open_payload(&in, &content, NULL, 0), 0);
+	cr_assert_eq(seal_open_payload(&in, tag, NULL, 0), 0);
 	close_both();
 }
 
@@ -261,8 +259,14 @@ Test(seal_frame, keys_are_derived_as_written)
 	close_both();
 }
 
-Test(seal_frame, a_frame_of_before_opens)
+/*
+ * The file's bytes were compared with AES-GCM of another implementation (Python's cryptography): they are what every
+ * processor and every library makes.
+ */
+Test(seal_frame, a_frame_is_as_before_byte_by_byte)
 {
+	uint8_t made[FRAME_BYTES];
+
 	const char *folder = getenv("CLEAVE_SOURCE_DIR");
 	char path[512];
 	FILE *file;
@@ -279,8 +283,10 @@ Test(seal_frame, a_frame_of_before_opens)
 	}
 	file = fopen(path, "rb");
 	cr_assert_not_null(file, "%s", path);
+	memcpy(made, frame, sizeof(made));
 	cr_assert_eq(fread(frame, 1, sizeof(frame), file), sizeof(frame));
 	(void)fclose(file);
+	cr_assert_eq(memcmp(frame, made, sizeof(made)), 0);
 	cr_assert_eq(take(frame), 0);
 	cr_assert(is_plain(frame));
 	close_both();
@@ -321,23 +327,21 @@ Test(seal_frame, nothing_is_allocated_a_message)
 {
 	uint8_t *big = malloc(SEAL_HEAD_BYTES + WIRE_PAYLOAD_BYTES_MAX);
 	unsigned long before = allocation_count;
-	struct seal_content content;
+	uint8_t tag[SEAL_TAG_BYTES];
 
 	cr_assert_not_null(big);
 	memset(big, 0, SEAL_HEAD_BYTES + WIRE_PAYLOAD_BYTES_MAX);
 	open_both(SPLIT_SECURITY_SEAL, 0);
 	cr_assert_gt(allocation_count, before, "the hook does not count");
-	make(1); /* GnuTLS' generator of random bytes allocates its state with the first */
-	cr_assert_eq(take(frame), 0);
 	before = allocation_count;
 	for (uint32_t i = 0; i < 500; i++) {
 		const struct iovec piece = { big + SEAL_HEAD_BYTES, i * 500 };
 		int rc = seal_close(&out, big, piece.iov_base, (uint32_t)piece.iov_len);
 
 		if (rc == 0)
-			rc = seal_open_head(&in, big, &content);
+			rc = seal_open_head(&in, big, tag);
 		if (rc == 0)
-			rc = seal_open_payload(&in, &content, &piece, 1);
+			rc = seal_open_payload(&in, tag, &piece, 1);
 		if (rc != 0 || allocation_count != before)
 			cr_assert_fail("message %u: %d, %lu allocations", i, rc,
 			    allocation_count - before);
