@@ -433,8 +433,21 @@ class Manager:
         return daemon.wait_ready()
 
 
+class Keys:
+    """Of a cluster's processes, as the README makes them."""
+
+    def __init__(self, root, folder):
+        self.argv, self.folder, self.ca = [find(root, "bin/cleave"), "key"], folder, os.path.join(folder, "ca")
+        run_argv([*self.argv, "init", "--cluster-id", CLUSTER_ID, "--ca", self.ca])
+
+    def issue(self, subject):
+        path = os.path.join(self.folder, subject.replace("/", "-") + ".key")
+        run_argv([*self.argv, "issue", subject, "--out", path, "--ca", self.ca])
+        return path
+
+
 def run_cluster(root, folder, daemons):
-    manager, addresses = Manager(folder), []
+    manager, addresses, keys = Manager(folder), [], Keys(root, folder)
 
     def start(name, unit, instance=""):
         run_argv([*unit_argv(root, folder, unit, instance), "--check-config"])
@@ -444,19 +457,23 @@ def run_cluster(root, folder, daemons):
     for i in (1, 2, 3):
         disk = os.path.join(folder, f"disk{i}")
         configure(root, folder, f"storage-{i}", "storage", disk=disk, node_id=i,
-                  listen="tcp://127.0.0.1:0")
+                  listen="tcp://127.0.0.1:0", key=keys.issue(f"node/{i}"))
         run_argv([find(root, "bin/cleave-storage"), "format", "--disk", disk, "--size", "640M", "--slot-size",
                   "4M", "--cluster-id", CLUSTER_ID, "--node-id", str(i)])
         line = start(f"node{i}", "cleave-storage@", str(i))
         addresses.append(re.search(r"listen=(tcp://\S+)", line).group(1) + f",domain={i}")
     configure(root, folder, "gateway-1", "gateway", meta=os.path.join(folder, "meta"),
-              port="tcp://127.0.0.1:0", node=addresses)
+              port="tcp://127.0.0.1:0", node=addresses, key=keys.issue("gateway/1"))
     run_argv([*unit_argv(root, folder, "cleave-gateway@", "1"), "--create"])
     gateway = re.search(r"tcp://[0-9.:]+", start("gateway", "cleave-gateway@", "1")).group(0)
     cleave = [find(root, "bin/cleave"), "--gateway", gateway]
     load = [find(root, "bin/cleave-load"), "--gateway", gateway, "--volume", "disk1", "--quiet"]
     journal = os.path.join(folder, "journal")
+    done = run_argv([*cleave, "volume", "list"], check_rc=False)
+    check(done.returncode == 1 and "key" in done.stderr, f"without a key: {done}")
+    os.environ["CLEAVE_KEY"] = keys.issue("admin/you")
     run_argv([*cleave, "volume", "create", "disk1", "--size", "64M"])
+    run_argv([*cleave, "user", "add", "host1", "*:rw"])
     run_argv([*load, "--operations", "2000", "--read-percent", "50", "--journal", journal])
     run_argv([*load, "--verify-journal", journal])
     # It has functions that are called like some of the library's own.
@@ -469,7 +486,8 @@ def run_cluster(root, folder, daemons):
     check("256 blocks of disk1: as written" in done.stdout, f"{done}")
 
     listen = os.path.join(folder, "nbd")
-    configure(root, folder, "agent", "agent", gateway=gateway, control=os.path.join(folder, "agent"))
+    configure(root, folder, "agent", "agent", gateway=gateway, control=os.path.join(folder, "agent"),
+              key=keys.issue("client/host1"))
     agent = Daemon("agent", [*unit_argv(root, folder, "cleave-agent", ""), "--listen", f"unix:{listen}"])
     daemons.append(agent)
     manager.start(agent)
@@ -491,6 +509,7 @@ def a_cluster_runs_from_the_examples(root):
                 print(f"---- log of {daemon.name}\n" + "\n".join(daemon.lines[-40:]))
             raise
         finally:
+            os.environ.pop("CLEAVE_KEY", None)
             for daemon in daemons:
                 if daemon.process is not None:
                     daemon.kill()
