@@ -27,6 +27,8 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/engine.h"
+#include "cleave/envelope.h"
+#include "cleave/keyring.h"
 
 #define BLOCK_BYTES CLEAVE_BLOCK_BYTES
 #define FIT_BYTES (BLOCK_BYTES - BLOCK_BYTES / 8)
@@ -489,21 +491,50 @@ measure_crc(const struct data *data)
 	print_ns("crc32c_combine of 1024..3071 bytes", combine_odd_ns);
 }
 
-/* A whole job through an inline set: STORE with its CRCs, then LOAD of what it stored. */
+/* Makes a STORE into the LOAD of what it stored. */
 static void
-measure_jobs(struct data *data, uint8_t codec_id, int level)
+load_of(struct engine_job *job, uint8_t *block)
 {
-	struct engine_set_options options = { 0 };
+	job->kind = ENGINE_JOB_LOAD;
+	job->codec_id = job->ret_codec_id;
+	job->src = job->dst;
+	job->src_bytes = job->dst_bytes;
+	job->dst = (dev_ptr){ (uintptr_t)block };
+	job->record_blocks = 1;
+}
+
+static void
+print_job_ns(const char *kind, uint8_t codec_id, int level, uint32_t key_id, double *ns)
+{
+	char entry[64];
+
+	(void)snprintf(entry, sizeof(entry), "%s %s %d%s", kind, engine_by_id(codec_id)->name,
+	    level, key_id == 0 ? "" : ", encrypted");
+	print_ns(entry, ns);
+}
+
+/* A whole job through an inline set: STORE with its CRCs, then LOAD of what it stored. @key_id 0: nothing is encrypted. */
+static void
+measure_jobs(struct data *data, uint8_t codec_id, int level, uint32_t key_id)
+{
+	static const uint8_t key[KEYRING_KEY_BYTES] = { 1 };
+	const uint32_t stride_bytes = BLOCK_BYTES + ENGINE_ENVELOPE_BYTES(1);
+	struct keyring *keys = must(keyring_create());
+	struct engine_set_options options = { .keys = keys };
 	struct engine_set *set = must(engine_set_create(NULL, &options));
+	struct envelope_writer writer;
+	uint8_t *all_stored = must(malloc((size_t)data->block_count * stride_bytes));
 	struct engine_job *jobs = must(calloc(data->block_count, sizeof(*jobs)));
 	uint8_t block[BLOCK_BYTES];
 	double store_ns[PASSES], load_ns[PASSES];
-	char entry[64];
 
+	envelope_writer_init(&writer, NULL, NULL);
+	if (key_id != 0 && keyring_put(keys, key_id, key) != 0)
+		die("STORE", "key");
 	for (uint32_t pass = 0; pass < PASSES; pass++) {
 		for (uint32_t i = 0; i < data->block_count; i++) {
 			uint8_t *plain = data->plain + (size_t)i * BLOCK_BYTES;
-			uint8_t *stored = data->stored + (size_t)i * BLOCK_BYTES;
+			uint8_t *stored = all_stored + (size_t)i * stride_bytes;
 
 			jobs[i] = (struct engine_job){ .kind = ENGINE_JOB_STORE,
 				.codec_id = codec_id,
@@ -511,9 +542,12 @@ measure_jobs(struct data *data, uint8_t codec_id, int level)
 				.src = { (uintptr_t)plain },
 				.src_bytes = BLOCK_BYTES,
 				.dst = { (uintptr_t)stored },
-				.dst_cap_bytes = BLOCK_BYTES,
+				.dst_cap_bytes = stride_bytes,
 				.payload_crc = crc32c(0, plain, BLOCK_BYTES),
-				.block_count = 1 };
+				.block_count = 1,
+				.envelope = { .key_id = key_id, .block = i } };
+			if (envelope_draw(&writer, &jobs[i].envelope) != 0)
+				die("STORE", "salt");
 		}
 		uint64_t start_ns = now_ns();
 
@@ -521,14 +555,8 @@ measure_jobs(struct data *data, uint8_t codec_id, int level)
 			if (engine_submit(set, &jobs[i]) != 1 || jobs[i].rc != 0)
 				die("STORE", "job");
 		store_ns[pass] = (double)(now_ns() - start_ns) / data->block_count;
-		for (uint32_t i = 0; i < data->block_count; i++) {
-			jobs[i].kind = ENGINE_JOB_LOAD;
-			jobs[i].codec_id = jobs[i].ret_codec_id;
-			jobs[i].src = jobs[i].dst;
-			jobs[i].src_bytes = jobs[i].dst_bytes;
-			jobs[i].dst = (dev_ptr){ (uintptr_t)block };
-			jobs[i].record_blocks = 1;
-		}
+		for (uint32_t i = 0; i < data->block_count; i++)
+			load_of(&jobs[i], block);
 		uint32_t load_count = 0;
 
 		start_ns = now_ns();
@@ -541,12 +569,12 @@ measure_jobs(struct data *data, uint8_t codec_id, int level)
 		}
 		load_ns[pass] = (double)(now_ns() - start_ns) / (double)num_max(load_count, 1);
 	}
-	(void)snprintf(entry, sizeof(entry), "STORE %s %d", engine_by_id(codec_id)->name, level);
-	print_ns(entry, store_ns);
-	(void)snprintf(entry, sizeof(entry), "LOAD %s %d", engine_by_id(codec_id)->name, level);
-	print_ns(entry, load_ns);
+	print_job_ns("STORE", codec_id, level, key_id, store_ns);
+	print_job_ns("LOAD", codec_id, level, key_id, load_ns);
+	free(all_stored);
 	free(jobs);
 	engine_set_destroy(set);
+	keyring_destroy(keys);
 }
 
 /* ---- the data ---- */
@@ -604,9 +632,11 @@ main(int argc, char *argv[])
 	for (size_t i = 0; i < NUM_COUNT(candidates); i++)
 		measure_candidate(&candidates[i], &data, i == 0);
 	measure_crc(&data);
-	measure_jobs(&data, ENGINE_NONE, 0);
-	measure_jobs(&data, ENGINE_LZ4, 1);
-	measure_jobs(&data, ENGINE_ZSTD, 1);
+	for (uint32_t key_id = 0; key_id < 2; key_id++) {
+		measure_jobs(&data, ENGINE_NONE, 0, key_id);
+		measure_jobs(&data, ENGINE_LZ4, 1, key_id);
+		measure_jobs(&data, ENGINE_ZSTD, 1, key_id);
+	}
 	(void)printf("\n]\n");
 	free(data.plain);
 	free(data.stored);

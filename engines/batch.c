@@ -92,20 +92,44 @@ batch_crc_of(const uint8_t *head, uint32_t desc_bytes)
 
 /* ---- records ---- */
 
+static bool
+record_is_encrypted(const struct record_desc *record)
+{
+	return (record->codec_id & ENGINE_ENCRYPTED) != 0;
+}
+
+/* Block CRCs of an encrypted record are in its envelope, and zeros here: they would tell what was written. */
+static const char *
+record_crcs_field(const struct record_desc *record)
+{
+	uint32_t any = 0;
+
+	if (record->kind != RECORD_WRITE || !record_is_encrypted(record))
+		return NULL;
+	assert(record->block_count <= ENGINE_RECORD_BLOCKS_MAX);
+	for (uint32_t i = 0; i < record->block_count; i++)
+		any |= record->block_crcs[i];
+	return any == 0 || MUTANT(crcs_kept) ? NULL : "block_crcs";
+}
+
 static const char *
 record_write_field(const struct record_desc *record)
 {
-	uint32_t plain_bytes;
+	uint32_t bytes_min = 1, bytes_max;
 
 	assert(record->kind == RECORD_WRITE);
 	if (record->block_count < 1 || record->block_count > ENGINE_RECORD_BLOCKS_MAX)
 		return "block_count";
-	plain_bytes = record->block_count * CLEAVE_BLOCK_BYTES;
-	if (engine_by_id(record->codec_id) == NULL)
+	bytes_max = record->block_count * CLEAVE_BLOCK_BYTES;
+	if (engine_by_id(ENGINE_CODEC(record->codec_id)) == NULL)
 		return "codec_id";
-	if (record->stored_bytes < 1 || record->stored_bytes > plain_bytes)
-		return "stored_bytes";
-	if (record->codec_id == ENGINE_NONE && record->stored_bytes != plain_bytes)
+	if (record_is_encrypted(record)) {
+		bytes_min += ENGINE_ENVELOPE_BYTES(record->block_count);
+		bytes_max += ENGINE_ENVELOPE_BYTES(record->block_count);
+	}
+	if (ENGINE_CODEC(record->codec_id) == ENGINE_NONE)
+		bytes_min = bytes_max;
+	if (record->stored_bytes < bytes_min || record->stored_bytes > bytes_max)
 		return "stored_bytes";
 	return NULL;
 }
@@ -188,6 +212,7 @@ record_encode(void *out, const struct record_desc *record)
 	};
 
 	assert(record_wrong_field(record) == NULL);
+	assert(record_crcs_field(record) == NULL);
 	memcpy(out, &disk, sizeof(disk));
 	for (uint32_t i = 0; i < record_crcs_count(record); i++)
 		num_put_le32(crcs + 4 * i, record->block_crcs[i]);
@@ -251,6 +276,9 @@ record_iter_next(struct record_iter *it, struct record_desc *ret_record, const c
 		return refuse(ret_field, "desc_bytes");
 	for (uint32_t i = 0; i < record_crcs_count(&record); i++)
 		record.block_crcs[i] = num_get_le32(it->at + BATCH_DESC_FIXED_BYTES + 4 * i);
+	field = record_crcs_field(&record);
+	if (field != NULL)
+		return refuse(ret_field, field);
 	record.payload_offset_bytes = it->payload_offset_bytes;
 	record.sequence = it->sequence;
 

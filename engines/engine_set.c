@@ -52,7 +52,7 @@ engine_set_create(struct loop *loop, const struct engine_set_options *options)
 	if (set == NULL)
 		goto err;
 	if (options->thread_count == 0)
-		rc = engine_runner_init(&set->runner);
+		rc = engine_runner_init(&set->runner, options->keys);
 	else
 		rc = workers_create(set, loop, options);
 	if (rc != 0) {

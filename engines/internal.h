@@ -24,14 +24,15 @@ extern const struct engine_ops engine_deflate_ops;
 struct engine_runner {
 	void *states[ENGINE_ID_NR]; /* of each codec, by wire id */
 	uint8_t *scratch; /* ENGINE_RECORD_BYTES_MAX: a record of which only a part is wanted */
+	struct envelope_box *box; /* of encrypted records; NULL: there are no keys */
 };
 
 /*
- * engine_runner_init -- allocate all that jobs will ever need: a state of each codec, and the scratch
+ * engine_runner_init -- allocate all that jobs will ever need: a state of each codec, and scratch memory
  *
- * Returns 0; -ENOMEM, and @runner holds nothing.
+ * @keys: of encrypted records, borrowed; NULL: there are none. Returns 0; -ENOMEM, and @runner holds nothing.
  */
-int engine_runner_init(struct engine_runner *runner);
+int engine_runner_init(struct engine_runner *runner, const struct keyring *keys);
 /* engine_runner_fini -- free it; no job runs. Also of a runner that is all zeros. */
 void engine_runner_fini(struct engine_runner *runner);
 

@@ -16,8 +16,10 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/guard.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "envelope.h"
 #include "internal.h"
 
 /* A compressed record is kept when it saves one eighth (1 >> 3) at least: less is not worth the reader's time. */
@@ -35,11 +37,15 @@ address_of(dev_ptr ptr)
 /* ---- the runner ---- */
 
 int
-engine_runner_init(struct engine_runner *runner)
+engine_runner_init(struct engine_runner *runner, const struct keyring *keys)
 {
 	*runner = (struct engine_runner){ .scratch = malloc(ENGINE_RECORD_BYTES_MAX) };
-	if (runner->scratch == NULL)
+	if (keys != NULL)
+		runner->box = envelope_box_create(keys);
+	if (runner->scratch == NULL || (keys != NULL && runner->box == NULL)) {
+		engine_runner_fini(runner);
 		return -ENOMEM;
+	}
 	for (uint8_t id = 0; id < ENGINE_ID_NR; id++) {
 		assert(engine_by_id(id)->wire_id == id);
 		runner->states[id] = engine_by_id(id)->create();
@@ -57,6 +63,7 @@ engine_runner_fini(struct engine_runner *runner)
 	for (uint8_t id = 0; id < ENGINE_ID_NR; id++)
 		if (runner->states[id] != NULL)
 			engine_by_id(id)->destroy(runner->states[id]);
+	envelope_box_destroy(runner->box);
 	free(runner->scratch);
 	*runner = (struct engine_runner){ 0 };
 }
@@ -87,12 +94,19 @@ has_level(const struct engine_job *job)
 	    (job->level >= ops->level_min && job->level <= ops->level_max);
 }
 
+/* Bytes before the codec's output. */
+static uint32_t
+store_lead_bytes(const struct engine_job *job)
+{
+	return job->envelope.key_id == 0 ? 0 : ENGINE_ENVELOPE_BYTES(job->block_count);
+}
+
 static bool
 store_is_valid(const struct engine_job *job)
 {
 	return job->block_count >= 1 && job->block_count <= ENGINE_RECORD_BLOCKS_MAX &&
 	    has_src(job) && job->src_bytes == job->block_count * CLEAVE_BLOCK_BYTES &&
-	    has_dst(job, job->src_bytes) && has_level(job);
+	    has_dst(job, job->src_bytes + store_lead_bytes(job)) && has_level(job);
 }
 
 static bool
@@ -101,7 +115,7 @@ load_is_valid(const struct engine_job *job)
 	return job->record_blocks >= 1 && job->record_blocks <= ENGINE_RECORD_BLOCKS_MAX &&
 	    job->block_count >= 1 && job->first_block + job->block_count <= job->record_blocks &&
 	    has_src(job) && has_dst(job, job->block_count * CLEAVE_BLOCK_BYTES) &&
-	    engine_by_id(job->codec_id) != NULL;
+	    engine_by_id(ENGINE_CODEC(job->codec_id)) != NULL;
 }
 
 static bool
@@ -203,19 +217,55 @@ is_dense(const uint8_t *bytes, uint32_t count)
 	return distinct_count >= PROBE_DISTINCT_MIN;
 }
 
+/* Where the record is, as its envelope says. */
+static struct envelope_place
+job_place(const struct engine_job *job, uint8_t codec_id, uint8_t block_count)
+{
+	return (struct envelope_place){ .kind = RECORD_WRITE,
+		.codec_id = codec_id,
+		.block_count = block_count,
+		.block = job->envelope.block,
+		.segment = job->envelope.segment };
+}
+
+/* The codec's output, job->dst_bytes of it, is where an envelope wants it: encrypt it there. */
+static int
+store_encrypt(struct engine_runner *runner, struct engine_job *job)
+{
+	uint8_t *dst = address_of(job->dst);
+	uint8_t codec_id = job->ret_codec_id | ENGINE_ENCRYPTED;
+	struct envelope_place place = job_place(job, codec_id, job->block_count);
+	int rc = envelope_close(runner->box, &place, &job->envelope, job->block_crcs, dst,
+	    job->dst_bytes);
+
+	if (rc != 0) {
+		job->dst_bytes = 0;
+		return rc;
+	}
+	job->dst_bytes += ENGINE_ENVELOPE_BYTES(job->block_count);
+	assert(job->dst_bytes <= job->dst_cap_bytes);
+	job->ret_codec_id = codec_id;
+	job->stored_crc = crc32c(0, dst, job->dst_bytes);
+	if (!MUTANT(crcs_kept))
+		memset(job->block_crcs, 0,
+		    sizeof(job->block_crcs)); /* they would tell what was written */
+	return 0;
+}
+
 static int
 job_store(struct engine_runner *runner, struct engine_job *job)
 {
 	const uint8_t *src = address_of(job->src);
-	uint8_t *dst = address_of(job->dst);
+	uint8_t *dst = address_of(job->dst) + store_lead_bytes(job);
 	uint32_t dst_bytes_max = job->src_bytes - (job->src_bytes >> STORE_SAVING_SHIFT);
 	const struct engine_ops *ops = engine_by_id(job->codec_id);
 	void *state = runner->states[job->codec_id];
 	uint32_t plain_crc = blocks_crc(src, job->block_count, job->block_crcs);
+	bool is_encrypted = job->envelope.key_id != 0;
 
 	assert(job->codec_id < ENGINE_ID_NR);
 	assert(job->src_bytes == job->block_count * CLEAVE_BLOCK_BYTES);
-	assert(job->dst_cap_bytes >= job->src_bytes);
+	assert(job->dst_cap_bytes >= job->src_bytes + store_lead_bytes(job));
 	if (plain_crc != job->payload_crc)
 		return -EBADMSG;
 	if (is_zero(src, job->src_bytes)) {
@@ -231,12 +281,16 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 		assert(job->dst_bytes > 0);
 		assert(job->dst_bytes <= dst_bytes_max);
 		job->ret_codec_id = job->codec_id;
+		if (is_encrypted)
+			return store_encrypt(runner, job);
 		job->stored_crc = crc32c(0, dst, job->dst_bytes);
 		return 0;
 	}
 	memcpy(dst, src, job->src_bytes);
 	job->dst_bytes = job->src_bytes;
 	job->ret_codec_id = ENGINE_NONE;
+	if (is_encrypted)
+		return store_encrypt(runner, job);
 	job->stored_crc = plain_crc;
 	return 0;
 }
@@ -283,25 +337,23 @@ load_raw(struct engine_job *job)
 	return 0;
 }
 
+/* @output, which @codec made of the record, becomes the wanted blocks; the job's block_crcs are right. */
 static int
-load_compressed(struct engine_runner *runner, struct engine_job *job)
+load_output(struct engine_runner *runner, struct engine_job *job, uint8_t codec,
+    const uint8_t *output, uint32_t output_bytes)
 {
-	const uint8_t *src = address_of(job->src);
 	uint8_t *dst = address_of(job->dst);
 	uint32_t record_bytes = job->record_blocks * CLEAVE_BLOCK_BYTES;
 	uint32_t wanted_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
 	uint8_t *record = job->block_count == job->record_blocks ? dst : runner->scratch;
 	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX];
-	const struct engine_ops *ops = engine_by_id(job->codec_id);
-	void *state = runner->states[job->codec_id];
+	const struct engine_ops *ops = engine_by_id(codec);
 	int rc;
 
 	assert(record_bytes <= ENGINE_RECORD_BYTES_MAX); /* scratch is for that */
-	assert(job->codec_id < ENGINE_ID_NR);
+	assert(codec < ENGINE_ID_NR);
 	assert(job->dst_cap_bytes >= wanted_bytes);
-	if (crc32c(0, src, job->src_bytes) != job->stored_crc)
-		return -EBADMSG;
-	rc = ops->decompress(state, src, job->src_bytes, record, record_bytes);
+	rc = ops->decompress(runner->states[codec], output, output_bytes, record, record_bytes);
 	if (rc != 0)
 		return rc;
 	if (record != dst)
@@ -314,10 +366,43 @@ load_compressed(struct engine_runner *runner, struct engine_job *job)
 }
 
 static int
+load_compressed(struct engine_runner *runner, struct engine_job *job)
+{
+	const uint8_t *src = address_of(job->src);
+
+	if (crc32c(0, src, job->src_bytes) != job->stored_crc)
+		return -EBADMSG;
+	return load_output(runner, job, job->codec_id, src, job->src_bytes);
+}
+
+/* The blocks' CRCs are in the envelope, and given out. */
+static int
+load_encrypted(struct engine_runner *runner, struct engine_job *job)
+{
+	const uint8_t *src = address_of(job->src);
+	struct envelope_place place = job_place(job, job->codec_id, job->record_blocks);
+	struct envelope_content content;
+	int rc;
+
+	if (crc32c(0, src, job->src_bytes) != job->stored_crc)
+		return -EBADMSG;
+	rc = envelope_open(runner->box, &place, src, job->src_bytes, &content);
+	if (rc != 0)
+		return rc;
+	memcpy(job->block_crcs, content.crcs + job->first_block,
+	    job->block_count * sizeof(content.crcs[0]));
+	job->ret_key_id = content.key_id;
+	return load_output(runner, job, ENGINE_CODEC(job->codec_id), content.output,
+	    content.output_bytes);
+}
+
+static int
 job_load(struct engine_runner *runner, struct engine_job *job)
 {
 	assert(job->block_count >= 1);
 	assert(job->first_block + job->block_count <= job->record_blocks);
+	if ((job->codec_id & ENGINE_ENCRYPTED) != 0)
+		return load_encrypted(runner, job);
 	if (job->src_bytes > ENGINE_RECORD_BYTES_MAX)
 		return -EBADMSG;
 	if (job->codec_id == ENGINE_NONE)
@@ -394,6 +479,7 @@ engine_job_run(struct engine_runner *runner, struct engine_job *job)
 	assert(job->kind < ENGINE_JOB_KIND_NR);
 	job->dst_bytes = 0;
 	job->ret_codec_id = ENGINE_NONE;
+	job->ret_key_id = 0;
 	job->is_zero = job->is_dense = false;
 	guard_enter();
 	job->rc = job_dispatch(runner, job);

@@ -45,7 +45,8 @@ struct offload {
 	struct job_queue normal; /* lock */
 	uint32_t queued_count;   /* written under lock, read anywhere */
 	bool is_stopping;        /* lock */
-	bool is_background;      /* workers run at OFFLOAD_BACKGROUND_NICE */
+	const struct keyring *keys;
+	bool is_background; /* workers run at OFFLOAD_BACKGROUND_NICE */
 	struct worker workers[];
 };
 
@@ -110,7 +111,7 @@ worker_start(struct offload *offload, struct worker *worker)
 
 	assert(offload->worker_count < OFFLOAD_THREADS_MAX);
 	worker->offload = offload;
-	rc = engine_runner_init(&worker->runner);
+	rc = engine_runner_init(&worker->runner, offload->keys);
 	if (rc != 0)
 		return rc;
 	rc = pthread_create(&worker->thread, NULL, worker_main, worker);
@@ -177,6 +178,7 @@ offload_create(struct loop *loop, const struct engine_set_options *options, void
 	offload->magic = OFFLOAD_MAGIC;
 	offload->loop = loop;
 	offload->queue_depth_max = options->queue_depth_max;
+	offload->keys = options->keys;
 	offload->is_background = options->is_background;
 	(void)pthread_mutex_init(&offload->lock, NULL); /* with default attributes neither fails */
 	(void)pthread_cond_init(&offload->has_work, NULL);

@@ -90,7 +90,7 @@ offload_sim_create(struct loop *loop, const struct engine_set_options *options, 
 	offload = calloc(1, sizeof(*offload) + options->thread_count * sizeof(struct sim_worker));
 	if (offload == NULL)
 		return -ENOMEM;
-	rc = engine_runner_init(&offload->runner);
+	rc = engine_runner_init(&offload->runner, options->keys);
 	if (rc != 0) {
 		free(offload);
 		return rc;

@@ -87,7 +87,7 @@ enum record_kind {
 /* A record, decoded. On disk: 40 bytes fixed, then block_count CRCs for RECORD_WRITE. */
 struct record_desc {
 	uint8_t kind;          /*  0 enum record_kind */
-	uint8_t codec_id;      /*  1 */
+	uint8_t codec_id;      /*  1; of an encrypted record with ENGINE_ENCRYPTED */
 	uint16_t flags;        /*  2 zero */
 	uint32_t stored_bytes; /* 4; 0 for tombstones */
 	uint64_t segment;      /*  8 */
@@ -96,7 +96,7 @@ struct record_desc {
 	uint32_t stored_crc;   /* 24 of the stored bytes */
 	uint32_t attach;       /* 28 low bits of the session's attach number */
 	uint64_t request_id;   /* 32 of the client, for tracing */
-	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* 40 */
+	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* 40; of an encrypted record zeros */
 	/* Not stored: from decoding. */
 	uint32_t payload_offset_bytes; /* in the batch */
 	uint64_t sequence;

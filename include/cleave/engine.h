@@ -40,6 +40,18 @@ enum engine_id {
 	ENGINE_ID_NR
 };
 
+/*
+ * An encrypted record: this bit of its codec_id is set wherever that stands, its stored bytes are an envelope
+ * (engines/envelope.h), and its block CRCs, which are in the envelope, are zeros everywhere else.
+ */
+#define ENGINE_ENCRYPTED 0x80u
+#define ENGINE_CODEC(codec_id) ((uint8_t)((codec_id) & ~ENGINE_ENCRYPTED))
+#define ENGINE_SALT_BYTES 12u
+/* Bytes of an envelope beside what a codec made of the blocks. */
+#define ENGINE_ENVELOPE_BYTES(block_count) (40u + 4u * (block_count))
+#define ENGINE_STORED_BYTES_MAX                                                                    \
+	(ENGINE_RECORD_BYTES_MAX + ENGINE_ENVELOPE_BYTES(ENGINE_RECORD_BLOCKS_MAX))
+
 /* A codec. Instances are const, one a file. */
 struct engine_ops {
 	const char *name; /* what --engine accepts */
@@ -110,12 +122,17 @@ enum engine_job_kind {
 	 * codec_id is ENGINE_NONE, copies raw. Blocks that hold nothing but zeros are stored nowhere:
 	 * is_zero is set, dst_bytes is 0 and @dst untouched. Results: dst_bytes, ret_codec_id,
 	 * stored_crc, block_crcs, is_zero. dst_cap_bytes must be at least src_bytes.
+	 * With envelope.key_id the record is encrypted: dst_cap_bytes must be ENGINE_ENVELOPE_BYTES more,
+	 * ret_codec_id has ENGINE_ENCRYPTED, and block_crcs come back as zeros. -ENOKEY: that key is not
+	 * in the set's keyring; dst is undefined.
 	 */
 	ENGINE_JOB_STORE,
 	/*
 	 * LOAD: a stored record becomes blocks. Checks stored_crc over src, decompresses to
 	 * record_blocks blocks, copies blocks [first_block, first_block + block_count) to @dst and
 	 * checks each one against block_crcs[0..block_count). -EBADMSG where any does not match.
+	 * Of an encrypted record block_crcs are a result, and so is ret_key_id; envelope says where it is.
+	 * src is never altered. -ENOKEY: its key is not in the set's keyring; that says nothing about src.
 	 */
 	ENGINE_JOB_LOAD,
 	/* BATCH: a storage node checks a batch in @src; see batch.h. */
@@ -143,6 +160,15 @@ enum engine_probe {
 	ENGINE_PROBE_SKIP,   /* say in is_dense, and store raw what is */
 };
 
+/* An envelope's key, salt and counter, and its record's place. Drawn anew (envelope_draw, cleave/envelope.h) for each submit. */
+struct engine_envelope {
+	uint32_t key_id;                 /* STORE: of the data key; 0: the record stays plain */
+	uint32_t counter;                /* STORE */
+	uint8_t salt[ENGINE_SALT_BYTES]; /* STORE */
+	uint32_t block;                  /* of the record's first block in its segment */
+	uint64_t segment;
+};
+
 /*
  * A job. The caller owns it, fills the inputs, and leaves it and the memory behind src and dst alone
  * until it is done. Not copied, not allocated.
@@ -160,12 +186,15 @@ struct engine_job {
 	uint32_t payload_crc; /* STORE: expected. CRC: result */
 	uint32_t stored_crc;  /* STORE: result. LOAD: expected */
 	uint8_t record_blocks, first_block, block_count;
-	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* STORE: results. LOAD: expected */
-	struct batch_check *batch;                     /* BATCH: in and out */
+	uint32_t
+	    block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* STORE: results. LOAD: expected, or results */
+	struct engine_envelope envelope;          /* STORE, and LOAD of an encrypted record */
+	struct batch_check *batch;                /* BATCH: in and out */
 	/* Results. */
 	int rc;
 	uint32_t dst_bytes;
 	uint8_t ret_codec_id;
+	uint32_t ret_key_id; /* LOAD: that the record was encrypted with; 0: it was not */
 	uint64_t run_ns;
 	bool is_dense; /* STORE: by the probe */
 	bool is_zero;  /* STORE: the payload is all zeros, and nothing was stored of it */
@@ -177,11 +206,14 @@ struct engine_job {
 };
 
 struct engine_workers_ops;
+struct keyring;
 
 struct engine_set_options {
 	uint32_t thread_count;    /* 0: inline, on the submitting thread */
 	uint32_t queue_depth_max; /* jobs waiting for a thread; ignored when inline */
 	bool is_background;       /* threads of the lowest priority: what else runs goes first */
+	/* The keys of encrypted records, borrowed (cleave/keyring.h); NULL: there are none. */
+	const struct keyring *keys;
 	/* Instead of threads; NULL: threads. For a simulator alone (engines/sim/offload_sim.h). */
 	const struct engine_workers_ops *workers;
 };

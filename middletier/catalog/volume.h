@@ -48,6 +48,7 @@ struct mt_volume {
 	uint8_t codec_id;
 	int level;
 	uint32_t replica_count;
+	uint32_t key_id;         /* newest data key; 0: not encrypted */
 	uint64_t attach;         /* number of the newest attach; 0: never */
 	uint64_t session_id;     /* who made it, and may write; 0: nobody, it was closed */
 	struct mt_holder holder; /* for people */

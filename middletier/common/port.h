@@ -12,6 +12,7 @@
 
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
+#include "cleave/envelope.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -20,6 +21,7 @@
 #include "common/room_waits.h"
 
 struct engine_set;
+struct keyring;
 struct merge_work;
 struct mt_cluster;
 struct mt_control_request;
@@ -62,7 +64,9 @@ struct mt_port {
 	struct loop *loop;
 	struct split_port *split;
 	struct engine_set *engines;
-	struct engine_set *merge_engines;      /* threads in the background; NULL: none */
+	struct engine_set *merge_engines; /* threads in the background; NULL: none */
+	struct keyring *keys;             /* data keys: the port puts them, its engines read them */
+	struct envelope_writer envelopes; /* all that is encrypted here draws from it */
 	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound, or advertised: where others find it */
 	struct mt_link *links;
 	uint32_t link_count;

@@ -49,6 +49,7 @@
 #include "merge/merge_port.h"
 #include "port/dispatch.h"
 #include "port/port.h"
+#include "port/port_keys.h"
 #include "port/port_life.h"
 #include "port/port_memory.h"
 #include "port/port_nodes.h"
@@ -162,6 +163,7 @@ port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 	    &(struct engine_set_options){ .thread_count = thread_count,
 		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
 		.is_background = is_background,
+		.keys = port->keys,
 		.workers = options->engine_workers });
 }
 
@@ -188,7 +190,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
-		.receive_payload_bytes = MT_RECEIVE_BYTES,
+		.receive_payload_bytes = MT_RECEIVE_ROOM_BYTES,
 		.qp_count_max = options->connections_max,
 		.qp_reserved_count = options->connections_own,
 		.engines = port->engines,
@@ -338,7 +340,9 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
-	rc = port->life->host->init(port);
+	rc = mt_port_keys_init(port);
+	if (rc == 0)
+		rc = port->life->host->init(port);
 	if (rc != 0)
 		(void)port_refuse(ret_error, error_bytes, rc, "port %s: %s", options->address,
 		    log_errno(rc));
@@ -560,6 +564,7 @@ mt_port_close(struct mt_port *port)
 	engine_set_destroy(port->engines);
 	engine_set_destroy(port->merge_engines);
 	port->engines = port->merge_engines = NULL;
+	mt_port_keys_fini(port);
 	if (port->sm.state == MT_PORT_STOPPED && port->life->options->loop == NULL)
 		port_run_last_turn(port);
 	if (!port->shared->is_killed)

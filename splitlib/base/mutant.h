@@ -53,6 +53,12 @@
 	X(watch_gap_ignored, "what an etcd has compacted before it was told counts as known")      \
 	X(generation_ignored, "an etcd that was set back to a backup counts as the same")          \
 	X(death_assumed, "a process that stands still counts as dead, and its lease as over")      \
+	X(salt_not_drawn, "who encrypts begins with the same salt each time")                      \
+	X(place_not_bound, "an encrypted record opens at any place")                               \
+	X(crcs_kept, "the CRCs of an encrypted record's blocks stay in its descriptor")            \
+	X(counter_kept, "a write encrypts with the counter that its engine job had before")        \
+	X(merge_stores_plain, "a merge stores plain what was encrypted")                           \
+	X(key_missing_is_bad, "a copy whose key is not there counts as bad")                       \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \

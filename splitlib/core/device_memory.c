@@ -34,6 +34,8 @@
 #define ARENA_HUGE_PAGE_BYTES (2u << 20)
 #define ARENA_ALIGN 64u
 #define POOL_STAGGER_BYTES 4096u
+#define POOL_ALIAS_BYTES                                                                           \
+	65536u /* payloads so far apart, or a multiple of it, share a cache's sets */
 
 struct arena_block {
 	struct loop_link link;
@@ -256,8 +258,12 @@ arena_has(const struct arena *arena, const void *memory, uint64_t bytes)
 static uint64_t
 pool_stride_bytes(const struct receive_pool *pool)
 {
+	uint64_t bytes = num_round_up(pool->payload_bytes_max, ARENA_PAGE_BYTES);
+
 	assert(pool->payload_bytes_max > 0);
-	return num_round_up(pool->payload_bytes_max, ARENA_PAGE_BYTES) + POOL_STAGGER_BYTES;
+	return bytes % POOL_ALIAS_BYTES != 0 && bytes > POOL_ALIAS_BYTES
+	    ? bytes
+	    : bytes + POOL_STAGGER_BYTES;
 }
 
 static void

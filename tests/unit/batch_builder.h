@@ -51,7 +51,8 @@ builder_add(struct batch_builder *b, struct record_desc record)
 		data_fill(stored, record.stored_bytes, DATA_RANDOM, b->payload_bytes + 1);
 		record.stored_crc = crc32c(0, stored, record.stored_bytes);
 		for (uint32_t i = 0; i < record.block_count; i++)
-			record.block_crcs[i] = 0x01010101u * (i + 1);
+			record.block_crcs[i] =
+			    (record.codec_id & ENGINE_ENCRYPTED) != 0 ? 0 : 0x01010101u * (i + 1);
 		b->payload_bytes += record.stored_bytes;
 	}
 	b->info.desc_bytes += record_encode(b->descs + b->info.desc_bytes, &record);

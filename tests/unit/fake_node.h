@@ -23,6 +23,7 @@
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
+#include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -133,6 +134,7 @@ static struct fake_world {
 	struct split_msg replies[FAKE_REPLY_MSGS];
 	bool reply_used[FAKE_REPLY_MSGS];
 	struct engine_set engines;
+	struct keyring *keys;          /* of its engines */
 	struct fake_commit commits[8]; /* under way, oldest first */
 	uint32_t commit_count;
 	struct loop_timer commit_timer;

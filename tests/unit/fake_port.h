@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "cleave/engine.h"
+#include "cleave/envelope.h"
+#include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -176,6 +178,15 @@ static uint64_t fake_ring_bytes = FAKE_RING_BYTES;
 static const struct mt_cluster fake_cluster = { .shard_count = 1 };
 
 static inline void
+fake_init_engines(bool is_threaded)
+{
+	fake.keys = keyring_create();
+	cr_assert_not_null(fake.keys);
+	cr_assert_eq(engine_runner_init(&fake.engines.runner, fake.keys), 0);
+	fake.engines.is_threaded = is_threaded;
+}
+
+static inline void
 fake_init(uint64_t seed, bool is_threaded)
 {
 	memset(&fake, 0, sizeof(fake));
@@ -194,8 +205,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq((void *)fake.device, MAP_FAILED);
 	cr_assert_eq(guard_add(fake.device, FAKE_DEVICE_BYTES), 0);
-	cr_assert_eq(engine_runner_init(&fake.engines.runner), 0);
-	fake.engines.is_threaded = is_threaded;
+	fake_init_engines(is_threaded);
 	fake.port = (struct mt_port){ .loop = fake.loop,
 		.settings = &fake.settings,
 		.shared = &fake.shared,
@@ -203,8 +213,10 @@ fake_init(uint64_t seed, bool is_threaded)
 		.links = fake.links,
 		.link_count = FAKE_NODES,
 		.engines = &fake.engines,
+		.keys = fake.keys,
 		.receive_count = FAKE_MSGS };
 	fake.port.split = (struct split_port *)(void *)&fake;
+	envelope_writer_init(&fake.port.envelopes, NULL, NULL);
 	loop_timer_init(&fake.commit_timer, fake_on_commit, NULL);
 	fake.port.zero_page = dev_alloc(NULL, 4096);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
@@ -272,6 +284,7 @@ fake_fini(void)
 			free(fake.nodes[i].copies[k].bytes);
 	}
 	engine_runner_fini(&fake.engines.runner);
+	keyring_destroy(fake.keys);
 	sim_world_destroy(fake.world);
 	guard_remove(fake.device, FAKE_DEVICE_BYTES);
 	(void)munmap(fake.device, FAKE_DEVICE_BYTES);

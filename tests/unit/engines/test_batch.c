@@ -431,6 +431,82 @@ Test(batch, each_header_field_is_checked_and_named)
 #define RECORD2 (RECORD1 + 44u) /* discard up to the chunk's end */
 #define RECORD3 (RECORD2 + 40u) /* write, zstd, 16 blocks, 777 bytes */
 
+/* ---- encrypted records ---- */
+
+static int
+check_of_one(uint8_t codec_id, uint32_t block_count, uint32_t stored_bytes, uint32_t crc,
+    const char **ret_field)
+{
+	struct batch_builder *b = builder_create(EXTENT_LOG);
+	uint8_t *bytes;
+	struct batch_check check;
+	int rc;
+
+	/* As a right one, whose descriptor is altered then: the encoder would refuse it. */
+	builder_add(b, builder_record(RECORD_WRITE, ENGINE_LZ4, block_count, 100));
+	b->payload_bytes = stored_bytes;
+	b->descs[1] = codec_id;
+	num_put_le32(b->descs + 4, stored_bytes);
+	memset(b->descs + BATCH_DESC_FIXED_BYTES, 0, 4 * block_count);
+	num_put_le32(b->descs + BATCH_DESC_FIXED_BYTES + 4 * (block_count - 1), crc);
+	bytes = builder_finish(b);
+	check = builder_check(&b->info);
+	check.must_check_payload = false;
+	rc = batch_check_run(bytes, b->info.batch_bytes, &check);
+	*ret_field = check.ret_field;
+	free(bytes);
+	free(b);
+	return rc;
+}
+
+Test(batch, an_encrypted_record_is_an_envelope_longer_and_has_no_crcs)
+{
+	static const struct {
+		uint8_t codec;
+		uint32_t block_count, stored_bytes, crc;
+		const char *field; /* NULL: it passes */
+	} cases[] = {
+		{ ENGINE_LZ4, 1, 100, 0, NULL },
+		{ ENGINE_LZ4, 1, 45, 0, NULL },
+		{ ENGINE_LZ4, 1, 44, 0, "stored_bytes" },
+		{ ENGINE_LZ4, 1, 1, 0, "stored_bytes" },
+		{ ENGINE_ZSTD, 1, 4096 + 44, 0, NULL },
+		{ ENGINE_ZSTD, 1, 4096 + 45, 0, "stored_bytes" },
+		{ ENGINE_ZSTD, 16, 65536 + 104, 0, NULL },
+		{ ENGINE_ZSTD, 16, 65536 + 105, 0, "stored_bytes" },
+		{ ENGINE_ZSTD, 16, 105, 0, NULL },
+		{ ENGINE_ZSTD, 16, 104, 0, "stored_bytes" },
+		{ ENGINE_NONE, 2, 8192 + 48, 0, NULL },
+		{ ENGINE_NONE, 2, 8192 + 47, 0, "stored_bytes" },
+		{ ENGINE_NONE, 2, 8192, 0, "stored_bytes" },
+		{ ENGINE_NONE, 2, 8192 + 49, 0, "stored_bytes" },
+		{ ENGINE_LZ4, 1, 100, 1, "block_crcs" },
+		{ ENGINE_LZ4, 16, 200, 0x80000000, "block_crcs" },
+		{ ENGINE_ID_NR, 1, 100, 0, "codec_id" },
+		{ 0x7f, 1, 100, 0, "codec_id" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		const char *field = NULL;
+		int rc = check_of_one(cases[i].codec | ENGINE_ENCRYPTED, cases[i].block_count,
+		    cases[i].stored_bytes, cases[i].crc, &field);
+
+		cr_assert_eq(rc, cases[i].field == NULL ? 0 : -EBADMSG, "case %zu: %d", i, rc);
+		if (cases[i].field != NULL)
+			cr_assert_str_eq(field, cases[i].field, "case %zu: %s", i, field);
+	}
+}
+
+Test(batch, the_encoder_takes_no_crcs_of_an_encrypted_record, .signal = SIGABRT)
+{
+	struct record_desc record =
+	    builder_record(RECORD_WRITE, ENGINE_LZ4 | ENGINE_ENCRYPTED, 1, 100);
+	uint8_t out[BATCH_DESC_BYTES_MAX];
+
+	record.block_crcs[0] = 1;
+	(void)record_encode(out, &record);
+}
+
 Test(batch, each_record_field_is_checked_and_named)
 {
 	static const struct patch patches[] = {
@@ -456,6 +532,8 @@ Test(batch, each_record_field_is_checked_and_named)
 		{ EXTENT_LOG, RECORD3 + 16, 4, 16384 - 15, "block_count" },
 		{ EXTENT_LOG, RECORD3 + 16, 4, 8388608 - 15, "block_count" },
 		{ EXTENT_LOG, RECORD2 + 1, 1, ENGINE_LZ4, "codec_id" },
+		{ EXTENT_LOG, RECORD2 + 1, 1, ENGINE_ENCRYPTED, "codec_id" },
+		{ EXTENT_LOG, RECORD3 + 1, 1, ENGINE_ZSTD | ENGINE_ENCRYPTED, "block_crcs" },
 		{ EXTENT_LOG, RECORD2 + 4, 4, 1, "stored_bytes" },
 		{ EXTENT_LOG, RECORD2 + 20, 4, 0, "block_count" },
 		{ EXTENT_LOG, RECORD2 + 20, 4, 16384 - 99, "block_count" },
@@ -602,4 +680,19 @@ Test(batch, the_bytes_of_version_1_are_for_ever)
 	golden("batch_log.bin", EXTENT_LOG);
 	golden("batch_run.bin", EXTENT_RUN);
 	golden("batch_manifest.bin", EXTENT_MANIFEST);
+}
+
+/* An encrypted record's descriptor, as it lies on disks. */
+Test(batch, the_descriptor_of_an_encrypted_record_is_for_ever)
+{
+	static const uint8_t golden_bytes[BATCH_DESC_FIXED_BYTES + 8] = { RECORD_WRITE, 0x81, 0, 0,
+		0x39, 0x10, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 100, 192, 0, 0, 2, 0, 0, 0, 0x44, 0x33,
+		0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 8, 7, 6, 5, 4, 3, 2, 1 };
+	struct record_desc record =
+	    builder_record(RECORD_WRITE, ENGINE_LZ4 | ENGINE_ENCRYPTED, 2, 0x1039);
+	uint8_t out[BATCH_DESC_BYTES_MAX];
+
+	record.stored_crc = 0x11223344;
+	cr_assert_eq(record_encode(out, &record), sizeof(golden_bytes));
+	cr_assert_arr_eq(out, golden_bytes, sizeof(golden_bytes));
 }

@@ -707,7 +707,7 @@ Test(merge, in_no_hurry_it_compresses_in_the_background)
 	struct engine_set background = { 0 };
 	uint32_t count;
 
-	cr_assert_eq(engine_runner_init(&background.runner), 0);
+	cr_assert_eq(engine_runner_init(&background.runner, fake.keys), 0);
 	fake.port.merge_engines = &background;
 	fake.port.shards = &fake.shard;
 	fake.port.shard_count = 1;
