@@ -16,6 +16,7 @@
 #include "splitlib/core/transport.h"
 #include "splitlib/core/wire.h"
 #include "splitlib/secure/handshake.h"
+#include "splitlib/secure/seal.h"
 
 #define BURST 200u
 #define BURST_BYTES_MAX 65536u
@@ -320,7 +321,7 @@ half_handshake(void)
 {
 	struct handshake *handshake = handshake_create(f.client_key, false);
 	struct wire_header header = { .opcode = WIRE_AUTH,
-		.epoch = 1,
+		.epoch = SEAL_FORMAT,
 		.flags = SPLIT_SECURITY_SEAL };
 	struct sockaddr_storage address;
 	const uint8_t *out;
