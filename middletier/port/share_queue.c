@@ -160,6 +160,12 @@ mt_share_is_short(const struct share_queue *queue, const struct share_flow *flow
 	return queue->count > 0 && flow->count == 0 && now_ns - flow->popped_ns < moment_ns;
 }
 
+bool
+mt_share_is_owed(const struct share *share, uint64_t now_ns)
+{
+	return share->min_iops > 0 && share->due_ns + SHARE_LATE_NS <= now_ns;
+}
+
 void
 mt_share_remove(struct share_queue *queue, struct share_flow *flow, struct share_item *item)
 {

@@ -26,6 +26,7 @@
 
 #define SHARE_WEIGHT_DEFAULT 100u
 #define SHARE_OWED_NS NUM_MS(100) /* so much of a minimum may be had later than in its time */
+#define SHARE_LATE_NS NUM_MS(10)  /* is a moment */
 #define SHARE_COST_MAX 64u        /* operations of a request, as limits count them */
 
 /* A volume's. */
@@ -74,6 +75,8 @@ struct share_item *mt_share_pop(struct share_queue *queue, uint64_t now_ns,
 /* mt_share_is_short -- others wait, none of @flow does, and one of its went within @moment_ns: asked before mt_share_push. */
 bool mt_share_is_short(const struct share_queue *queue, const struct share_flow *flow,
     uint64_t now_ns, uint64_t moment_ns);
+/* mt_share_is_owed -- it has had less than its minimum, and not only for a moment. */
+bool mt_share_is_owed(const struct share *share, uint64_t now_ns);
 /* mt_share_remove -- @item of @flow waits no more, and is not charged. */
 void mt_share_remove(struct share_queue *queue, struct share_flow *flow, struct share_item *item);
 

@@ -84,12 +84,17 @@ window_widen(struct share_window *window, const struct share_seen *seen)
 {
 	uint64_t all = (uint64_t)seen->under_way + seen->held;
 
-	if (window->is_short)
+	if (window->is_owed && window->wider == 0)
+		window->narrower += 1 + window->max / SHARE_OWED_PARTS;
+	else if (window->is_short)
 		window->wider -= (window->wider + SHARE_NARROW_PARTS - 1) / SHARE_NARROW_PARTS;
+	else if (seen->held > 0 && window->narrower > 0)
+		window->narrower--;
 	else if (seen->held > 0)
 		window->wider += 1 + (uint32_t)all / SHARE_WIDER_PARTS;
 	window->wider = (uint32_t)num_min(window->wider, all);
-	window->is_short = false;
+	window->narrower = (uint32_t)num_min(window->narrower, window->max - SHARE_WINDOW_MIN);
+	window->is_short = window->is_owed = false;
 }
 
 /* OPEN again: a probe has ended, or was given up. */
@@ -156,7 +161,10 @@ mt_share_window_max(const struct share_window *window)
 {
 	if (window->phase != SHARE_OPEN)
 		return SHARE_WINDOW_MIN;
-	return (uint32_t)num_min((uint64_t)window->max + window->wider, SHARE_WINDOW_ALL);
+	if (window->max == SHARE_WINDOW_ALL)
+		return SHARE_WINDOW_ALL;
+	return (uint32_t)num_max(SHARE_WINDOW_MIN,
+	    num_min((uint64_t)window->max + window->wider, SHARE_WINDOW_ALL) - window->narrower);
 }
 
 /* Twice as long as requests take while the window is full, and until a client has seen that. */
@@ -171,7 +179,8 @@ mt_share_window_moment_ns(const struct share_window *window)
 }
 
 void
-mt_share_window_short(struct share_window *window)
+mt_share_window_short(struct share_window *window, bool is_owed)
 {
 	window->is_short = window->phase == SHARE_OPEN;
+	window->is_owed = window->is_owed || (is_owed && window->is_short);
 }

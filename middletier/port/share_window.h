@@ -15,7 +15,9 @@
  * So small a window costs a little, and is not needed while each volume has something to choose from. So it is *wider*
  * by what does no harm: a little more with each tick in which somebody was held, a quarter less with each in which a
  * volume was *short*: it came with a request while others' were held and none of its own, and had had one a moment ago.
- * All that it wants was under way, it had no more than its share, and fewer of the others' would help it.
+ * All that it wants was under way, it had no more than its share, and fewer of the others' would help it. Where such a
+ * volume is owed of its minimum, the window gets *narrower* than max, too, by an eighth of it with each tick: a minimum is
+ * kept, and what all volumes together lose by that is not.
  *
  * X is counted over about SHARE_SPEED_TICKS. The base is measured by a *probe*, each SHARE_PROBE_TICKS, or later:
  *
@@ -45,6 +47,7 @@
 #define SHARE_WINDOW_FACTOR 2u
 #define SHARE_WIDER_PARTS 64u /* a tick makes it wider by one */
 #define SHARE_NARROW_PARTS 4u /* or less wide by one */
+#define SHARE_OWED_PARTS 8u   /* or narrower by one */
 #define SHARE_SPEED_TICKS 64u
 #define SHARE_PROBE_TICKS 100u
 #define SHARE_PROBE_APART 25u /* the next is no sooner than so many times what one took */
@@ -64,9 +67,11 @@ struct share_seen {
 };
 
 struct share_window {
-	uint32_t max;   /* SHARE_WINDOW_ALL: the base is not known yet */
-	uint32_t wider; /* than max, by so many */
-	bool is_short;  /* somebody was, since the last tick */
+	uint32_t max;      /* SHARE_WINDOW_ALL: the base is not known yet */
+	uint32_t wider;    /* than max, by so many */
+	uint32_t narrower; /* likewise; one of both is 0 */
+	bool is_short;     /* somebody was, since the last tick */
+	bool is_owed;      /* and was owed of its minimum */
 	enum share_phase phase;
 	uint32_t tick;                  /* of this phase */
 	uint32_t due_tick;              /* of OPEN: a probe begins */
@@ -92,7 +97,7 @@ void mt_share_window_tick(struct share_window *window, const struct share_seen *
 uint32_t mt_share_window_max(const struct share_window *window);
 /* mt_share_window_moment_ns -- a volume that comes again so soon has been waiting for its own requests */
 uint64_t mt_share_window_moment_ns(const struct share_window *window);
-/* mt_share_window_short -- a volume is short: see above. */
-void mt_share_window_short(struct share_window *window);
+/* mt_share_window_short -- a volume is short, and @is_owed of its minimum: see above. */
+void mt_share_window_short(struct share_window *window, bool is_owed);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_SHARE_WINDOW_H */

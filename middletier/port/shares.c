@@ -302,7 +302,8 @@ shares_hold(struct mt_shares *shares, struct mt_session *session, struct split_m
 	held->item.cost = shares_cost(io);
 	if (mt_share_is_short(&kind->queue, flow, held->since_ns,
 		mt_share_window_moment_ns(&kind->window)))
-		mt_share_window_short(&kind->window);
+		mt_share_window_short(&kind->window,
+		    mt_share_is_owed(&session->share->share, held->since_ns));
 	mt_share_push(&kind->queue, flow, &held->item);
 	shares_watch(shares);
 }

@@ -120,12 +120,12 @@ Test(share_window, it_is_as_wide_as_does_no_harm)
 	tick(1, 300, 0, 100);
 	cr_assert_eq(window.wider, wide, "nobody was held");
 	for (uint32_t i = 0; i < 12; i++) {
-		mt_share_window_short(&window);
+		mt_share_window_short(&window, false);
 		tick(1, 200, 100, 100);
 	}
 	cr_assert_leq(window.wider, wide / 8);
 	for (uint32_t i = 0; i < 12; i++) {
-		mt_share_window_short(&window);
+		mt_share_window_short(&window, false);
 		tick(1, 200, 100, 100);
 	}
 	cr_assert_eq(window.wider, 0);
@@ -138,7 +138,7 @@ Test(share_window, who_is_short_while_a_probe_holds_all_says_nothing)
 	tick(SHARE_PROBE_TICKS / 2, 100, 100, 100);
 	while (window.phase == SHARE_OPEN)
 		tick(1, 100, 100, 100);
-	mt_share_window_short(&window);
+	mt_share_window_short(&window, false);
 	cr_assert(!window.is_short);
 }
 
@@ -214,4 +214,30 @@ Test(share_window, what_is_known_stays_with_a_restart)
 	tick(1, 100, 100, 100);
 	cr_assert_eq(window.phase, SHARE_DRAINING, "it is looked at anew");
 	near(window.max, before);
+}
+
+/* A minimum that is owed takes away what max has beyond the least, and that comes back by one a tick. */
+Test(share_window, it_is_narrower_for_a_minimum_that_is_owed)
+{
+	uint32_t max, narrower;
+
+	probe(2);
+	tick(2, 100, 0, 100);
+	window.wider = 0;
+	max = window.max;
+	mt_share_window_short(&window, true);
+	tick(1, 100, 100, 100);
+	cr_assert_eq(window.narrower, 1 + max / SHARE_OWED_PARTS);
+	cr_assert_lt(mt_share_window_max(&window), max);
+	for (uint32_t i = 0; i < 20; i++) {
+		mt_share_window_short(&window, true);
+		tick(1, 100, 100, 100);
+	}
+	cr_assert_eq(mt_share_window_max(&window), SHARE_WINDOW_MIN, "and no narrower");
+	narrower = window.narrower;
+	tick(3, 100, 100, 100);
+	cr_assert_eq(window.narrower, narrower - 3);
+	mt_share_window_short(&window, false);
+	tick(1, 100, 100, 100);
+	cr_assert_eq(window.wider, 0, "a volume that is short of others is no reason");
 }
