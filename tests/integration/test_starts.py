@@ -4,8 +4,10 @@
 import os
 import re
 import socket
+import subprocess
 
 import libcluster
+from libagent import Agent
 from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run, run_argv
 
 
@@ -60,6 +62,25 @@ def addresses_that_make_no_sense_are_refused_at_once():
                               check_rc=False), "--port", "advertise", "every machine", codes=(2,))
         expect_error(run("cleave-agent", "--all", "--listen", "tcp://nosuch:1", check_rc=False),
                      "--listen tcp://nosuch:1", "no such host", codes=(1,))
+
+
+def an_agent_without_tls_serves_nobody_else():
+    """By an address or a socket of systemd's, which is judged when it is opened; a word says that it may."""
+    what = ("other hosts reach it", "--tls-certificates", "--listen-open")
+    with Cluster(nodes=1, gateway_args=("--min-replicas", "1")) as c, socket.socket() as open_one:
+        agent = ("cleave-agent", "--gateway", c.address, "--all")
+        open_one.bind(("0.0.0.0", 0))
+        open_one.listen()
+        for listen in ("tcp://0.0.0.0:0", "tcp://[::]:0"):
+            expect_error(run(*agent, "--listen", listen, check_rc=False), "--listen", re.escape(listen), *what, codes=(2,))
+        expect_error(run(*agent, "--listen", "tcp://:0", check_rc=False), "--listen", *what)
+        argv = ["sh", "-c", f'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&{open_one.fileno()}', "sh",
+                binary(agent[0]), *agent[1:]]
+        result = subprocess.run(argv, pass_fds=[open_one.fileno()], stdin=subprocess.DEVNULL, text=True, timeout=60,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        expect_error(result, "LISTEN_FDS", *what, codes=(1,))
+        with Agent(c, "--all", "--listen", "tcp://0.0.0.0:0", "--listen-open") as told:
+            told.wait_line("ready listen=tcp://0.0.0.0")
 
 
 def too_few_domains_are_refused_at_once():
@@ -230,6 +251,6 @@ def a_start_that_waits_tells_what_for():
         check(gateway.count_lines("ended before") == 0, "it has served")
 
 
-main(addresses_that_make_no_sense_are_refused_at_once, too_few_domains_are_refused_at_once,
+main(addresses_that_make_no_sense_are_refused_at_once, an_agent_without_tls_serves_nobody_else, too_few_domains_are_refused_at_once,
      node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
      disks_that_are_too_small_are_named, a_start_that_waits_tells_what_for)

@@ -151,8 +151,14 @@ agent_listen(struct agent *agent)
 
 	assert(!agent->options->is_stdio);
 	for (int i = 0; i < count; i++) {
-		int rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i, "");
+		int rc;
 
+		if (nbd_server_is_exposed(agent->server, AGENT_LISTEN_FD_FIRST + i)) {
+			log_error("agent: LISTEN_FDS: descriptor %d: " NBD_OPEN_TEXT,
+			    AGENT_LISTEN_FD_FIRST + i);
+			return -EPERM;
+		}
+		rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i, "");
 		if (rc != 0) {
 			log_error("agent: LISTEN_FDS: descriptor %d: %s", AGENT_LISTEN_FD_FIRST + i,
 			    strerror(-rc));
@@ -344,6 +350,7 @@ agent_run(struct agent *agent)
 	if (agent_load_tls(agent) != 0)
 		return EXIT_FAILURE;
 	server.tls = agent->tls;
+	server.is_plain_open = o->is_listen_open;
 	server.requires_tls = agent->tls != NULL && !o->tls_is_optional;
 	server.client = agent->client;
 	agent->server = nbd_server_create(&server);

@@ -445,6 +445,7 @@ struct nbd_server_options {
 	bool allows_any;     /* every volume of the cluster, by its name */
 	struct nbd_tls *tls; /* borrowed; NULL: plain only */
 	bool requires_tls;
+	bool is_plain_open;     /* without TLS, too, it may listen where other hosts reach it */
 	enum nbd_resize resize; /* what clients may do */
 	bool attaches_at_once;  /* with the first client, not with the first change */
 	bool takes;             /* a volume from whoever writes it */
@@ -490,7 +491,14 @@ struct nbd_server {
 };
 
 struct nbd_server *nbd_server_create(const struct nbd_server_options *options);
-/* nbd_server_listen -- "unix:PATH", "tcp://HOST:PORT". 0, or negative errno and a text. */
+/* Whoever reaches such an address reads and writes the exports, as does who sees what goes by. */
+#define NBD_OPEN_TEXT                                                                                                \
+	"other hosts reach it, and whoever does reads and writes the volumes: add --tls-certificates or --tls-psk, " \
+	"or --listen-open (listen-open = yes) where that is meant"
+
+/* nbd_server_is_exposed -- does socket @fd listen where other hosts reach it, and the options do not say that it may? */
+bool nbd_server_is_exposed(const struct nbd_server *server, int fd);
+/* nbd_server_listen -- "unix:PATH", "tcp://HOST:PORT". 0, or negative errno and a text; -EPERM: it would be exposed. */
 int nbd_server_listen(struct nbd_server *server, const char *address, char *ret_bound,
     size_t bound_bytes, char *ret_error, size_t error_bytes);
 /*

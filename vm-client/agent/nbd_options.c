@@ -55,6 +55,10 @@ static const struct config_option option_table[] = {
 	    0, 0, NULL },
 	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
 	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
+	{ "listen-open", 0, CONFIG_FLAG, O(is_listen_open), NULL,
+	    "Without --tls-...: --listen may be an address that other hosts reach; whoever does reads and writes the "
+	    "volumes.",
+	    NULL, false, 0, 0, NULL },
 	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
 	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
 	    false, 0, 0, resizes },
@@ -123,6 +127,24 @@ nbd_options_listen_fds(void)
 	return (int)value;
 }
 
+/* For every start; what a name stands for is judged when it is listened at. */
+static void
+check_open(const struct agent_options *o, struct config_result *result)
+{
+	bool may_be_open = o->is_listen_open || o->tls_certificates != NULL || o->tls_psk != NULL;
+
+	for (uint32_t i = 0; i < o->listens.count && !may_be_open; i++) {
+		const char *text = o->listens.items[i];
+		struct sockaddr_storage at;
+		socklen_t bytes;
+
+		if (strncmp(text, "tcp://", 6) == 0 &&
+		    tcp_address_parse(text + 6, &at, &bytes) == 0 && !tcp_address_is_loopback(&at))
+			config_problem(&agent_program, result, "--listen: %s: " NBD_OPEN_TEXT,
+			    text);
+	}
+}
+
 /* Options that exclude each other, or want another one. */
 static void
 check_together(const struct agent_options *o, struct config_result *result)
@@ -146,6 +168,7 @@ check_together(const struct agent_options *o, struct config_result *result)
 	if (o->is_stdio && o->listens.count > 0)
 		config_problem(program, result, "--stdio and --listen exclude each other");
 	config_refuse_open(program, result, o->metrics, o->is_metrics_open);
+	check_open(o, result);
 }
 
 static void

@@ -22,7 +22,7 @@ struct agent_options {
 	const char *control, *metrics, *exports;
 	bool replaces, is_metrics_open;
 	const char *tls_certificates, *tls_psk;
-	bool tls_verifies_peer, tls_is_optional;
+	bool tls_verifies_peer, tls_is_optional, is_listen_open;
 	bool reclaims;
 	unsigned resize, attach, when_held;
 	uint64_t io_timeout_ns, handshake_ns, stall_ns;

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/tcp_address.h"
 #include "nbd.h"
 #include "nbd_bitmap.h"
 #include "nbd_handover.h"
@@ -302,6 +303,27 @@ listen_unix(struct nbd_server *server, const char *path)
 	return rc;
 }
 
+/* An address of the network is; sockets of this machine, and its loopback, are not. */
+static bool
+is_exposed_at(const struct nbd_server *server, const struct sockaddr_storage *address)
+{
+	bool is_tcp = address->ss_family == AF_INET || address->ss_family == AF_INET6;
+
+	return is_tcp && server->options.tls == NULL && !server->options.is_plain_open &&
+	    !tcp_address_is_loopback(address);
+}
+
+bool
+nbd_server_is_exposed(const struct nbd_server *server, int fd)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(address);
+
+	assert(fd >= 0);
+	return getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
+	    is_exposed_at(server, &address);
+}
+
 static int
 listen_at(struct nbd_server *server, const struct addrinfo *info)
 {
@@ -311,7 +333,11 @@ listen_at(struct nbd_server *server, const struct addrinfo *info)
 	if (fd < 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-	    bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, SERVER_BACKLOG) != 0)
+	    bind(fd, info->ai_addr, info->ai_addrlen) != 0)
+		rc = -errno;
+	else if (nbd_server_is_exposed(server, fd))
+		rc = -EPERM;
+	else if (listen(fd, SERVER_BACKLOG) != 0)
 		rc = -errno;
 	if (rc == 0)
 		rc = server_watch(server, fd, "");
@@ -382,7 +408,9 @@ nbd_server_listen(struct nbd_server *server, const char *address, char *ret_boun
 		    "neither unix:PATH nor tcp://HOST:PORT", -EINVAL);
 	if (rc != 0)
 		return refuse(ret_error, error_bytes, address,
-		    rc == -EINVAL ? "no HOST:PORT, or no such host is known here" : strerror(-rc),
+		    rc == -EINVAL      ? "no HOST:PORT, or no such host is known here"
+			: rc == -EPERM ? NBD_OPEN_TEXT
+				       : strerror(-rc),
 		    rc);
 	bound_text(server->listeners[server->listener_count - 1].fd,
 	    server->listeners[server->listener_count - 1].path, ret_bound, bound_bytes);
