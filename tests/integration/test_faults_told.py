@@ -279,6 +279,17 @@ def clocks():
         told.well("that one is right, too")
 
 
+def scrub():
+    """Nodes verify too little a second for what is there: no pass over all copies ends in two intervals."""
+    with Cluster(gateway_args=(*METRICS, "--scrub-interval", "3s"), node_args=("--verify-rate", "64K")) as c:
+        c.volume_create("v", "64M")
+        told = Watcher(c)
+        told.well("it was started")
+        told.after("nodes are too slow to verify what is there", lambda: c.load(
+            "--volume", "v", "--pattern", "sequential", "--bytes", "32M", "--block-size", "64K", "--compressibility", "0",
+            "--in-flight", "8", "--quiet"), "scrub-late", f"gateway {c.status()['gateway']}")
+
+
 def etcd_member():
     with Etcd(3) as etcd, Cluster(meta=etcd.place, gateways=2, gateway_args=METRICS) as c, Load(c) as load:
         told = Watcher(c)
@@ -361,4 +372,4 @@ def run_promtool(rules, tests):
 
 
 if __name__ == "__main__":
-    main(nodes, disks, rot, second_opener, gateways, clocks, etcd_member, store_replaced, full, alerts)
+    main(nodes, disks, rot, scrub, second_opener, gateways, clocks, etcd_member, store_replaced, full, alerts)
