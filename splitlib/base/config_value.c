@@ -78,7 +78,7 @@ parse_with_unit(const char *text, const struct unit *units, uint64_t round, uint
 			continue;
 		if (below > 1 && units->factor < below)
 			return -EINVAL; /* a part of a byte, or of a nanosecond */
-		/* At most 10^3 of the largest unit, 2^40 or an hour of nanoseconds. */
+		/* At most 10^3 of the largest unit, 2^40 or a day of nanoseconds. */
 		part = num_round_up((digits * units->factor + below - 1) / below, round);
 		if (__builtin_mul_overflow(value, units->factor, &value) ||
 		    __builtin_add_overflow(value, part, &value))
@@ -132,6 +132,7 @@ config_parse_duration(const char *text, uint64_t *ret_ns)
 		{ "s", NUM_S(1) },
 		{ "m", NUM_S(60) },
 		{ "h", NUM_S(3600) },
+		{ "d", NUM_S(86400) },
 		{ NULL, 0 },
 	};
 

@@ -17,7 +17,7 @@ int config_parse_u64(const char *text, uint64_t *ret_value);
  * Up to three digits may stand behind a point: "1.5G". Such a part is rounded up to a multiple of 4096.
  */
 int config_parse_size(const char *text, uint64_t *ret_bytes);
-/* config_parse_duration -- ns, us, ms, s, m or h behind the digits, "1.5s", too; 0 alone needs none. */
+/* config_parse_duration -- ns, us, ms, s, m, h or d behind the digits, "1.5s", too; 0 alone needs none. */
 int config_parse_duration(const char *text, uint64_t *ret_ns);
 
 #endif /* CLEAVE_BASE_CONFIG_VALUE_H */

@@ -59,7 +59,7 @@ const struct config_option command_option_table[] = {
 	{ "snapshots", 0, CONFIG_FLAG, offsetof(struct command_options, has_snapshots), NULL,
 	    "volume delete: its snapshots as well.", NULL, false, 0, 0, NULL },
 	{ "keep", 0, CONFIG_DURATION, offsetof(struct command_options, keep_ns), "DURATION",
-	    "volume delete: how long it stays in the trash, 24h by default.", NULL, false, NUM_S(1),
+	    "volume delete: how long it stays in the trash, such as 7d; 24h by default.", NULL, false, NUM_S(1),
 	    NUM_S(3155760000), NULL },
 	{ "purge", 0, CONFIG_FLAG, offsetof(struct command_options, is_purge), NULL,
 	    "volume delete: for good, not into the trash.", NULL, false, 0, 0, NULL },

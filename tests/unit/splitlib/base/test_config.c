@@ -549,9 +549,14 @@ Test(config, durations_parse)
 	cr_assert_eq(ns, NUM_MS(1500));
 	cr_assert_eq(config_parse_duration("0.25h", &ns), 0);
 	cr_assert_eq(ns, NUM_S(900));
+	cr_assert_eq(config_parse_duration("7d", &ns), 0);
+	cr_assert_eq(ns, NUM_S(7 * 86400));
+	cr_assert_eq(config_parse_duration("1.5d", &ns), 0);
+	cr_assert_eq(ns, NUM_S(36 * 3600));
 	ns = 77;
 	cr_assert_eq(config_parse_duration("1.5ns", &ns), -EINVAL);
-	cr_assert_eq(config_parse_duration("1d", &ns), -EINVAL);
+	cr_assert_eq(config_parse_duration("1w", &ns), -EINVAL);
+	cr_assert_eq(config_parse_duration("300000d", &ns), -ERANGE);
 	cr_assert_eq(config_parse_duration("18446744073709551615h", &ns), -ERANGE);
 	cr_assert_eq(ns, 77);
 }
