@@ -98,7 +98,7 @@ enum cleave_health_level {
 	X(CLOCKS_APART, "clocks-apart", WARN,                                                                 \
 	    "Clocks on the wall differ by a second: dates, and ends of maintenance, are off.",                \
 	    "mend the time service of the host that is wrong (chronyc tracking); no write depends on it")     \
-	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways of more than one release run.",                       \
+	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways or nodes of more than one release run.",                       \
 	    "end the upgrade: HANDBOOK, Upgrades")
 
 enum cleave_health_code {

@@ -96,6 +96,11 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 	if (!node->is_up)
 		return;
 	mt_health_clock(gateway, health, object, address, node->clock_gap_ms);
+	if (link->level != 0 && link->level < gateway->settings.level_max)
+		mt_health_add(health, CLEAVE_HEALTH_LEVELS_MIXED, object, 0,
+		    "%s at %s speaks up to level %" PRIu32
+		    ", and this gateway up to level %" PRIu32,
+		    object, address, link->level, (uint32_t)gateway->settings.level_max);
 	if (node->is_read_only)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_READ_ONLY, object, 0,
 		    "%s at %s: its disk takes no more writes", object, address);

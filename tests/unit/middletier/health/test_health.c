@@ -576,6 +576,22 @@ Test(health, gateways_of_two_releases)
 	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "cluster", "level 2, and up to level 3");
 }
 
+/* As agreed with the node when it was heard last: less than this gateway speaks. */
+Test(health, nodes_of_an_older_release)
+{
+	gateway.settings.level_max = 2;
+	for (uint32_t i = 0; i < PORTS; i++) {
+		for (uint32_t k = 0; k < NODES; k++)
+			links[i][k].level = 2;
+	}
+	expect_well();
+	links[0][1].level = links[1][1].level = 0;
+	expect_well(); /* it was not heard yet */
+	links[0][1].level = links[1][1].level = 1;
+	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "node 2",
+	    "node 2 at tcp://n2:1 speaks up to level 1, and this gateway up to level 2");
+}
+
 Test(health, one_code_of_one_object_is_one_reason)
 {
 	shard(5)->write_age_ns = MT_HEALTH_SLOW_NS;
