@@ -58,7 +58,8 @@ enum cleave_health_level {
 	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
 	X(SHARD_STARTING, "shard-starting", WARN, "A shard is being taken over.",                             \
 	    "wait; it takes a second or two, longer where its log is long")                                   \
-	X(STORE_SLOW, "store-slow", WARN, "The metadata store has not answered for a second.",                \
+	X(STORE_SLOW, "store-slow", WARN,                                                                     \
+	    "The metadata store has not answered for a second, or answers slowly.",                           \
 	    "look at its disk, or at the members of the etcd")                                                \
 	X(STORE_MEMBER, "store-member", WARN,                                                                 \
 	    "A member of the etcd does not answer, or has no leader.",                                        \
@@ -98,7 +99,7 @@ enum cleave_health_level {
 	X(CLOCKS_APART, "clocks-apart", WARN,                                                                 \
 	    "Clocks on the wall differ by a second: dates, and ends of maintenance, are off.",                \
 	    "mend the time service of the host that is wrong (chronyc tracking); no write depends on it")     \
-	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways or nodes of more than one release run.",                       \
+	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways or nodes of more than one release run.",              \
 	    "end the upgrade: HANDBOOK, Upgrades")
 
 enum cleave_health_code {

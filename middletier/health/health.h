@@ -24,6 +24,8 @@ struct mt_gateway;
 #define MT_HEALTH_WAIT_NS NUM_S(10)
 /* A store that has not answered for so long is slow; a link that came to be just now may be on its way. */
 #define MT_HEALTH_STORE_NS NUM_S(1)
+#define MT_HEALTH_STORE_SLOW_NS                                                                    \
+	NUM_MS(300) /* in the 99th percentile: a renewal takes a tenth of a lease */
 #define MT_HEALTH_LINK_NS NUM_S(1)
 /* Clocks on the wall that are apart by so much are told. */
 #define MT_HEALTH_CLOCK_MS 1000

@@ -23,8 +23,12 @@ store_on_answer(int rc, const struct meta_item *items, uint32_t count, void *arg
 	(void)count;
 	assert(store->is_out);
 	store->is_out = false;
-	if (rc == 0)
-		store->since_ns = 0;
+	if (rc != 0)
+		return;
+	store->since_ns = 0;
+	store->latency.limit_ns = MT_HEALTH_STORE_SLOW_NS;
+	(void)etcd_latency_add(&store->latency,
+	    loop_now_ns(store->gateway->options.loop) - store->asked_ns);
 }
 
 void
@@ -37,6 +41,7 @@ mt_health_store_ask(struct mt_health_store *store)
 		return;
 	if (store->since_ns == 0)
 		store->since_ns = loop_now_ns(store->gateway->options.loop);
+	store->asked_ns = loop_now_ns(store->gateway->options.loop);
 	/* Without memory the next look asks. */
 	store->is_out = meta->ops->list(meta, store->gateway->member.key, store_on_answer, store) ==
 	    0;
@@ -64,9 +69,19 @@ mt_health_store_judge(const struct mt_health_store *store, struct mt_health *hea
 	char object[MT_HEALTH_OBJECT_BYTES];
 
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
-	if (store->since_ns == 0 || now_ns < store->since_ns + MT_HEALTH_STORE_NS ||
-	    is_told(health, object))
+	if (is_told(health, object))
 		return;
+	if (store->since_ns == 0 || now_ns < store->since_ns + MT_HEALTH_STORE_NS) {
+		if (store->latency.is_slow)
+			mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, 0,
+			    "%s: %s is slow: of its last answers one in a hundred took %" PRIu64
+			    " ms or longer",
+			    object,
+			    gateway->options.meta_name != NULL ? gateway->options.meta_name
+							       : "the metadata store",
+			    etcd_latency_p99(&store->latency) / NUM_MS(1));
+		return;
+	}
 	mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, now_ns - store->since_ns,
 	    "%s waits for %s, which has not answered a question", object,
 	    gateway->options.meta_name != NULL ? gateway->options.meta_name : "the metadata store");

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "meta/etcd_latency.h"
+
 struct mt_gateway;
 struct mt_health;
 
@@ -18,11 +20,18 @@ struct mt_health_store {
 	bool is_out, is_stopped;
 	uint64_t
 	    since_ns; /* of the first question in a row that has no good answer; 0: the last one has */
+	uint64_t asked_ns;           /* the newest question */
+	struct etcd_latency latency; /* of questions that were answered, whatever the store is */
 };
 
 /* mt_health_store_ask -- read our own key, unless the last question is under way still. Main's, as all of these. */
 void mt_health_store_ask(struct mt_health_store *store);
-/* mt_health_store_judge -- adds the reason, where there has been no answer for MT_HEALTH_STORE_NS. */
+/*
+ * mt_health_store_judge -- adds the reason: there has been no answer for MT_HEALTH_STORE_NS, or answers are slow
+ *
+ * They are where the 99th percentile of the last ETCD_LATENCY_SAMPLES is beyond MT_HEALTH_STORE_SLOW_NS, until it is
+ * below half of that.
+ */
 void mt_health_store_judge(const struct mt_health_store *store, struct mt_health *health);
 
 #endif /* CLEAVE_MIDDLETIER_HEALTH_HEALTH_STORE_H */

@@ -101,6 +101,32 @@ Test(health_watch, a_port_that_hangs_is_told_of_and_what_comes_behind_it_as_well
 	cr_assert(sg_run(&sg, is_over, over));
 }
 
+static bool
+is_warned(void *arg)
+{
+	return event_of(CLEAVE_EVENT_HEALTH_WARN, arg) != 0;
+}
+
+/* Nothing is late, but each answer takes long; a few of them say nothing yet, nor that it is over. */
+Test(health_watch, a_store_that_answers_slowly)
+{
+	char slow[] = "store-slow", over[] = "store-slow of ";
+
+	sg_run_for(&sg, NUM_S(150));
+	meta_store_set_delay(sg.store, NUM_MS(200), NUM_MS(200)); /* one way */
+	sg_run_for(&sg, NUM_MS(900));
+	cr_assert_eq(event_of(CLEAVE_EVENT_HEALTH_WARN, slow), 0);
+	cr_assert(sg_run(&sg, is_warned, slow));
+	cr_assert_neq(event_of(CLEAVE_EVENT_HEALTH_WARN, "one in a hundred took 400 ms or longer"),
+	    0);
+	meta_store_set_delay(sg.store, 0, NUM_MS(1));
+	sg_run_for(&sg, NUM_S(30));
+	cr_assert_eq(event_of(CLEAVE_EVENT_HEALTH_OVER, over), 0, "it is in the window still");
+	for (uint32_t i = 0; i < 10 && event_of(CLEAVE_EVENT_HEALTH_OVER, over) == 0; i++)
+		sg_run_for(&sg, NUM_S(30));
+	cr_assert(is_over(over));
+}
+
 Test(health_watch, who_asks_is_answered_though_a_port_hangs_and_no_slot_is_kept)
 {
 	struct sg_qp qp;
