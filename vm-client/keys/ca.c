@@ -22,9 +22,9 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/durable.h"
 #include "base/num.h"
 #include "certificate.h"
-#include "durable.h"
 #include "key_look.h"
 #include "subject_of.h"
 

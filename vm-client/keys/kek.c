@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "durable.h"
+#include "base/durable.h"
 
 #define KEK_BYTES 32u
 #define KEK_TEXT_BYTES (2u * KEK_BYTES + 1u) /* with the end of its line */

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/durable.h"
 #include "base/plain.h"
 #include "ca.h"
 #include "cleave/secure.h"
-#include "durable.h"
 #include "secure/subject.h"
 
 #define LOOK_CERTIFICATES_MAX 9u

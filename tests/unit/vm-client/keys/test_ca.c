@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/durable.h"
 #include "base/num.h"
 #include "cleave/secure.h"
 #include "vm-client/keys/ca.h"
-#include "vm-client/keys/durable.h"
 #include "vm-client/keys/key_look.h"
 
 #define CLUSTER UINT64_C(0xc1ea7e0000000001)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/durable.h"
 #include "base/num.h"
-#include "vm-client/keys/durable.h"
 #include "vm-client/keys/issued.h"
 #include "vm-client/keys/subject_of.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* durable.h -- small files that are there whole or not at all, whatever ends the process or the machine */
-#ifndef CLEAVE_KEYS_DURABLE_H
-#define CLEAVE_KEYS_DURABLE_H
+#ifndef CLEAVE_BASE_DURABLE_H
+#define CLEAVE_BASE_DURABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,4 +23,4 @@ int durable_read(int at, const char *name, size_t bytes_max, char **ret_text, si
 /* durable_sync_folder -- of @path: which names are in the folder that holds it is on disk. 0 or -errno. */
 int durable_sync_folder(const char *path);
 
-#endif /* CLEAVE_KEYS_DURABLE_H */
+#endif /* CLEAVE_BASE_DURABLE_H */

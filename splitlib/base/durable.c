@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* durable.c -- see durable.h */
-#include "durable.h"
+#include "base/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>
