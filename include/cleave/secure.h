@@ -22,8 +22,9 @@
 extern "C" {
 #endif
 
-#define SPLIT_NAME_BYTES_MAX 64u     /* of a subject, its end included */
-#define SPLIT_KEY_WHY_BYTES_MAX 256u /* why a key file was refused, its end included */
+#define SPLIT_NAME_BYTES_MAX 64u       /* of a subject, its end included */
+#define SPLIT_KEY_WHY_BYTES_MAX 256u   /* why a key file was refused, its end included */
+#define SPLIT_REVOKED_BYTES_MAX 49152u /* of all lists of revoked keys together: some 900 keys */
 
 /* How connections are protected. Of two ends the stricter one counts. */
 enum split_security {
@@ -51,6 +52,7 @@ struct split_subject {
 };
 
 struct split_key;
+struct split_port;
 struct split_qp;
 
 /*
@@ -67,12 +69,58 @@ struct split_qp;
 struct split_key *split_key_load(const char *path, char *why);
 
 /*
- * split_key_free -- forget it, the private key overwritten; NULL is a no-op
+ * split_key_share -- one more owner of @key: it is there until each of them has called split_key_free
  *
- * Ownership: no port may have it any more.
+ * Ownership: borrows @key during the call.
+ * Returns:   @key, the new owner's to free.
+ * Errors:    none.
+ * Threads:   any.
+ */
+struct split_key *split_key_share(const struct split_key *key);
+
+/*
+ * split_key_free -- an owner is done with it: the last one forgets it, the private key overwritten; NULL is a no-op
+ *
+ * Ownership: the caller's share ends. Ports have shares of their own.
  * Threads:   any.
  */
 void split_key_free(struct split_key *key);
+
+/*
+ * split_key_revoke -- @key, which refuses those as well whom the lists in @text name
+ *
+ * A list is a CRL in PEM, as `cleave key revoke` writes it; @text has one or more. It is believed where an authority of
+ * @key's file has signed it, and taken where its number is above that of the same authority's that @key has.
+ *
+ * Ownership: borrows @key and @text during the call; the new key is the caller's until split_key_free. @why gets
+ *            SPLIT_KEY_WHY_BYTES_MAX bytes: "" where all lists of @text were taken or known, else which one was not.
+ * Returns:   a key of the same file with those lists and @key's others; NULL with errno and @why: none was taken.
+ * Errors:    EKEYREJECTED of another authority; ESTALE older than what is known; EALREADY all are known; EINVAL no list;
+ *            EFBIG all together are longer than SPLIT_REVOKED_BYTES_MAX; ENOMEM.
+ * Threads:   any.
+ */
+struct split_key *split_key_revoke(const struct split_key *key, const char *text, size_t bytes,
+    char *why);
+
+/*
+ * split_key_revoked -- the lists that @key has, as split_key_revoke takes them
+ *
+ * Ownership: the key's.
+ * Returns:   text that ends with a zero, *@ret_bytes long without that; "" where there are none.
+ * Errors:    none.
+ * Threads:   any.
+ */
+const char *split_key_revoked(const struct split_key *key, size_t *ret_bytes);
+
+/*
+ * split_key_is_revoked -- is @key itself on one of its lists?
+ *
+ * Ownership: borrows @key during the call.
+ * Returns:   true: peers that have the list refuse it.
+ * Errors:    none.
+ * Threads:   any.
+ */
+bool split_key_is_revoked(const struct split_key *key);
 
 /*
  * split_key_subject -- whom it is for
@@ -165,6 +213,34 @@ const struct split_subject *split_qp_subject(const struct split_qp *qp);
  * Threads:   the port's loop's.
  */
 enum split_security split_qp_security(const struct split_qp *qp);
+
+/* A connection ends, for @why, which names its peer. Calls nothing of the library but split_qp_peer and its like. */
+typedef void (*split_unbelieved_fn)(const struct split_qp *qp, const char *why, void *arg);
+
+/*
+ * split_port_rekey -- from now on @key says who this process is, and whom it believes
+ *
+ * It has a key already. New connections show @key; a handshake that is under way shows the one of before. What stands
+ * goes on, but for connections whose peer @key does not believe any more: it is on one of the key's lists of revoked
+ * ones, or the authority that signed it is not in the file. They end with -EKEYREJECTED.
+ * Ownership: the port takes a share of @key, and gives up that of the one before. @fn, optional, is called within the
+ *            call, for each connection that ends; their handlers hear of it later, as of any other end.
+ * Returns:   how many have ended.
+ * Errors:    none.
+ * Threads:   the port's loop's; not from within its handlers' @fn.
+ */
+uint32_t split_port_rekey(struct split_port *port, const struct split_key *key,
+    split_unbelieved_fn fn, void *arg);
+
+/*
+ * split_port_key -- the key that @port has now
+ *
+ * Ownership: the port's, until split_port_rekey.
+ * Returns:   NULL: its connections are open.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
+const struct split_key *split_port_key(const struct split_port *port);
 
 #ifdef __cplusplus
 }

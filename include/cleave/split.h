@@ -113,8 +113,8 @@ struct split_port_options {
 	void (*on_cut)(const char *peer, uint64_t silent_ns, const char *why, void *arg);
 	void *on_cut_arg;
 	/*
-	 * @key: who this process is (cleave/secure.h); borrowed until the port closes. NULL: its connections are open, and
-	 * none that asks for more is taken. @security: the least that is taken. With a key, and not OPEN: verbs://
+	 * @key: who this process is (cleave/secure.h); the port takes a share. NULL: its connections are open, and none
+	 * that asks for more is taken. split_port_rekey gives it another. @security: the least that is taken. With a key, and not OPEN: verbs://
 	 * addresses are refused (-ENOTSUP), and there are no regions, dev_read and dev_write (-ENOTSUP).
 	 */
 	const struct split_key *key;

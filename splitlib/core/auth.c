@@ -232,7 +232,8 @@ auth_on_complete(struct split_qp *qp)
 	uint8_t out[HANDSHAKE_SECRET_BYTES], in[HANDSHAKE_SECRET_BYTES];
 	struct split_subject peer;
 	unsigned roles = qp->is_acceptor ? AUTH_ROLES_ALL : qp->peer_roles;
-	int verdict = handshake_judge(auth->handshake, roles, log_wall_s(), &peer);
+	int verdict =
+	    handshake_judge(auth->handshake, qp->port->options.key, roles, log_wall_s(), &peer);
 	char why[HANDSHAKE_WHY_BYTES_MAX];
 	int rc;
 
@@ -253,6 +254,7 @@ auth_on_complete(struct split_qp *qp)
 		return;
 	}
 	qp->sealed->peer = peer;
+	qp->sealed->certificate = *handshake_certificate(auth->handshake);
 	qp->sealed->is_believed = true;
 	if (!qp->is_acceptor)
 		send_post_control(qp, &qp->hello);

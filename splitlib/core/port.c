@@ -285,6 +285,8 @@ port_create(const struct split_port_options *options, const struct transport_ops
 	loop_task_init(&port->orphan_task, port_on_orphans, port);
 	loop_turn_end_add(port->loop, &port->turn_end, port_on_turn_end, port);
 	port_transports_open(port);
+	if (options->key != NULL)
+		port->options.key = split_key_share(options->key);
 	return port;
 
 err_port:
@@ -309,6 +311,7 @@ port_free(struct split_port *port)
 	assert(list_is_empty(&port->qps));
 	assert(list_is_empty(&port->listeners));
 	port_memory_fini(port);
+	split_key_free((struct split_key *)(uintptr_t)port->options.key); /* our share */
 	port->magic = 0;
 	split_free(port);
 }

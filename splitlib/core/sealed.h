@@ -10,11 +10,13 @@
 #include "cleave/message.h"
 #include "qp.h"
 #include "secure/handshake.h"
+#include "secure/key.h"
 #include "secure/seal.h"
 
 struct qp_sealed {
 	enum split_security security;
 	struct split_subject peer;
+	struct key_certificate certificate; /* the peer's, where it is believed */
 	bool
 	    is_believed; /* the peer: an end that does not believe the other has keys all the same, to tell it so */
 	struct seal out, in;

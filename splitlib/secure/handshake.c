@@ -44,10 +44,11 @@ struct handshake {
 	bool is_acceptor;
 	bool is_complete;
 	bool is_failed;
-	const struct split_key *key;
+	struct split_key *key; /* a share of it */
 	gnutls_session_t session;
 	struct split_subject peer; /* role 0: nobody */
-	uint32_t message_count;    /* that have come */
+	struct key_certificate certificate;
+	uint32_t message_count; /* that have come */
 	size_t received_bytes;
 	const uint8_t *in; /* of the step */
 	size_t in_bytes;
@@ -149,7 +150,7 @@ handshake_create(const struct split_key *key, bool is_acceptor)
 	if (handshake == NULL)
 		return NULL;
 	handshake->magic = HANDSHAKE_MAGIC;
-	handshake->key = key;
+	handshake->key = split_key_share(key);
 	handshake->is_acceptor = is_acceptor;
 	if (session_init(handshake) != 0) {
 		handshake_free(handshake);
@@ -166,6 +167,7 @@ handshake_free(struct handshake *handshake)
 	CHECK_OBJ(handshake, HANDSHAKE_MAGIC);
 	if (handshake->session != NULL)
 		gnutls_deinit(handshake->session); /* overwrites its secrets */
+	split_key_free(handshake->key);
 	handshake->magic = 0;
 	alloc_free(ALLOC_SPLIT, handshake);
 }
@@ -278,44 +280,35 @@ judge_times(struct handshake *handshake, gnutls_x509_crt_t certificate, uint64_t
 	return 0;
 }
 
-/* Is it signed by one of our authorities? Their times count as well. */
+/* Is it signed by an authority of @key? Its times count as well. */
 static int
-judge_signature(struct handshake *handshake, gnutls_x509_crt_t certificate, uint64_t now_s,
-    const char *who)
+judge_signature(struct handshake *handshake, const struct split_key *key,
+    gnutls_x509_crt_t certificate, uint64_t now_s, const char *who)
 {
-	gnutls_x509_crt_t issuer = NULL;
-	gnutls_x509_trust_list_t trust;
-	gnutls_x509_crt_t chain[] = { certificate };
-	unsigned verdict = 0;
-	int rc;
+	unsigned authority = key_authority_of(key, certificate);
 
-	gnutls_certificate_get_trust_list(handshake->key->credentials, &trust);
-	rc = gnutls_x509_trust_list_verify_crt2(trust, chain, 1, NULL, 0,
-	    GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict, NULL);
-	if (rc < 0 || verdict != 0)
+	if (authority == KEY_AUTHORITIES_MAX)
 		return handshake_refuse(handshake, -EKEYREJECTED,
 		    "the certificate of %s is of another authority (CA)", who);
-	rc = gnutls_x509_trust_list_get_issuer(trust, certificate, &issuer, GNUTLS_TL_GET_COPY);
-	if (rc < 0)
+	if (key_certificate_serial(certificate, &handshake->certificate.serial) != 0)
 		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "the authority (CA) of %s is not known", who);
-	rc = judge_times(handshake, issuer, now_s, "the authority (CA)");
-	gnutls_x509_crt_deinit(issuer);
-	return rc;
+		    "the certificate of %s has no serial number", who);
+	memcpy(handshake->certificate.authority, key->authority_ids[authority], KEY_ID_BYTES);
+	return judge_times(handshake, key->authorities[authority], now_s, "the authority (CA)");
 }
 
 static int
-judge_certificate(struct handshake *handshake, gnutls_x509_crt_t certificate, unsigned roles,
-    uint64_t now_s)
+judge_certificate(struct handshake *handshake, const struct split_key *key,
+    gnutls_x509_crt_t certificate, unsigned roles, uint64_t now_s)
 {
 	const struct split_subject *peer = &handshake->peer;
-	uint64_t cluster_id = handshake->key->subject.cluster_id;
-	char who[SUBJECT_TEXT_BYTES_MAX] = "nobody", wanted[64];
+	uint64_t cluster_id = key->subject.cluster_id;
+	char who[SUBJECT_TEXT_BYTES_MAX] = "nobody", wanted[64], why[SPLIT_KEY_WHY_BYTES_MAX];
 	int rc;
 
 	if (key_certificate_subject(certificate, &handshake->peer) == 0)
 		subject_text(peer, who);
-	rc = judge_signature(handshake, certificate, now_s, who);
+	rc = judge_signature(handshake, key, certificate, now_s, who);
 	if (rc != 0)
 		return rc;
 	if (peer->role == 0)
@@ -328,17 +321,20 @@ judge_certificate(struct handshake *handshake, gnutls_x509_crt_t certificate, un
 		subject_roles_text(roles, wanted, sizeof(wanted));
 		return handshake_refuse(handshake, -EKEYREJECTED, "%s is no %s", who, wanted);
 	}
+	if (key_judge(key, &handshake->certificate, who, why) != 0)
+		return handshake_refuse(handshake, -EKEYREJECTED, "%s", why);
 	return judge_times(handshake, certificate, now_s, who);
 }
 
 int
-handshake_judge(struct handshake *handshake, unsigned roles, uint64_t now_s,
-    struct split_subject *ret_peer)
+handshake_judge(struct handshake *handshake, const struct split_key *key, unsigned roles,
+    uint64_t now_s, struct split_subject *ret_peer)
 {
 	gnutls_x509_crt_t certificate;
 	int rc;
 
 	CHECK_OBJ(handshake, HANDSHAKE_MAGIC);
+	CHECK_OBJ(key, KEY_MAGIC);
 	assert(handshake->is_complete);
 	handshake->why[0] = '\0';
 	memset(&handshake->peer, 0, sizeof(handshake->peer));
@@ -346,11 +342,18 @@ handshake_judge(struct handshake *handshake, unsigned roles, uint64_t now_s,
 	if (certificate == NULL)
 		rc = handshake_refuse(handshake, -EKEYREJECTED, "there is no certificate");
 	else
-		rc = judge_certificate(handshake, certificate, roles, now_s);
+		rc = judge_certificate(handshake, key, certificate, roles, now_s);
 	if (certificate != NULL)
 		gnutls_x509_crt_deinit(certificate);
 	*ret_peer = handshake->peer;
 	return rc;
+}
+
+const struct key_certificate *
+handshake_certificate(const struct handshake *handshake)
+{
+	CHECK_OBJ(handshake, HANDSHAKE_MAGIC);
+	return &handshake->certificate;
 }
 
 static size_t

@@ -20,6 +20,7 @@
 #define HANDSHAKE_WHY_BYTES_MAX 192u /* why the peer is not believed, its end included */
 
 struct handshake;
+struct key_certificate;
 
 /* The offer and the choice, which both sides must have understood alike; they go into the keys, so that whoever changed it on the way gets none. */
 struct handshake_context {
@@ -28,7 +29,7 @@ struct handshake_context {
 	uint8_t chosen;  /* by the acceptor */
 };
 
-/* handshake_create -- @key is borrowed until handshake_free. NULL: out of memory. */
+/* handshake_create -- it shows @key, of which it takes a share. NULL: out of memory. */
 struct handshake *handshake_create(const struct split_key *key, bool is_acceptor);
 /* handshake_free -- and all secrets of the handshake; NULL is a no-op. */
 void handshake_free(struct handshake *handshake);
@@ -47,11 +48,14 @@ const uint8_t *handshake_out(const struct handshake *handshake, size_t *ret_byte
 /*
  * handshake_judge -- after 1: is the peer one of @roles (bits of enum split_role), of our cluster, at @now_s?
  *
+ * @key: whose authorities and lists of revoked ones count: the newest, which may be another than was shown.
  * @ret_peer: whom its certificate is for, also where it is not believed; role 0: nobody whom we could name.
  * Returns 0; -EKEYREJECTED, and handshake_why has a text that both sides' people understand: "it" is the peer.
  */
-int handshake_judge(struct handshake *handshake, unsigned roles, uint64_t now_s,
-    struct split_subject *ret_peer);
+int handshake_judge(struct handshake *handshake, const struct split_key *key, unsigned roles,
+    uint64_t now_s, struct split_subject *ret_peer);
+/* handshake_certificate -- of the peer, once handshake_judge has believed it; the handshake's. */
+const struct key_certificate *handshake_certificate(const struct handshake *handshake);
 
 /*
  * handshake_secrets -- after 1, whatever was judged: a secret a direction, the same at both sides

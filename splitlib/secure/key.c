@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,10 +24,10 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "base/secret_file.h"
+#include "revoked.h"
 #include "subject.h"
 
 #define KEY_CERTIFICATES_MAX (KEY_AUTHORITIES_MAX + 1)
-#define KEY_ID_BYTES_MAX 64u
 
 _Static_assert(SECRET_FILE_WHY_BYTES <= SPLIT_KEY_WHY_BYTES_MAX, "one sentence");
 
@@ -93,11 +94,14 @@ key_certificate_subject(gnutls_x509_crt_t certificate, struct split_subject *ret
 	return 0;
 }
 
+/* The key has the authorities' by then. */
 static void
-parts_fini(struct parts *parts)
+parts_fini(struct parts *parts, bool is_taken)
 {
-	for (unsigned i = 0; i < parts->certificate_count; i++)
-		gnutls_x509_crt_deinit(parts->certificates[i]);
+	for (unsigned i = 0; i < parts->certificate_count; i++) {
+		if (!is_taken || parts->certificates[i] == parts->own)
+			gnutls_x509_crt_deinit(parts->certificates[i]);
+	}
 	if (parts->private_key != NULL)
 		gnutls_x509_privkey_deinit(parts->private_key); /* overwrites it */
 }
@@ -159,13 +163,71 @@ certificate_expires_s(gnutls_x509_crt_t certificate)
 	return expires > 0 ? (uint64_t)expires : 0;
 }
 
+int
+key_serial_set(struct key_serial *serial, const uint8_t *bytes, size_t count)
+{
+	while (count > 0 && bytes[0] == 0) { /* some write the sign, some do not */
+		bytes++;
+		count--;
+	}
+	if (count == 0 || count > KEY_SERIAL_BYTES)
+		return -EINVAL;
+	memset(serial, 0, sizeof(*serial));
+	memcpy(serial->bytes + KEY_SERIAL_BYTES - count, bytes, count);
+	return 0;
+}
+
+int
+key_certificate_serial(gnutls_x509_crt_t certificate, struct key_serial *ret_serial)
+{
+	uint8_t bytes[KEY_SERIAL_BYTES + 1];
+	size_t count = sizeof(bytes);
+
+	if (gnutls_x509_crt_get_serial(certificate, bytes, &count) < 0)
+		return -EINVAL;
+	return key_serial_set(ret_serial, bytes, count);
+}
+
+/* Each by itself: two authorities of a cluster have the same name, and only one of them has signed it. */
+unsigned
+key_authority_of(const struct split_key *key, gnutls_x509_crt_t certificate)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	for (unsigned i = 0; i < key->authority_count; i++) {
+		unsigned verdict = 0;
+
+		if (gnutls_x509_crt_list_verify(&certificate, 1, &key->authorities[i], 1, NULL, 0,
+			GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) >= 0 &&
+		    verdict == 0)
+			return i;
+	}
+	return KEY_AUTHORITIES_MAX;
+}
+
+int
+key_judge(const struct split_key *key, const struct key_certificate *certificate, const char *who,
+    char *why)
+{
+	unsigned at = 0;
+
+	CHECK_OBJ(key, KEY_MAGIC);
+	why[0] = '\0';
+	while (at < key->authority_count &&
+	    memcmp(key->authority_ids[at], certificate->authority, KEY_ID_BYTES) != 0)
+		at++;
+	if (at == key->authority_count)
+		(void)key_refuse(why, "the authority (CA) of %s is in the key file no more", who);
+	else if (revoked_has(key->revoked, at, &certificate->serial))
+		(void)key_refuse(why, "the key of %s was revoked", who);
+	return why[0] == '\0' ? 0 : -EKEYREJECTED;
+}
+
 /* Whether the parts belong together. */
 static int
 parts_check(const struct parts *parts, struct split_key *key, char *why)
 {
-	uint8_t ids[2][KEY_ID_BYTES_MAX];
-	size_t bytes[2] = { KEY_ID_BYTES_MAX, KEY_ID_BYTES_MAX };
-	unsigned verdict = 0;
+	uint8_t ids[2][KEY_ID_BYTES];
+	size_t bytes[2] = { KEY_ID_BYTES, KEY_ID_BYTES };
 
 	if (key_certificate_subject(parts->own, &key->subject) != 0)
 		return key_refuse(why,
@@ -176,11 +238,29 @@ parts_check(const struct parts *parts, struct split_key *key, char *why)
 		&bytes[1]) < 0 ||
 	    bytes[0] != bytes[1] || memcmp(ids[0], ids[1], bytes[0]) != 0)
 		return key_refuse(why, "its private key is not that of its certificate");
-	if (gnutls_x509_crt_list_verify(&parts->own, 1, parts->authorities, parts->authority_count,
-		NULL, 0, GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) < 0 ||
-	    verdict != 0)
+	key->authority = key_authority_of(key, parts->own);
+	if (key->authority == KEY_AUTHORITIES_MAX)
 		return key_refuse(why, "none of its authorities signed its certificate");
+	if (key_certificate_serial(parts->own, &key->serial) != 0)
+		return key_refuse(why, "its certificate has no serial number that is one");
 	key->expires_s = certificate_expires_s(parts->own);
+	return 0;
+}
+
+/* Authorities come first: whether one has signed the rest is the next question. */
+static int
+key_take_authorities(struct split_key *key, const struct parts *parts)
+{
+	for (unsigned i = 0; i < parts->authority_count; i++) {
+		size_t bytes = KEY_ID_BYTES;
+
+		if (gnutls_x509_crt_get_key_id(parts->authorities[i], GNUTLS_KEYID_USE_SHA256,
+			key->authority_ids[i], &bytes) < 0 ||
+		    bytes != KEY_ID_BYTES)
+			return -ENOMEM; /* a digest of what was read fails for nothing else */
+		key->authorities[i] = parts->authorities[i];
+	}
+	key->authority_count = parts->authority_count;
 	return 0;
 }
 
@@ -221,12 +301,15 @@ key_parse(const char *text, size_t bytes, char *why)
 		return NULL;
 	}
 	key->magic = KEY_MAGIC;
+	key->owner_count = 1;
 	rc = parts_read(&parts, &datum, why);
+	if (rc == 0)
+		rc = key_take_authorities(key, &parts);
 	if (rc == 0)
 		rc = parts_check(&parts, key, why);
 	if (rc == 0)
 		rc = key_fill(key, &parts);
-	parts_fini(&parts);
+	parts_fini(&parts, key->authority_count > 0);
 	if (rc == 0) {
 		why[0] = '\0';
 		return key;
@@ -268,13 +351,77 @@ split_key_load(const char *path, char *why)
 void
 split_key_free(struct split_key *key)
 {
+	struct split_key *file;
+
 	if (key == NULL)
 		return;
 	CHECK_OBJ(key, KEY_MAGIC);
-	if (key->credentials != NULL)
+	if (atomic_fetch_sub_explicit(&key->owner_count, 1, memory_order_acq_rel) > 1)
+		return;
+	file = key->file;
+	if (file == NULL && key->credentials != NULL)
 		gnutls_certificate_free_credentials(key->credentials);
+	for (unsigned i = 0; file == NULL && i < key->authority_count; i++)
+		gnutls_x509_crt_deinit(key->authorities[i]);
+	revoked_free(key->revoked);
 	key->magic = 0;
 	alloc_free(ALLOC_SPLIT, key);
+	split_key_free(file);
+}
+
+struct split_key *
+split_key_share(const struct split_key *key)
+{
+	struct split_key *shared = (struct split_key *)(uintptr_t)key; /* its count alone changes */
+
+	CHECK_OBJ(key, KEY_MAGIC);
+	(void)atomic_fetch_add_explicit(&shared->owner_count, 1, memory_order_relaxed);
+	return shared;
+}
+
+struct split_key *
+split_key_revoke(const struct split_key *key, const char *text, size_t bytes, char *why)
+{
+	struct revoked *revoked = revoked_take(key, text, bytes, why);
+	struct split_key *next;
+
+	if (revoked == NULL)
+		return NULL;
+	next = alloc_zeroed(ALLOC_SPLIT, 1, sizeof(*next));
+	if (next == NULL) {
+		revoked_free(revoked);
+		(void)key_refuse(why, "out of memory");
+		errno = ENOMEM;
+		return NULL;
+	}
+	next->magic = KEY_MAGIC;
+	next->owner_count = 1;
+	next->file = split_key_share(key->file != NULL ? key->file : key);
+	next->subject = key->subject;
+	next->serial = key->serial;
+	next->authority = key->authority;
+	next->expires_s = key->expires_s;
+	next->credentials = key->credentials;
+	memcpy(next->authorities, key->authorities, sizeof(next->authorities));
+	memcpy(next->authority_ids, key->authority_ids, sizeof(next->authority_ids));
+	next->authority_count = key->authority_count;
+	next->revoked = revoked;
+	return next;
+}
+
+const char *
+split_key_revoked(const struct split_key *key, size_t *ret_bytes)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	*ret_bytes = key->revoked == NULL ? 0 : key->revoked->bytes;
+	return key->revoked == NULL ? "" : key->revoked->text;
+}
+
+bool
+split_key_is_revoked(const struct split_key *key)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	return revoked_has(key->revoked, key->authority, &key->serial);
 }
 
 const struct split_subject *

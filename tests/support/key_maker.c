@@ -44,7 +44,8 @@ key_authority_make(struct key_authority *authority, uint64_t begins_s, uint64_t 
 	certificate_begin(&authority->certificate, &authority->private_key, begins_s, ends_s);
 	must(gnutls_x509_crt_set_dn(authority->certificate, "CN=cluster", NULL));
 	must(gnutls_x509_crt_set_basic_constraints(authority->certificate, 1, -1));
-	must(gnutls_x509_crt_set_key_usage(authority->certificate, GNUTLS_KEY_KEY_CERT_SIGN));
+	must(gnutls_x509_crt_set_key_usage(authority->certificate,
+	    GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN));
 	must(gnutls_x509_crt_sign2(authority->certificate, authority->certificate,
 	    authority->private_key, GNUTLS_DIG_UNKNOWN, 0));
 }
@@ -106,6 +107,31 @@ key_make(const struct key_authority *authority, const char *uri)
 	key = key_parse(text, strlen(text), why);
 	assert(key != NULL);
 	return key;
+}
+
+void
+key_make_list(const struct key_authority *authority, uint64_t number,
+    const struct split_key *const *keys, unsigned count, char out[KEY_MAKER_TEXT_BYTES])
+{
+	size_t at = strlen(out), bytes = KEY_MAKER_TEXT_BYTES - at - 1;
+	uint8_t text[sizeof(number)];
+	gnutls_x509_crl_t crl;
+
+	for (unsigned i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)(number >> (8 * (sizeof(text) - 1 - i)));
+	must(gnutls_x509_crl_init(&crl));
+	must(gnutls_x509_crl_set_version(crl, 2));
+	must(gnutls_x509_crl_set_this_update(crl, (time_t)BEGINS_S_DEFAULT));
+	must(gnutls_x509_crl_set_next_update(crl, (time_t)BEGINS_S_DEFAULT + 1)); /* long ago */
+	must(gnutls_x509_crl_set_number(crl, text, sizeof(text)));
+	for (unsigned i = 0; i < count; i++)
+		must(gnutls_x509_crl_set_crt_serial(crl, keys[i]->serial.bytes, KEY_SERIAL_BYTES,
+		    (time_t)BEGINS_S_DEFAULT));
+	must(gnutls_x509_crl_sign2(crl, authority->certificate, authority->private_key,
+	    GNUTLS_DIG_SHA512, 0));
+	must(gnutls_x509_crl_export(crl, GNUTLS_X509_FMT_PEM, out + at, &bytes));
+	out[at + bytes] = '\0';
+	gnutls_x509_crl_deinit(crl);
 }
 
 bool

@@ -33,6 +33,10 @@ void key_make_text(const struct key_authority *signer, const struct key_authorit
 /* key_make -- the same, loaded; signed and believed by @authority. */
 struct split_key *key_make(const struct key_authority *authority, const char *uri);
 
+/* key_make_list -- behind what is in @out: the list of revoked ones of @authority, with @number, that has @keys; PEM. */
+void key_make_list(const struct key_authority *authority, uint64_t number,
+    const struct split_key *const *keys, unsigned count, char out[KEY_MAKER_TEXT_BYTES]);
+
 /*
  * key_is_version_byte -- is byte @at of @flight one of the type or version in the head of a TLS record?
  *

@@ -21,6 +21,7 @@ static const struct handshake_context context = { .format = 1, .offered = 3, .ch
 
 struct end {
 	struct handshake *handshake;
+	const struct split_key *key;
 	int rc;
 	struct split_subject peer;
 	uint8_t out[HANDSHAKE_SECRET_BYTES], in[HANDSHAKE_SECRET_BYTES];
@@ -51,6 +52,8 @@ exchange(struct end ends[2], const struct split_key *a, const struct split_key *
 	memset(ends, 0, 2 * sizeof(ends[0]));
 	ends[0].handshake = handshake_create(a, false);
 	ends[1].handshake = handshake_create(b, true);
+	ends[0].key = a;
+	ends[1].key = b;
 	for (uint32_t i = 0; i < FLIGHTS_MAX; i++) {
 		struct end *end = &ends[i % 2];
 		const uint8_t *out;
@@ -80,13 +83,13 @@ ends_free(struct end ends[2])
 static void
 judge_both(struct end ends[2], int wanted_by_connector, int wanted_by_acceptor, const char *words)
 {
-	int rc = handshake_judge(ends[0].handshake, ANY, NOW_S, &ends[0].peer);
+	int rc = handshake_judge(ends[0].handshake, ends[0].key, ANY, NOW_S, &ends[0].peer);
 
 	cr_assert_eq(rc, wanted_by_connector, "%d %s", rc, handshake_why(ends[0].handshake));
 	if (rc != 0)
 		cr_assert(strstr(handshake_why(ends[0].handshake), words) != NULL, "%s",
 		    handshake_why(ends[0].handshake));
-	rc = handshake_judge(ends[1].handshake, ANY, NOW_S, &ends[1].peer);
+	rc = handshake_judge(ends[1].handshake, ends[1].key, ANY, NOW_S, &ends[1].peer);
 	cr_assert_eq(rc, wanted_by_acceptor, "%d %s", rc, handshake_why(ends[1].handshake));
 	if (rc != 0)
 		cr_assert(strstr(handshake_why(ends[1].handshake), words) != NULL, "%s",
@@ -188,8 +191,8 @@ Test(handshake, of_another_role_is_refused)
 	a = key_make(&authority, GATEWAY);
 	b = key_make(&authority, "cleave://00c0ffee00c0ffee/client/db1");
 	cr_assert(exchange(ends, a, b, UINT32_MAX, 0));
-	cr_assert_eq(handshake_judge(ends[0].handshake, SPLIT_ROLE_NODE | SPLIT_ROLE_GATEWAY, NOW_S,
-			 &ends[0].peer),
+	cr_assert_eq(handshake_judge(ends[0].handshake, ends[0].key,
+			 SPLIT_ROLE_NODE | SPLIT_ROLE_GATEWAY, NOW_S, &ends[0].peer),
 	    -EKEYREJECTED);
 	cr_assert_str_eq(handshake_why(ends[0].handshake), "client/db1 is no gateway or node");
 	ends_free(ends);
@@ -248,10 +251,10 @@ Test(handshake, with_a_changed_byte_ends_or_gives_other_secrets, .timeout = 120)
 		for (size_t at = 0; at < 700; at += edit == 0 ? 1 : 3) {
 			if (exchange(ends, a, b, edit, at)) {
 				completed += is_edited;
-				if (handshake_judge(ends[0].handshake, ANY, NOW_S, &ends[0].peer) ==
-					0 &&
-				    handshake_judge(ends[1].handshake, ANY, NOW_S, &ends[1].peer) ==
-					0)
+				if (handshake_judge(ends[0].handshake, ends[0].key, ANY, NOW_S,
+					&ends[0].peer) == 0 &&
+				    handshake_judge(ends[1].handshake, ends[1].key, ANY, NOW_S,
+					&ends[1].peer) == 0)
 					cr_assert(!is_edited ||
 						!secrets_agree(ends, &context, &context),
 					    "flight %u byte %zu", edit, at);
