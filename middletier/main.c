@@ -96,6 +96,7 @@ on_reload(const void *values, void *arg)
 	mt_settings_log_level(process->gateway, (enum log_level)fresh->log.log_level,
 	    process->signals.text, NULL);
 	mt_settings_slow_op(process->gateway, fresh->slow_op, process->signals.text, NULL);
+	mt_command_secure_reload(fresh, &process->secure, process->gateway);
 }
 
 static void

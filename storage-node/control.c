@@ -2,7 +2,7 @@
 /*
  * control.c -- what people and gateways ask about a node: LIST, and JSON
  *
- * A control message is a JSON object with "op"; so is the answer. {"op":"status"} is all there is.
+ * A control message is a JSON object with "op"; so is the answer: {"op":"status"}, and {"op":"revoked"} (revoked.c).
  * An answer that is an error has a status and {"error": text}. Both ways through host memory, by
  * counted copies: there is no block in it.
  */
@@ -16,6 +16,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "cleave/secure.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
@@ -25,10 +26,15 @@
 #include "node_state.h"
 #include "peer.h"
 #include "request.h"
+#include "revoked.h"
 #include "store.h"
 
 #define SN_TEXT_BYTES_MAX 32768u /* of a control answer */
 #define SN_LIST_BYTES_MAX 65536u /* of entries in one LIST answer */
+#define SN_REQUEST_BYTES_MAX                                                                       \
+	SN_LIST_BYTES_MAX /* of a control request, which is read into the same text */
+_Static_assert(SN_REQUEST_BYTES_MAX > SPLIT_REVOKED_BYTES_MAX + SPLIT_REVOKED_BYTES_MAX / 32,
+    "lists of revoked keys fit, with two bytes for the end of each line");
 _Static_assert(SN_LIST_BYTES_MAX >= SN_TEXT_BYTES_MAX, "node->text is as long as the longer");
 _Static_assert(SN_LIST_BYTES_MAX <= SN_RECEIVE_BYTES, "an answer fits a receive");
 
@@ -127,6 +133,13 @@ control_wall(const struct node *node)
 	return node->options.sim_host != NULL ? NULL : json_integer((json_int_t)log_wall_ms());
 }
 
+/* NULL: it has none. */
+static json_t *
+control_key(const struct node *node)
+{
+	return node->key == NULL ? NULL : json_integer((json_int_t)split_key_expires_s(node->key));
+}
+
 static json_t *
 control_status(const struct node *node)
 {
@@ -141,7 +154,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -153,7 +166,8 @@ control_status(const struct node *node)
 	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
 	    "states", control_states(node), "receives_free",
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
-	    "gateway_peer", gateway, "wall_ms", control_wall(node), "counters",
+	    "gateway_peer", gateway, "wall_ms", control_wall(node), "key_expires_s",
+	    control_key(node), "counters",
 	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }
@@ -166,23 +180,26 @@ control_error(const char *text)
 }
 
 static json_t *
-control_answer(const struct node *node, uint32_t bytes, int *ret_rc)
+control_answer(struct node *node, uint32_t bytes, int *ret_rc)
 {
 	json_error_t error;
 	json_t *request = json_loadb(node->text, bytes, JSON_REJECT_DUPLICATES, &error);
 	const char *op = json_string_value(json_object_get(request, "op"));
 	json_t *answer;
 
-	assert(bytes <= SN_TEXT_BYTES_MAX);
+	assert(bytes <= SN_REQUEST_BYTES_MAX);
 	if (request == NULL || op == NULL) {
 		*ret_rc = -EINVAL;
 		answer = control_error("the request is no JSON object with a string \"op\"");
 	} else if (strcmp(op, "status") == 0) {
 		*ret_rc = 0;
 		answer = control_status(node);
+	} else if (strcmp(op, "revoked") == 0) {
+		answer = sn_revoked_take(node, request, ret_rc);
 	} else {
 		*ret_rc = -ENOTSUP;
-		answer = control_error("a storage node knows the op \"status\" only");
+		answer = control_error(
+		    "a storage node knows the ops \"status\" and \"revoked\" only");
 	}
 	json_decref(request);
 	return answer;
@@ -201,7 +218,7 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 	CHECK_OBJ(node, SN_NODE_MAGIC);
 	if (rc != 0)
 		return rc;
-	if (control.payload_bytes > SN_TEXT_BYTES_MAX) {
+	if (control.payload_bytes > SN_REQUEST_BYTES_MAX) {
 		*ret_field = "payload_bytes";
 		return -EPROTO;
 	}

@@ -34,6 +34,7 @@
 #include "metrics.h"
 #include "node.h"
 #include "options.h"
+#include "revoked_file.h"
 
 /* The disk's queue holds so many requests for each receive that device memory has room for: more than there are. */
 #define WAITING_PER_RECEIVE 4u
@@ -58,6 +59,8 @@ struct storage_process {
 	char why[SIGNALS_TEXT_BYTES]; /* it stops */
 	bool is_stopping;
 	int exit_code;
+	uint64_t cluster_id; /* that the options give; 0: any */
+	struct revoked_file revoked;
 	uint32_t
 	    connections_max; /* connections that there are descriptors for; 0: NODE_CONNECTIONS_MAX */
 };
@@ -200,6 +203,23 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 	(void)notify_status("storage", "serves", 0);
 }
 
+/* The node's key has the lists that have come: the process's is the same one from here on. */
+static void
+storage_take_key(struct storage_process *process)
+{
+	split_key_free(process->secure.key);
+	process->secure.key = split_key_share(node_own_key(process->node));
+}
+
+static void
+storage_on_revoked(void *arg)
+{
+	struct storage_process *process = arg;
+
+	storage_take_key(process);
+	revoked_file_keep(&process->revoked, process->secure.key);
+}
+
 /* The service manager gives a start more time while it comes further, and none while it stands still. */
 static void
 storage_on_progress(const char *text, bool is_further, void *arg)
@@ -211,13 +231,30 @@ storage_on_progress(const char *text, bool is_further, void *arg)
 	(void)notify_status("storage", status, is_further ? STARTING_EXTEND_NS : 0);
 }
 
+/* Lists of revoked keys that the node has learnt stay: secure_reload carries them over. */
+static void
+storage_on_reload(const void *values, void *arg)
+{
+	const struct storage_options *fresh = values;
+	struct storage_process *process = arg;
+	const struct split_wanted wanted = options_wanted(&process->options, process->cluster_id);
+
+	if (process->secure.key == NULL)
+		return;
+	storage_take_key(process);
+	if (secure_reload("storage", &fresh->secure, &wanted, &process->secure) &&
+	    node_rekey(process->node, process->secure.key) != 0)
+		log_error("storage: out of memory: the key before stays");
+}
+
 static void
 storage_on_signal(int number, void *arg)
 {
 	struct storage_process *process = arg;
 
 	if (number == SIGHUP) {
-		(void)daemon_reload(&process->daemon, process->signals.text, NULL, NULL);
+		(void)daemon_reload(&process->daemon, process->signals.text, storage_on_reload,
+		    process);
 		return;
 	}
 	daemon_tell_stopping(&process->daemon, process->signals.text);
@@ -284,6 +321,14 @@ storage_watch_signals(struct storage_process *process)
 
 	assert(rc <= 0);
 	return rc == 0 ? 0 : storage_error("cannot watch signals: %s", strerror(-rc));
+}
+
+static int
+storage_begin_revoked(struct storage_process *process)
+{
+	int rc = revoked_file_begin(&process->revoked, &process->options, process->loop);
+
+	return rc == 0 ? 0 : storage_error("cannot keep lists of revoked keys: %s", strerror(-rc));
 }
 
 static void
@@ -413,6 +458,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.key = process->secure.key,
 		.security = process->secure.security,
 		.on_ready = storage_on_ready,
+		.on_revoked = storage_on_revoked,
 		.on_progress = storage_on_progress,
 		.arg = process,
 	};
@@ -446,6 +492,8 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 		rc = storage_watch_signals(process);
 	if (rc == 0)
 		rc = storage_start_metrics(process);
+	if (rc == 0 && process->secure.key != NULL)
+		rc = storage_begin_revoked(process);
 	if (rc == 0) {
 		watchdog_start(&process->watchdog, process->loop, "storage");
 		node_start(process->node);
@@ -455,6 +503,7 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 	watchdog_stop(&process->watchdog);
 	metrics_http_stop(process->metrics);
 	node_destroy(process->node);
+	revoked_file_end(&process->revoked);
 	if (process->disk != NULL)
 		disk_close(process->disk);
 	signals_fini(&process->signals);
@@ -483,6 +532,7 @@ storage_serve(struct storage_process *process, const struct config_result *resul
 {
 	int rc;
 
+	process->cluster_id = cluster_id;
 	daemon_tell_start(&process->daemon, result);
 	secure_tell("storage", &process->secure, process->options.listen);
 	storage_prepare_descriptors(process);
@@ -491,6 +541,9 @@ storage_serve(struct storage_process *process, const struct config_result *resul
 		daemon_tell_stop(&process->daemon, process->why);
 	return rc;
 }
+
+/* Options that a SIGHUP takes: their files are read again, even where their names are the same. */
+static const char *const storage_reloaded[] = { "key", "revoked", NULL };
 
 int
 main(int argc, char *argv[])
@@ -502,7 +555,8 @@ main(int argc, char *argv[])
 					       .values = &process.options,
 					       .values_bytes = sizeof(process.options),
 					       .options_offset =
-						   offsetof(struct storage_options, log) } };
+						   offsetof(struct storage_options, log),
+					       .reload = storage_reloaded } };
 	struct config_result result = { 0 };
 	uint64_t cluster_id = 0;
 	int rc;

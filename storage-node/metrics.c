@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "cleave/health.h"
+#include "cleave/secure_options.h"
 #include "extent.h"
 #include "hops.h"
 #include "node_state.h"
@@ -51,6 +52,15 @@ static const struct metric_member disk_members[] = {
 	NODE(receives_free, "receives_free", "count", "receives that nobody holds"),
 };
 #undef NODE
+
+/* A node that has a key. */
+struct key_sample {
+	uint64_t days_left;
+};
+static const struct metric_member key_members[] = {
+	METRIC_MEMBER(struct key_sample, days_left, "key_days_left", "days",
+	    "until this node's key, or its authority's, expires; rounded down", METRIC_GAUGE),
+};
 
 /* Bytes of the disk's slots, and whose they are. */
 struct disk_sample {
@@ -155,6 +165,13 @@ node_metrics_write(const struct node *node, FILE *out)
 	object.values = &node->counters;
 	metrics_write(out, "cleave_storage", sn_counter_members, SN_COUNTER_NR, &object, 1);
 	sn_hops_write(node, out);
+	if (node->key != NULL) {
+		const struct key_sample key = { secure_days_left(split_key_expires_s(node->key)) };
+
+		object.values = &key;
+		metrics_write(out, "cleave_storage", key_members, NUM_COUNT(key_members), &object,
+		    1);
+	}
 	if (sample.is_ready)
 		write_disk(node, out);
 	build_info_write(out);

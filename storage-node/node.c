@@ -30,6 +30,7 @@
 #include "node_state.h"
 #include "recover.h"
 #include "request.h"
+#include "revoked.h"
 #include "scan.h"
 #include "server.h"
 #include "store.h"
@@ -166,7 +167,7 @@ node_open_port(struct node *node)
 		.guests_give_way = true,
 		.on_cut = node_on_cut,
 		.on_cut_arg = node,
-		.key = options->key,
+		.key = node->key,
 		.security = options->security,
 		.on_refused = node_on_refused,
 		.on_refused_arg = node,
@@ -267,6 +268,7 @@ node_create(const struct node_options *options)
 	node->options = *options;
 	node->loop = options->loop;
 	node->disk = options->disk;
+	node->key = options->key == NULL ? NULL : split_key_share(options->key);
 	sm_init(&node->sm, "node", node_table, NODE_CREATED, options->node_id);
 	(void)snprintf(node->listen, sizeof(node->listen), "%s", options->listen);
 	(void)snprintf(node->disk_name, sizeof(node->disk_name), "%s",
@@ -280,6 +282,7 @@ node_create(const struct node_options *options)
 	if (rc == 0)
 		return node;
 	sn_recover_fini(node);
+	split_key_free(node->key);
 	node->magic = 0;
 	free(node);
 	errno = -rc;
@@ -385,6 +388,7 @@ node_destroy(struct node *node)
 	sn_server_fini(node);
 	sn_fence_fini(node);
 	sn_extent_fini_all(node);
+	split_key_free(node->key);
 	node->magic = 0;
 	free(node);
 }
@@ -445,4 +449,18 @@ node_port(const struct node *node)
 {
 	CHECK_OBJ(node, SN_NODE_MAGIC);
 	return node->port;
+}
+
+int
+node_rekey(struct node *node, const struct split_key *key)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return sn_revoked_rekey(node, key);
+}
+
+const struct split_key *
+node_own_key(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->key;
 }

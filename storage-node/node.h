@@ -60,6 +60,11 @@ struct node_options {
 	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
 	/* The clock on the wall, in milliseconds, which gateways compare with theirs [the host's; with sim_host none]. */
 	uint64_t (*wall_ms)(void);
+	/*
+	 * Lists of revoked keys have come over the network, and count already; node_own_key has them. Calls nothing of the
+	 * node. May be NULL.
+	 */
+	void (*on_revoked)(void *arg);
 	/* About once a second until then: how far it has read its disk, further than before or not. May be NULL. */
 	void (*on_progress)(const char *text, bool is_further, void *arg);
 	void *arg;
@@ -93,6 +98,7 @@ struct node_options {
 	X(messages_bad, "count", "messages that failed a check and closed their queue pair")       \
 	X(connections, "count", "queue pairs accepted")                                            \
 	X(connections_refused, "count", "queue pairs rejected")                                    \
+	X(connections_revoked, "count", "connections closed, their key was revoked")               \
 	X(stores_refused, "count", "connections and requests of another store's gateways")         \
 	X(zeroed_bytes, "bytes", "written ahead of first use")                                     \
 	X(recovered_extents, "count", "open extents followed at start")                            \
@@ -155,6 +161,15 @@ uint32_t node_slots_free(const struct node *node);
 bool node_is_read_only(const struct node *node);
 /* node_counters -- NODE_COUNTER_LIST since node_create; at any time. */
 const struct node_counters *node_counters(const struct node *node);
+/*
+ * node_rekey -- the node shows @key from now on, and believes whom @key believes; it had one
+ *
+ * Lists of revoked keys that the node knows stay. Connections whose peer is not believed any more are closed. Before
+ * the superblock is known it counts from then on. Returns 0; -ENOMEM: nothing has changed.
+ */
+int node_rekey(struct node *node, const struct split_key *key);
+/* node_own_key -- that it has now, the node's; NULL: its connections are open. */
+const struct split_key *node_own_key(const struct node *node);
 /* node_port -- its port, for tests; NULL before its superblock was read. */
 struct split_port *node_port(const struct node *node);
 

@@ -85,6 +85,8 @@ struct node {
 	struct sn_recover *recover; /* from node_create on */
 	struct sn_slots *slots;     /* recover_slots.c; the same */
 
+	struct split_key *key; /* a share; revoked.c gives it to the port; NULL: none */
+
 	/* Counts of what is at work, for those who give way or wait. */
 	uint32_t appends_count;       /* in flight, all extents */
 	uint32_t reads_count;         /* of gateways, at the disk */

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "base/num.h"
 #include "base/tcp_address.h"
 #include "format/format.h"
+#include "revoked_file.h"
 
 static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
 
@@ -48,6 +50,10 @@ static const struct config_option option_table[] = {
 	    "key or a password.",
 	    NULL, false, 0, 0, NULL },
 	SECURE_OPTION_ROWS(struct storage_options, secure),
+	{ "revoked", 0, CONFIG_STRING, offsetof(struct storage_options, revoked), "FILE",
+	    "Where lists of revoked keys are kept that gateways bring, so that they count from the next start on "
+	    "[$STATE_DIRECTORY/revoked-N.pem, of node N, if there is one].",
+	    NULL, false, 0, 0, NULL },
 	DAEMON_OPTION_ROWS(struct storage_options, log),
 #ifdef CLEAVE_TEST_BUILD
 	{ "fail-point", 0, CONFIG_STRING, offsetof(struct storage_options, fail_point), "WHAT-OP=N",
@@ -86,15 +92,25 @@ check_disk(const struct storage_options *options, struct config_result *result)
 		config_check_access(&storage_program, result, "disk", path, R_OK | W_OK);
 }
 
+struct split_wanted
+options_wanted(const struct storage_options *options, uint64_t cluster_id)
+{
+	return (struct split_wanted){ .roles = SPLIT_ROLE_NODE,
+		.number = options->node_id,
+		.cluster_id = cluster_id };
+}
+
 static void
 check_secure(const struct storage_options *options, struct config_result *result,
     uint64_t cluster_id, struct secure *ret_secure)
 {
-	const struct split_wanted wanted = { .roles = SPLIT_ROLE_NODE,
-		.number = options->node_id,
-		.cluster_id = cluster_id };
+	const struct split_wanted wanted = options_wanted(options, cluster_id);
+	char path[PATH_MAX], why[SPLIT_KEY_WHY_BYTES_MAX];
 
 	secure_take(&storage_program, result, &options->secure, &wanted, ret_secure);
+	if (ret_secure->key != NULL && revoked_file_path(options, path) &&
+	    secure_revoke(ret_secure, path, true, why) != 0)
+		config_problem(&storage_program, result, "%s", why);
 	if (options->listen != NULL)
 		secure_refuse_open(&storage_program, result, ret_secure, "listen", options->listen);
 }

@@ -23,6 +23,7 @@ struct storage_options {
 	uint64_t engine_threads;
 	uint64_t verify_rate;
 	struct secure_options secure;
+	const char *revoked; /* NULL: revoked_file_path has another */
 	struct daemon_options log;
 #ifdef CLEAVE_TEST_BUILD
 	const char *fail_point;
@@ -30,6 +31,9 @@ struct storage_options {
 };
 
 extern const struct config_program storage_program;
+
+/* options_wanted -- whose key this node takes. */
+struct split_wanted options_wanted(const struct storage_options *options, uint64_t cluster_id);
 
 /*
  * options_check -- are the options right, as far as their texts show? With --check-config also the files they name

@@ -157,7 +157,7 @@ recover_check_key(struct node *node)
 		.number = node->super.node_id,
 		.cluster_id = node->super.cluster_id };
 	char why[SPLIT_KEY_WHY_BYTES_MAX];
-	int rc = split_subject_check(split_key_subject(node->options.key), &wanted, why);
+	int rc = split_subject_check(split_key_subject(node->key), &wanted, why);
 
 	if (rc != 0)
 		sn_recover_fail(node, rc, "--key: %s: %s", node->disk_name, why);

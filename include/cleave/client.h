@@ -108,6 +108,11 @@ struct cleave_client_options {
 	 */
 	const char *key;
 	const char *security;
+	/*
+	 * A file with lists of revoked keys (cleave key revoke): gateways that are on them are refused. NULL: as
+	 * $CLEAVE_REVOKED says, else there are none. Read once; cleave_client_rekey has it read again.
+	 */
+	const char *revoked;
 };
 
 /*
@@ -123,6 +128,19 @@ struct cleave_client_options {
  */
 int cleave_client_create(const struct cleave_client_options *options,
     struct cleave_client **ret_client, char *ret_error);
+
+/*
+ * cleave_client_rekey -- read the key's file again, and that of revoked ones, which may have been renewed
+ *
+ * The new key has to be of the same subject, and must neither have expired nor been revoked. Connections that stand go
+ * on with the old one, but for those to a gateway that was revoked, which are closed.
+ * Ownership: @ret_error has room for CLEAVE_ERROR_BYTES_MAX bytes, or is NULL.
+ * Returns:   1: new connections show the new key; 0: the client has none; else a negative errno, a text for people in
+ *            @ret_error, and nothing has changed.
+ * Errors:    as cleave_client_create's of the key; -EKEYREJECTED it is another's, has expired, or was revoked.
+ * Threads:   the client's. Blocks while it reads the files.
+ */
+int cleave_client_rekey(struct cleave_client *client, char *ret_error);
 
 /*
  * cleave_client_destroy -- end a client at once: connections are closed, no handler is called any more

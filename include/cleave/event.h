@@ -72,6 +72,8 @@ enum cleave_event_level {
 	X(SNAPSHOT_CHANGED, "snapshot-changed", INFO,                                              \
 	    "A snapshot was protected, unprotected or renamed.")                                   \
 	X(USER_CHANGED, "user-changed", INFO, "Somebody added, changed or removed a user.")        \
+	X(KEYS_REVOKED, "keys-revoked", INFO, "A list of revoked keys has come.")                  \
+	X(KEY_CUT, "key-cut", WARN, "A connection was cut off: its key was revoked.")              \
 	X(SESSION_CUT, "session-cut", WARN,                                                        \
 	    "A client lost its right to a volume that it had open: its session was ended.")
 

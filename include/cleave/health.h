@@ -19,6 +19,12 @@ enum cleave_health_level {
 #define CLEAVE_HEALTH_LIST(X)                                                                                 \
 	X(NO_GATEWAY, "no-gateway", ERROR, "No gateway answers.",                                             \
 	    "are the addresses right (--gateway, $CLEAVE_GATEWAY)? Does one run? Start it")                   \
+	X(KEY_REFUSED, "key-refused", ERROR,                                                                  \
+	    "A gateway refuses this key, or is one that this side refuses.",                                  \
+	    "the text says whose key, and why; cleave key show FILE says more of this one's (--key)")         \
+	X(KEY_REVOKED, "key-revoked", ERROR,                                                                  \
+	    "A gateway's own key was revoked: nodes and gateways that know refuse it.",                       \
+	    "is it the rightful one: cleave key issue, systemctl reload; else stop it")                       \
 	X(WRITES_WAIT, "writes-wait", ERROR, "Writes have had no answer for ten seconds.",                    \
 	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
 	X(NODES_FEW, "nodes-few", ERROR,                                                                      \
@@ -99,6 +105,8 @@ enum cleave_health_level {
 	X(CLOCKS_APART, "clocks-apart", WARN,                                                                 \
 	    "Clocks on the wall differ by a second: dates, and ends of maintenance, are off.",                \
 	    "mend the time service of the host that is wrong (chronyc tracking); no write depends on it")     \
+	X(KEY_ENDS, "key-ends", WARN, "The key of a gateway or a node ends within 30 days.",                  \
+	    "cleave key renew FILE --ca DIR, then systemctl reload: HANDBOOK, Keys")                          \
 	X(LEVELS_MIXED, "levels-mixed", WARN, "Gateways or nodes of more than one release run.",              \
 	    "end the upgrade: HANDBOOK, Upgrades")
 

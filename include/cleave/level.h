@@ -52,6 +52,9 @@
 
 #define CLEAVE_LEVEL_ENCRYPTED 2u /* store: the keys "keys/" */
 
+/* store: the key "revoked"; connection: the op "revoked" of control requests to a node */
+#define CLEAVE_LEVEL_REVOKED 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

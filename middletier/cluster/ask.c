@@ -12,10 +12,12 @@
 #include "base/list.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
+#include "cleave/secure.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "extent/link_revoked.h"
 #include "port/node_usage.h"
 #include "port/port_status.h"
 #include "port/shares.h"
@@ -43,6 +45,7 @@ ask_on_answer(struct loop_post *post, void *arg)
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
 		mt_port_status_fini(&ask->legs[i].status);
 	list_remove(&ask->link);
+	split_key_free(ask->key);
 	mt_free(ask);
 }
 
@@ -123,6 +126,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_port_rates_take(port, &leg->status);
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
+	else if (ask->kind == MT_ASK_KEY)
+		mt_port_rekey(port, ask->key);
 	else if (ask->kind != MT_ASK_SESSIONS && ask->kind != MT_ASK_USE &&
 	    ask->kind != MT_ASK_USAGE && ask->kind != MT_ASK_LIMITS && ask->kind != MT_ASK_RIGHTS)
 		mt_port_status_take(port, &leg->status);
@@ -179,7 +184,7 @@ mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_
 	struct mt_ask *ask;
 
 	assert(fn != NULL && gateway->port_count > 0);
-	assert(kind != MT_ASK_NODE);
+	assert(kind != MT_ASK_NODE && kind != MT_ASK_KEY);
 	assert(volume != NULL ||
 	    (kind != MT_ASK_ATTACH && kind != MT_ASK_DELETE && kind != MT_ASK_LIMITS));
 	/* A port that has stopped answers nothing. */
@@ -207,6 +212,22 @@ mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_a
 		return -ENOMEM;
 	ask->node_id = node_id;
 	ask->node_version = version;
+	ask_post(ask);
+	return 0;
+}
+
+int
+mt_ask_key(struct mt_gateway *gateway, const struct split_key *key, mt_ask_fn fn, void *arg)
+{
+	struct mt_ask *ask;
+
+	assert(fn != NULL && key != NULL);
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = ask_make(gateway, MT_ASK_KEY, fn, arg);
+	if (ask == NULL)
+		return -ENOMEM;
+	ask->key = split_key_share(key);
 	ask_post(ask);
 	return 0;
 }
@@ -271,6 +292,7 @@ mt_asks_drop(struct mt_gateway *gateway)
 		for (uint32_t i = 0; i < gateway->port_count; i++)
 			mt_port_status_fini(&ask->legs[i].status);
 		list_remove(link);
+		split_key_free(ask->key);
 		mt_free(ask);
 	}
 }

@@ -19,6 +19,7 @@
 #include "cleave/wire.h"
 #include "cluster/look.h"
 #include "cluster/member.h"
+#include "cluster/revoked.h"
 #include "cluster/users.h"
 #include "common/limits.h"
 #include "common/settings.h"
@@ -147,6 +148,7 @@ struct mt_gateway {
 	struct mt_cluster cluster;
 	struct mt_volumes volumes;
 	struct mt_users users;
+	struct mt_revoked revoked;
 	struct mt_nodes *nodes; /* node_table.c */
 	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */

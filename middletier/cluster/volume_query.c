@@ -115,7 +115,7 @@ query_judge(struct mt_volume_query *query, bool is_read)
 		name = entry->volume.name;
 	}
 	rc = query_right(query, name);
-	if (!volumes->is_loaded)
+	if (!volumes->is_loaded || !mt_revoked_is_ready(gateway))
 		query_answer(query, -EHOSTDOWN, NULL);
 	else if ((rc == -ENOENT || rc == -ENOKEY) && query_reads_rights(query))
 		return;

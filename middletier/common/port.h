@@ -70,6 +70,7 @@ struct mt_port {
 	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound, or advertised: where others find it */
 	struct mt_link *links;
 	uint32_t link_count;
+	struct mt_revoked_text *revoked; /* extent/link_revoked.c; NULL: there are no lists */
 	uint32_t
 	    left_ids[MT_NODE_KEYS_MAX]; /* nodes that were members, with or without a link here */
 	uint32_t left_count;

@@ -19,6 +19,7 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/look.h"
+#include "cluster/revoked.h"
 #include "common/port.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
@@ -28,6 +29,7 @@
 #include "control/control_gateway.h"
 #include "control/control_health.h"
 #include "control/control_holder.h"
+#include "control/control_key.h"
 #include "control/control_limits.h"
 #include "control/control_node.h"
 #include "control/control_node_join.h"
@@ -276,6 +278,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "node.usage", false, false, MT_RIGHT_PEER, MT_NAMES_NONE, mt_control_node_usage },
 	{ "node.find", false, false, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_node_find },
 	{ "node.reserve", true, true, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_node_reserve },
+	{ "key.publish", true, true, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_key_publish },
 	{ "user.list", false, false, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_user_list },
 	{ "user.show", false, false, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_user_show },
 	{ "user.add", true, true, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_user_add },
@@ -336,7 +339,8 @@ control_begin(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_TAKEN);
 	if (op == NULL)
 		mt_control_fail(request, -EINVAL, error);
-	else if (!gateway->volumes.is_loaded || gateway->sm.state >= MT_GATEWAY_FAILED)
+	else if (!gateway->volumes.is_loaded || !mt_revoked_is_ready(gateway) ||
+	    gateway->sm.state >= MT_GATEWAY_FAILED)
 		mt_control_fail(request, -EHOSTDOWN, "the gateway is starting or stopping");
 	else
 		mt_control_run(request, op);

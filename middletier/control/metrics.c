@@ -12,6 +12,7 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -54,6 +55,14 @@ static const struct metric_member gateway_members[] = {
 	SAMPLE(gateway_count, "gateways", "count", "gateways that live, as this one knows"),
 };
 #undef SAMPLE
+
+struct key_sample {
+	uint64_t days_left;
+};
+static const struct metric_member key_members[] = {
+	METRIC_MEMBER(struct key_sample, days_left, "key_days_left", "days",
+	    "until this gateway's key, or its authority's, expires; rounded down", METRIC_GAUGE),
+};
 
 struct event_sample {
 	uint64_t count;
@@ -214,6 +223,18 @@ write_events(FILE *out, const struct mt_gateway *gateway)
 	    CLEAVE_EVENT_CODE_NR);
 }
 
+static void
+write_key(FILE *out, const struct mt_gateway *gateway)
+{
+	struct key_sample sample;
+	struct metric_object object = { .values = &sample };
+
+	if (gateway->revoked.key == NULL)
+		return;
+	sample.days_left = secure_days_left(split_key_expires_s(gateway->revoked.key));
+	metrics_write(out, "cleave_gateway", key_members, NUM_COUNT(key_members), &object, 1);
+}
+
 /* A store in a directory has nothing to tell. */
 static void
 write_meta(FILE *out, const struct mt_gateway *gateway)
@@ -350,6 +371,7 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	assert(ask->left_count == 0 && gateway->port_count <= MT_PORTS_MAX);
 	assert(ask->kind == MT_ASK_STATUS);
 	write_gateway(out, gateway);
+	write_key(out, gateway);
 	write_meta(out, gateway);
 	write_ports(out, gateway, ask);
 	rc = mt_metrics_latency(out, ask);

@@ -83,6 +83,8 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link_take_gateways(link, object);
 		link_take_clock(link, object);
+		link->key_expires_s = (uint64_t)json_integer_value(
+		    json_object_get(object, "key_expires_s"));
 		reader_cut(object, "disk_id", link->disk, sizeof(link->disk));
 	}
 	json_decref(object);

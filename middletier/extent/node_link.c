@@ -36,6 +36,7 @@
 #include "common/settings.h"
 #include "extent/link_call.h"
 #include "extent/link_life.h"
+#include "extent/link_revoked.h"
 #include "extent/link_status.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
@@ -159,11 +160,13 @@ link_on_status(struct mt_link *link, int rc)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->qp != NULL);
-	if (rc == 0 && link->sm.state == MT_LINK_CONNECTING)
-		link_become_up(link);
-	else if (rc != 0 && rc != -ENOMEM)
+	if (rc == 0) {
+		if (link->sm.state == MT_LINK_CONNECTING)
+			link_become_up(link);
+		mt_link_revoked_send(link);
+	} else if (rc != -ENOMEM)
 		mt_link_close(link, -EPROTO, "its status cannot be understood");
-	else if (rc != 0 && link->sm.state == MT_LINK_CONNECTING)
+	else if (link->sm.state == MT_LINK_CONNECTING)
 		mt_link_close(link, rc, "no memory for its status");
 }
 
@@ -282,6 +285,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	assert(link->sm.state != MT_LINK_DOWN);
 	link->qp = NULL;
 	mt_link_calls_pause(link);
+	mt_link_revoked_lost(link);
 	if (link->close_rc != 0) {
 		rc = link->close_rc;
 		reason = link->close_reason;

@@ -31,6 +31,13 @@ struct link_slots {
 /* Calls that are counted by how long they took: those of clients, and of merges, repairs and manifests. */
 enum mt_link_took { MT_LINK_TOOK_APPEND, MT_LINK_TOOK_READ, MT_LINK_TOOK_NR };
 
+/* The port's lists of revoked keys, on their way to the node: link_revoked.c. */
+struct mt_link_revoked {
+	struct mt_call call;
+	struct mt_revoked_text *sent; /* call is out with it; NULL: it is not */
+	bool is_told;                 /* the node has the port's newest */
+};
+
 /* How fast a node is, as far as its link knows: slow_node.c. */
 struct slow_node {
 	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
@@ -70,14 +77,17 @@ struct mt_link {
 	bool is_read_only; /* its disk takes no more writes */
 	int64_t
 	    clock_gap_ms; /* of its status: its clock on the wall is ahead; < 0 behind; 0: not, or not told */
+	uint64_t
+	    key_expires_s; /* of its status: the end of its key; 0: it has none, or does not say */
 	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
 	uint64_t gateway_connections;
 	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
 	struct link_slots slots;   /* link_call.c's */
 	struct link_status status; /* link_status.c's */
-	uint64_t changed_ns;       /* when it came up, or went down, or was made */
-	struct slow_node slow;     /* slow_node.c's */
+	struct mt_link_revoked revoked;
+	uint64_t changed_ns;   /* when it came up, or went down, or was made */
+	struct slow_node slow; /* slow_node.c's */
 	struct latency took[MT_LINK_TOOK_NR];
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
 	struct store_id store;          /* that it obeys, from its hello */

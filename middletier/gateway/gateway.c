@@ -48,6 +48,7 @@
 #include "cluster/node_table.h"
 #include "cluster/peer.h"
 #include "cluster/relief.h"
+#include "cluster/revoked.h"
 #include "cluster/snapshot.h"
 #include "cluster/trash.h"
 #include "cluster/volume_query.h"
@@ -119,6 +120,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
 	mt_volumes_init(&gateway->volumes);
 	mt_users_init(gateway);
+	mt_revoked_init(gateway, options->key);
 	mt_drop_init(gateway);
 	mt_trash_init(gateway);
 	mt_flattening_init(gateway);
@@ -276,6 +278,12 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 			(void)snprintf(ret_error, error_bytes, "threads: %s", strerror(-rc));
 			return rc;
 		}
+	}
+	/* Before anything that is asked for is answered. */
+	if (gateway->revoked.key != NULL && mt_revoked_watch(gateway) != 0) {
+		gateway_undo_threads(gateway);
+		(void)snprintf(ret_error, error_bytes, "out of memory");
+		return -ENOMEM;
 	}
 	mt_gateway_load(gateway);
 	return 0;
@@ -449,6 +457,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
 	mt_volumes_unwatch(gateway);
 	mt_users_unwatch(gateway);
+	mt_revoked_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
@@ -473,6 +482,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_gateway_load_stop(gateway);
 	mt_volumes_unwatch(gateway);
 	mt_users_unwatch(gateway);
+	mt_revoked_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
@@ -481,6 +491,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
 	mt_users_fini(gateway);
+	mt_revoked_fini(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);

@@ -12,6 +12,7 @@
 #include "catalog/drained_key.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cleave/secure_options.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
@@ -26,6 +27,25 @@ health_gateway_text(const struct mt_gateway *gateway, char out[MT_HEALTH_OBJECT_
 {
 	(void)snprintf(out, MT_HEALTH_OBJECT_BYTES, "gateway %016" PRIx64,
 	    gateway->options.gateway_id);
+}
+
+/* Our own; nodes' are health_nodes.c's. */
+static void
+judge_key(const struct mt_gateway *gateway, struct mt_health *health)
+{
+	const struct split_key *key = gateway->revoked.key;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	if (key == NULL)
+		return;
+	health_gateway_text(gateway, object);
+	if (split_key_is_revoked(key))
+		mt_health_add(health, CLEAVE_HEALTH_KEY_REVOKED, object, 0,
+		    "the key of %s was revoked", object);
+	if (secure_ends_soon(split_key_expires_s(key)))
+		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDS, object, 0,
+		    "the key of %s ends in %" PRIu64 " days", object,
+		    secure_days_left(split_key_expires_s(key)));
 }
 
 static bool
@@ -184,6 +204,7 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
 
 	assert(health->count == 0);
+	judge_key(gateway, health);
 	judge_lease(gateway, now_ns, health);
 	judge_store(gateway, now_ns, health);
 	judge_place(gateway, health);

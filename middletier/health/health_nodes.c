@@ -14,6 +14,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/loop.h"
+#include "cleave/secure_options.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
@@ -95,6 +96,11 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 		    link->trouble[0] != '\0' ? ": " : "", link->trouble);
 	if (!node->is_up)
 		return;
+	/* All ports have asked the same process; the first one's answer is as good as another's. */
+	if (link->key_expires_s != 0 && secure_ends_soon(link->key_expires_s))
+		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDS, object, 0,
+		    "the key of %s at %s ends in %" PRIu64 " days", object, address,
+		    secure_days_left(link->key_expires_s));
 	mt_health_clock(gateway, health, object, address, node->clock_gap_ms);
 	if (link->level != 0 && link->level < gateway->settings.level_max)
 		mt_health_add(health, CLEAVE_HEALTH_LEVELS_MIXED, object, 0,

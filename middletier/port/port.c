@@ -44,6 +44,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/capacity.h"
+#include "extent/link_revoked.h"
 #include "extent/node_link.h"
 #include "index/run_index.h"
 #include "merge/merge_port.h"
@@ -567,8 +568,10 @@ mt_port_close(struct mt_port *port)
 	mt_port_keys_fini(port);
 	if (port->sm.state == MT_PORT_STOPPED && port->life->options->loop == NULL)
 		port_run_last_turn(port);
-	if (!port->shared->is_killed)
+	if (!port->shared->is_killed) {
+		mt_port_revoked_fini(port);
 		split_port_close(port->split);
+	}
 	port->split = NULL;
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_fini(&port->links[i]);

@@ -154,6 +154,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_read_only = node->is_read_only,
 			.is_slow = mt_slow_node_was(node, now_ns),
 			.clock_gap_ms = node->clock_gap_ms,
+			.key_expires_s = node->key_expires_s,
 			.state_age_ns = now_ns - node->changed_ns,
 			.slots_reserved = node->slots_reserved,
 			.slots_total = node->slots_total,

@@ -197,4 +197,4 @@ const struct config_program mt_command_line_program = {
 	.has_check = true,
 };
 
-const char *const mt_command_line_reload[] = { "slow-op", NULL };
+const char *const mt_command_line_reload[] = { "key", "slow-op", NULL };

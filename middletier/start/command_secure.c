@@ -31,6 +31,23 @@ mt_command_secure_take(const struct mt_command_line *values, bool is_server,
 		    options->ports[i].address);
 }
 
+/* Lists of revoked keys that the gateway has learnt stay: secure_reload carries them over. */
+void
+mt_command_secure_reload(const struct mt_command_line *fresh, struct secure *secure,
+    struct mt_gateway *gateway)
+{
+	struct split_wanted wanted = { .roles = SPLIT_ROLE_GATEWAY };
+
+	if (secure->key == NULL)
+		return;
+	split_key_free(secure->key);
+	secure->key = split_key_share(gateway->revoked.key);
+	wanted.number = split_subject_number(split_key_subject(secure->key));
+	wanted.cluster_id = gateway->options.cluster_id;
+	if (secure_reload("gateway", &fresh->secure, &wanted, secure))
+		mt_revoked_rekey(gateway, secure->key);
+}
+
 /* A port that others reach, where there is one: the warning is about it. */
 void
 mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options)

@@ -8,6 +8,7 @@
 struct config_result;
 struct mt_command_line;
 struct mt_gateway_options;
+struct mt_gateway;
 struct secure;
 
 /*
@@ -19,6 +20,13 @@ struct secure;
  */
 void mt_command_secure_take(const struct mt_command_line *values, bool is_server,
     struct config_result *result, struct mt_gateway_options *options, struct secure *ret_secure);
+/*
+ * mt_command_secure_reload -- the key's file is read again, for @gateway, which runs; @secure is what it had
+ *
+ * What is wrong goes to the log, and all stays as it was.
+ */
+void mt_command_secure_reload(const struct mt_command_line *fresh, struct secure *secure,
+    struct mt_gateway *gateway);
 /* mt_command_secure_tell -- what its log says of that when it starts: secure_tell. */
 void mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options);
 

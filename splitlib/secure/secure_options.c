@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/durable.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
@@ -19,6 +21,20 @@
 
 #define SECURE_WARN_S                                                                              \
 	(UINT64_C(30) * 86400) /* before a key's end; cleave key show warns by then, too */
+
+uint64_t
+secure_days_left(uint64_t expires_s)
+{
+	uint64_t now_s = log_wall_s();
+
+	return expires_s > now_s ? (expires_s - now_s) / 86400 : 0;
+}
+
+bool
+secure_ends_soon(uint64_t expires_s)
+{
+	return log_wall_s() + SECURE_WARN_S >= expires_s;
+}
 
 /* A variable that is empty is none. */
 static const char *
@@ -59,31 +75,84 @@ level_take(const struct secure_options *options, enum split_security *ret_securi
 	return -EINVAL;
 }
 
-int
-secure_open(const struct secure_options *options, struct secure *ret_secure, char *why)
+/* The key's file, and then the lists. */
+static int
+open_key(const struct secure_options *options, struct secure *secure, char *why)
 {
 	char buffer[PATH_MAX], inner[SPLIT_KEY_WHY_BYTES_MAX];
 	const char *path = key_path(options, buffer);
-	int rc;
+	const char *revoked = options->revoked != NULL ? options->revoked
+						       : variable("CLEAVE_REVOKED");
+	int rc = 0;
 
-	*ret_secure = (struct secure){ .key = NULL };
-	why[0] = '\0';
-	rc = level_take(options, &ret_secure->security, why);
-	if (rc != 0)
-		return rc;
-	if (path == NULL && ret_secure->security > SPLIT_SECURITY_OPEN) {
+	if (path == NULL && secure->security > SPLIT_SECURITY_OPEN) {
 		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
 		    "--security: seal and sign need a key: --key FILE, as cleave key issue makes it");
 		return -EINVAL;
 	}
+	if (path == NULL && options->revoked != NULL) {
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "--revoked: only who has a key refuses those of others: --key FILE");
+		return -EINVAL;
+	}
 	if (path == NULL)
 		return 0;
-	ret_secure->key = split_key_load(path, inner);
-	if (ret_secure->key != NULL)
-		return 0;
-	rc = -errno;
-	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: %.240s", inner);
+	secure->key = split_key_load(path, inner);
+	if (secure->key == NULL) {
+		rc = -errno;
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: %.240s", inner);
+	} else if (revoked != NULL) {
+		rc = secure_revoke(secure, revoked, false, why);
+	}
 	return rc;
+}
+
+int
+secure_open(const struct secure_options *options, struct secure *ret_secure, char *why)
+{
+	struct secure secure = { .key = NULL };
+	int rc;
+
+	why[0] = '\0';
+	rc = level_take(options, &secure.security, why);
+	if (rc == 0)
+		rc = open_key(options, &secure, why);
+	if (rc != 0)
+		secure_close(&secure);
+	*ret_secure = secure;
+	return rc;
+}
+
+int
+secure_revoke(struct secure *secure, const char *path, bool may_lack, char *why)
+{
+	char inner[SPLIT_KEY_WHY_BYTES_MAX] = "", *text = NULL;
+	struct split_key *next;
+	size_t bytes = 0;
+	int rc = durable_read(AT_FDCWD, path, SPLIT_REVOKED_BYTES_MAX, &text, &bytes);
+
+	assert(secure->key != NULL);
+	why[0] = '\0';
+	if (rc == -ENOENT && may_lack)
+		return 0;
+	if (rc != 0) {
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--revoked: %.120s: %s", path,
+		    strerrordesc_np(-rc));
+		return rc;
+	}
+	next = split_key_revoke(secure->key, text, bytes, inner);
+	rc = next != NULL || errno == EALREADY || errno == ESTALE ? 0 : -errno;
+	if (rc == -EKEYREJECTED && may_lack)
+		rc = 0; /* the authority that signed it was replaced */
+	free(text);
+	if (rc != 0)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--revoked: %.90s: %.150s", path,
+		    inner);
+	if (next == NULL)
+		return rc;
+	split_key_free(secure->key);
+	secure->key = next;
+	return 0;
 }
 
 void
@@ -108,6 +177,97 @@ secure_take(const struct config_program *program, struct config_result *result,
 	    split_subject_check(split_key_subject(ret_secure->key), wanted, why) != 0)
 		config_problem(program, result, "--key: %s: give it the key that was issued for it",
 		    why);
+}
+
+/* A renewed key that would be refused by everybody is of no use. */
+static int
+renew_check(const struct split_key *key, const struct split_wanted *wanted,
+    const struct split_key *before, char *why)
+{
+	const struct split_subject *subject = split_key_subject(key),
+				   *was = split_key_subject(before);
+	char text[SUBJECT_TEXT_BYTES_MAX], was_text[SUBJECT_TEXT_BYTES_MAX];
+	char until[KEY_TIME_BYTES_MAX], inner[SPLIT_KEY_WHY_BYTES_MAX];
+
+	if (split_subject_check(subject, wanted, inner) != 0)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: %.240s", inner);
+	else if (subject->cluster_id != was->cluster_id || subject->role != was->role ||
+	    strcmp(subject->name, was->name) != 0)
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "--key: it is of %s, and this is %s: to be another one wants a restart",
+		    split_subject_text(subject, text), split_subject_text(was, was_text));
+	else if (split_key_is_revoked(key))
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: it was revoked");
+	else if (split_key_expires_s(key) < log_wall_s() &&
+	    split_key_expires_s(before) >= log_wall_s()) {
+		key_time_text(split_key_expires_s(key), until);
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: it has expired: %s", until);
+	} else {
+		return 0;
+	}
+	return -EKEYREJECTED;
+}
+
+int
+secure_renew(const struct secure_options *options, const struct split_wanted *wanted,
+    const struct split_key *before, struct split_key **ret_key, char *why)
+{
+	char inner[SPLIT_KEY_WHY_BYTES_MAX];
+	struct secure fresh;
+	struct split_key *next;
+	const char *lists;
+	size_t bytes;
+	int rc = secure_open(options, &fresh, why);
+
+	if (rc == 0 && fresh.key == NULL) {
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "--key: there is no key file any more: to go without a key wants a restart");
+		rc = -ENOENT;
+	}
+	if (rc != 0)
+		return rc;
+	lists = split_key_revoked(before, &bytes);
+	next = bytes == 0 ? NULL : split_key_revoke(fresh.key, lists, bytes, inner);
+	if (next != NULL) {
+		split_key_free(fresh.key);
+		fresh.key = next;
+	} else if (bytes != 0 && errno == ENOMEM) {
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "out of memory");
+		rc = -ENOMEM;
+	}
+	if (rc == 0)
+		rc = renew_check(fresh.key, wanted, before, why);
+	if (rc != 0) {
+		secure_close(&fresh);
+		return rc;
+	}
+	*ret_key = fresh.key;
+	return 0;
+}
+
+bool
+secure_reload(const char *noun, const struct secure_options *options,
+    const struct split_wanted *wanted, struct secure *secure)
+{
+	char why[SPLIT_KEY_WHY_BYTES_MAX], subject[SUBJECT_TEXT_BYTES_MAX];
+	char until[KEY_TIME_BYTES_MAX];
+	struct split_key *next;
+
+	if (secure->key == NULL)
+		return false;
+	if (secure_renew(options, wanted, secure->key, &next, why) != 0) {
+		log_error("%s: its key was not read again, the one before stays: %s", noun, why);
+		return false;
+	}
+	split_key_free(secure->key);
+	secure->key = next;
+	subject_text(split_key_subject(next), subject);
+	key_time_text(split_key_expires_s(next), until);
+	log_info("audit: %s: its key was read again key=%s expires=\"%s\"", noun, subject, until);
+	if (secure_ends_soon(split_key_expires_s(next)))
+		log_warn("%s: its key ends soon, or has: cleave key renew key=%s expires=\"%s\"",
+		    noun, subject, until);
+	return true;
 }
 
 /* Text that is no address is refused elsewhere. */
@@ -153,7 +313,7 @@ tell_key(const char *noun, const struct secure *secure)
 
 	subject_text(split_key_subject(secure->key), subject);
 	key_time_text(expires_s, until);
-	if (log_wall_s() + SECURE_WARN_S >= expires_s)
+	if (secure_ends_soon(expires_s))
 		log_warn("%s: its key ends soon, or has: cleave key renew key=%s expires=\"%s\"",
 		    noun, subject, until);
 	log_info("%s: has a key key=%s expires=\"%s\" security=%s", noun, subject, until,

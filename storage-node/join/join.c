@@ -499,7 +499,8 @@ join_open(struct join *join)
 		.is_impatient = true,
 		.forgets_gateways = true,
 		.key = join->options.secure.key,
-		.security = join->options.secure.security };
+		.security = join->options.secure.security,
+		.revoked = join->options.secure.revoked };
 	int rc;
 
 	assert(join->loop == NULL && join->address != NULL);

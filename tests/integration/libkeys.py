@@ -5,6 +5,7 @@
         c.load("--volume", "v", ...)
         c.cleave_as(a.issue("monitor/m"), "status")
 """
+import json
 import os
 import shutil
 import tempfile
@@ -34,6 +35,15 @@ class Authority:
     def at(self, name):
         return os.path.join(self.folder, name)
 
+    def revoke(self, *subjects):
+        """The path of the list, which has them."""
+        for subject in subjects:
+            self.key("revoke", subject)
+        return os.path.join(self.ca, "revoked.pem")
+
+    def serial(self, subject):
+        return json.loads(run("cleave", "--json", "key", "show", self.issue(subject)).stdout)["serial"]
+
     def issue(self, subject):
         """The path of its key, made the first time."""
         path = self.at(subject.replace("/", "-") + ".key")
@@ -50,7 +60,8 @@ class Keyed(Cluster):
 
     def start_node(self, index, listen=None):
         usual = self.node_args
-        self.node_args = [*usual, "--key", self.authority.issue(f"node/{index + 1}")]
+        self.node_args = [*usual, "--revoked", os.path.join(self.folder, f"revoked-{index + 1}.pem"),
+                          "--key", self.authority.issue(f"node/{index + 1}")]
         try:
             return super().start_node(index, listen)
         finally:

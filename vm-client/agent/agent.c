@@ -76,6 +76,18 @@ agent_on_stop_timer(struct loop_timer *timer, void *arg)
 }
 
 static void
+agent_rekey(struct agent *agent)
+{
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	int rc = cleave_client_rekey(agent->client, error);
+
+	if (rc > 0)
+		log_info("audit: agent: its key was read again");
+	else if (rc < 0)
+		log_error("agent: its key was not read again, the one before stays: %s", error);
+}
+
+static void
 agent_on_signal(int number, void *arg)
 {
 	struct agent *agent = arg;
@@ -83,6 +95,7 @@ agent_on_signal(int number, void *arg)
 	/* Standard input alone is served no longer than the terminal lives that it came from. */
 	if (number == SIGHUP && !agent->options->is_stdio) {
 		(void)daemon_reload(&agent->daemon, agent->signals.text, NULL, NULL);
+		agent_rekey(agent);
 		if (agent->persistent != NULL)
 			nbd_persistent_load(agent->persistent);
 		return;
@@ -327,7 +340,8 @@ agent_run(struct agent *agent)
 		.on_stall = agent_on_stall,
 		.stall_arg = agent,
 		.key = o->secure.key,
-		.security = o->secure.security };
+		.security = o->secure.security,
+		.revoked = o->secure.revoked };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 

@@ -304,6 +304,7 @@ session_init(struct command_session *session)
 		.is_impatient = true,
 		.key = options->secure.key,
 		.security = options->secure.security,
+		.revoked = options->secure.revoked,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;

@@ -377,6 +377,7 @@ command_session_at(struct command_session *session, const char *address,
 		.forgets_gateways = true, /* this one, or none */
 		.key = session->options->secure.key,
 		.security = session->options->secure.security,
+		.revoked = session->options->secure.revoked,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 

@@ -80,6 +80,7 @@ asked_open(struct command_session *session, struct command_asked *one, uint64_t 
 		.forgets_gateways = true, /* this one, or none */
 		.key = session->options->secure.key,
 		.security = session->options->secure.security,
+		.revoked = session->options->secure.revoked,
 	};
 
 	if (address[0] == '\0')

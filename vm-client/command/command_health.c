@@ -308,6 +308,13 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 	return 0;
 }
 
+/* A gateway that is there, and a key that is not believed, is no gateway that has to be started. */
+static enum cleave_health_code
+unreached_code(int rc)
+{
+	return rc == -EKEYREJECTED ? CLEAVE_HEALTH_KEY_REFUSED : CLEAVE_HEALTH_NO_GATEWAY;
+}
+
 /* Each address is asked by itself: the session's client has told of the last one alone. */
 static void
 add_unreached(struct command_session *session, const struct cleave_gateway_entry *entries,
@@ -322,7 +329,7 @@ add_unreached(struct command_session *session, const struct cleave_gateway_entry
 	command_ask_all(session, asked, count, HEALTH_ASK_NS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		if (asked[i].rc != 0)
-			reasons_add_own(health, CLEAVE_HEALTH_NO_GATEWAY, entries[i].address,
+			reasons_add_own(health, unreached_code(asked[i].rc), entries[i].address,
 			    asked[i].error);
 	}
 	command_ask_all_fini(asked, count);
@@ -345,7 +352,7 @@ named_gateways(const struct command_options *options, uint32_t *ret_count)
 }
 
 int
-command_health_unreached(struct command_session *session, const char *error,
+command_health_unreached(struct command_session *session, int rc, const char *error,
     struct command_health *ret_health)
 {
 	struct cleave_gateway_entry *entries;
@@ -361,7 +368,7 @@ command_health_unreached(struct command_session *session, const char *error,
 	free(entries);
 	/* The only one; or what went wrong is over. */
 	if (json_array_size(ret_health->reasons) == 0)
-		reasons_add_own(ret_health, CLEAVE_HEALTH_NO_GATEWAY, "cluster", error);
+		reasons_add_own(ret_health, unreached_code(rc), "cluster", error);
 	return 0;
 }
 

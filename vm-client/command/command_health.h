@@ -46,11 +46,11 @@ struct command_health {
 int command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
     uint32_t count, struct command_health *ret_health);
 /*
- * command_health_unreached -- the same where no gateway could be asked: @error says why
+ * command_health_unreached -- the same where no gateway could be asked: @rc and @error say why
  *
  * Of several addresses each is a reason, with why it did not answer.
  */
-int command_health_unreached(struct command_session *session, const char *error,
+int command_health_unreached(struct command_session *session, int rc, const char *error,
     struct command_health *ret_health);
 /* command_health_take -- what a gateway answers as "health" is added to @health. No errors: what is odd is left out. */
 void command_health_take(struct command_health *health, const json_t *told);

@@ -7,6 +7,7 @@
 #include "command_key.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,14 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/durable.h"
+#include "command_ask.h"
 #include "keys/ca.h"
 #include "keys/kek.h"
 #include "keys/subject_of.h"
 #include "table.h"
+
+#define PUBLISH_BYTES_MAX 15360u /* of a list: with an escape a line a request has room for it */
 
 uint64_t
 command_key_now_s(void)
@@ -230,7 +235,9 @@ command_key_revoke(struct command_session *session)
 		return print_object(session,
 		    json_pack("{s:s, s:I, s:s}", "revoked", options->name, "count",
 			(json_int_t)count, "file", file));
-	fprintf(session->out, "%s: %" PRIu32 " revoked%s; %s lists all that are, for daemons\n",
+	fprintf(session->out,
+	    "%s: %" PRIu32
+	    " revoked%s; %s lists all that are: cleave key publish gives it to the cluster\n",
 	    options->name, count, count == 0 ? ", it was before" : "", file);
 	return 0;
 }
@@ -253,4 +260,40 @@ command_key_kek(struct command_session *session)
 	    "and a disk reads encrypted volumes; without it nobody does, and no recovery helps.\n",
 	    options->file, options->file);
 	return 0;
+}
+
+int
+command_key_publish(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	json_t *reply = NULL, *request;
+	char *text = NULL;
+	size_t bytes = 0;
+	int rc = durable_read(AT_FDCWD, options->file, PUBLISH_BYTES_MAX, &text, &bytes);
+
+	if (rc == -EFBIG)
+		return command_fail(session, rc,
+		    "%s: longer than %u bytes, some 300 keys that were revoked and have not expired: make a new "
+		    "authority (SECURITY.md)",
+		    options->file, PUBLISH_BYTES_MAX);
+	if (rc != 0)
+		return command_fail(session, rc, "%s: %s", options->file, strerror(-rc));
+	/* A file of bytes that are no text is no list. */
+	request = strlen(text) == bytes
+	    ? json_pack("{s:s, s:s}", "op", "key.publish", "lists", text)
+	    : NULL;
+	free(text);
+	if (request == NULL)
+		return command_fail(session, -EINVAL, "%s: it is no list of revoked keys (PEM)",
+		    options->file);
+	rc = command_ask(session, request, true, &reply);
+	if (rc == 0 && options->is_json)
+		rc = command_print_json(reply, session->out);
+	else if (rc == 0)
+		fprintf(session->out, "%s: %s\n", options->file,
+		    json_is_true(json_object_get(reply, "changed"))
+			? "the cluster has it; connections of those on it are closed"
+			: "the cluster has had it already");
+	json_decref(reply);
+	return rc;
 }

@@ -11,12 +11,13 @@
 
 struct ca;
 
-/* All of them ask no gateway, and print no secret. command_key.c: */
+/* None prints a secret, and but for publish none asks a gateway. command_key.c: */
 int command_key_init(struct command_session *session);
 int command_key_issue(struct command_session *session);
 int command_key_renew(struct command_session *session);
 int command_key_revoke(struct command_session *session);
 int command_key_kek(struct command_session *session);
+int command_key_publish(struct command_session *session);
 /* command_key_show.c: */
 int command_key_show(struct command_session *session);
 int command_key_list(struct command_session *session);

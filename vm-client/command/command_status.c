@@ -129,7 +129,7 @@ print_status_json(const struct status_answers *answers, FILE *out)
 
 /* The health alone: no gateway has answered, or none all that was asked, with session->error. */
 static void
-print_failed(struct command_session *session, struct status_answers *answers)
+print_failed(struct command_session *session, int rc, struct status_answers *answers)
 {
 	const struct command_options *options = session->options;
 	struct command_health *health = &answers->health;
@@ -139,7 +139,7 @@ print_failed(struct command_session *session, struct status_answers *answers)
 		command_health_fini(health);
 	if (options->is_quiet ||
 	    (!answers->has_health &&
-		command_health_unreached(session, session->error, health) != 0))
+		command_health_unreached(session, rc, session->error, health) != 0))
 		return;
 	if (!options->is_json) {
 		command_health_print(health, session->out);
@@ -171,7 +171,7 @@ command_status(struct command_session *session)
 		    ? (int)num_max(answers.health.level, CLEAVE_HEALTH_WARN)
 		    : (int)CLEAVE_HEALTH_ERROR;
 	if (rc != 0) {
-		print_failed(session, &answers);
+		print_failed(session, rc, &answers);
 	} else if (options->is_json && !options->is_quiet) {
 		rc = print_status_json(&answers, session->out);
 	} else if (!options->is_quiet) {

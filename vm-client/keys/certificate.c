@@ -260,6 +260,8 @@ certificate_text_add_key(struct certificate_text *text, gnutls_x509_privkey_t ke
 
 /* ---- those that are revoked ---- */
 
+#define CRL_EXPIRED_S (30u * UINT64_C(86400)) /* that a key is listed beyond its end */
+
 static int
 crl_fill(gnutls_x509_crl_t crl, const struct issued *issued, const struct certificate_pair *issuer,
     uint64_t now_s)
@@ -283,7 +285,9 @@ crl_fill(gnutls_x509_crl_t crl, const struct issued *issued, const struct certif
 	if (rc >= 0)
 		rc = gnutls_x509_crl_set_authority_key_id(crl, id, id_bytes);
 	for (uint32_t i = 0; rc >= 0 && i < issued->count; i++) {
-		if (issued->entries[i].revoked_s == 0)
+		/* A key that has expired is refused without, also by clocks that are late; the list stays short. */
+		if (issued->entries[i].revoked_s == 0 ||
+		    issued->entries[i].until_s + CRL_EXPIRED_S < now_s)
 			continue;
 		serial_bytes(issued->entries[i].serial, serial);
 		rc = gnutls_x509_crl_set_crt_serial(crl, serial, sizeof(serial),

@@ -174,17 +174,22 @@ static int
 client_take_key(struct cleave_client *client, const struct cleave_client_options *options,
     char *ret_error)
 {
-	const struct secure_options secure = { options->key, options->security };
+	const struct secure_options secure = { options->key, options->security, options->revoked };
 	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	int rc;
 
 	assert(client->secure.key == NULL);
 	client->options.key = client->options.security = NULL; /* the caller's */
+	client->options.revoked = NULL;
 	if (options->sim_host != NULL && options->key == NULL)
 		return 0;
 	rc = secure_open(&secure, &client->secure, why);
 	if (rc != 0)
 		error_text(ret_error, "%s", why);
+	else if (!rekey_take(client, &secure)) {
+		error_text(ret_error, "out of memory");
+		rc = -ENOMEM;
+	}
 	return rc;
 }
 
@@ -248,6 +253,7 @@ err_destroy:
 	cleave_client_destroy(client);
 	return rc;
 err_free:
+	rekey_fini(client);
 	free(client);
 	return rc;
 }
@@ -291,7 +297,7 @@ cleave_client_destroy(struct cleave_client *client)
 	loop_timer_stop(client->loop, &client->map_timer);
 	engine_set_destroy(client->engines);
 	free(client->map);
-	secure_close(&client->secure);
+	rekey_fini(client);
 	client->magic = 0;
 	free(client);
 }

@@ -11,6 +11,7 @@
  * may be over by that are settled then (debt.c).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -296,10 +297,12 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	    wire_level_refused(&connection->level, rc, loop_now_ns(volume->client->loop));
 	struct loop_link *link;
 
-	(void)reason;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->qp == qp);
 	connection->qp = NULL;
+	/* A key that is not believed may be renewed, or the gateway's be: requests wait, and stall.c says for what. */
+	(void)snprintf(connection->refused, sizeof(connection->refused), "%s",
+	    rc == -EKEYREJECTED && reason != NULL ? reason : "");
 	if (!is_asking)
 		wire_level_forget(&connection->level); /* the gateway may be a newer one now */
 	if (volume->client->is_destroying)

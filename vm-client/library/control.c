@@ -362,7 +362,7 @@ control_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, v
 		control_close(control);
 		return;
 	}
-	control->failures_in_row = 0;
+	control->failures_in_row = control->refusals_in_row = 0;
 	loop_defer(client->loop, &control->task);
 }
 
@@ -376,12 +376,9 @@ control_fail_waiting(struct cleave_client *client, int rc)
 
 	assert(rc < 0);
 	memcpy(text, control->error, sizeof(text));
-	for (uint32_t left = control->call_count; left > 0; left--) {
-		link = list_first(&control->waiting);
-		if (link == NULL)
-			break;
+	for (uint32_t left = control->call_count;
+	     left > 0 && (link = list_first(&control->waiting)) != NULL; left--)
 		call_finish(client, call_of(link), rc, NULL, text);
-	}
 }
 
 /* A connection, or an attempt at one, has ended: its calls go on elsewhere, or fail. */
@@ -394,7 +391,7 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 	struct loop_link *link;
 
 	assert(control->sm.state == CONTROL_DOWN && gateway_count > 0);
-	/* Nobody configured those that are remembered: people are told of their own. */
+	/* People are told of those that they have configured. */
 	if (control->error[0] == '\0' ||
 	    !client_gateway_is_remembered(client, control->gateway_index))
 		(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
@@ -414,7 +411,9 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 	    retry_delay_ns(client->loop, control->failures_in_row / gateway_count,
 		options->backoff_min_ns, options->backoff_max_ns);
 	control->failures_in_row++;
-	if (options->is_impatient && control->failures_in_row >= gateway_count)
+	control->refusals_in_row = rc == -EKEYREJECTED ? control->refusals_in_row + 1 : 0;
+	if (control->refusals_in_row >= gateway_count ||
+	    (options->is_impatient && control->failures_in_row >= gateway_count))
 		control_fail_waiting(client, rc);
 	loop_defer(client->loop, &control->task);
 }

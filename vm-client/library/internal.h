@@ -103,6 +103,7 @@ struct control {
 	uint32_t gateway_index;   /* of client_gateway_count; beyond it: modulo */
 	bool is_moving;           /* CLOSING: to ask another gateway, nothing has failed */
 	uint32_t failures_in_row; /* connections; of calls each counts its own attempts */
+	uint32_t refusals_in_row; /* of them, that ended because a key was not believed */
 	uint64_t next_request_id;
 	struct loop_timer timer; /* the next thing due: a retry, a deadline */
 	struct loop_task task;   /* look at everything */
@@ -312,6 +313,7 @@ struct connection {
 	struct loop_link queue, sent;
 	uint32_t sent_count;
 	uint32_t failures_in_row;
+	char refused[128]; /* why a key was not believed when it ended last; "": that was not why */
 	struct loop_timer timer;
 	struct loop_timer slow_timer; /* no answer, or no connection, for CONNECTION_SLOW_NS? */
 };
@@ -493,6 +495,9 @@ struct cleave_client {
 	char gateways[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
 	char name[CLIENT_NAME_BYTES];
 	struct secure secure; /* its key */
+	struct {              /* rekey.c's: where that is, copied */
+		char *key, *security, *revoked;
+	} rekey;
 	struct loop *loop;
 	struct engine_set *engines; /* inline: CRCs of device buffers */
 	struct split_port *port;
@@ -525,6 +530,10 @@ struct cleave_client {
 	bool is_destroying;              /* handlers are not called any more */
 	struct cleave_stats stats;
 };
+
+/* rekey_take -- remember where the key is; false: no memory. rekey_fini -- forget that, and the key. */
+bool rekey_take(struct cleave_client *client, const struct secure_options *options);
+void rekey_fini(struct cleave_client *client);
 /* client_want_map -- fetch it soon; often asked, once done. */
 void client_want_map(struct cleave_client *client);
 /*

@@ -127,17 +127,34 @@ stall_oldest(const struct cleave_volume *volume)
 	return link == NULL ? NULL : LIST_ENTRY(link, const struct message, all_link);
 }
 
+/* Why a gateway does not believe our key, or we not its; "": none is refused. Whatever else is seen follows from it. */
+static const char *
+stall_refused(const struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE((struct loop_link *)(uintptr_t)&volume->connections, link, next) {
+		const struct connection *connection =
+		    LIST_ENTRY(link, const struct connection, link);
+
+		if (connection->refused[0] != '\0')
+			return connection->refused;
+	}
+	return "";
+}
+
 static void
 stall_report(struct cleave_volume *volume, const char *gateway_says)
 {
 	const struct message *oldest = stall_oldest(volume);
+	const char *refused = stall_refused(volume);
 	char seen[CLEAVE_ERROR_BYTES_MAX], text[2 * CLEAVE_ERROR_BYTES_MAX];
 
 	assert(oldest != NULL);
 	sm_move(&volume->stall.sm, STALL_TOLD);
 	stall_see(oldest, seen, sizeof(seen));
-	(void)snprintf(text, sizeof(text), "%s%s%s", seen, gateway_says[0] == '\0' ? "" : "; ",
-	    gateway_says);
+	(void)snprintf(text, sizeof(text), "%s%s%s%s%s", refused, refused[0] == '\0' ? "" : "; ",
+	    seen, gateway_says[0] == '\0' ? "" : "; ", gateway_says);
 	stall_tell(volume, loop_now_ns(volume->client->loop) - volume->stall.since_ns, false, text);
 }
 

@@ -245,6 +245,7 @@ create_client(struct load *load)
 		.on_stall = on_stall,
 		.key = o->secure.key,
 		.security = o->secure.security,
+		.revoked = o->secure.revoked,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &load->client, error);

@@ -117,7 +117,8 @@ Test(ask_all, of_several_addresses_each_that_is_silent_is_named)
 	(void)snprintf(list, sizeof(list), "127.0.0.1:1,%s", f->fake.addresses[0]);
 	options.gateways =
 	    (struct config_list){ .items = { list, "tcp://127.0.0.1:2" }, .count = 2 };
-	cr_assert_eq(command_health_unreached(&session, "the last one's", &health), 0);
+	cr_assert_eq(command_health_unreached(&session, -ECONNREFUSED, "the last one's", &health),
+	    0);
 	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR);
 	/* The fake gateway does not know the question: it answers, and yet is none that could be asked. */
 	cr_assert_eq(json_array_size(health.reasons), 3);
@@ -130,8 +131,14 @@ Test(ask_all, of_several_addresses_each_that_is_silent_is_named)
 	    strstr(command_text(json_array_get(health.reasons, 2), "text"), "refused"));
 	command_health_fini(&health);
 	options.gateways = (struct config_list){ .items = { "127.0.0.1:1" }, .count = 1 };
-	cr_assert_eq(command_health_unreached(&session, "the last one's", &health), 0);
+	cr_assert_eq(command_health_unreached(&session, -ECONNREFUSED, "the last one's", &health),
+	    0);
 	cr_assert_eq(json_array_size(health.reasons), 1);
 	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "text"), "the last one's");
+	command_health_fini(&health);
+	/* A gateway that refuses the key runs: who reads it shall not go and start one. */
+	cr_assert_eq(command_health_unreached(&session, -EKEYREJECTED, "the peer refused", &health),
+	    0);
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "code"), "key-refused");
 	command_health_fini(&health);
 }

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_key.c -- lists of revoked keys, for all gateways and nodes
+ *
+ *	{"op":"key.publish","lists":PEM}      {"changed":BOOL}, false: the cluster has it already
+ *
+ *	read what the store has --> judge the list by our own key --> one transaction --> read anew: the ports know
+ *
+ * Refused: a list of another authority, one that is older than what is known, and what is no list.
+ */
+#include "control/control_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "base/reader.h"
+#include "cleave/level.h"
+#include "cleave/meta.h"
+#include "cleave/secure.h"
+#include "cluster/gateway_state.h"
+#include "cluster/revoked.h"
+#include "control/control_change.h"
+#include "control/control_request.h"
+
+static void
+publish_on_known(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc == -ECANCELED)
+		return; /* its port goes, and takes it along */
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NO_STORE);
+	else
+		mt_control_finish(request, json_pack("{s:b}", "changed", true));
+}
+
+/* The change is in the store; ports shall know before the answer. */
+static void
+publish_on_made(struct mt_control_request *request)
+{
+	request->waiter = (struct mt_volumes_waiter){ .fn = publish_on_known, .arg = request };
+	mt_revoked_read(request->gateway, &request->waiter);
+}
+
+static void
+publish_on_read(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_revoked *revoked = &request->gateway->revoked;
+	const char *lists = json_string_value(json_object_get(request->in, "lists"));
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	struct split_key *next;
+	size_t bytes;
+
+	if (rc == -ECANCELED)
+		return; /* its port goes, and takes it along */
+	if (rc != 0) {
+		mt_control_fail(request, rc, MT_CONTROL_NO_STORE);
+		return;
+	}
+	next = split_key_revoke(revoked->key, lists, strlen(lists), why);
+	if (next == NULL && errno == EALREADY && !revoked->is_stored) {
+		next = split_key_share(
+		    revoked->key); /* the store was put back: it gets what we know */
+		why[0] = '\0';
+	}
+	if (next == NULL && errno == EALREADY) {
+		mt_control_finish(request, json_pack("{s:b}", "changed", false));
+	} else if (next == NULL || why[0] != '\0') {
+		mt_control_refuse(request, next != NULL ? -EKEYREJECTED : -errno, "%s", why);
+	} else {
+		const struct meta_op ops[] = {
+			mt_change_compare(MT_REVOKED_KEY, revoked->version),
+			mt_change_put(MT_REVOKED_KEY, split_key_revoked(next, &bytes)),
+		};
+
+		mt_control_change(request, ops, NUM_COUNT(ops), publish_on_made);
+	}
+	split_key_free(next);
+}
+
+void
+mt_control_key_publish(struct mt_control_request *request)
+{
+	uint32_t level = request->gateway->cluster.level;
+	const char *lists = "";
+	const struct reader_member members[] = {
+		{ "lists", READER_TEXT, true, 1, SPLIT_REVOKED_BYTES_MAX, { .text = &lists } },
+	};
+	char error[MT_ERROR_BYTES];
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+	} else if (request->gateway->revoked.key == NULL) {
+		mt_control_fail(request, -EINVAL,
+		    "this gateway has no key, and believes nobody's list: give it one (--key)");
+	} else if (level < CLEAVE_LEVEL_REVOKED) {
+		mt_control_refuse(request, -ENOTSUP,
+		    "the cluster is of level %" PRIu32
+		    ", which has no lists of revoked keys: when every gateway and node runs this "
+		    "release, run cleave cluster upgrade",
+		    (uint32_t)num_max(level, CLEAVE_LEVEL_MIN));
+	} else {
+		request->waiter =
+		    (struct mt_volumes_waiter){ .fn = publish_on_read, .arg = request };
+		mt_revoked_read(request->gateway, &request->waiter);
+	}
+}
