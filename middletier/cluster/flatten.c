@@ -80,9 +80,10 @@ struct mt_flattening {
 	struct mt_flatten_mark mark; /* id 0: there is none */
 	uint64_t version;            /* of its key */
 	struct mt_scope scope;
-	bool was_asked; /* shards may still be at work for a clone */
-	bool is_left;   /* something may be to be done yet */
-	bool is_last;   /* WRITING: the clone has let go of its origin when this is durable */
+	uint32_t key_id; /* its newest data key; 0: it has none */
+	bool was_asked;  /* shards may still be at work for a clone */
+	bool is_left;    /* something may be to be done yet */
+	bool is_last;    /* WRITING: the clone has let go of its origin when this is durable */
 	char name[MT_NAME_BYTES];
 	struct flattening_leg {
 		struct loop_post post;
@@ -439,9 +440,9 @@ flattening_on_port(struct loop_post *post, void *arg)
 		if (shard->sm.state != MT_SHARD_SERVING)
 			continue;
 		if (mark->id == 0)
-			(void)mt_flush_flatten(shard, NULL);
+			(void)mt_flush_flatten(shard, NULL, 0);
 		else if ((mark->waiting[shard->index / 64] & bit) != 0 &&
-		    mt_flush_flatten(shard, &flattening->scope) == 0)
+		    mt_flush_flatten(shard, &flattening->scope, flattening->key_id) == 0)
 			leg->done[shard->index / 64] |= bit;
 	}
 	leg->post.fn = flattening_on_leg;
@@ -507,6 +508,7 @@ flattening_take(struct mt_flattening *flattening, const struct mt_flatten_mark *
 	flattening->mark = *mark;
 	flattening->version = version;
 	flattening->scope = *scope;
+	flattening->key_id = entry->volume.key_id;
 	memcpy(flattening->name, entry->volume.name, sizeof(flattening->name));
 	return true;
 }

@@ -42,6 +42,7 @@
 	X(flattened_chunks, "count", "chunks of clones that got what their origins show")          \
 	X(flattened_bytes, "bytes", "bytes of the runs that this wrote")                           \
 	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
+	X(merges_without_key, "count", "merges put off because a data key is not here")            \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \

@@ -59,7 +59,9 @@ struct mt_chunk {
 	uint64_t run_bytes;      /* of all its runs */
 	uint64_t layer_bytes;    /* stored_bytes of all its layers */
 	uint32_t promised_count; /* keys that admitted writes may still add */
-	uint64_t retry_ns;       /* flush.c, segment_drop.c: its runs are not merged before */
+	bool
+	    is_keyless; /* flush.c: a merge missed a data key: nothing of it is merged before retry_ns */
+	uint64_t retry_ns; /* flush.c, segment_drop.c: its runs are not merged before */
 };
 
 /* mt_chunk_number -- of a block of a segment. */

@@ -191,6 +191,17 @@ enum mt_found
 mt_index_find(struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
     uint32_t block, struct mt_location *ret_location, struct mt_run **ret_run)
 {
+	uint64_t found_segment;
+
+	return mt_index_find_at(index, scope, segment, block, ret_location, ret_run,
+	    &found_segment);
+}
+
+enum mt_found
+mt_index_find_at(struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
+    uint32_t block, struct mt_location *ret_location, struct mt_run **ret_run,
+    uint64_t *ret_segment)
+{
 	uint64_t in_volume = segment - scope->spans[0].segment_base;
 
 	CHECK_OBJ(index, MT_INDEX_MAGIC);
@@ -203,6 +214,7 @@ mt_index_find(struct mt_index *index, const struct mt_scope *scope, uint64_t seg
 
 		if (chunk == NULL)
 			continue;
+		*ret_segment = span->segment_base + in_volume;
 		found = chunk_find(chunk, span, mt_block_in_chunk(block), ret_location, ret_run);
 		if (found != MT_FOUND_NOTHING)
 			return found;

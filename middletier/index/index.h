@@ -99,5 +99,9 @@ enum mt_found {
  */
 enum mt_found mt_index_find(struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
     uint32_t block, struct mt_location *ret_location, struct mt_run **ret_run);
+/* mt_index_find_at -- likewise; RECORD: @ret_segment is the one that it was written to, as its envelope has it. */
+enum mt_found mt_index_find_at(struct mt_index *index, const struct mt_scope *scope,
+    uint64_t segment, uint32_t block, struct mt_location *ret_location, struct mt_run **ret_run,
+    uint64_t *ret_segment);
 
 #endif /* CLEAVE_MIDDLETIER_INDEX_INDEX_H */

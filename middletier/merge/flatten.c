@@ -253,6 +253,7 @@ mt_flatten_find(struct flatten *flatten, const struct mt_shard *shard,
 	rc = freeze_shown(flatten, index, target);
 	*ret_input = (struct mt_merge_input){ .from = &flatten->scope,
 		.target = target,
+		.key_id = flatten->key_id,
 		.level = FLATTEN_LEVEL };
 	return rc;
 }

@@ -21,6 +21,7 @@ struct mt_shard;
 struct flatten {
 	struct mt_scope
 	    scope;         /* the clone's, with its origin's spans; span_count 0: there is none */
+	uint32_t key_id;   /* the clone's newest data key; 0: it has none */
 	uint64_t next;     /* the clone's chunks below this one have been copied */
 	uint64_t retry_ns; /* nothing is copied before */
 	uint64_t began_ns; /* the first copy was looked for */

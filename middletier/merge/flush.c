@@ -15,10 +15,12 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "index/index.h"
@@ -95,6 +97,29 @@ flush_failed(struct mt_flush *flush, int rc)
 	flush_pause(flush);
 }
 
+/*
+ * A data key is not here: the chunk is left alone for a while, and the shard's others go on at once. Each chunk is
+ * tried once in that time, and may cost a window's reads.
+ */
+static void
+flush_keyless(struct mt_flush *flush)
+{
+	struct mt_shard *shard = flush->shard;
+	struct mt_chunk *chunk = mt_index_chunk(shard->block_index, flush->merging_chunk);
+
+	metric_add(&shard->port->metrics[MT_METRIC_merges_without_key], 1);
+	log_limited(LOG_WARN,
+	    "shard %" PRIu32 ": a merge is put off, for a data key is not here: chunk=%" PRIu64
+	    ": give this gateway the --kek that wraps it",
+	    shard->index, flush->merging_chunk);
+	if (chunk != NULL) {
+		chunk->is_keyless = true;
+		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
+	}
+	sm_move(&flush->sm, FLUSH_IDLE);
+	mt_flush_kick(shard);
+}
+
 /* Nothing that may be done makes the log shorter. */
 static void
 flush_pressed(struct mt_flush *flush)
@@ -113,6 +138,8 @@ flush_on_copied(struct mt_flush *flush, int rc)
 {
 	assert(flush->is_copy && flush->sm.state == FLUSH_MERGING);
 	mt_flatten_ended(&flush->due.flatten, flush->shard, flush->merging_chunk, rc);
+	if (rc == -ENOKEY)
+		metric_add(&flush->shard->port->metrics[MT_METRIC_merges_without_key], 1);
 	if (rc != 0 && rc != -E2BIG)
 		log_limited(LOG_WARN,
 		    "shard %" PRIu32
@@ -141,12 +168,18 @@ flush_on_merged(int rc, void *arg)
 	}
 	flush->due.was_flush = !flush->is_compaction;
 	mt_reclaim_on_merge(flush->shard, rc);
+	if (rc == -ENOKEY) {
+		flush_keyless(flush);
+		return;
+	}
 	if (rc != 0) {
 		flush_failed(flush, rc);
 		return;
 	}
 	flush->due.is_full = false;
 	chunk = mt_index_chunk(flush->shard->block_index, flush->merging_chunk);
+	if (chunk != NULL)
+		chunk->is_keyless = false;
 	if (chunk != NULL)
 		mt_compact_count(flush->shard->block_index, chunk);
 	sm_move(&flush->sm, FLUSH_IDLE);
@@ -287,7 +320,7 @@ mt_flush_kick(struct mt_shard *shard)
 /* ---- clones that are flattened ---- */
 
 int
-mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope)
+mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope, uint32_t key_id)
 {
 	struct mt_flush *flush = shard->flush;
 	int rc;
@@ -295,6 +328,7 @@ mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope)
 	if (flush == NULL || flush->sm.state == FLUSH_STOPPED)
 		return -EAGAIN;
 	rc = mt_flatten_ask(&flush->due.flatten, scope);
+	flush->due.flatten.key_id = key_id;
 	if (rc != 0)
 		mt_flush_kick(shard);
 	return rc;

@@ -29,8 +29,12 @@ bool mt_flush_can_gain(const struct mt_shard *shard);
  */
 uint32_t mt_flush_pressure(const struct mt_shard *shard);
 
-/* mt_flush_flatten -- as mt_flatten_ask (flatten.h); -EAGAIN, too, while nothing is merged here. */
-int mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope);
+/*
+ * mt_flush_flatten -- as mt_flatten_ask (flatten.h); -EAGAIN, too, while nothing is merged here
+ *
+ * @key_id: the clone's newest data key; 0: it has none.
+ */
+int mt_flush_flatten(struct mt_shard *shard, const struct mt_scope *scope, uint32_t key_id);
 /* mt_flush_flatten_of -- the clone that is flattened here, to look at; NULL: nothing is merged. */
 const struct flatten *mt_flush_flatten_of(const struct mt_shard *shard);
 /* mt_flush_drop -- these segments are going: nothing is copied to them or from them. -EAGAIN: it still is. */

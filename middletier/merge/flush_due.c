@@ -20,7 +20,8 @@
  *
  * While the manifest is long (manifest_room.c) a flush takes all of its chunk's runs along. Where there are
  * none, or a cut keeps them apart, it would leave a run more than it found, and is not begun: the log
- * stays as long as it is, and writes that it has no room for are refused as on full disks. Discards are no
+ * stays as long as it is, and writes that it has no room for are refused as on full disks. A chunk whose merge missed
+ * a data key is put off, and the next oldest layer goes first. Discards are no
  * exception where they hide what a snapshot shows: each chunk of a volume that is discarded would get a run.
  */
 #include "merge/flush_due.h"
@@ -73,10 +74,34 @@ oldest_layer(const struct flush_due *due)
 	return link == NULL ? NULL : LIST_ENTRY(link, struct mt_layer, age_link);
 }
 
+/* A merge of it missed a data key not long ago. */
+static bool
+is_put_off(const struct flush_due *due, const struct mt_chunk *chunk)
+{
+	return chunk->is_keyless && chunk->retry_ns > loop_now_ns(due->shard->port->loop);
+}
+
+/* The oldest layer but for those whose chunks are put off, which stand in the log's way, and not in others'. */
+static struct mt_layer *
+oldest_mergeable(const struct flush_due *due)
+{
+	const struct loop_link *head = &due->shard->block_index->layers_by_age;
+	uint32_t count = 0;
+
+	for (struct loop_link *link = head->next; link != head && count < FLUSH_LOOK_MAX;
+	     link = link->next, count++) {
+		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
+
+		if (!is_put_off(due, layer->chunk))
+			return layer;
+	}
+	return NULL;
+}
+
 static bool
 is_old(const struct flush_due *due)
 {
-	const struct mt_layer *layer = oldest_layer(due);
+	const struct mt_layer *layer = oldest_mergeable(due);
 
 	return layer != NULL && layer->first_sequence < due->aged_sequence;
 }
@@ -180,7 +205,7 @@ discarding_layer(struct flush_due *due)
 		uint32_t key_count = layer->table.key_count;
 
 		if (layer->chunk->run_count > 0 && !layer->is_merging &&
-		    !due_is_pressed(due, layer->chunk) &&
+		    !is_put_off(due, layer->chunk) && !due_is_pressed(due, layer->chunk) &&
 		    (layer->hides_all ||
 			(key_count >= FLUSH_TOMBSTONES_MIN &&
 			    layer->stored_bytes < (uint64_t)key_count * FLUSH_TOMBSTONE_BYTES)))
@@ -264,7 +289,8 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 	for (const struct loop_link *link = head->next; link != head; link = link->next) {
 		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
 
-		if (!flush_layer_is_empty(layer) && !due_is_pressed(due, layer->chunk))
+		if (!flush_layer_is_empty(layer) && !is_put_off(due, layer->chunk) &&
+		    !due_is_pressed(due, layer->chunk))
 			return due_flush(due, layer, true, ret_input);
 	}
 	return -ENOENT;
@@ -286,7 +312,7 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 	if (due->was_flush)
 		rc = due_compaction(due, ret_input);
 	if (rc == -ENOENT && (pressure > 0 || is_old(due)))
-		rc = due_flush(due, oldest_layer(due), is_urgent, ret_input);
+		rc = due_flush(due, oldest_mergeable(due), is_urgent, ret_input);
 	is_pressed = rc == -ENOSPC;
 	if (rc != 0 && mt_manifest_is_long(shard) && (is_pressed || now_ns >= due->shrink_ns))
 		rc = due_shrink(due, ret_input);

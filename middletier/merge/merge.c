@@ -344,8 +344,10 @@ merge_step(struct mt_merge *merge)
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		rc = mt_merge_fetch_step(merge);
-		if (rc == STEP_DONE)
+		if (rc == STEP_DONE) {
+			mt_merge_store_begin(merge);
 			sm_move(&merge->sm, MERGE_STORING);
+		}
 		break;
 	case MERGE_STORING:
 		rc = mt_merge_store_step(merge);

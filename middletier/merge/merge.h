@@ -29,13 +29,15 @@ struct mt_merge_input {
 	 */
 	const struct mt_scope *from; /* NULL: it is none. The caller's, until the merge has ended */
 	uint64_t target;
+	uint32_t
+	    key_id; /* the clone's newest data key; 0: what was encrypted stays so with the highest that was met */
 };
 
 /*
  * mt_merge_fn -- a merge has ended: its result is durable and in the index, or nothing has changed
  *
- * @rc: 0; -ENOSPC: nodes have no room for its runs; -EHOSTDOWN: too few nodes to read from; -ECANCELED; -ENOMEM
- * and others: see the log.
+ * @rc: 0; -ENOSPC: nodes have no room for its runs; -EHOSTDOWN: too few nodes to read from; -ENOKEY: a data key is not
+ * here; -ECANCELED; -ENOMEM and others: see the log.
  */
 typedef void (*mt_merge_fn)(int rc, void *arg);
 

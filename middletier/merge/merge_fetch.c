@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
@@ -213,6 +214,17 @@ job_drop(struct merge_job *slot)
 
 static void job_run(struct merge_job *slot);
 
+/* An encrypted source: its CRCs were in its envelope. What is made of it is encrypted again. */
+static void
+source_opened(struct merge_window *window, const struct merge_source *source,
+    const struct engine_job *job)
+{
+	assert(job->ret_key_id != 0 && job->block_count == source->count);
+	window->key_id = (uint32_t)num_max(window->key_id, job->ret_key_id);
+	for (uint32_t i = 0; i < source->count; i++)
+		window->crcs[source->slot + i] = job->block_crcs[i];
+}
+
 static void
 job_ended(struct merge_job *slot)
 {
@@ -231,12 +243,16 @@ job_ended(struct merge_job *slot)
 		}
 	}
 	if (rc == 0) {
+		if (job->kind == ENGINE_JOB_LOAD && job->ret_key_id != 0)
+			source_opened(&merge_work_of(merge)->window, source, job);
 		source_done(merge, source);
 		job_drop(slot);
 		return;
 	}
 	sm_move(&source->sm, MERGE_SOURCE_WANTED);
-	if (slot->read != NULL) {
+	if (rc == -ENOKEY && !MUTANT(key_missing_is_bad)) {
+		merge_work_of(merge)->window.is_keyless = true; /* the copy is none the worse */
+	} else if (slot->read != NULL) {
 		source_bad(merge, source, slot->read->replica_index, rc);
 	} else {
 		log_limited(LOG_ERROR,
@@ -260,7 +276,7 @@ job_on_done(struct engine_job *job, void *arg)
 		job_drop(slot);
 	else
 		job_ended(slot);
-	mt_merge_notify(merge, 0);
+	mt_merge_notify(merge, merge_work_of(merge)->window.is_keyless ? -ENOKEY : 0);
 }
 
 static void
@@ -309,6 +325,10 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 		.record_blocks = location->record_blocks,
 		.first_block = location->block_in_record,
 		.block_count = source->count,
+		.envelope = { .segment = mt_chunk_segment(source->chunk),
+		    .block =
+			(uint32_t)(source->chunk % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS) +
+			source->block },
 		.fn = job_on_done,
 		.arg = slot,
 	};
@@ -558,6 +578,8 @@ mt_merge_fetch_step(struct mt_merge *merge)
 	for (uint32_t i = 0; i < work->read_max; i++)
 		fetch_load_read(merge, &work->reads[i], budget);
 	fetch_from_ring(merge, budget);
+	if (work->window.is_keyless)
+		return -ENOKEY;
 	return work->window.done_count == work->window.source_count ? STEP_DONE : STEP_AGAIN;
 }
 

@@ -207,6 +207,7 @@ mt_merge_input_take(struct mt_merge *merge)
 
 	assert(merge_work_of(merge)->merge == merge);
 	plan->input_count = 0;
+	plan->target = merge->target;
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);
 	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;

@@ -167,8 +167,16 @@ source_continues(const struct merge_source *source, const struct mt_location *lo
 	    location->block_in_record == first->block_in_record + source->count;
 }
 
+static uint64_t
+input_chunk(const struct merge_input *input)
+{
+	return input->layer != NULL ? input->layer->chunk->number : input->run->chunk->number;
+}
+
+/* Block @block of the chunk of @input, which is at @location. */
 static void
-window_add_block(struct merge_window *window, const struct mt_location *location, bool is_neighbour)
+window_add_block(struct merge_window *window, const struct merge_input *input, uint32_t block,
+    const struct mt_location *location, bool is_neighbour)
 {
 	struct merge_source *source =
 	    window->source_count == 0 ? NULL : &window->sources[window->source_count - 1];
@@ -183,6 +191,8 @@ window_add_block(struct merge_window *window, const struct mt_location *location
 	}
 	window->sources[window->source_count++] = (struct merge_source){
 		.location = *location,
+		.chunk = input_chunk(input),
+		.block = block - location->block_in_record,
 		.slot = slot,
 		.count = 1,
 	};
@@ -196,6 +206,18 @@ frame_continues(const struct merge_plan *plan, const struct merge_frame *frame, 
 	if (frame->block + frame->count != block || frame->kind != kind)
 		return false;
 	return kind != RECORD_WRITE || block % plan->frame_blocks != 0;
+}
+
+/*
+ * May the stored bytes of @source go into a run of the target as they are? An envelope is bound to its place, and may be
+ * longer than the memory of its blocks.
+ */
+static bool
+source_may_be_copied(const struct merge_plan *plan, const struct merge_source *source)
+{
+	return (source->location.codec_id & ENGINE_ENCRYPTED) == 0 ||
+	    (source->chunk == plan->target &&
+		source->location.stored_bytes <= source->count * CLEAVE_BLOCK_BYTES);
 }
 
 /*
@@ -220,7 +242,8 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 		source = &window->sources[at];
 		if (plan->inputs[newest - 1].run == NULL || source->slot != frame->slot ||
 		    source->count != frame->count || source->location.block_in_record != 0 ||
-		    source->location.record_blocks != frame->count)
+		    source->location.record_blocks != frame->count ||
+		    !source_may_be_copied(plan, source))
 			continue;
 		frame->is_copy = source->is_copy = true;
 		frame->source = at;
@@ -237,6 +260,8 @@ mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 	assert(window->block_max <= MERGE_WINDOW_BLOCKS_MAX);
 	window->block_count = window->source_count = window->done_count = 0;
 	window->frame_count = window->frame_at = window->block_at = 0;
+	window->key_id = 0;
+	window->is_keyless = false;
 	for (; plan->at < CLEAVE_CHUNK_BLOCKS; plan->at++) {
 		struct mt_location location;
 
@@ -256,7 +281,8 @@ mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 		frame->count++;
 		if (location.record_kind != RECORD_WRITE)
 			continue;
-		window_add_block(window, &location, last_block + 1 == plan->at);
+		window_add_block(window, &plan->inputs[plan->newest[plan->at] - 1], plan->at,
+		    &location, last_block + 1 == plan->at);
 		last_block = plan->at;
 	}
 	window_find_copies(plan, window);

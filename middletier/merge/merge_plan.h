@@ -47,6 +47,9 @@ enum merge_source_state {
 struct merge_source {
 	struct sm sm;
 	struct mt_location location; /* of the first */
+	uint64_t
+	    chunk; /* that its record was written to: the target, but where a clone is flattened */
+	uint32_t block; /* of the record's first block in that chunk */
 	uint32_t slot;
 	uint8_t count;
 	bool is_copy; /* the stored bytes, not the blocks */
@@ -58,11 +61,14 @@ struct merge_window {
 	uint32_t block_max; /* as many as its memory holds */
 	uint32_t block_count;
 	dev_ptr memory;
-	uint32_t crcs[MERGE_WINDOW_BLOCKS_MAX];
+	uint32_t
+	    crcs[MERGE_WINDOW_BLOCKS_MAX]; /* of encrypted sources: known when they are loaded */
 	bool is_lost[MERGE_WINDOW_BLOCKS_MAX];
 	struct merge_source sources[MERGE_WINDOW_BLOCKS_MAX];
 	uint32_t order[MERGE_WINDOW_BLOCKS_MAX]; /* of sources, by place */
 	uint32_t source_count, done_count;
+	uint32_t key_id; /* the highest of its encrypted sources that were loaded; 0: none was */
+	bool is_keyless; /* the data key of one of them is not here */
 	struct merge_frame frames[MERGE_WINDOW_FRAMES_MAX];
 	uint32_t frame_count;
 	/* The store's place: frame, and block in it. */
@@ -72,6 +78,7 @@ struct merge_window {
 struct merge_plan {
 	struct merge_input inputs[MERGE_SOURCES_MAX]; /* newest first */
 	uint32_t input_count;
+	uint64_t target;                      /* number of the chunk that runs are made of */
 	uint16_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
 	bool has_beneath;                     /* something may lie beneath: tombstones count */
 	bool is_staged; /* inputs may stay behind what replaces a part of them */

@@ -18,7 +18,9 @@
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
+#include "cleave/envelope.h"
 #include "cleave/wire.h"
+#include "common/port.h"
 #include "common/shard.h"
 #include "index/index.h"
 #include "index/memtable.h"
@@ -106,6 +108,8 @@ store_ended(struct mt_merge *merge)
 	work->store.is_used = false;
 	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen))
 		return work->writer.rc; /* the place went while a thread filled it */
+	if (job->rc == -ENOKEY)
+		return -ENOKEY;
 	if (job->rc != 0) {
 		log_error(
 		    "merge: device memory does not match its CRC shard=%" PRIu32
@@ -132,8 +136,10 @@ store_ended(struct mt_merge *merge)
 		record.stored_bytes = job->dst_bytes;
 		record.stored_crc = job->stored_crc;
 	}
+	/* An encrypted record's CRCs are in its envelope, and nowhere else. */
 	for (uint32_t i = 0; i < record.block_count; i++)
-		record.block_crcs[i] = window->crcs[slot + i];
+		record.block_crcs[i] =
+		    (record.codec_id & ENGINE_ENCRYPTED) != 0 ? 0 : window->crcs[slot + i];
 	mt_run_writer_add(&work->writer, &record);
 	window_advance(window, record.block_count);
 	return STEP_DONE;
@@ -167,6 +173,17 @@ blocks_crc(const struct merge_window *window, uint32_t slot, uint32_t count)
 	return crc;
 }
 
+/* The key, the counter and the place of an encrypted record. 0; -EIO: there are no random bytes. */
+static int
+store_fill_envelope(const struct mt_merge *merge, const struct record_desc *record,
+    struct engine_job *job)
+{
+	job->envelope.key_id = merge->key_id;
+	job->envelope.segment = record->segment;
+	job->envelope.block = record->block;
+	return envelope_draw(&merge->shard->port->envelopes, &job->envelope);
+}
+
 /* The engine's work on blocks that are not lost. STEP_AGAIN: no room now, or it goes on elsewhere. */
 static int
 store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t count)
@@ -177,13 +194,18 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	uint32_t slot = frame->slot + window->block_at;
 	uint32_t bytes = frame->is_copy ? window->sources[frame->source].location.stored_bytes
 					: count * CLEAVE_BLOCK_BYTES;
+	bool is_encrypted = !frame->is_copy && merge->key_id != 0 && !MUTANT(merge_stores_plain);
+	uint32_t room_bytes = bytes + (is_encrypted ? ENGINE_ENVELOPE_BYTES(count) : 0);
+	struct record_desc record =
+	    record_at(merge, frame->block + window->block_at, count, RECORD_WRITE);
 	dev_ptr place;
-	int rc = mt_run_writer_room(&work->writer, bytes, count, &place);
+	int rc = mt_run_writer_room(&work->writer, room_bytes, count, &place);
 
 	assert(!work->store.is_used);
 	assert(count <= ENGINE_RECORD_BLOCKS_MAX);
 	if (rc != STEP_DONE)
 		return rc;
+	rc = 0;
 	*job = (struct engine_job){
 		.kind = frame->is_copy ? ENGINE_JOB_COPY : ENGINE_JOB_STORE,
 		.codec_id = ENGINE_ZSTD,
@@ -191,12 +213,16 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 		.src = dev_ptr_add(window->memory, (uint64_t)slot * CLEAVE_BLOCK_BYTES),
 		.src_bytes = bytes,
 		.dst = place,
-		.dst_cap_bytes = bytes,
+		.dst_cap_bytes = room_bytes,
 		.payload_crc = blocks_crc(window, slot, count),
 		.block_count = (uint8_t)count,
 		.fn = store_on_done,
 		.arg = &work->store,
 	};
+	if (is_encrypted)
+		rc = store_fill_envelope(merge, &record, job);
+	if (rc != 0)
+		return rc;
 	work->store.merge = merge;
 	work->store.is_used = true;
 	rc = engine_submit(mt_merge_engines(merge), job);
@@ -212,6 +238,19 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	if (rc < 0)
 		job->rc = rc;
 	return store_ended(merge);
+}
+
+void
+mt_merge_store_begin(struct mt_merge *merge)
+{
+	const struct merge_window *window = &merge_work_of(merge)->window;
+
+	/* A copy's is the clone's, where that has one. */
+	if (merge->input.from != NULL && merge->input.key_id != 0)
+		merge->key_id = merge->input.key_id;
+	else
+		merge->key_id = (uint32_t)num_max(merge->key_id, window->key_id);
+	assert(window->key_id == 0 || merge->key_id != 0);
 }
 
 int

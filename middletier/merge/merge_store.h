@@ -5,6 +5,8 @@
 
 struct mt_merge;
 
+/* mt_merge_store_begin -- the window's blocks are there: before its first step. Says what they are encrypted with. */
+void mt_merge_store_begin(struct mt_merge *merge);
 /* mt_merge_store_step -- STEP_DONE: the window's frames are in batches. */
 int mt_merge_store_step(struct mt_merge *merge);
 

@@ -102,6 +102,8 @@ struct mt_merge {
 	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
 	uint64_t stage_bytes;    /* 0: there is only one */
 	bool is_last_stage;
+	uint32_t
+	    key_id; /* the highest of the sources so far: what it stores is encrypted with it; 0: nothing is */
 	uint64_t read_bytes;
 	int rc;
 };

@@ -27,6 +27,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -49,6 +50,7 @@
 #include "index/ring.h"
 #include "index/run_load.h"
 #include "read/read_hops.h"
+#include "read/read_note.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "session/session.h"
@@ -177,32 +179,6 @@ piece_drop_source(struct read_piece *piece)
 	piece->is_in_ring = false;
 }
 
-static void
-piece_note_bad_copy(struct read_piece *piece, int rc)
-{
-	uint64_t *metrics = piece->state->port->metrics;
-	struct mt_extent *extent = piece_extent(piece);
-	const struct wire_io *io = &piece->read->io;
-	char text[MT_EXTENT_TEXT_BYTES] = "gone";
-
-	assert(rc < 0);
-	assert(piece->stretch.what == READ_STORED);
-	metric_add(&metrics[MT_METRIC_replica_read_errors], 1);
-	metric_add(&metrics[MT_METRIC_repairs_queued], 1);
-	mt_chooser_note_bad(&piece->chooser, piece->replica_index);
-	if (extent != NULL) {
-		mt_extent_suspect(extent, piece->call.node->node_id);
-		(void)mt_extent_text(extent, text);
-	}
-	log_limited(LOG_WARN,
-	    "read: a copy is bad, another is read and this one will be verified node=%" PRIu32
-	    " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64 " segment=%" PRIu64
-	    " block=%" PRIu64 " rc=%s",
-	    piece->call.node->node_id, text, piece->stretch.location.offset_bytes,
-	    piece->read->session->hello.volume_id, io->segment,
-	    io->offset_bytes / CLEAVE_BLOCK_BYTES + piece->stretch.first, log_errno(rc));
-}
-
 /* The stretch is where it belongs: what comes next? */
 static void
 piece_on_stretch_done(struct read_piece *piece)
@@ -221,6 +197,15 @@ piece_on_stretch_done(struct read_piece *piece)
 	piece_choose(piece);
 }
 
+/* No copy is to blame, and another would not help. */
+static void
+piece_fail_without_key(struct read_piece *piece)
+{
+	mt_read_note_no_key(piece);
+	piece_drop_source(piece);
+	piece_finish(piece, -ENOKEY);
+}
+
 /* CHOOSING again, with the job's outcome. */
 static void
 piece_on_loaded(struct read_piece *piece)
@@ -233,6 +218,9 @@ piece_on_loaded(struct read_piece *piece)
 	if (rc != 0 || was_in_ring)
 		piece_drop_source(piece); /* else the next stretch may be in it, too */
 	if (rc == 0) {
+		if (piece->job.ret_key_id != 0 && piece->stretch.what == READ_STORED)
+			memcpy(piece->read->crcs + piece->stretch.first, piece->job.block_crcs,
+			    piece->stretch.count * sizeof(piece->job.block_crcs[0]));
 		if (piece->stretch.what == READ_STORED)
 			metric_add(&metrics[was_in_ring ? MT_METRIC_reads_from_memory
 							: MT_METRIC_reads_from_node],
@@ -242,6 +230,10 @@ piece_on_loaded(struct read_piece *piece)
 	}
 	assert(piece->stretch.what ==
 	    READ_STORED); /* there is nothing in making zeros that could fail */
+	if (rc == -ENOKEY && !MUTANT(key_missing_is_bad)) {
+		piece_fail_without_key(piece);
+		return;
+	}
 	if (was_in_ring) {
 		log_limited(LOG_ERROR,
 		    "read: device memory does not match its CRC, a copy is read instead: is this "
@@ -249,7 +241,7 @@ piece_on_loaded(struct read_piece *piece)
 		    piece->read->shard->index, log_errno(rc));
 		piece->is_ring_bad = true;
 	} else {
-		piece_note_bad_copy(piece, rc);
+		mt_read_note_bad_copy(piece, rc);
 	}
 	piece_choose(piece);
 }
@@ -295,6 +287,19 @@ piece_submit(struct read_piece *piece)
 	piece_on_loaded(piece);
 }
 
+/* Where the record is that the stretch lies in. */
+static void
+piece_fill_envelope(struct read_piece *piece)
+{
+	const struct read_stretch *stretch = &piece->stretch;
+	const struct wire_io *io = &piece->read->io;
+	uint32_t block = (uint32_t)(io->offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first;
+
+	assert(stretch->location.block_in_record <= block);
+	piece->job.envelope.segment = stretch->segment;
+	piece->job.envelope.block = block - stretch->location.block_in_record;
+}
+
 static void
 piece_load(struct read_piece *piece, dev_ptr source)
 {
@@ -309,6 +314,8 @@ piece_load(struct read_piece *piece, dev_ptr source)
 	piece->job.record_blocks = location->record_blocks;
 	piece->job.first_block = location->block_in_record;
 	piece->job.block_count = (uint8_t)piece->stretch.count;
+	if ((location->codec_id & ENGINE_ENCRYPTED) != 0)
+		piece_fill_envelope(piece);
 	piece_submit(piece);
 }
 
@@ -385,7 +392,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	if (rc == -ENOENT && piece_follow(piece))
 		return;
 	if (mt_is_copy_bad(rc)) {
-		piece_note_bad_copy(piece, rc);
+		mt_read_note_bad_copy(piece, rc);
 	} else {
 		mt_chooser_note_failed(&piece->chooser, piece->replica_index);
 		metric_add(&piece->state->port->metrics[MT_METRIC_replica_read_errors], 1);

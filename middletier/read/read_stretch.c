@@ -15,13 +15,13 @@
 #include "session/session.h"
 
 static enum read_what
-read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location,
-    struct mt_run **ret_run)
+read_lookup_at(const struct mt_read *read, uint32_t index, struct mt_location *ret_location,
+    struct mt_run **ret_run, uint64_t *ret_segment)
 {
 	assert(index < read->block_count);
-	switch (mt_index_find(read->shard->block_index, &read->session->volume.scope,
+	switch (mt_index_find_at(read->shard->block_index, &read->session->volume.scope,
 	    read->io.segment, (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + index,
-	    ret_location, ret_run)) {
+	    ret_location, ret_run, ret_segment)) {
 	case MT_FOUND_UNLOADED:
 		return READ_UNLOADED;
 	case MT_FOUND_RECORD:
@@ -32,6 +32,15 @@ read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_
 		break;
 	}
 	return READ_ZEROS;
+}
+
+static enum read_what
+read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location,
+    struct mt_run **ret_run)
+{
+	uint64_t segment;
+
+	return read_lookup_at(read, index, ret_location, ret_run, &segment);
 }
 
 /* Does @next go on where the stretch, @distance blocks before it, began? */
@@ -91,7 +100,8 @@ mt_read_stretch_look_up(struct read_stretch *stretch, struct mt_read *read, uint
 	assert(first < end);
 	assert(end <= read->block_count);
 	stretch->first = first;
-	what = stretch->what = read_lookup(read, at, &stretch->location, &stretch->index_run);
+	what = stretch->what =
+	    read_lookup_at(read, at, &stretch->location, &stretch->index_run, &stretch->segment);
 	location = stretch->location;
 	for (;;) {
 		read->crcs[at] = what == READ_STORED ? location.block_crc : zero_block_crc;

@@ -24,7 +24,8 @@ struct read_stretch {
 	uint32_t first, count;       /* blocks of the read */
 	enum read_what what;         /* of all of them */
 	struct mt_location location; /* STORED: of the first block */
-	struct mt_run *index_run;    /* UNLOADED: whose index is wanted first */
+	uint64_t segment; /* STORED: that it was written to: an origin's, where a clone reads */
+	struct mt_run *index_run; /* UNLOADED: whose index is wanted first */
 	/*
 	 * STORED: what one READ of the extent should ask for, in bytes and in blocks of the read. More than the
 	 * stretch where its neighbours in the extent are the next ones of the read as well.
@@ -35,7 +36,7 @@ struct read_stretch {
 /*
  * mt_read_stretch_look_up -- the stretch that begins at block @first of @read and ends before @end, as it is now
  *
- * Writes the CRC of each of its blocks to @read->crcs. At least one block: @first < @end <= block_count.
+ * Writes the CRC of each of its blocks to @read->crcs; of an encrypted record's they are known when it was loaded. At least one block: @first < @end <= block_count.
  */
 void mt_read_stretch_look_up(struct read_stretch *stretch, struct mt_read *read, uint32_t first,
     uint32_t end);

@@ -3,11 +3,15 @@
 #include "write/write_job.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
+#include "cleave/envelope.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
@@ -67,13 +71,14 @@ mt_write_jobs_take(struct mt_write_state *state)
 	if (jobs->all == NULL)
 		return -ENOMEM;
 	jobs->count = count;
-	scratch = mt_ring_give(ring, (uint64_t)count * ENGINE_RECORD_BYTES_MAX);
+	scratch = mt_ring_give(ring,
+	    num_round_up((uint64_t)count * WRITE_JOB_SCRATCH_BYTES, CLEAVE_BLOCK_BYTES));
 	for (uint32_t i = 0; i < count; i++) {
 		struct write_job *job = &jobs->all[i];
 
 		job->state = state;
 		job->job.arg = job;
-		job->scratch = dev_ptr_add(scratch, (uint64_t)i * ENGINE_RECORD_BYTES_MAX);
+		job->scratch = dev_ptr_add(scratch, (uint64_t)i * WRITE_JOB_SCRATCH_BYTES);
 		list_push_back(&jobs->free, &job->link);
 	}
 	return 0;
@@ -109,7 +114,24 @@ mt_write_is_inline(const struct mt_write_state *state)
 
 /* ---- jobs ---- */
 
-static void
+/* The key, the counter and the place of an encrypted volume's record. 0; -EIO: there are no random bytes. */
+static int
+job_fill_envelope(const struct mt_write_state *state, const struct mt_write *write,
+    struct engine_job *job)
+{
+	uint32_t key_id = write->session->volume.key_id;
+	bool is_kept = MUTANT(counter_kept) && job->envelope.key_id == key_id;
+
+	job->envelope.key_id = key_id;
+	if (key_id == 0)
+		return 0;
+	job->envelope.segment = write->io.segment;
+	job->envelope.block = write_block(write);
+	job->dst_cap_bytes += ENGINE_ENVELOPE_BYTES(write_block_count(write));
+	return is_kept ? 0 : envelope_draw(&state->shard->port->envelopes, &job->envelope);
+}
+
+static int
 job_fill_store(const struct mt_write_state *state, const struct mt_write *write,
     struct engine_job *job, bool *ret_is_urgent)
 {
@@ -129,12 +151,33 @@ job_fill_store(const struct mt_write_state *state, const struct mt_write *write,
 	job->payload_crc = write->io.payload_crc;
 	job->block_count = (uint8_t)write_block_count(write);
 	*ret_is_urgent = policy.is_urgent;
+	return job_fill_envelope(state, write, job);
+}
+
+uint32_t
+mt_write_stored_bytes_max(const struct mt_write *write)
+{
+	uint32_t bytes = write->io.length_bytes;
+
+	assert(write_has_payload(write));
+	return write->session->volume.key_id == 0
+	    ? bytes
+	    : bytes + ENGINE_ENVELOPE_BYTES(write_block_count(write));
 }
 
 int
-mt_write_job_rc(const struct mt_write_state *state, int rc)
+mt_write_job_rc(const struct mt_write_state *state, const struct mt_write *write, int rc)
 {
+	const struct mt_volume *volume = &write->session->volume;
+
 	assert(rc <= 0);
+	if (rc == -ENOKEY) {
+		log_limited(LOG_WARN,
+		    "write: the volume's data key is not here, its writes are refused volume=%" PRIu64
+		    " name=%s key=%" PRIu32 ": give this gateway the --kek that wraps it",
+		    volume->id, volume->name, volume->key_id);
+		return -ENOKEY;
+	}
 	if (rc == -EBADMSG) {
 		metric_add(&state->shard->port->metrics[MT_METRIC_payload_crc_errors], 1);
 		return -EBADMSG;
@@ -152,7 +195,9 @@ mt_write_job_store_inline(struct mt_write_state *state, struct mt_write *write, 
 	int rc;
 
 	assert(mt_write_is_inline(state));
-	job_fill_store(state, write, job, &is_urgent);
+	rc = job_fill_store(state, write, job, &is_urgent);
+	if (rc != 0)
+		return mt_write_job_rc(state, write, rc);
 	job->dst = dst;
 	begin_ns = loop_now_fresh_ns(port->loop);
 	rc = engine_submit(port->engines, job);
@@ -161,7 +206,7 @@ mt_write_job_store_inline(struct mt_write_state *state, struct mt_write *write, 
 	job->run_ns = write->stamps.stored_ns - begin_ns;
 	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
 	assert(rc != 0); /* an inline set never calls back */
-	return mt_write_job_rc(state, rc == 1 ? job->rc : rc);
+	return mt_write_job_rc(state, write, rc == 1 ? job->rc : rc);
 }
 
 /* 0, or why the job was not taken; -ENOBUFS is looked at again soon. */
@@ -191,12 +236,14 @@ mt_write_job_store(struct mt_write_state *state, struct mt_write *write, mt_writ
 	if (link == NULL)
 		return -ENOBUFS;
 	job = LIST_ENTRY(link, struct write_job, link);
-	job_fill_store(state, write, &job->job, &is_urgent);
+	rc = job_fill_store(state, write, &job->job, &is_urgent);
+	if (rc != 0)
+		return mt_write_job_rc(state, write, rc);
 	job->job.dst = job->scratch;
 	job->job.fn = fn;
 	rc = job_submit(state, job, is_urgent);
 	if (rc != 0)
-		return rc == -ENOBUFS ? rc : mt_write_job_rc(state, rc);
+		return rc == -ENOBUFS ? rc : mt_write_job_rc(state, write, rc);
 	list_remove(&job->link);
 	job->write = write;
 	write->job = job;
@@ -210,7 +257,7 @@ mt_write_job_copy(struct mt_write_state *state, struct write_job *job, dev_ptr d
 {
 	assert(job->write != NULL);
 	assert(bytes > 0);
-	assert(bytes <= ENGINE_RECORD_BYTES_MAX);
+	assert(bytes <= ENGINE_STORED_BYTES_MAX);
 	job->job.kind = ENGINE_JOB_COPY;
 	job->job.src = job->scratch;
 	job->job.src_bytes = bytes;

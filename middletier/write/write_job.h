@@ -27,6 +27,8 @@ struct write_batch;
 #define WRITE_JOBS_MAX 16u
 #define WRITE_JOBS_SMALL 4u /* where the ring has less than WRITE_RING_SMALL_BYTES */
 #define WRITE_RING_SMALL_BYTES NUM_MIB(8)
+/* A job's scratch: a record's stored bytes, in whole cache lines. */
+#define WRITE_JOB_SCRATCH_BYTES ((ENGINE_STORED_BYTES_MAX + 63u) / 64u * 64u)
 
 typedef void (*mt_write_job_fn)(struct engine_job *job, void *arg);
 
@@ -37,7 +39,7 @@ struct write_job {
 	struct mt_write_state *state;
 	struct mt_write *write;    /* whose record is being made */
 	struct write_batch *batch; /* into which it is being copied */
-	dev_ptr scratch;           /* ENGINE_RECORD_BYTES_MAX */
+	dev_ptr scratch;           /* WRITE_JOB_SCRATCH_BYTES */
 };
 
 /* A shard's jobs. */
@@ -65,6 +67,8 @@ bool mt_write_jobs_are_free(const struct mt_write_state *state);
 /* mt_write_is_inline -- do the shard's engines run within the call? */
 bool mt_write_is_inline(const struct mt_write_state *state);
 
+/* mt_write_stored_bytes_max -- the room that @write's record may need: its payload, and an envelope where it is encrypted. */
+uint32_t mt_write_stored_bytes_max(const struct mt_write *write);
 /*
  * mt_write_job_store_inline -- compress @write's payload to @dst, which has room for all of it
  *
@@ -80,8 +84,8 @@ int mt_write_job_store_inline(struct mt_write_state *state, struct mt_write *wri
  * client is told, and no @fn.
  */
 int mt_write_job_store(struct mt_write_state *state, struct mt_write *write, mt_write_job_fn fn);
-/* mt_write_job_rc -- what a client is told of a STORE that ended with @rc: 0, -EBADMSG, -EIO. */
-int mt_write_job_rc(const struct mt_write_state *state, int rc);
+/* mt_write_job_rc -- what @write's client is told of a STORE that ended with @rc: 0, -EBADMSG, -EIO; -ENOKEY, logged. */
+int mt_write_job_rc(const struct mt_write_state *state, const struct mt_write *write, int rc);
 /*
  * mt_write_job_copy -- copy the @bytes in @job's scratch to @dst
  *

@@ -85,7 +85,7 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 {
 	struct engine_job *job = &state->jobs.inline_job;
 	struct write_batch *batch =
-	    mt_write_batch_room(state, write->io.length_bytes, write_block_count(write));
+	    mt_write_batch_room(state, mt_write_stored_bytes_max(write), write_block_count(write));
 	struct record_desc record;
 	int rc;
 
@@ -228,7 +228,7 @@ write_collect(struct mt_write_state *state)
 				return;
 			continue;
 		}
-		rc = mt_write_job_rc(state, write->job->job.rc);
+		rc = mt_write_job_rc(state, write, write->job->job.rc);
 		if (rc != 0) {
 			mt_write_finish(state, write, rc);
 			continue;

@@ -261,7 +261,7 @@ fake_reply_msg(const uint8_t *bytes, uint32_t count)
 		cr_assert_lt(++i, FAKE_REPLY_MSGS);
 	fake.reply_used[i] = true;
 	if (dev_ptr_is_null(fake.replies[i].payload))
-		fake.replies[i].payload = dev_alloc(NULL, ENGINE_RECORD_BYTES_MAX);
+		fake.replies[i].payload = dev_alloc(NULL, ENGINE_STORED_BYTES_MAX);
 	cr_assert(!dev_ptr_is_null(fake.replies[i].payload));
 	fake_to_device(fake.replies[i].payload, bytes, count);
 	fake.replies[i].payload_bytes = count;

@@ -186,6 +186,20 @@ fake_init_engines(bool is_threaded)
 	fake.engines.is_threaded = is_threaded;
 }
 
+#define FAKE_KEY_ID 7u
+
+/* Writes from now on are encrypted with data key @key_id, which the port has from here on; 0: nothing is. */
+static inline void
+fake_encrypt(uint32_t key_id)
+{
+	uint8_t key[KEYRING_KEY_BYTES] = { (uint8_t)key_id, 1 };
+
+	if (key_id != 0)
+		cr_assert_eq(keyring_put(fake.keys, key_id, key), 0);
+	fake.session.volume.key_id = key_id;
+	fake.latency_session.volume.key_id = key_id;
+}
+
 static inline void
 fake_init(uint64_t seed, bool is_threaded)
 {
@@ -242,6 +256,8 @@ fake_init(uint64_t seed, bool is_threaded)
 	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);
 	fake.latency_session = fake.session;
 	fake.latency_session.volume.service_class = SERVICE_LATENCY;
+	if (getenv("CLEAVE_TEST_ENCRYPTED") != NULL)
+		fake_encrypt(FAKE_KEY_ID);
 	fake.shard = (struct mt_shard){ .port = &fake.port,
 		.events = &fake_shard_events,
 		.index = 3,

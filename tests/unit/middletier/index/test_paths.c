@@ -295,6 +295,8 @@ replay_extent(struct mt_index *index, const struct mt_extent *extent, uint32_t r
 		    0);
 		record_iter_init(&it, copy->bytes + offset, &check.info);
 		while (record_iter_next(&it, &record, &field) == 1) {
+			cr_assert_eq((record.codec_id & ENGINE_ENCRYPTED) != 0,
+			    record.kind == RECORD_WRITE && fake.session.volume.key_id != 0);
 			cr_assert_eq(mt_index_apply(index, &record, 0, extent->index, offset, 0),
 			    0);
 		}
