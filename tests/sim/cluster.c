@@ -15,6 +15,7 @@
 #include "cleave/loop.h"
 #include "cluster.h"
 #include "deletes.h"
+#include "encrypted.h"
 #include "engines/sim/offload_sim.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
@@ -481,6 +482,8 @@ gateway_begin(struct sim_cluster_gateway *own)
 	options.boot_id = own->boot_id;
 	options.arg = own;
 	own->gateway = mt_gateway_create(&options, error, sizeof(error));
+	if (own->gateway != NULL)
+		sim_encrypted_on_gateway(cluster->encrypted, own);
 	if (own->gateway == NULL || mt_gateway_start(own->gateway, error, sizeof(error)) != 0)
 		sim_cluster_fail(cluster, "gateway %u did not start: %s", own->index + 1, error);
 }

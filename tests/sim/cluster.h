@@ -109,8 +109,9 @@ struct sim_cluster {
 	struct sim_world *world;
 	struct sim_net *net;
 	struct sim_store *store;
-	struct sim_deletes *deletes; /* deletes.h: judges what nodes delete */
-	uint32_t spared_node;        /* its disk may destroy data; SIM_NODES_MAX: none's may */
+	struct sim_deletes *deletes;     /* deletes.h: judges what nodes delete */
+	struct sim_encrypted *encrypted; /* encrypted.h; NULL: volumes are not */
+	uint32_t spared_node;            /* its disk may destroy data; SIM_NODES_MAX: none's may */
 	struct sim_cluster_node nodes[SIM_NODES_MAX];
 	struct sim_cluster_gateway gateways[SIM_GATEWAYS_MAX];
 	uint64_t store_count;  /* identities that were thrown */

@@ -29,6 +29,7 @@
 #include "base/config_value.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "encrypted.h"
 #include "grouper.h"
 #include "run.h"
 #include "trasher.h"
@@ -78,6 +79,9 @@ static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forg
 
 /* In code that takes snapshots of several volumes together. */
 static const char *const of_groups[] = { "group_held_apart", "group_in_part" };
+/* In code that encrypts. */
+static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound", "crcs_kept",
+	"counter_kept", "merge_stores_plain", "key_missing_is_bad" };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epoch_ignored",
@@ -92,8 +96,8 @@ static const char *const of_units[] = { "share_overtakes" };
 struct search {
 	struct mutant_set mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash,
-	    is_of_groups;                           /* the other seeds are passed over */
+	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash, is_of_groups,
+	    is_of_encrypted;                        /* the other seeds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -208,6 +212,15 @@ is_of_groups(const char *name)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(of_groups); i++)
 		if (strcmp(of_groups[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_of_encrypted(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_encrypted); i++)
+		if (strcmp(of_encrypted[i], name) == 0)
 			return true;
 	return false;
 }
@@ -340,7 +353,8 @@ search_job(void *arg, uint64_t job)
 		    (search->is_of_members && !sim_run_has_members(seed)) ||
 		    (search->is_of_balance && !sim_run_has_balance(seed)) ||
 		    (search->is_of_trash && !sim_trasher_is_in(seed)) ||
-		    (search->is_of_groups && !sim_grouper_is_in(seed)))
+		    (search->is_of_groups && !sim_grouper_is_in(seed)) ||
+		    (search->is_of_encrypted && !sim_encrypted_is_in(seed)))
 			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
@@ -366,7 +380,8 @@ search_row(const struct options *options, const char *name)
 		.is_of_members = is_of_members(name),
 		.is_of_balance = is_of_balance(name),
 		.is_of_trash = is_of_trash(name),
-		.is_of_groups = is_of_groups(name) };
+		.is_of_groups = is_of_groups(name),
+		.is_of_encrypted = is_of_encrypted(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);

@@ -14,6 +14,7 @@
 #include "cleave/engine.h"
 #include "deletes.h"
 #include "drainer.h"
+#include "encrypted.h"
 #include "etcd_faults.h"
 #include "faults.h"
 #include "grouper.h"
@@ -50,6 +51,7 @@
 #define RUN_BALANCE_SEEDS 8u
 #define RUN_LIMITS_SALT UINT64_C(53)
 #define RUN_LIMITS_SEEDS 12u
+#define RUN_ENCRYPTED_FAULTS 16u /* between two looks at all that is stored */
 #define RUN_BALANCE_SHARDS 8u
 #define RUN_BALANCE_CHUNKS                                                                         \
 	4u /* of a volume, at most: some shards have much to do, and others nothing */
@@ -76,14 +78,15 @@ struct run {
 	uint64_t dice[4]; /* of the set-up; the world has its own */
 	struct sim_cluster *cluster;
 	struct workload *workloads[RUN_CLIENTS_MAX];
-	struct snapper *snapper;       /* NULL: this seed does without */
-	struct sim_levels *levels;     /* NULL: likewise, its processes are of one release */
-	struct sim_drainer *drainer;   /* NULL: likewise */
-	struct sim_trasher *trasher;   /* NULL: likewise */
-	struct sim_grouper *grouper;   /* NULL: likewise */
-	struct sim_members *members;   /* NULL: likewise, its nodes stay as they are */
-	struct sim_limiter *limiter;   /* NULL: likewise, no volume has a limit */
-	struct sim_balancer *balancer; /* NULL: likewise, shards are shared out by count */
+	struct snapper *snapper;         /* NULL: this seed does without */
+	struct sim_levels *levels;       /* NULL: likewise, its processes are of one release */
+	struct sim_drainer *drainer;     /* NULL: likewise */
+	struct sim_trasher *trasher;     /* NULL: likewise */
+	struct sim_grouper *grouper;     /* NULL: likewise */
+	struct sim_members *members;     /* NULL: likewise, its nodes stay as they are */
+	struct sim_limiter *limiter;     /* NULL: likewise, no volume has a limit */
+	struct sim_balancer *balancer;   /* NULL: likewise, shards are shared out by count */
+	struct sim_encrypted *encrypted; /* NULL: likewise, nothing is encrypted */
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
 	struct sim_invariants invariants;
@@ -476,6 +479,8 @@ run_begin(struct run *run)
 		level = LOG_INFO;
 	log_set_level(level);
 	run->cluster = sim_cluster_create(&options);
+	if (sim_encrypted_is_in(run->options.seed) && !run_has_levels(run))
+		run->encrypted = sim_encrypted_create(run->cluster, run->options.seed);
 	if (run_has_short_holds(run))
 		run_part_gateways(run);
 	log_set_sink(log_in_virtual_time, run->cluster->world);
@@ -570,6 +575,7 @@ run_faults(struct run *run)
 {
 	struct sim_world *world = run->cluster->world;
 	uint64_t end_ns = sim_world_now_ns(world) + RUN_FAULTS_NS, next_ns = 0;
+	uint32_t fault_count = 0;
 
 	while (!run_is_done(run) && sim_world_now_ns(world) < end_ns) {
 		if (next_ns == 0) {
@@ -582,6 +588,8 @@ run_faults(struct run *run)
 		    sim_world_now_ns(world) >= next_ns) {
 			sim_cluster_run(run->cluster, sim_world_random_below(world, NUM_US(500)));
 			run_check_invariants(run);
+			if (fault_count++ % RUN_ENCRYPTED_FAULTS == 0)
+				sim_encrypted_check(run->encrypted);
 			sim_faults_inject(&run->faults);
 			if (sim_cluster_below(run->cluster, 2) == 0)
 				run_second_fault(run);
@@ -751,6 +759,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
 	run_verify(&run, "everything is read");
 	sim_balancer_finish(run.balancer);
+	sim_encrypted_check(run.encrypted);
 	run_check_etcd(&run);
 	sim_check_idle(run.cluster);
 	bytes = run_memory_bytes(&run);
@@ -760,6 +769,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_memory(run.cluster, bytes, run_memory_bytes(&run), RUN_LIFE_BYTES,
 	    "with new gateways");
 	run_restore(&run);
+	sim_encrypted_check(run.encrypted);
 	run_clear_snapshots(&run);
 	sim_check_recovers(run.cluster, run.faults.has_destroyed);
 	sim_check_copies(run.cluster);
@@ -768,6 +778,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_copies(run.cluster);
 	sim_check_idle(run.cluster);
 	run_check_memory(&run);
+	sim_encrypted_check(run.encrypted);
 	run_result(&run, ret_result);
 	snapper_destroy(run.snapper);
 	sim_levels_destroy(run.levels);
@@ -781,4 +792,5 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
 	sim_cluster_destroy(run.cluster);
+	sim_encrypted_destroy(run.encrypted);
 }
