@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
@@ -80,7 +81,7 @@ session_on_right(struct loop_post *post, void *arg)
 		return;
 	}
 	/* Whatever else main says is for who comes anew. */
-	if (rc != -ENOKEY && rc != -ENOENT)
+	if ((rc != -ENOKEY && rc != -ENOENT) || MUTANT(session_kept))
 		return;
 	mt_event(port->shared->events, loop_now_ns(port->loop), CLEAVE_EVENT_SESSION_CUT,
 	    session->volume.name,

@@ -92,6 +92,16 @@
 	X(trash_name, "a volume comes back from the trash over another one of its name")           \
 	X(trash_forgotten, "snapshots of a volume in the trash go as those of one that is gone")   \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
+	/* Keys: who is let in, and to what. */                                                    \
+	X(verdict_ignored, "a key of another authority is believed")                               \
+	X(accept_role_ignored, "whoever has a key comes as what it says that it is")               \
+	X(connect_role_ignored, "whoever has a key may answer in a node's place")                  \
+	X(number_ignored, "a node's key is believed whatever its number")                          \
+	X(plain_believed, "a port with a key takes a hello in the clear")                          \
+	X(claim_unasked, "a node serves any gateway under any epoch")                              \
+	X(right_unasked, "volumes are made and changed by clients without a right")                \
+	X(session_right_unasked, "whoever may ask has a session of any volume")                    \
+	X(session_kept, "a session goes on when its user has lost the right")                      \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

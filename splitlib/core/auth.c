@@ -35,6 +35,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/status.h"
@@ -231,7 +232,8 @@ auth_on_complete(struct split_qp *qp)
 	struct qp_auth *auth = qp->auth;
 	uint8_t out[HANDSHAKE_SECRET_BYTES], in[HANDSHAKE_SECRET_BYTES];
 	struct split_subject peer;
-	unsigned roles = qp->is_acceptor ? AUTH_ROLES_ALL : qp->peer_roles;
+	unsigned roles = qp->is_acceptor || MUTANT(connect_role_ignored) ? AUTH_ROLES_ALL
+									 : qp->peer_roles;
 	int verdict =
 	    handshake_judge(auth->handshake, qp->port->options.key, roles, log_wall_s(), &peer);
 	char why[HANDSHAKE_WHY_BYTES_MAX];
@@ -249,7 +251,7 @@ auth_on_complete(struct split_qp *qp)
 		return;
 	}
 	auth_set_state(qp, AUTH_KEYED);
-	if (verdict != 0) {
+	if (verdict != 0 && !MUTANT(verdict_ignored)) {
 		auth_refuse(qp);
 		return;
 	}

@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/status.h"
 #include "connect.h"
@@ -266,7 +267,8 @@ connect_on_request(struct split_qp *qp)
 		connect_reject_surplus(qp);
 		return;
 	}
-	if (split_qp_subject(qp) == NULL && auth_security(port) != SPLIT_SECURITY_OPEN) {
+	if (split_qp_subject(qp) == NULL && auth_security(port) != SPLIT_SECURITY_OPEN &&
+	    !MUTANT(plain_believed)) {
 		auth_refused(qp, "it came without a key: start it with --key");
 		connect_reject(qp, -EKEYREJECTED, "this cluster wants a key: --key");
 		return;

@@ -25,7 +25,6 @@
 #include "storage-node/format/format_pages.h"
 #include "store.h"
 
-#define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)
 #define RESTART_AFTER_NS NUM_S(1)
 #define BEAT_NS NUM_S(1)
@@ -96,7 +95,7 @@ node_format_disk(struct sim_cluster *cluster, uint32_t index)
 		.seed = cluster->options.seed * 1000 + index + count * 100 };
 	struct node_format format = { .capacity_bytes = cluster->options.disk_bytes,
 		.slot_bytes = cluster->options.slot_bytes,
-		.cluster_id = CLUSTER_ID,
+		.cluster_id = SIM_CLUSTER_ID,
 		.node_id = index + 1,
 		.disk_uuid = { (uint8_t)(index + 1), (uint8_t)count } };
 	char reason[FORMAT_REASON_BYTES_MAX];
@@ -268,6 +267,8 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	cluster->store = sim_store_create(&store);
 	assert(cluster->net != NULL);
 	cluster->spared_node = SIM_NODES_MAX;
+	if (options->has_keys)
+		cluster->keys = sim_keys_create();
 	cluster->deletes = sim_deletes_create(cluster);
 	loop_timer_init(&cluster->restart_timer, on_restart, cluster);
 	loop_timer_init(&cluster->beat_timer, on_beat, cluster);
@@ -304,6 +305,7 @@ sim_cluster_destroy(struct sim_cluster *cluster)
 	sim_net_destroy(cluster->net);
 	sim_world_destroy(cluster->world);
 	sim_deletes_destroy(cluster->deletes);
+	sim_keys_destroy(cluster->keys);
 	free(cluster);
 }
 
@@ -332,14 +334,17 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	struct sim_cluster_node *own = &cluster->nodes[index];
 	struct node_options options = { .sim_host = own->host,
 		.listen = own->address,
-		.cluster_id = CLUSTER_ID,
+		.cluster_id = SIM_CLUSTER_ID,
 		.device_bytes = NUM_MIB(16),
 		.level_max = own->level_max,
+		.key = sim_keys_of_number(cluster->keys, "node", index + 1),
 		.on_ready = node_on_ready,
 		.arg = own };
 
 	if (own->node != NULL || own->is_away)
 		return;
+	if (cluster->on_node_start != NULL)
+		cluster->on_node_start(index, cluster->on_node_start_arg);
 	sim_world_trace(cluster->world, "start node %u", index + 1);
 	if (!sim_host_is_up(own->host))
 		sim_host_start(own->host);
@@ -419,9 +424,9 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 	struct sim_cluster *cluster = own->cluster;
 	const struct sim_cluster_options *from = &cluster->options;
 
-	*options = (struct mt_gateway_options){ .cluster_id = CLUSTER_ID,
+	*options = (struct mt_gateway_options){ .cluster_id = SIM_CLUSTER_ID,
 		.gateway_id = own->index + 1,
-		.store_id = { CLUSTER_ID, ++cluster->store_count },
+		.store_id = { SIM_CLUSTER_ID, ++cluster->store_count },
 		.shard_count = from->shard_count,
 		.min_replicas = from->min_replicas,
 		.port_count = from->port_count,
@@ -445,6 +450,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.orphan_grace_ns = from->orphan_grace_ns,
 		.scrub_interval_ns = from->scrub_interval_ns,
 		.is_health_watched = from->is_health_watched,
+		.key = sim_keys_of_number(cluster->keys, "gateway", own->index + 1),
 		.on_ready = gateway_on_ready,
 		.on_failed = gateway_on_failed };
 	if (from->has_balance) {
@@ -563,6 +569,12 @@ gateway_open(struct sim_cluster_gateway *own)
 	claim_cluster = cluster;
 	return sim_store_open(cluster->store, own->loop,
 	    &(struct sim_store_process){ .name = name, .is_dead = claim_is_of_dead });
+}
+
+const char *
+sim_cluster_client_key(const struct sim_cluster *cluster)
+{
+	return sim_keys_path(cluster->keys, SIM_KEY_OPERATOR);
 }
 
 struct meta *

@@ -23,6 +23,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
+#include "keys.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
 #include "splitlib/sim/loop_sim.h"
@@ -66,6 +67,7 @@ struct sim_cluster_options {
 	uint64_t node_timeout_ns;                     /* [5 s] */
 	bool is_health_watched; /* gateways look at their health by themselves */
 	bool has_balance;       /* gateways share out by load: balancer.h */
+	bool has_keys;          /* each process has one: keys.h */
 	bool is_shuffled;       /* seeded order of what is due at one time */
 	bool has_drift;         /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;
@@ -111,7 +113,11 @@ struct sim_cluster {
 	struct sim_store *store;
 	struct sim_deletes *deletes;     /* deletes.h: judges what nodes delete */
 	struct sim_encrypted *encrypted; /* encrypted.h; NULL: volumes are not */
-	uint32_t spared_node;            /* its disk may destroy data; SIM_NODES_MAX: none's may */
+	struct sim_keys *keys;       /* NULL: connections are open */
+	/* Before the process of node @index starts: who is at its address leaves (enemy.h). NULL: nobody ever is. */
+	void (*on_node_start)(uint32_t index, void *arg);
+	void *on_node_start_arg;
+	uint32_t spared_node; /* its disk may destroy data; SIM_NODES_MAX: none's may */
 	struct sim_cluster_node nodes[SIM_NODES_MAX];
 	struct sim_cluster_gateway gateways[SIM_GATEWAYS_MAX];
 	uint64_t store_count;  /* identities that were thrown */
@@ -155,6 +161,8 @@ void sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_gateway_options -- all but its loop, its store, its boot. */
 void sim_cluster_gateway_options(struct sim_cluster_gateway *own,
     struct mt_gateway_options *options);
+/* sim_cluster_client_key -- the key file of a client that is no enemy; NULL: connections are open. */
+const char *sim_cluster_client_key(const struct sim_cluster *cluster);
 /* sim_cluster_tool_open -- the store, for a process that is no gateway */
 struct meta *sim_cluster_tool_open(struct sim_cluster *cluster, struct loop *loop);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */

@@ -160,6 +160,7 @@ companion_create(const struct companion_options *options)
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct companion *companion = calloc(1, sizeof(*companion));
 	struct cleave_client_options client = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.message_count_max = 16,
 		.io_timeout_ns = TIMEOUT_NS,

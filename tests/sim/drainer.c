@@ -167,6 +167,7 @@ create_client(struct sim_drainer *drainer)
 	struct sim_cluster *cluster = drainer->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.loop = drainer->loop,
 		.sim_host = drainer->host,

@@ -647,6 +647,7 @@ create_client(struct sim_grouper *grouper)
 	struct sim_cluster *cluster = grouper->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.loop = grouper->loop,
 		.sim_host = grouper->host,

@@ -36,6 +36,7 @@ intruder_options(struct sim_intruder *intruder, struct mt_gateway_options *optio
 {
 	sim_cluster_gateway_options(&intruder->cluster->gateways[0], options);
 	options->gateway_id = INTRUDER_GATEWAY_ID;
+	options->key = sim_keys_of_number(intruder->cluster->keys, "gateway", INTRUDER_GATEWAY_ID);
 	options->boot_id = ++intruder->cluster->boot_count;
 	options->sim_host = intruder->host;
 	options->loop = intruder->loop;

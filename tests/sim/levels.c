@@ -223,6 +223,7 @@ create_client(struct sim_levels *levels)
 	struct sim_cluster *cluster = levels->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.loop = levels->loop,
 		.sim_host = levels->host,

@@ -131,6 +131,7 @@ sim_limiter_create(struct sim_cluster *cluster, struct workload *workload, uint6
 	struct sim_limiter *limiter = calloc(1, sizeof(*limiter));
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.control_timeout_ns = LIMITER_TIMEOUT_NS };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";

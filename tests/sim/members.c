@@ -567,6 +567,7 @@ create_client(const struct sim_members *members, uint32_t first)
 	struct sim_cluster *cluster = members->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.loop = members->loop,
 		.sim_host = members->host,

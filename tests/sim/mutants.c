@@ -74,6 +74,11 @@ static const char *const of_members[] = { "removed_unasked", "removed_taken_back
 /* In code that runs while shards are shared out by load. */
 static const char *const of_balance[] = { "relief_restless", "relief_keeps" };
 
+/* In code that judges who has a key. */
+static const char *const of_keys[] = { "verdict_ignored", "accept_role_ignored",
+	"connect_role_ignored", "number_ignored", "plain_believed", "claim_unasked",
+	"right_unasked", "session_right_unasked", "session_kept" };
+
 /* In code that deletes volumes and restores them. */
 static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forgotten" };
 
@@ -97,7 +102,7 @@ struct search {
 	struct mutant_set mutants;
 	uint64_t seed_max;
 	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash, is_of_groups,
-	    is_of_encrypted;                        /* the other seeds are passed over */
+	    is_of_encrypted, is_of_keys;            /* the other seeds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -208,6 +213,15 @@ is_of_trash(const char *name)
 }
 
 static bool
+is_of_keys(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(of_keys); i++)
+		if (strcmp(of_keys[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
 is_of_groups(const char *name)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(of_groups); i++)
@@ -283,6 +297,8 @@ checker_of(const char *text)
 		{ "a reader beside the writer", "an error to a reader" },
 		{ "which may have", "a manifest beyond its room" },
 		{ "orphan", "orphans" },
+		{ "whose right was taken", "a session outlives its right" },
+		{ "enemy: ", "an enemy is let in" },
 		{ "waited in vain", "liveness" },
 		{ "timed out", "liveness" },
 		{ "CPU time", "liveness" },
@@ -353,6 +369,7 @@ search_job(void *arg, uint64_t job)
 		    (search->is_of_members && !sim_run_has_members(seed)) ||
 		    (search->is_of_balance && !sim_run_has_balance(seed)) ||
 		    (search->is_of_trash && !sim_trasher_is_in(seed)) ||
+		    (search->is_of_keys && !sim_run_has_keys(seed)) ||
 		    (search->is_of_groups && !sim_grouper_is_in(seed)) ||
 		    (search->is_of_encrypted && !sim_encrypted_is_in(seed)))
 			continue;
@@ -381,6 +398,7 @@ search_row(const struct options *options, const char *name)
 		.is_of_balance = is_of_balance(name),
 		.is_of_trash = is_of_trash(name),
 		.is_of_groups = is_of_groups(name),
+		    (search->is_of_keys && !sim_run_has_keys(seed)) ||
 		.is_of_encrypted = is_of_encrypted(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);

@@ -15,6 +15,7 @@
 #include "deletes.h"
 #include "drainer.h"
 #include "encrypted.h"
+#include "enemy.h"
 #include "etcd_faults.h"
 #include "faults.h"
 #include "grouper.h"
@@ -43,14 +44,6 @@
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
 #define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
-#define RUN_LEVEL_SEEDS 8u
-#define RUN_LEVEL_SEED 6u /* of so many */
-#define RUN_MEMBERS_SALT UINT64_C(26314)
-#define RUN_MEMBERS_SEEDS 8u
-#define RUN_BALANCE_SALT UINT64_C(178)
-#define RUN_BALANCE_SEEDS 8u
-#define RUN_LIMITS_SALT UINT64_C(53)
-#define RUN_LIMITS_SEEDS 12u
 #define RUN_ENCRYPTED_FAULTS 16u /* between two looks at all that is stored */
 #define RUN_BALANCE_SHARDS 8u
 #define RUN_BALANCE_CHUNKS                                                                         \
@@ -87,6 +80,7 @@ struct run {
 	struct sim_limiter *limiter;     /* NULL: likewise, no volume has a limit */
 	struct sim_balancer *balancer;   /* NULL: likewise, shards are shared out by count */
 	struct sim_encrypted *encrypted; /* NULL: likewise, nothing is encrypted */
+	struct sim_enemy *enemy;         /* NULL: likewise, nobody has a key */
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
 	struct sim_invariants invariants;
@@ -124,6 +118,9 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 	if (options->balance != SIM_BALANCE_BY_SEED && used < text_bytes)
 		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --balance %s",
 		    options->balance == SIM_BALANCE_YES ? "yes" : "no");
+	if (options->keys != SIM_KEYS_BY_SEED && used < text_bytes)
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --keys %s",
+		    options->keys == SIM_KEYS_YES ? "yes" : "no");
 	for (uint32_t i = 0; i < SIM_FAULT_NR && used < text_bytes; i++) {
 		if ((options->faults >> i & 1) == 0)
 			continue;
@@ -208,25 +205,6 @@ run_has_stages(const struct run *run)
 	return run->options.seed % RUN_STAGE_SEEDS == 1;
 }
 
-/* The finalizer of SplitMix64. */
-uint64_t
-sim_run_hash(uint64_t seed, uint64_t salt)
-{
-	uint64_t mix = seed + salt * UINT64_C(0x9e3779b97f4a7c15);
-
-	mix = (mix ^ mix >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	mix = (mix ^ mix >> 27) * UINT64_C(0x94d049bb133111eb);
-	return mix ^ mix >> 31;
-}
-
-/* Which seeds change their nodes: when it was chosen, none of those that mutants.tsv and regressions.tsv name. */
-bool
-sim_run_has_members(uint64_t seed)
-{
-	return sim_run_hash(seed, RUN_MEMBERS_SALT) % RUN_MEMBERS_SEEDS == 0 &&
-	    seed % RUN_LEVEL_SEEDS != RUN_LEVEL_SEED;
-}
-
 static bool
 run_has_members(const struct run *run)
 {
@@ -235,19 +213,12 @@ run_has_members(const struct run *run)
 	return sim_run_has_members(run->options.seed);
 }
 
-/* Which seeds share out by load: when it was chosen, none of those that mutants.tsv and regressions.tsv name. */
-bool
-sim_run_has_balance(uint64_t seed)
+static bool
+run_has_keys(const struct run *run)
 {
-	return sim_run_hash(seed, RUN_BALANCE_SALT) % RUN_BALANCE_SEEDS == 0 &&
-	    seed % RUN_LEVEL_SEEDS != RUN_LEVEL_SEED;
-}
-
-/* Which seeds have a volume with a limit: likewise. */
-bool
-sim_run_has_limits(uint64_t seed)
-{
-	return sim_run_hash(seed, RUN_LIMITS_SALT) % RUN_LIMITS_SEEDS == 0;
+	if (run->options.keys != SIM_KEYS_BY_SEED)
+		return run->options.keys == SIM_KEYS_YES;
+	return sim_run_has_keys(run->options.seed);
 }
 
 static bool
@@ -262,8 +233,8 @@ run_has_balance(const struct run *run)
 static bool
 run_has_levels(const struct run *run)
 {
-	return run->options.seed % RUN_LEVEL_SEEDS == RUN_LEVEL_SEED && !run_has_members(run) &&
-	    run->options.balance != SIM_BALANCE_YES;
+	return sim_run_has_levels(run->options.seed) && !run_has_members(run) &&
+	    run->options.balance != SIM_BALANCE_YES && !run_has_keys(run);
 }
 
 /* By the seed alone: one member, mostly three, or five; and whether it has users. */
@@ -331,6 +302,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->shard_count = (uint32_t)num_max(options->shard_count, 2);
 		gateways = (uint32_t)num_max(gateways, 2);
 	}
+	options->has_keys = run_has_keys(run);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {
@@ -511,6 +483,9 @@ run_begin(struct run *run)
 		run->grouper = sim_grouper_create(run->cluster, run->options.seed);
 	}
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
+	if (run_has_keys(run))
+		run->enemy = sim_enemy_create(run->cluster, workload_name(run->workloads[0]),
+		    run->options.seed);
 }
 
 static uint64_t
@@ -733,6 +708,7 @@ run_result(struct run *run, struct sim_run_result *result)
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages) };
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);
+	result->deed_count = sim_enemy_deed_count(run->enemy);
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);
@@ -753,6 +729,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_trasher_finish(run.trasher, RUN_HEAL_LIMIT_NS);
 	sim_grouper_finish(run.grouper, RUN_HEAL_LIMIT_NS);
 	sim_limiter_finish(run.limiter, RUN_HEAL_LIMIT_NS);
+	sim_enemy_finish(run.enemy, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
@@ -788,6 +765,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_members_destroy(run.members);
 	sim_limiter_destroy(run.limiter);
 	sim_balancer_destroy(run.balancer);
+	sim_enemy_destroy(run.enemy);
 	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);

@@ -98,6 +98,9 @@ enum sim_run_members { SIM_MEMBERS_BY_SEED, SIM_MEMBERS_YES, SIM_MEMBERS_NO };
 /* Whether gateways share out by load (balancer.h): in an eighth of the seeds. */
 enum sim_run_balance { SIM_BALANCE_BY_SEED, SIM_BALANCE_YES, SIM_BALANCE_NO };
 
+/* Whether processes have keys, and enemies come (keys.h, enemy.h): in an eighth of the seeds. */
+enum sim_run_keys { SIM_KEYS_BY_SEED, SIM_KEYS_YES, SIM_KEYS_NO };
+
 /* Zero means: by the seed. */
 struct sim_run_options {
 	uint64_t seed;
@@ -109,6 +112,7 @@ struct sim_run_options {
 	uint32_t meta;          /* enum sim_run_meta */
 	uint32_t members;       /* enum sim_run_members */
 	uint32_t balance;       /* enum sim_run_balance */
+	uint32_t keys;          /* enum sim_run_keys */
 	uint64_t faults;        /* set of SIM_FAULT(x), or SIM_FAULTS_NONE */
 };
 
@@ -128,6 +132,7 @@ struct sim_run_result {
 	uint64_t snapshot_count; /* taken */
 	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
 	uint64_t relief_count;   /* shards given away by load */
+	uint64_t deed_count;     /* of enemies, all of them refused */
 	bool is_on_etcd;
 };
 
@@ -145,10 +150,14 @@ void sim_run_here(const struct sim_run_options *options, struct sim_run_result *
 
 /* sim_run_is_on_etcd -- does @seed by itself choose an etcd? */
 bool sim_run_is_on_etcd(uint64_t seed);
+/* sim_run_has_levels -- are the processes of @seed by itself of two releases, where its nodes stay, and nobody has keys? */
+bool sim_run_has_levels(uint64_t seed);
 /* sim_run_has_members -- does @seed by itself change its nodes? */
 bool sim_run_has_members(uint64_t seed);
 /* sim_run_has_balance -- does @seed by itself share out by load? */
 bool sim_run_has_balance(uint64_t seed);
+/* sim_run_has_keys -- have the processes of @seed by itself keys? */
+bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */
 bool sim_run_has_limits(uint64_t seed);
 /* sim_run_hash -- of @seed: no other property of it goes with this, nor with that of another @salt. */

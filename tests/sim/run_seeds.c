@@ -46,7 +46,7 @@ struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count;
-	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count;
+	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -93,6 +93,7 @@ static void __attribute__((noreturn)) usage(int rc)
 	    "usage: sim_run_seeds [--seed S | --first S] [--seeds N] [--minutes M]\n"
 	    "  [--jobs N] [--gateways 1..3] [--nodes 3..5] [--clients 1..3] [--operations N]\n"
 	    "  [--snapshots yes|no] [--meta etcd|memory|by-seed] [--members yes|no] [--balance yes|no]\n"
+	    "  [--keys yes|no]\n"
 	    "  [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
 	    "  [--replay FILE]\n"
 	    "CLEAVE_SIM_LOG=info|debug|trace prints the daemons' logs in virtual time;\n"
@@ -139,6 +140,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->snapshot_count += result->snapshot_count;
 	tally->change_count += result->change_count;
 	tally->relief_count += result->relief_count;
+	tally->deed_count += result->deed_count;
 	tally->etcd_seed_count += result->is_on_etcd;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
@@ -199,13 +201,14 @@ print_totals(const struct tally *sum, double seconds)
 		     " orphans swept, %" PRIu64 " deletions judged, %" PRIu64
 		     " of them blindly, %" PRIu64 " merges (%" PRIu64 " early stages, in %" PRIu64
 		     " seeds), %" PRIu64 " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
-		     " shards given away by load, %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
-		     " seeds failed%s\n",
+		     " shards given away by load, %" PRIu64 " deeds of enemies, %" PRIu64
+		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
-	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->etcd_seed_count,
-	    seconds, sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
+	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->deed_count,
+	    sum->etcd_seed_count, seconds, sum->failed_count,
+	    table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int
@@ -260,7 +263,7 @@ static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first
 	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
 	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "replay", 1, NULL, 'r' },
 	{ "snapshots", 1, NULL, 'S' }, { "meta", 1, NULL, 'M' }, { "members", 1, NULL, 'e' },
-	{ "balance", 1, NULL, 'b' }, { "help", 0, NULL, 'H' }, { 0 } };
+	{ "balance", 1, NULL, 'b' }, { "keys", 1, NULL, 'y' }, { "help", 0, NULL, 'H' }, { 0 } };
 
 static uint32_t
 meta_kind(const char *text)
@@ -329,6 +332,9 @@ option_set(struct search *search, int letter)
 	case 'b':
 		search->options.balance = strcmp(optarg, "no") == 0 ? SIM_BALANCE_NO
 								    : SIM_BALANCE_YES;
+		break;
+	case 'y':
+		search->options.keys = strcmp(optarg, "no") == 0 ? SIM_KEYS_NO : SIM_KEYS_YES;
 		break;
 	case 'M':
 		search->options.meta = meta_kind(optarg);

@@ -432,6 +432,7 @@ snapper_create(const struct snapper_options *options)
 	struct sim_cluster *cluster = options->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options client = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.message_count_max = 64,
 		.io_timeout_ns = FOR_EVER_NS,

@@ -369,6 +369,7 @@ create_client(struct sim_trasher *trasher)
 	struct sim_cluster *cluster = trasher->cluster;
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options options = { .gateways = gateways,
+		.key = sim_cluster_client_key(cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.loop = trasher->loop,
 		.sim_host = trasher->host,

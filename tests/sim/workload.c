@@ -417,6 +417,7 @@ session_create(struct workload *workload)
 	const char *gateways[SIM_GATEWAYS_MAX];
 	struct session *session = calloc(1, sizeof(*session));
 	struct cleave_client_options client = { .gateways = gateways,
+		.key = sim_cluster_client_key(workload->options.cluster),
 		.gateway_count = cluster->options.gateway_count,
 		.message_count_max = 64,
 		.holes_chunks_min = 1 + workload->options.index % 2 * 3,

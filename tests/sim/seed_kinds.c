@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * seed_kinds.c -- which seeds are of which kind, by a hash of the seed; see run.h
+ *
+ * A kind that is added has a salt of its own. When it was chosen, none of the seeds that mutants.tsv and regressions.tsv
+ * name was of it: their histories know nothing of it.
+ */
+#include "run.h"
+
+#define LEVEL_SEEDS 8u
+#define LEVEL_SEED 6u /* of so many */
+#define MEMBERS_SALT UINT64_C(26314)
+#define MEMBERS_SEEDS 8u
+#define BALANCE_SALT UINT64_C(178)
+#define BALANCE_SEEDS 8u
+#define LIMITS_SALT UINT64_C(53)
+#define LIMITS_SEEDS 12u
+#define KEYS_SALT UINT64_C(1433)
+#define KEYS_SEEDS 8u
+
+/* The finalizer of SplitMix64. */
+uint64_t
+sim_run_hash(uint64_t seed, uint64_t salt)
+{
+	uint64_t mix = seed + salt * UINT64_C(0x9e3779b97f4a7c15);
+
+	mix = (mix ^ mix >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mix = (mix ^ mix >> 27) * UINT64_C(0x94d049bb133111eb);
+	return mix ^ mix >> 31;
+}
+
+bool
+sim_run_has_levels(uint64_t seed)
+{
+	return seed % LEVEL_SEEDS == LEVEL_SEED;
+}
+
+bool
+sim_run_has_members(uint64_t seed)
+{
+	return sim_run_hash(seed, MEMBERS_SALT) % MEMBERS_SEEDS == 0 && !sim_run_has_levels(seed);
+}
+
+bool
+sim_run_has_balance(uint64_t seed)
+{
+	return sim_run_hash(seed, BALANCE_SALT) % BALANCE_SEEDS == 0 && !sim_run_has_levels(seed);
+}
+
+bool
+sim_run_has_limits(uint64_t seed)
+{
+	return sim_run_hash(seed, LIMITS_SALT) % LIMITS_SEEDS == 0;
+}
+
+/* Releases of before know of no keys. */
+bool
+sim_run_has_keys(uint64_t seed)
+{
+	return sim_run_hash(seed, KEYS_SALT) % KEYS_SEEDS == 0 && !sim_run_has_levels(seed);
+}
