@@ -21,8 +21,11 @@
  * on the way could, and means nothing more: its status is not what our owner is told, but for "busy".
  *
  * Bounds: handshake.h's, AUTH_TIME_NS, and AUTH_MAX at a time with who comes in. Who comes then waits, its first message
- * unread, for keepalive_ns at most as any stranger; and while somebody waits, a handshake gives way once its peer has
- * had AUTH_TURN_NS.
+ * unread, for keepalive_ns at most as any stranger. While somebody waits, handshakes give way whose peers have had
+ * AUTH_TURN_NS: AUTH_GIVE_WAY_MAX of them a turn, the oldest, since a crowd that is merely slow would lose all that was
+ * done for it, come again, and never be through. A place goes to the host that has the fewest, and of its connections to
+ * the newest: the oldest ones' peers are about to give up. So a flood from one host keeps no other host out, and whoever
+ * shares its host waits for a turn.
  */
 #include "auth.h"
 
@@ -98,19 +101,70 @@ auth_is_flight(const struct split_qp *qp, const struct split_send *send)
 	return qp->auth != NULL && send == &qp->auth->flight;
 }
 
-/* A handshake with who came in is through, or over: the next one may begin. */
-static void
-auth_place_free(struct split_port *port)
+/* ---- places ---- */
+
+/* HOST of PROTOCOL://HOST:PORT, as a number: FNV-1a. */
+static uint32_t
+auth_host_of(const char *peer)
 {
-	struct loop_link *link;
+	const char *end = strrchr(peer, ':');
+	uint32_t hash = 2166136261u;
+
+	for (; end != NULL && peer < end; peer++)
+		hash = (hash ^ (uint8_t)*peer) * 16777619u;
+	return hash;
+}
+
+static void
+auth_place_take(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	assert(port->auth_count < AUTH_MAX);
+	qp->auth_host = auth_host_of(qp->peer);
+	port->auth_hosts[port->auth_count++] = qp->auth_host;
+}
+
+/* Who waits and is to go on: of the host with the fewest places, the newest. NULL: nobody waits. */
+static struct split_qp *
+auth_choose(struct split_port *port)
+{
+	struct split_qp *chosen = NULL;
+	struct loop_link *link, *next;
+	uint32_t fewest = UINT32_MAX;
+
+	LIST_FOREACH_SAFE(&port->auth_waiting, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, auth_link);
+		uint32_t count = 0;
+
+		for (uint32_t i = 0; i < port->auth_count; i++)
+			count += port->auth_hosts[i] == qp->auth_host;
+		if (count <= fewest) {
+			fewest = count;
+			chosen = qp;
+		}
+	}
+	return chosen;
+}
+
+/* The handshake of @qp, which came in, is through, or over: the next one may begin. */
+static void
+auth_place_free(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+	struct split_qp *chosen;
+	uint32_t i = 0;
 
 	assert(port->auth_count > 0);
-	port->auth_count--;
-	link = list_pop_front(&port->auth_waiting);
-	if (link != NULL) {
-		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, auth_link);
-
-		qp->ops->kick_receive(qp);
+	while (port->auth_hosts[i] != qp->auth_host) {
+		i++;
+		assert(i < port->auth_count);
+	}
+	port->auth_hosts[i] = port->auth_hosts[--port->auth_count];
+	chosen = auth_choose(port);
+	if (chosen != NULL) {
+		list_remove(&chosen->auth_link);
+		chosen->ops->kick_receive(chosen);
 	}
 }
 
@@ -120,7 +174,7 @@ auth_set_state(struct split_qp *qp, enum auth_state state)
 	struct qp_auth *auth = qp->auth;
 
 	if (qp->is_acceptor && auth->sm.state == AUTH_TALKING)
-		auth_place_free(qp->port);
+		auth_place_free(qp);
 	sm_move(&auth->sm, (uint32_t)state);
 }
 
@@ -141,7 +195,8 @@ auth_create(struct split_qp *qp)
 	auth->began_ns = loop_now_ns(qp->port->loop);
 	auth->context.format = SEAL_FORMAT;
 	qp->auth = auth;
-	qp->port->auth_count += qp->is_acceptor;
+	if (qp->is_acceptor)
+		auth_place_take(qp);
 	return 0;
 }
 
@@ -156,7 +211,7 @@ auth_end(struct split_qp *qp)
 	    !(list_contains(&auth->flight.link) || list_contains(&auth->refusal.link)));
 	qp->auth = NULL;
 	if (qp->is_acceptor && auth->sm.state == AUTH_TALKING)
-		auth_place_free(qp->port);
+		auth_place_free(qp);
 	handshake_free(auth->handshake);
 	split_free(auth);
 }
@@ -310,6 +365,7 @@ auth_on_timer(struct loop_timer *timer, void *arg)
 	struct split_port *port = arg;
 	uint64_t now_ns = loop_now_ns(port->loop);
 	struct loop_link *link, *next;
+	uint32_t count = 0;
 
 	(void)timer;
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
@@ -320,7 +376,7 @@ auth_on_timer(struct loop_timer *timer, void *arg)
 
 		if (qp->is_acceptor && qp_is(qp, SPLIT_QP_ACCEPTING) && qp->auth != NULL &&
 		    qp->auth->sm.state == AUTH_TALKING &&
-		    now_ns - qp->auth->began_ns >= AUTH_TURN_NS)
+		    now_ns - qp->auth->began_ns >= AUTH_TURN_NS && count++ < AUTH_GIVE_WAY_MAX)
 			auth_fail(qp, -ETIMEDOUT,
 			    "the handshake was not finished, and others waited");
 	}
@@ -353,6 +409,7 @@ auth_wait(struct split_qp *qp)
 	struct split_port *port = qp->port;
 
 	assert(!list_contains(&qp->auth_link));
+	qp->auth_host = auth_host_of(qp->peer);
 	list_push_back(&port->auth_waiting, &qp->auth_link);
 	if (!port->auth_timer.is_active)
 		loop_timer_start(port->loop, &port->auth_timer, AUTH_TURN_NS);

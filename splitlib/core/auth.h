@@ -11,7 +11,8 @@
 struct split_port;
 struct split_qp;
 
-#define AUTH_MAX 64u /* handshakes with who came in, of a port, at one time */
+#define AUTH_MAX 64u          /* handshakes with who came in, of a port, at one time */
+#define AUTH_GIVE_WAY_MAX 16u /* of them, in a turn, while others wait */
 
 /* auth_port_init, auth_port_fini -- of a port that opens; that has no queue pairs any more. */
 void auth_port_init(struct split_port *port);

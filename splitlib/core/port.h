@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "auth.h"
 #include "cleave/split.h"
 #include "credit.h"
 #include "device_memory.h"
@@ -41,8 +42,9 @@ struct split_port {
 	uint32_t qp_id_next;
 	struct loop_link
 	    auth_waiting; /* QPs for which the handshakes under way are too many, oldest first */
-	struct loop_timer auth_timer; /* while some wait */
-	uint32_t auth_count;          /* handshakes with who came in, under way */
+	struct loop_timer auth_timer;  /* while some wait */
+	uint32_t auth_count;           /* handshakes with who came in, under way */
+	uint32_t auth_hosts[AUTH_MAX]; /* their peers' hosts, in no order */
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
 	struct loop_turn_end turn_end;

@@ -84,6 +84,7 @@ struct split_qp {
 	struct connect_name *name;       /* connect_name.c; NULL: the address is a number */
 	unsigned peer_roles;             /* what a connector takes the peer for, if it has a key */
 	struct loop_link auth_link;      /* in port->auth_waiting */
+	uint32_t auth_host;              /* its peer's host, as a number; auth.c's */
 	struct qp_auth *auth;            /* auth.c; NULL: there was no handshake */
 	struct qp_sealed *sealed;        /* sealed.c; NULL: what travels is open */
 	/* Connecting. */

@@ -4,11 +4,16 @@
 import concurrent.futures
 import itertools
 import re
+import selectors
+import socket
+import struct
+import threading
 
 from libcluster import WAIT_S, binary, check, main, run_argv
 from libkeys import Authority, Keyed
 from libload import Load
 from libmiddle import ACCEPTOR, CLEAR, CONNECTOR, Deed, Middle
+from libwire import HEADER_BYTES, get
 
 # cleave/status.h: statuses that make a gateway give up, were they believed.
 STATUSES = (4, 11, 17)
@@ -19,8 +24,8 @@ MESSAGES = [(CONNECTOR, 0), (CONNECTOR, 1), (CONNECTOR, 2), (CONNECTOR, 3),
 CLEAR_BYTES = (0, 5, 36, 40, 48, 50, 64, 68, 200, -1)
 # header, content key, its tag, the payload's tag, and the payload
 SEALED_BYTES = (0, 40, 70, 85, 100, 112, -1)
-# What the peer waits for in vain, and then ends: the others end at once.
-WAITS = ("drop", "swap", "truncate")
+HALF_COUNT = 500  # a port has places for 64
+ELSEWHERE = "127.0.0.2"  # a host of the enemy's own
 
 
 def every_deed():
@@ -117,4 +122,77 @@ def a_gateway_goes_on_beside_an_enemy():
         check(c.metric("protocol_errors") >= 5, "not counted as protocol errors")
 
 
-main(a_client_is_told_nothing_wrong, a_gateway_goes_on_beside_an_enemy)
+def first_flight(c):
+    """What a client with a key says first."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        client = pool.submit(run_argv, [binary("cleave"), "--gateway", address, "--key", c.client_key, "status"],
+                             check_rc=False)
+        with listener.accept()[0] as s:
+            head = get(s, HEADER_BYTES)
+            flight = head + get(s, struct.unpack_from("<I", head, 36)[0])
+        client.result()
+    return flight
+
+
+class HalfHandshakes:
+    """So many connections from another host, with a first flight each and nothing behind it; who is thrown out comes again at
+    once."""
+
+    def __init__(self, address, flight, count):
+        host, port = address.removeprefix("tcp://").split(":")
+        self.target, self.flight = (host, int(port)), flight
+        self.again_count, self.is_over = 0, False
+        self.selector = selectors.DefaultSelector()
+        for _ in range(count):
+            self._come()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _come(self):
+        s = socket.create_connection(self.target, source_address=(ELSEWHERE, 0))
+        s.sendall(self.flight)
+        s.setblocking(False)
+        self.selector.register(s, selectors.EVENT_READ)
+
+    def _run(self):
+        while not self.is_over:
+            for key, _ in self.selector.select(0.1):
+                try:
+                    if key.fileobj.recv(1 << 16):
+                        continue  # the acceptor's flight: it waits for ours
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    pass
+                self.selector.unregister(key.fileobj)
+                key.fileobj.close()
+                self.again_count += 1
+                self._come()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *reason):
+        self.is_over = True
+        self.thread.join()
+        for key in list(self.selector.get_map().values()):
+            key.fileobj.close()
+        self.selector.close()
+
+
+def half_handshakes_keep_nobody_out():
+    with Authority() as a, Keyed(a) as c:
+        c.volume_create("v", "64M")
+        with Load(c, volume="w", size="64M") as load, \
+                HalfHandshakes(c.address, first_flight(c), HALF_COUNT) as half:
+            load.wait_writes(100)  # who is in stays in
+            for _ in range(3):  # who comes gets in, beside those who come again and again
+                check("v" in c.cleave("volume", "list").stdout, "no v in the list")
+            c.load("--volume", "v", "--operations", "100")
+            load.wait_writes(100)
+            check(half.again_count > 0, "nobody had to give way")
+        c.gateway.wait_line("the handshake was not finished, and others waited")
+
+
+main(a_client_is_told_nothing_wrong, a_gateway_goes_on_beside_an_enemy, half_handshakes_keep_nobody_out)
