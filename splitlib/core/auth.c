@@ -125,7 +125,7 @@ auth_place_take(struct split_qp *qp)
 	port->auth_hosts[port->auth_count++] = qp->auth_host;
 }
 
-/* Who waits and is to go on: of the host with the fewest places, the newest. NULL: nobody waits. */
+/* The next to go on: of the host with the fewest places, the newest. NULL: nobody waits. */
 static struct split_qp *
 auth_choose(struct split_port *port)
 {
