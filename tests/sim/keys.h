@@ -2,7 +2,7 @@
 /*
  * keys.h -- the keys of a simulated cluster: an authority, and another one of a cluster of the same id
  *
- * A seed in eight has them (run.h), by a hash of the seed: then each process of it has its own, and connections are real
+ * A seed in thirty-two has them (run.h), by a hash of the seed: then each process of it has its own, and connections are real
  * ones: TLS's handshake and sealed frames. What they say is random; how long each message is, is not (Ed25519, X25519), and
  * the traces of two runs are the same. All keys are made in memory, when one is first asked for.
  */

@@ -98,7 +98,7 @@ enum sim_run_members { SIM_MEMBERS_BY_SEED, SIM_MEMBERS_YES, SIM_MEMBERS_NO };
 /* Whether gateways share out by load (balancer.h): in an eighth of the seeds. */
 enum sim_run_balance { SIM_BALANCE_BY_SEED, SIM_BALANCE_YES, SIM_BALANCE_NO };
 
-/* Whether processes have keys, and enemies come (keys.h, enemy.h): in an eighth of the seeds. */
+/* Whether processes have keys, and enemies come (keys.h, enemy.h): in one of thirty-two seeds. */
 enum sim_run_keys { SIM_KEYS_BY_SEED, SIM_KEYS_YES, SIM_KEYS_NO };
 
 /* Zero means: by the seed. */

@@ -15,8 +15,8 @@
 #define BALANCE_SEEDS 8u
 #define LIMITS_SALT UINT64_C(53)
 #define LIMITS_SEEDS 12u
-#define KEYS_SALT UINT64_C(1433)
-#define KEYS_SEEDS 8u
+#define KEYS_SALT UINT64_C(159332)
+#define KEYS_SEEDS 32u
 
 /* The finalizer of SplitMix64. */
 uint64_t
