@@ -277,8 +277,8 @@ process_fini(struct gateway_process *process)
 	assert(process->gateway == NULL || process->meta != NULL);
 	mt_starting_fini(&process->starting);
 	watchdog_stop(&process->watchdog);
+	mt_kms_close(process->kms);           /* forgets the calls that the gateway has */
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
-	mt_kms_close(process->kms);
 	mt_page_fini(&process->page);
 	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)
@@ -323,8 +323,16 @@ static int
 run_mode(const struct mt_command_line *values, struct mt_gateway_options *options,
     struct meta_where *where, const struct meta_where *to)
 {
+	struct mt_kms *kms = NULL;
+	char error[ERROR_BYTES];
 	int rc;
 
+	if (values->is_recovery &&
+	    mt_kms_open(values->keks.items, values->keks.count, NULL, 0, &kms, error) != 0) {
+		log_error("recover: --kek: %s", error);
+		return EXIT_FAILURE;
+	}
+	options->kms = kms;
 	if (values->is_creation)
 		rc = mt_creation_main(options, where);
 	else if (values->is_recovery)
@@ -341,6 +349,7 @@ run_mode(const struct mt_command_line *values, struct mt_gateway_options *option
 		rc = mt_move_main(options, where, to, values->must_take);
 	else
 		return -1;
+	mt_kms_close(kms);
 	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

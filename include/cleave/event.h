@@ -71,6 +71,11 @@ enum cleave_event_level {
 	X(SNAPSHOT_DELETED, "snapshot-deleted", INFO, "A snapshot was deleted.")                   \
 	X(SNAPSHOT_CHANGED, "snapshot-changed", INFO,                                              \
 	    "A snapshot was protected, unprotected or renamed.")                                   \
+	X(KEY_MADE, "key-made", INFO, "An encrypted volume has got its data key.")                 \
+	X(KEY_ROTATED, "key-rotated", INFO,                                                        \
+	    "What is stored of a volume is encrypted with a new data key from now on.")            \
+	X(KEY_ERASED, "key-erased", INFO,                                                          \
+	    "The data keys of a volume that is gone for good were erased.")                        \
 	X(USER_CHANGED, "user-changed", INFO, "Somebody added, changed or removed a user.")        \
 	X(KEYS_REVOKED, "keys-revoked", INFO, "A list of revoked keys has come.")                  \
 	X(KEY_CUT, "key-cut", WARN, "A connection was cut off: its key was revoked.")              \

@@ -60,6 +60,9 @@ enum cleave_health_level {
 	    "look whether the metadata store answers: the gateway's log")                                     \
 	X(ROOM_END, "room-end", ERROR, "At most 5 % of the room for data is left.",                           \
 	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(KEY_WANTED, "key-wanted", ERROR,                                                                    \
+	    "A client waits for an encrypted volume whose data key the gateway cannot open.",                 \
+	    "give the gateway the KEK that the text names (--kek), or look why its program fails: its log")   \
 	X(WRITES_SLOW, "writes-slow", WARN, "Writes have had no answer for two seconds.",                     \
 	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
 	X(SHARD_STARTING, "shard-starting", WARN, "A shard is being taken over.",                             \
@@ -96,6 +99,9 @@ enum cleave_health_level {
 	    "repair makes them anew --repair-after a node is lost: cleave status shows how many are left")    \
 	X(ROOM_LOW, "room-low", WARN, "At most 15 % of the room for data is left.",                           \
 	    "delete or discard what is not needed, or cleave node add one more")                              \
+	X(KEY_MISSING, "key-missing", WARN,                                                                   \
+	    "The gateway cannot open data keys: it serves none of their volumes.",                            \
+	    "give the gateway the KEK that the text names (--kek), or look why its program fails: its log")   \
 	X(SCRUB_LATE, "scrub-late", WARN,                                                                     \
 	    "Copies have not been verified for two scrub intervals.",                                         \
 	    "nodes are too busy or away: a longer --scrub-interval, or a higher --verify-rate at the nodes")  \

@@ -50,7 +50,8 @@
 
 #define CLEAVE_LEVEL_USERS 2u /* store: the keys "users/" */
 
-#define CLEAVE_LEVEL_ENCRYPTED 2u /* store: the keys "keys/" */
+/* store: the keys "keys/", "next_key" of the key "cluster", "key" of "volumes/"; the edits that mirror them */
+#define CLEAVE_LEVEL_ENCRYPTED 2u
 
 /* store: the key "revoked"; connection: the op "revoked" of control requests to a node */
 #define CLEAVE_LEVEL_REVOKED 2u

@@ -38,6 +38,7 @@ struct cleave_writer {
 struct cleave_volume_entry {
 	struct cleave_volume_info info; /* is_read_only is false */
 	uint64_t origin;             /* the number of the snapshot that it is a clone of; 0: none */
+	uint32_t key_id;             /* its newest data key; 0: it is not encrypted */
 	bool has_writer;             /* told by cleave_volume_show and _list */
 	struct cleave_writer writer; /* zero when there is none */
 };
@@ -164,6 +165,8 @@ struct cleave_volume_options {
 	bool has_level;     /* level is given [the engine's default] */
 	int level;
 	uint32_t replicas; /* [3] */
+	bool is_encrypted; /* with a data key of its own, wrapped with kek [not] */
+	const char *kek;   /* a KEK that the gateways have; it says is_encrypted, too ["default"] */
 };
 
 /* Permissions for what does harm. */

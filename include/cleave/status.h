@@ -49,7 +49,8 @@ extern "C" {
 	X(EPOCH_JUMP, 30, EOVERFLOW, "an epoch far above the fence")                               \
 	X(STORE, 31, ENOTUNIQ, "the node obeys another metadata store")                            \
 	X(AUTH, 32, EKEYREJECTED, "the key is missing, or not believed")                           \
-	X(RIGHT, 33, ENOKEY, "the key gives no right to do that")
+	X(RIGHT, 33, ENOKEY, "the key gives no right to do that")                                  \
+	X(DATA_KEY, 34, ENOMEDIUM, "the gateway has not got the volume's data key")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

@@ -72,6 +72,18 @@ cluster_encode_nodes(json_t *object, const struct mt_cluster *cluster)
 	    : -ENOMEM;
 }
 
+static int
+cluster_encode_keys(json_t *object, const struct mt_cluster *cluster)
+{
+	assert(cluster->next_key == 0 || cluster->level >= CLEAVE_LEVEL_ENCRYPTED);
+	if (cluster->next_key == 0)
+		return 0;
+	return json_object_set_new(object, "next_key",
+		   json_integer((json_int_t)cluster->next_key)) == 0
+	    ? 0
+	    : -ENOMEM;
+}
+
 char *
 mt_cluster_encode(const struct mt_cluster *cluster)
 {
@@ -89,7 +101,8 @@ mt_cluster_encode(const struct mt_cluster *cluster)
 	    (cluster_encode_stores(object, cluster) != 0 ||
 		cluster_encode_place(object, cluster) != 0 ||
 		cluster_encode_level(object, cluster) != 0 ||
-		cluster_encode_nodes(object, cluster) != 0)) {
+		cluster_encode_nodes(object, cluster) != 0 ||
+		cluster_encode_keys(object, cluster) != 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -191,6 +204,8 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		{ "next_clone", READER_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
 		    { .u64 = &cluster.next_clone } },
 		{ "next_node", READER_U64, false, 1, UINT32_MAX, { .u64 = &cluster.next_node } },
+		{ "next_key", READER_U64, false, 1, UINT32_MAX + UINT64_C(1),
+		    { .u64 = &cluster.next_key } },
 		{ "store_id", READER_TEXT, false, 0, 0, { .text = &store_id } },
 		{ "replaces", READER_TEXT, false, 0, 0, { .text = &replaces } },
 		{ "place", READER_TEXT, false, 0, 0, { .text = &place } },
@@ -289,6 +304,9 @@ mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
 	    num_min(cluster->next_snapshot + skipped->next_snapshot, MT_NUMBER_MAX + 1);
 	cluster->next_clone =
 	    num_min(cluster->next_clone + skipped->next_clone, CLEAVE_CLONE_MAX + UINT64_C(1));
+	if (cluster->next_key != 0)
+		cluster->next_key =
+		    num_min(cluster->next_key + skipped->next_key, UINT32_MAX + UINT64_C(1));
 }
 
 /* ---- recoveries ---- */

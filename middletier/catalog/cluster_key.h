@@ -26,7 +26,9 @@ struct mt_cluster {
 	uint64_t next_volume_id;
 	uint64_t next_segment;
 	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
-	uint64_t next_node;       /* a storage node's id; 0: the keys "nodes/" do not count yet */
+	uint64_t next_node; /* a storage node's id; 0: the keys "nodes/" do not count yet */
+	uint64_t
+	    next_key; /* a data key's id; 0: there has been none. UINT32_MAX + 1: none is left */
 	uint64_t version;         /* of the key */
 	uint32_t level;           /* that writers keep to: cleave/level.h; 0 is CLEAVE_LEVEL_MIN */
 	struct store_id store_id; /* whom nodes obey; zero: the key is of before there were any */

@@ -70,6 +70,8 @@ mt_json_volume(const struct mt_volume *volume)
 	    (json_int_t)volume->attach);
 	if (object != NULL && volume->origin != 0)
 		json_object_set_new(object, "origin", json_integer((json_int_t)volume->origin));
+	if (object != NULL && volume->key_id != 0)
+		json_object_set_new(object, "key", json_integer(volume->key_id));
 	if (object == NULL || mt_json_put_qos(object, &volume->limits) == 0)
 		return object;
 	json_decref(object);

@@ -77,7 +77,7 @@ mt_volume_encode(const struct mt_volume *volume)
 
 /* A volume's text as it was read, before it is believed. */
 struct volume_text {
-	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin;
+	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin, key_id;
 	json_t *spans; /* NULL: all in its own segments */
 	const char *service_class, *engine, *session;
 	json_t *holder; /* NULL: nobody, or not known */
@@ -98,6 +98,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		.segment_count = (uint32_t)text->segment_count,
 		.level = (int)text->level,
 		.replica_count = (uint32_t)text->replicas,
+		.key_id = (uint32_t)text->key_id,
 		.attach = text->attach,
 		.origin = text->origin,
 	};
@@ -178,6 +179,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "holder", READER_OBJECT, false, 0, 0, { .object = &text.holder } },
 		{ "trash", READER_OBJECT, false, 0, 0, { .object = &text.trash } },
 		{ "qos", READER_OBJECT, false, 0, 0, { .object = &text.qos } },
+		{ "key", READER_U64, false, 1, UINT32_MAX, { .u64 = &text.key_id } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -295,7 +297,8 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
 	uint64_t seen_ns = entry != NULL && entry->version == version ? entry->seen_ns : 0;
 	bool is_untold = entry != NULL &&
-	    (entry->are_limits_untold || !limits_are_equal(&entry->volume.limits, &volume->limits));
+	    (entry->are_limits_untold || entry->volume.key_id != volume->key_id ||
+		!limits_are_equal(&entry->volume.limits, &volume->limits));
 
 	assert(volume->name[0] != '\0');
 	assert(entry != NULL || volumes->count < volumes->max);

@@ -23,7 +23,7 @@ struct mt_volume_entry {
 	uint64_t heard_ns;      /* holding.c: of the session of that attach, last; 0: to be set */
 	bool is_deleting;       /* no session is let in meanwhile */
 	uint64_t seen_ns;       /* since when this version of its key is known here; 0: to be set */
-	bool are_limits_untold; /* ports may have others than the volume */
+	bool are_limits_untold; /* ports may have others than the volume, or another data key */
 };
 
 struct mt_volumes {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "catalog/volume_table.h"
+#include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/secure.h"
 #include "cluster/gateway_state.h"
@@ -57,6 +58,10 @@ ask_session(struct mt_ask_leg *leg, struct mt_session *session)
 	bool is_older = session->hello.attach < ask->volume.attach;
 
 	assert(session->hello.volume_id == ask->volume.id);
+	/* All that it writes from now on is encrypted with the newest key that the port has. */
+	if (ask->volume.key_id != 0 && keyring_has(leg->port->keys, ask->volume.key_id) &&
+	    (ask->kind == MT_ASK_LIMITS || ask->kind == MT_ASK_ATTACH))
+		session->volume.key_id = ask->volume.key_id;
 	if (ask->kind == MT_ASK_DELETE) {
 		mt_session_close(session, -ESHUTDOWN);
 	} else if (ask->kind == MT_ASK_ATTACH && is_reader) {

@@ -20,7 +20,7 @@ enum mt_ask_kind {
 	MT_ASK_SESSIONS, /* of a volume, and nothing else: cheap */
 	MT_ASK_ATTACH,   /* close what is older than volume->attach, then its status */
 	MT_ASK_DELETE,   /* close every session of the volume, then its status */
-	MT_ASK_LIMITS,   /* the volume has these limits now, and nothing else: cheap */
+	MT_ASK_LIMITS, /* the volume has these limits, and this data key, now, and nothing else: cheap */
 	MT_ASK_RIGHTS, /* sessions whose client has lost its right are closed, soon; and nothing else: cheap */
 	MT_ASK_KEY, /* the port shows another key, and believes whom that one believes; and nothing else: cheap */
 	MT_ASK_NODE,  /* what a node holds, and nothing else: cheap */

@@ -20,6 +20,10 @@
  * A shard's owner drops the cut, or the deleted volume's chunks, and then has the shard's bit cleared; the
  * last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
  * from one that is not.
+ *
+ * With the last bit of a deleted volume go its data keys, in the same transaction: no block of it is shown any more, and
+ * what nodes still have of it can never be opened again. They are read just before: since the volume's key is gone,
+ * nobody adds one.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -31,6 +35,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/data_key.h"
 #include "catalog/hidden.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
@@ -40,7 +45,9 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "cluster/data_keys.h"
 #include "cluster/drop.h"
+#include "cluster/drop_erase.h"
 #include "cluster/drop_mark.h"
 #include "cluster/gateway_state.h"
 #include "cluster/hide.h"
@@ -95,6 +102,8 @@ struct mt_drop {
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
 	struct mt_hide hide;
+	struct mt_volumes_waiter keys_waiter; /* CLEARING: data keys are being read */
+	uint32_t erased_count;                /* that the transaction under way deletes */
 };
 
 static void drop_next(struct mt_drop *drop);
@@ -182,24 +191,6 @@ drop_end(struct mt_drop *drop)
 
 /* ---- marking ---- */
 
-static bool
-drop_is_named(const struct mt_volumes *volumes, uint64_t number)
-{
-	assert(number != 0);
-	for (uint32_t i = 0; i < volumes->count; i++) {
-		if (mt_scope_names(&volumes->entries[i].volume.scope, number))
-			return true;
-	}
-	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
-		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
-
-		if (snapshot->state != MT_SNAPSHOT_DELETED &&
-		    mt_scope_names(&snapshot->scope, number))
-			return true;
-	}
-	return false;
-}
-
 /* Decides what becomes of @entry; false: nothing. */
 static bool
 drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool *ret_is_waiting)
@@ -222,7 +213,7 @@ drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bo
 	default:
 		*ret_is_waiting = true;
 		return entry->waiting == NULL &&
-		    !drop_is_named(&gateway->volumes, snapshot->number);
+		    !mt_drop_is_named(&gateway->volumes, snapshot->number);
 	}
 }
 
@@ -432,6 +423,8 @@ drop_on_cleared(int rc, void *arg)
 	struct mt_drop *drop = arg;
 
 	assert(drop->sm.state == DROP_CLEARING && drop->mark_at < drop->mark_count);
+	if (rc == 0 && drop->erased_count > 0)
+		mt_drop_erase_tell(drop->gateway, &drop->marks[drop->mark_at], drop->erased_count);
 	if (rc == 0)
 		drop->period_ns = DROP_PERIOD_NS;
 	else
@@ -451,11 +444,13 @@ drop_clear(struct mt_drop *drop, struct drop_mark *mark)
 	int rc = -ENOMEM;
 
 	assert(drop->sm.state == DROP_CLEARING);
+	drop->erased_count = 0;
 	if (waiting != NULL &&
 	    json_object_set_new(mark->object, "waiting", json_string(waiting)) == 0)
 		text = json_dumps(mark->object, JSON_COMPACT);
 	if (text != NULL) {
-		const struct meta_op ops[] = {
+		char keys[MT_DATA_KEYS_OF_VOLUME_MAX][MT_DATA_KEY_KEY_BYTES];
+		struct meta_op ops[2 + MT_DATA_KEYS_OF_VOLUME_MAX] = {
 			{ .kind = META_COMPARE_VERSION,
 			    .key = mark->key,
 			    .version = mark->version },
@@ -467,12 +462,46 @@ drop_clear(struct mt_drop *drop, struct drop_mark *mark)
 
 		if (!is_any)
 			log_info("gateway: reclaimed everything of %s", mark->key);
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), drop_on_cleared, drop);
+		if (!is_any)
+			drop->erased_count = mt_drop_erase_ops(drop->gateway, mark, keys, ops + 2);
+		rc = meta->ops->txn(meta, ops, 2 + drop->erased_count, drop_on_cleared, drop);
 	}
 	free(text);
 	mt_free(waiting);
 	if (rc != 0)
 		drop_on_cleared(rc, drop);
+}
+
+static void
+drop_on_keys(int rc, void *arg)
+{
+	struct mt_drop *drop = arg;
+
+	if (rc == -ECANCELED)
+		return; /* the gateway goes */
+	/* A key that cannot be read cannot be erased: the mark stays, and with it the reason to try again. */
+	if (rc != 0)
+		drop_on_cleared(rc, drop);
+	else
+		drop_clear(drop, &drop->marks[drop->mark_at]);
+}
+
+/* The last bit takes the data keys along: they are read first. */
+static void
+drop_read_keys(struct mt_drop *drop, struct drop_mark *mark)
+{
+	bool is_any = false;
+
+	assert(drop->sm.state == DROP_CLEARING);
+	for (uint32_t k = 0; k < NUM_COUNT(mark->waiting); k++)
+		is_any = is_any || mark->waiting[k] != 0;
+	if (is_any || mt_drop_erase_id(mark) == 0) {
+		drop_clear(drop, mark);
+		return;
+	}
+	drop->erased_count = 0;
+	drop->keys_waiter = (struct mt_volumes_waiter){ .fn = drop_on_keys, .arg = drop };
+	mt_data_keys_read(drop->gateway, &drop->keys_waiter);
 }
 
 static void
@@ -496,7 +525,7 @@ drop_on_leg(struct loop_post *post, void *arg)
 	}
 	if (is_any) {
 		sm_move(&drop->sm, DROP_CLEARING);
-		drop_clear(drop, mark);
+		drop_read_keys(drop, mark);
 	} else {
 		drop->mark_at++;
 		drop_next(drop);

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/reader.h"
 #include "catalog/numbers.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "catalog/waiting.h"
 
@@ -45,6 +47,24 @@ mt_drop_mark_is_contested(const struct drop_mark *mark, const struct mt_volumes 
 
 		if (volume->segment_base < end &&
 		    volume->segment_base + volume->segment_count > mark->segment_base)
+			return true;
+	}
+	return false;
+}
+
+bool
+mt_drop_is_named(const struct mt_volumes *volumes, uint64_t number)
+{
+	assert(number != 0);
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		if (mt_scope_names(&volumes->entries[i].volume.scope, number))
+			return true;
+	}
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
+
+		if (snapshot->state != MT_SNAPSHOT_DELETED &&
+		    mt_scope_names(&snapshot->scope, number))
 			return true;
 	}
 	return false;

@@ -28,5 +28,7 @@ const char *mt_drop_mark_take(struct drop_mark *mark, uint32_t shard_count);
  * wrong number
  */
 bool mt_drop_mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes);
+/* mt_drop_is_named -- does any scope of a volume, or of a snapshot that is not deleted, name this cut? */
+bool mt_drop_is_named(const struct mt_volumes *volumes, uint64_t number);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_DROP_MARK_H */

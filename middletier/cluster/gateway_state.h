@@ -17,6 +17,7 @@
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "cluster/data_keys.h"
 #include "cluster/look.h"
 #include "cluster/member.h"
 #include "cluster/revoked.h"
@@ -77,7 +78,7 @@ struct mt_gateway_options {
 	/* A key of its own, borrowed, and how connections are protected, as split_port_options has them [none]. */
 	const struct split_key *key;
 	enum split_security security;
-	struct mt_kms *kms; /* KEKs, borrowed, on @loop; NULL: none */
+	struct mt_kms *kms;  /* KEKs, borrowed, on @loop; NULL: none */
 	bool is_single_loop; /* simulator: ports run on @loop, no threads */
 	/* Simulator: they run the engines' jobs, and there are no threads. */
 	const struct engine_workers_ops *engine_workers;
@@ -149,6 +150,7 @@ struct mt_gateway {
 	struct mt_volumes volumes;
 	struct mt_users users;
 	struct mt_revoked revoked;
+	struct mt_data_keys data_keys;
 	struct mt_nodes *nodes; /* node_table.c */
 	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */

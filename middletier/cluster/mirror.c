@@ -10,7 +10,8 @@
  *	main: changed meanwhile? once more
  *
  * Nobody waits for it: a change that was made just before everything was lost may be missing in it,
- * and rebuild_store.c leaves room for that. One copy is under way at a time, however often the table
+ * and rebuild_store.c leaves room for that. Of encrypted volumes it has the wrapped data keys, and their names as
+ * mirror_names.c has them: nodes' disks may be stolen. One copy is under way at a time, however often the table
  * changes. While it is out, it belongs to the port.
  */
 #include <errno.h>
@@ -28,6 +29,7 @@
 #include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "cluster/data_keys.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
 #include "cluster/trash.h"
@@ -159,10 +161,59 @@ mirror_compare_volumes(struct mt_mirror *mirror, const struct mt_manifest_state 
 	}
 }
 
+static bool
+data_keys_are_equal(const struct mt_data_key *a, const struct mt_data_key *b)
+{
+	const struct mt_edit a_edit = { .kind = MT_EDIT_DATA_KEY, .data_key = *a };
+	const struct mt_edit b_edit = { .kind = MT_EDIT_DATA_KEY, .data_key = *b };
+
+	return edits_are_equal(&a_edit, &b_edit);
+}
+
+static void
+mirror_compare_data_keys(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	uint32_t i = 0, k = 0;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    (i < state->data_key_count || k < mirror->data_key_count)) {
+		const struct mt_data_key *old = i < state->data_key_count ? &state->data_keys[i]
+									  : NULL;
+		const struct mt_data_key *wanted =
+		    k < mirror->data_key_count ? &mirror->data_keys[k] : NULL;
+		uint64_t old_id = old == NULL ? UINT64_MAX : old->id;
+		uint64_t wanted_id = wanted == NULL ? UINT64_MAX : wanted->id;
+		struct mt_edit edit = { .kind = MT_EDIT_DATA_KEY };
+
+		i += old_id <= wanted_id;
+		k += wanted_id <= old_id;
+		edit.data_key = wanted_id <= old_id ? *wanted : *old;
+		if (old_id < wanted_id && !mirror->are_keys_incomplete)
+			mirror_add(mirror, &edit, true);
+		if (wanted_id < old_id ||
+		    (wanted_id == old_id && !data_keys_are_equal(old, wanted)))
+			mirror_add(mirror, &edit, false);
+	}
+}
+
+static void
+mirror_compare_names(struct mt_mirror *mirror, const struct mt_shard *shard)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(shard);
+	struct mt_mirror_names_at at = { 0 };
+	struct mt_edit edit;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    mt_mirror_names_next(&mirror->names, state, shard->port->keys, mirror->is_incomplete,
+		&at, &edit))
+		mirror_add(mirror, &edit, edit.is_deleted);
+}
+
 /* The first edits that make the state what the copy is. All is sorted by id. */
 static void
-mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+mirror_compare(struct mt_mirror *mirror, const struct mt_shard *shard)
 {
+	const struct mt_manifest_state *state = mt_manifest_state(shard);
 	struct mt_cluster *cluster = &mirror->cluster;
 	uint32_t level;
 
@@ -172,6 +223,7 @@ mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
 	cluster->next_snapshot = num_max(cluster->next_snapshot, state->next_snapshot);
 	cluster->next_clone = num_max(cluster->next_clone, state->next_clone);
+	cluster->next_key = num_max(cluster->next_key, state->next_key);
 	cluster->level = (uint32_t)num_max(cluster->level, state->level);
 	level = cluster->level < CLEAVE_LEVEL_STORED ? 0 : cluster->level;
 	/* The ids first: those of a volume are never to be given again. */
@@ -179,16 +231,20 @@ mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 	    state->next_volume_id != cluster->next_volume_id ||
 	    state->next_segment != cluster->next_segment ||
 	    state->next_snapshot != cluster->next_snapshot ||
-	    state->next_clone != cluster->next_clone || state->level != level)
+	    state->next_clone != cluster->next_clone || state->next_key != cluster->next_key ||
+	    state->level != level)
 		mirror->edits[mirror->edit_count++] = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
 			.next_volume_id = cluster->next_volume_id,
 			.next_segment = cluster->next_segment,
 			.next_snapshot = cluster->next_snapshot,
 			.next_clone = cluster->next_clone,
+			.next_key = cluster->next_key,
 			.shard_count = cluster->shard_count,
 			.level = level };
+	mirror_compare_data_keys(mirror, state);
 	mirror_compare_volumes(mirror, state);
 	mirror_compare_snapshots(mirror, state);
+	mirror_compare_names(mirror, shard);
 }
 
 static void
@@ -199,7 +255,7 @@ mirror_step(struct mt_mirror *mirror)
 
 	assert(mirror->is_out && mirror->volumes != NULL);
 	if (shard != NULL) {
-		mirror_compare(mirror, mt_manifest_state(shard));
+		mirror_compare(mirror, shard);
 		if (mirror->edit_count > 0) {
 			rc = mt_manifest_commit(shard, mirror->edits, mirror->edit_count,
 			    mirror_on_commit, mirror);
@@ -236,8 +292,10 @@ mirror_free(struct mt_mirror *mirror)
 {
 	mt_free(mirror->volumes);
 	mt_free(mirror->snapshots);
+	mt_free(mirror->data_keys);
 	mirror->volumes = NULL;
 	mirror->snapshots = NULL;
+	mirror->data_keys = NULL;
 }
 
 /*
@@ -269,14 +327,22 @@ mirror_copy(struct mt_mirror *mirror)
 {
 	const struct mt_volumes *volumes = &mirror->gateway->volumes;
 	const struct mt_snapshots *snapshots = &volumes->snapshots;
+	const struct mt_data_keys *keys = &mirror->gateway->data_keys;
 
 	assert(!mirror->is_out && mirror->volumes == NULL && mirror->snapshots == NULL);
 	mirror->volumes = mt_calloc(num_max(volumes->count, 1), sizeof(*mirror->volumes));
 	mirror->snapshots = mt_calloc(num_max(snapshots->count, 1), sizeof(*mirror->snapshots));
-	if (mirror->volumes == NULL || mirror->snapshots == NULL) {
+	mirror->data_keys = mt_calloc(num_max(keys->table.count, 1), sizeof(*mirror->data_keys));
+	if (mirror->volumes == NULL || mirror->snapshots == NULL || mirror->data_keys == NULL) {
 		mirror_free(mirror);
 		return -ENOMEM;
 	}
+	mirror->data_key_count = keys->table.count;
+	for (uint32_t i = 0; i < keys->table.count; i++) {
+		mirror->data_keys[i] = keys->table.entries[i];
+		mirror->data_keys[i].version = 0;
+	}
+	mirror->are_keys_incomplete = !keys->is_loaded || keys->bad_count > 0;
 	mirror->snapshot_count = snapshots->count;
 	for (uint32_t i = 0; i < snapshots->count; i++)
 		mirror->snapshots[i] = snapshots->entries[i].snapshot;
@@ -285,6 +351,12 @@ mirror_copy(struct mt_mirror *mirror)
 		mirror->volumes[i] = volumes->entries[i].volume;
 	qsort(mirror->volumes, mirror->volume_count, sizeof(*mirror->volumes), volume_compare_ids);
 	mirror_drop_doubles(mirror);
+	if (mirror->gateway->cluster.next_key != 0 &&
+	    mt_mirror_names_take(&mirror->names, mirror->volumes, mirror->volume_count,
+		mirror->snapshots, mirror->snapshot_count) != 0) {
+		mirror_free(mirror);
+		return -ENOMEM;
+	}
 	mirror->cluster = mirror->gateway->cluster;
 	/* Volumes may have been made since the key was read. */
 	for (uint32_t i = 0; i < mirror->volume_count; i++) {
@@ -384,6 +456,7 @@ mt_mirror_fini(struct mt_gateway *gateway)
 {
 	loop_timer_stop(gateway->options.loop, &gateway->mirror->timer);
 	mirror_free(gateway->mirror);
+	mt_mirror_names_fini(&gateway->mirror->names);
 	mt_free(gateway->mirror);
 	gateway->mirror = NULL;
 }

@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include "catalog/cluster_key.h"
+#include "catalog/data_key.h"
 #include "cleave/loop.h"
+#include "cluster/mirror_names.h"
 #include "common/shard_state.h"
 #include "manifest/edit.h"
 
@@ -28,8 +30,12 @@ struct mt_mirror {
 	uint32_t volume_count;
 	struct mt_snapshot *snapshots; /* and by number */
 	uint32_t snapshot_count;
+	struct mt_data_key *data_keys; /* by id */
+	uint32_t data_key_count;
+	struct mt_mirror_names names; /* kept from one copy to the next */
 	struct mt_cluster cluster;
-	bool is_incomplete; /* some could not be read: what is missing is not deleted */
+	bool are_keys_incomplete; /* data keys are not known, or some could not be read: likewise */
+	bool is_incomplete;       /* some could not be read: what is missing is not deleted */
 	struct mt_edit edits[MT_MIRROR_EDITS_MAX];
 	uint32_t edit_count;
 	int rc;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
+#include "catalog/data_key.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/numbers.h"
@@ -33,6 +34,7 @@
 #include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cluster/data_keys.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/mirror.h"
@@ -144,6 +146,7 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 		gateway->cluster.next_snapshot = cluster.next_snapshot;
 		gateway->cluster.next_clone = cluster.next_clone;
 		gateway->cluster.next_node = cluster.next_node;
+		gateway->cluster.next_key = cluster.next_key;
 		gateway->cluster.level = cluster.level;
 		gateway->cluster.version = cluster.version;
 		mt_nodes_on_level(gateway);
@@ -155,15 +158,19 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 
 int
 mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
-    const char *text, meta_txn_fn fn, void *arg)
+    const char *text, const struct mt_data_key *data_key, meta_txn_fn fn, void *arg)
 {
 	struct meta *meta = gateway->options.meta;
 	char *cluster_text = mt_cluster_encode(next);
+	char *data_text = data_key == NULL ? NULL : mt_data_key_encode(data_key);
+	char data_name[MT_DATA_KEY_KEY_BYTES] = "";
 	int rc = -ENOMEM;
 
 	assert(next->shard_count > 0 && key[0] != '\0');
 	assert(fn != NULL);
-	if (text != NULL && cluster_text != NULL) {
+	if (data_key != NULL)
+		mt_data_key_key(data_key->id, data_name);
+	if (text != NULL && cluster_text != NULL && (data_key == NULL || data_text != NULL)) {
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION,
 			    .key = "cluster",
@@ -177,11 +184,18 @@ mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, cons
 			    .key = key,
 			    .value = text,
 			    .value_bytes = (uint32_t)strlen(text) },
+			{ .kind = META_COMPARE_VERSION, .key = data_name, .version = 0 },
+			{ .kind = META_PUT,
+			    .key = data_name,
+			    .value = data_text,
+			    .value_bytes = data_text == NULL ? 0 : (uint32_t)strlen(data_text) },
 		};
+		uint32_t count = NUM_COUNT(ops) - (data_key == NULL ? 2 : 0);
 
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), fn, arg);
+		rc = meta->ops->txn(meta, ops, count, fn, arg);
 	}
 	free(cluster_text);
+	free(data_text);
 	return rc;
 }
 
@@ -313,6 +327,7 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct mt_volume *volume = &volumes->change.volume;
+	const struct mt_data_key *data_key = wish->key_id == 0 ? NULL : mt_data_keys_made(gateway);
 	struct mt_cluster next = gateway->cluster;
 	char key[MT_VOLUME_KEY_BYTES];
 	char *text;
@@ -321,6 +336,7 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	assert(wish->name[0] != '\0' && wish->size_bytes > 0);
 	assert(wish->replica_count > 0);
 	assert(wish->replica_count <= MT_REPLICAS_MAX);
+	assert(wish->key_id == 0 || (data_key != NULL && data_key->id == wish->key_id));
 	if (mt_volumes_by_name(volumes, wish->name) != NULL)
 		return -EEXIST;
 	if (!mt_cluster_has_volume(&gateway->cluster))
@@ -337,9 +353,11 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	mt_scope_init(&volume->scope, volume->segment_base);
 	next.next_volume_id++;
 	next.next_segment += MT_VOLUME_SEGMENTS;
+	if (data_key != NULL)
+		next.next_key = data_key->id + 1;
 	mt_volume_key(wish->name, key);
 	text = mt_volume_encode(volume);
-	rc = mt_cluster_count(gateway, &next, key, text, change_on_txn, gateway);
+	rc = mt_cluster_count(gateway, &next, key, text, data_key, change_on_txn, gateway);
 	if (rc != 0)
 		volumes->fn = NULL;
 	free(text);

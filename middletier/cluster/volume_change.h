@@ -9,18 +9,19 @@
 #include "cleave/meta.h"
 
 struct mt_cluster;
+struct mt_data_key;
 struct mt_gateway;
 struct mt_holder;
 
 /*
  * mt_cluster_count -- make the counters @next's, and give what was numbered its key, in one transaction
  *
- * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. Nothing is written
- * unless the key "cluster" has @next's version.
+ * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. So is @data_key's own key, where it is
+ * not NULL. Nothing is written unless the key "cluster" has @next's version.
  * Returns: 0: @fn once, as of a transaction (cleave/meta.h); < 0: never.
  */
 int mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
-    const char *text, meta_txn_fn fn, void *arg);
+    const char *text, const struct mt_data_key *data_key, meta_txn_fn fn, void *arg);
 
 /* mt_volumes_load -- read cluster and volumes anew; @fn's rc: 0 or why not. */
 int mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg);
@@ -36,7 +37,7 @@ int mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct met
 
 /*
  * Changes, one at a time: 0 and @fn later, or a negative errno and never. @fn's rc: 0 durable;
- * -EAGAIN another change came first (and has been read by now).
+ * -EAGAIN another change came first (and has been read by now). A wish with a key_id is that of mt_data_keys_made.
  */
 int mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_volume_fn fn,
     void *arg);

@@ -16,6 +16,8 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
+#include "cluster/data_keys.h"
+#include "cluster/data_keys_judge.h"
 #include "cluster/gateway_state.h"
 #include "cluster/rights.h"
 #include "cluster/users.h"
@@ -91,6 +93,36 @@ query_reads_rights(struct mt_volume_query *query)
 	return true;
 }
 
+static void
+query_on_keys(int rc, void *arg)
+{
+	(void)rc; /* where the store does not answer those of before count */
+	query_judge(arg, true);
+}
+
+/*
+ * The volume is there; are its data keys? Where they are not they are read once: another gateway may just have made it.
+ * Keys were posted to the port before this answer is.
+ */
+static void
+query_judge_keys(struct mt_volume_query *query, const struct mt_volume_entry *entry)
+{
+	struct mt_gateway *gateway = query->port->gateway;
+
+	if (mt_data_keys_judge(gateway, &entry->volume, query->why)) {
+		query_answer(query, 0, entry);
+		return;
+	}
+	if (!query->are_keys_read) {
+		query->are_keys_read = true;
+		query->waiter = (struct mt_volumes_waiter){ .fn = query_on_keys, .arg = query };
+		mt_data_keys_read(gateway, &query->waiter);
+		return;
+	}
+	mt_data_keys_refused(gateway, entry->volume.name);
+	query_answer(query, -ENOMEDIUM, NULL);
+}
+
 /* @is_read: the table is as the store was when the session asked, or the store does not answer. */
 static void
 query_judge(struct mt_volume_query *query, bool is_read)
@@ -132,7 +164,7 @@ query_judge(struct mt_volume_query *query, bool is_read)
 	} else if (entry == NULL)
 		query_answer(query, -ENOENT, NULL);
 	else
-		query_answer(query, 0, entry);
+		query_judge_keys(query, entry);
 }
 
 /* A client that knows more than the store could tell us now shall come again. */
@@ -166,7 +198,7 @@ mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
 	query->port = port;
 	query->fn = fn;
 	query->arg = arg;
-	query->are_rights_read = false;
+	query->are_rights_read = query->are_keys_read = false;
 	query->post = (struct loop_post){ .fn = query_on_main, .arg = query };
 	loop_post(port->main_loop, &query->post);
 }

@@ -12,7 +12,7 @@ struct mt_volume_query;
  *
  * A volume that main does not know, or with an attach older than @query->attach, or which ends before
  * @query->end_bytes, is read anew first. Of a port with a key (@query->subject) it is judged whether who asks may have it:
- * -ENOKEY; -ENOENT also where there is such a volume, but not for that client; -EHOSTDOWN: rights were not read yet.
+ * -ENOKEY; -ENOMEDIUM and @query->why: a data key of it is not open here; -ENOENT also where there is such a volume, but not for that client; -EHOSTDOWN: rights were not read yet.
  */
 void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg);

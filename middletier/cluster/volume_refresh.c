@@ -11,7 +11,7 @@
  *	   +--- a change of ours meanwhile ---+
  *
  * Ports are told of each volume that was attached elsewhere (its older sessions are closed), deleted
- * (all are) or given other limits, before anybody who waits goes on: so no write of an older attach is taken by a shard once
+ * (all are) or given other limits, or another data key, before anybody who waits goes on: so no write of an older attach is taken by a shard once
  * one of a newer attach was (I11).
  *
  * A reading that a change of ours overlaps is thrown away, since nobody knows which of the two the
@@ -28,6 +28,7 @@
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
+#include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/ask.h"
@@ -122,6 +123,13 @@ refresh_is_overtaken(struct mt_gateway *gateway)
 
 /* Telling the ports. */
 
+/* A key that is not open here yet is told when it is: data_keys.c has the tables read anew then. */
+static bool
+refresh_has_key(const struct mt_gateway *gateway, uint32_t key_id)
+{
+	return key_id == 0 || keyring_has(gateway->data_keys.ring, key_id);
+}
+
 static void
 refresh_on_told(struct mt_ask *ask, void *arg)
 {
@@ -133,8 +141,9 @@ refresh_on_told(struct mt_ask *ask, void *arg)
 	if (entry != NULL && entry->volume.id == ask->volume.id)
 		entry->told_attach = num_max(entry->told_attach, ask->volume.attach);
 	if (entry != NULL && entry->volume.id == ask->volume.id &&
+	    entry->volume.key_id == ask->volume.key_id &&
 	    limits_are_equal(&entry->volume.limits, &ask->volume.limits))
-		entry->are_limits_untold = false;
+		entry->are_limits_untold = !refresh_has_key(gateway, entry->volume.key_id);
 	volumes->tell_index++;
 	refresh_tell(gateway);
 }
@@ -211,6 +220,7 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 		if (entry->volume.attach == old->volume.attach)
 			entry->heard_ns = old->heard_ns;
 		entry->are_limits_untold = old->are_limits_untold ||
+		    entry->volume.key_id != old->volume.key_id ||
 		    !limits_are_equal(&entry->volume.limits, &old->volume.limits);
 		/* Either of ATTACH and LIMITS tells the limits. The attach that took a volume to the trash is told when it comes back. */
 		if (mt_volume_is_trashed(&entry->volume)) {

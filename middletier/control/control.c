@@ -29,6 +29,7 @@
 #include "control/control_gateway.h"
 #include "control/control_health.h"
 #include "control/control_holder.h"
+#include "control/control_data_key.h"
 #include "control/control_key.h"
 #include "control/control_limits.h"
 #include "control/control_node.h"
@@ -229,6 +230,8 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.flatten", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_flatten },
 	{ "volume.rename", true, true, MT_RIGHT_ALTER, MT_NAMES_BOTH, mt_control_volume_rename },
 	{ "volume.resize", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_resize },
+	{ "volume.rotate_key", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME,
+	    mt_control_volume_rotate_key },
 	{ "volume.set", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_set },
 	{ "volume.limits", false, true, MT_RIGHT_VOLUME_LOOK, MT_NAMES_ID,
 	    mt_control_volume_limits },

@@ -28,6 +28,7 @@
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_change.h"
+#include "control/control_data_key.h"
 #include "control/control_request.h"
 #include "control/control_snapshot.h"
 
@@ -199,6 +200,8 @@ attach_begin(struct mt_control_request *request)
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
+	if (mt_control_data_key_lacks(request, &entry->volume, entry->volume.name))
+		return;
 	if (request->attach.is_take || entry->volume.session_id == 0 ||
 	    entry->volume.session_id == request->attach.session_id || MUTANT(exclusive_ignored)) {
 		attach_make(request, entry);
@@ -354,6 +357,8 @@ mt_control_volume_open(struct mt_control_request *request)
 	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	if (entry != NULL && mt_control_data_key_lacks(request, &entry->volume, name))
+		return;
 	rc = entry == NULL
 	    ? -ENOENT
 	    : mt_ask_ports(request->gateway, MT_ASK_STATUS, &entry->volume, open_on_map, request);

@@ -22,6 +22,7 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/meta.h"
+#include "cluster/data_keys.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
@@ -147,6 +148,7 @@ change_on_txn(int rc, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	request->change.rc = rc;
+	mt_data_keys_done(request->gateway, rc == 0); /* before any port hears of its volume */
 	if (mt_taking_state(request->gateway) == MT_TAKING_READY)
 		mt_taking_end(request->gateway, rc);
 	change_read(request);
@@ -219,6 +221,9 @@ change_tell(struct mt_control_request *request, const struct mt_volume *volume)
 			    volume->name, volume->size_bytes, request->volume.name,
 			    snapshot[0] != '\0' ? "@" : "", snapshot);
 	}
+	if (strcmp(request->op->name, "clone") == 0 && volume->key_id != 0)
+		mt_control_event(request, CLEAVE_EVENT_KEY_MADE, volume->name,
+		    "audit: data key made volume=%s key=%" PRIu32, volume->name, volume->key_id);
 }
 
 void

@@ -215,7 +215,7 @@ add_put(struct mt_control_request *request)
 	next.next_node = num_max(mt_nodes_next_id(gateway), request->node.node.id + UINT64_C(1));
 	mt_node_key(key, request->node.node.id);
 	text = mt_node_encode(&request->node.node);
-	rc = mt_cluster_count(gateway, &next, key, text, node_on_put, request);
+	rc = mt_cluster_count(gateway, &next, key, text, NULL, node_on_put, request);
 	free(text);
 	if (rc != 0)
 		mt_control_refuse(request, rc, "node %" PRIu32 ": %s", request->node.node.id,

@@ -375,6 +375,17 @@ control_header(struct wire_header *header, uint64_t request_id, int rc)
 	};
 }
 
+/* A client of a release that has no word for a data key is told to come again. */
+static int
+control_rc(const struct mt_control_request *request)
+{
+	if (request->answer == NULL)
+		return -ENOMEM;
+	return request->rc == -ENOMEDIUM && request->session->level < CLEAVE_LEVEL_ENCRYPTED
+	    ? -EHOSTDOWN
+	    : request->rc;
+}
+
 static void
 control_on_answer(struct loop_post *post, void *arg)
 {
@@ -392,8 +403,7 @@ control_on_answer(struct loop_post *post, void *arg)
 		assert(bytes <= MT_CONTROL_TEXT_BYTES_MAX);
 		dev_copy_from_host(request->port->split, msg->payload, request->answer, bytes);
 	}
-	control_header(&header, request->request_id,
-	    request->answer == NULL ? -ENOMEM : request->rc);
+	control_header(&header, request->request_id, control_rc(request));
 	if (request->rc != 0)
 		metric_add(&request->port->metrics[MT_METRIC_requests_refused], 1);
 	if (request->attach.is_taken)

@@ -96,6 +96,7 @@ struct mt_control_request {
 	struct mt_volume volume;         /* of the volume.* ops: wish, then result */
 	bool is_forced;                  /* also where it would be refused */
 	bool has_snapshots;              /* volume.delete: these as well */
+	bool are_keys_read;              /* control_data_key.c, for this request */
 	struct {
 		bool is_purge;   /* volume.delete: at once */
 		uint64_t keep_s; /* volume.delete; 0: it does not say */

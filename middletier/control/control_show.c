@@ -22,6 +22,7 @@
 #include "cluster/gateway_state.h"
 #include "control/control_allow.h"
 #include "control/control_change.h"
+#include "control/control_data_key.h"
 #include "control/control_request.h"
 
 json_t *
@@ -36,6 +37,7 @@ mt_json_volume_told(const struct mt_control_request *request, const struct mt_vo
 
 	if (object == NULL)
 		return NULL;
+	mt_control_data_key_tell(request, volume, object);
 	json_object_set_new(object, "snapshot_count",
 	    json_integer(mt_snapshots_live_count(&volumes->snapshots, volume->id)));
 	origin = volume->origin == 0 ? NULL

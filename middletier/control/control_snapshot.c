@@ -24,12 +24,14 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
+#include "cluster/data_keys.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
 #include "control/control_allow.h"
 #include "control/control_answer.h"
 #include "control/control_change.h"
+#include "control/control_data_key.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_snapshot.h"
@@ -61,6 +63,7 @@ struct made {
 	struct mt_volume volume;
 	uint64_t volume_version;                /* 0: it is new */
 	const struct mt_snapshot_entry *origin; /* must be as it is; NULL: none */
+	const struct mt_data_key *data_key;     /* the volume's, which is new; NULL: none */
 };
 
 /* The transaction is the same, whatever is made: see the top for why it puts all three keys. Then @fn. */
@@ -73,7 +76,9 @@ made_submit(struct mt_control_request *request, const struct made *made,
 	char *text = mt_snapshot_encode(&made->snapshot, NULL);
 	char *volume_text = mt_volume_encode(&made->volume);
 	char *cluster_text = mt_cluster_encode(&made->cluster);
-	struct meta_op ops[7];
+	char *data_text = made->data_key == NULL ? NULL : mt_data_key_encode(made->data_key);
+	char data_key[MT_DATA_KEY_KEY_BYTES];
+	struct meta_op ops[9];
 	uint32_t count = 0;
 
 	assert(made->snapshot_version != 0 && made->cluster.version != 0);
@@ -89,8 +94,14 @@ made_submit(struct mt_control_request *request, const struct made *made,
 	ops[count++] = mt_change_put("cluster", cluster_text);
 	ops[count++] = mt_change_put(key, text);
 	ops[count++] = mt_change_put(name_key, volume_text);
+	if (made->data_key != NULL) {
+		mt_data_key_key(made->data_key->id, data_key);
+		ops[count++] = mt_change_compare(data_key, 0);
+		ops[count++] = mt_change_put(data_key, data_text);
+	}
 	assert(count <= NUM_COUNT(ops));
 	mt_control_change(request, ops, count, fn);
+	free(data_text);
 	free(cluster_text);
 	free(volume_text);
 	free(text);
@@ -313,13 +324,15 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 /* ---- clone ---- */
 
 static bool
-clone_take(struct mt_control_request *request)
+clone_take(struct mt_control_request *request, bool *ret_is_encrypted, const char **ret_kek)
 {
 	const char *name = "", *new_name = "";
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "new", READER_TEXT, true, 0, 0, { .text = &new_name } },
+		{ "encrypt", READER_BOOL, false, 0, 0, { .flag = ret_is_encrypted } },
+		{ "kek", READER_TEXT, false, 0, 0, { .text = ret_kek } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -331,6 +344,30 @@ clone_take(struct mt_control_request *request)
 	return false;
 }
 
+/*
+ * A clone of an encrypted volume is encrypted, with a key of its own and, where nothing else was said, by the same KEK;
+ * one of another volume is if that was asked for. False: its key is being made, or the request has ended.
+ */
+static bool
+clone_encrypt(struct mt_control_request *request, struct made *made, bool is_encrypted,
+    const char *kek)
+{
+	struct mt_gateway *gateway = request->gateway;
+	const struct mt_data_key *origin =
+	    mt_data_key_table_find(&gateway->data_keys.table, made->volume.key_id);
+
+	if (made->volume.key_id == 0 && !is_encrypted && kek == NULL)
+		return true;
+	if (kek == NULL && origin != NULL)
+		kek = origin->kek;
+	if (!mt_control_data_key_is_made(request, made->volume.id, kek))
+		return false;
+	made->data_key = mt_data_keys_made(gateway);
+	made->volume.key_id = (uint32_t)made->data_key->id;
+	made->cluster.next_key = made->data_key->id + 1;
+	return true;
+}
+
 void
 mt_control_clone(struct mt_control_request *request)
 {
@@ -338,9 +375,11 @@ mt_control_clone(struct mt_control_request *request)
 	const struct mt_snapshot_entry *entry;
 	struct made made = { .cluster = gateway->cluster };
 	struct mt_volume *volume = &made.volume;
+	bool is_encrypted = false;
+	const char *kek = NULL;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!clone_take(request))
+	if (!clone_take(request, &is_encrypted, &kek))
 		return;
 	entry = mt_change_find_snapshot(request);
 	if (entry == NULL)
@@ -377,6 +416,8 @@ mt_control_clone(struct mt_control_request *request)
 		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}
+	if (!clone_encrypt(request, &made, is_encrypted, kek))
+		return; /* it runs again, or has ended */
 	made.snapshot = entry->snapshot;
 	made.snapshot.clone_count++;
 	made.snapshot_version = entry->version;
@@ -456,6 +497,8 @@ mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 						     : open_difference(request, name);
 	if (rc > 0)
 		return; /* the request has ended */
+	if (rc == 0 && mt_control_data_key_lacks(request, &request->volume, name))
+		return;
 	if (rc == 0)
 		rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, open_on_map, request);
 	if (rc != 0)

@@ -24,12 +24,14 @@
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
+#include "cluster/data_keys.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
 #include "common/replica.h"
 #include "control/control_allow.h"
 #include "control/control_change.h"
+#include "control/control_data_key.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_show.h"
@@ -43,12 +45,16 @@ control_on_created(int rc, const struct mt_volume *volume, void *arg)
 	struct mt_control_request *request = arg;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
+	mt_data_keys_done(request->gateway, rc == 0);
 	if (rc != 0) {
 		mt_control_fail_volume(request, rc);
 		return;
 	}
 	mt_control_event(request, CLEAVE_EVENT_VOLUME_CREATED, volume->name,
 	    "volume: created name=%s size_bytes=%" PRIu64, volume->name, volume->size_bytes);
+	if (volume->key_id != 0)
+		mt_control_event(request, CLEAVE_EVENT_KEY_MADE, volume->name,
+		    "audit: data key made volume=%s key=%" PRIu32, volume->name, volume->key_id);
 	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(volume)));
 }
 
@@ -100,7 +106,8 @@ void
 mt_control_volume_create(struct mt_control_request *request)
 {
 	struct mt_volume *volume = &request->volume;
-	const char *name = NULL, *service_class = NULL, *engine = NULL, *problem;
+	const char *name = NULL, *service_class = NULL, *engine = NULL, *kek = NULL, *problem;
+	bool is_encrypted = false;
 	uint64_t replicas = MT_REPLICAS_MAX;
 	int64_t level = INT64_MIN;
 	char error[MT_ERROR_BYTES];
@@ -112,6 +119,8 @@ mt_control_volume_create(struct mt_control_request *request)
 		{ "engine", READER_TEXT, false, 0, 0, { .text = &engine } },
 		{ "level", READER_I64, false, 0, 0, { .i64 = &level } },
 		{ "replicas", READER_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
+		{ "encrypt", READER_BOOL, false, 0, 0, { .flag = &is_encrypted } },
+		{ "kek", READER_TEXT, false, 0, 0, { .text = &kek } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -134,6 +143,13 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_refuse(request, -ENOSPC,
 		    "the cluster has had as many volumes as it can: no more can be made in it");
 		return;
+	}
+	volume->key_id = 0;
+	if (is_encrypted || kek != NULL) {
+		if (!mt_control_data_key_is_made(request, request->gateway->cluster.next_volume_id,
+			kek))
+			return; /* it runs again, or has ended */
+		volume->key_id = (uint32_t)mt_data_keys_made(request->gateway)->id;
 	}
 	rc = mt_volume_create(request->gateway, volume, control_on_created, request);
 	if (rc != 0)

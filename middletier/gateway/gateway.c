@@ -33,9 +33,11 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/volume_table.h"
+#include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cluster/ask.h"
+#include "cluster/data_keys.h"
 #include "cluster/drop.h"
 #include "cluster/flatten.h"
 #include "cluster/gateway_state.h"
@@ -114,7 +116,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	if (gateway->ports == NULL || gateway->port_options == NULL ||
 	    gateway->shared.events == NULL || gateway->shared.slow == NULL ||
 	    mt_nodes_init(gateway, options) != 0 || mt_mirror_init(gateway) != 0 ||
-	    mt_taking_init(gateway) != 0)
+	    mt_data_keys_init(gateway) != 0 || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
 	mt_gateway_options_take(gateway, options, &gateway_port_host);
@@ -135,6 +137,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	return gateway;
 
 err_gateway:
+	keyring_destroy(gateway->data_keys.ring);
 	mt_slow_ops_destroy(gateway->shared.slow);
 	mt_events_destroy(gateway->shared.events);
 	mt_free(gateway->nodes);
@@ -169,6 +172,8 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
 		rc = mt_volumes_watch(gateway);
+	if (rc == 0)
+		rc = mt_data_keys_watch(gateway);
 	if (rc == 0 && gateway->options.key != NULL)
 		rc = mt_users_watch(gateway);
 	if (rc == 0)
@@ -458,6 +463,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	mt_volumes_unwatch(gateway);
 	mt_users_unwatch(gateway);
 	mt_revoked_unwatch(gateway);
+	mt_data_keys_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
@@ -483,6 +489,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_volumes_unwatch(gateway);
 	mt_users_unwatch(gateway);
 	mt_revoked_unwatch(gateway);
+	mt_data_keys_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
@@ -492,8 +499,10 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_volumes_drop_waiters(gateway);
 	mt_users_fini(gateway);
 	mt_revoked_fini(gateway);
+	mt_data_keys_drop_waiters(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
+	mt_data_keys_fini(gateway);
 	mt_drop_fini(gateway);
 	mt_trash_fini(gateway);
 	mt_flattening_fini(gateway);

@@ -4,6 +4,7 @@
  *
  *	health_nodes.c   each node, failure domains, room
  *	health_shards.c  what the shards here wait for, and what they lack
+ *	health_keys.c    data keys that are not open
  *	health_member.c  lease, metadata store, owners of shards, releases
  *	here             ports that do not answer
  */
@@ -19,6 +20,7 @@
 #include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "health/health_keys.h"
 #include "health/health_member.h"
 #include "health/health_nodes.h"
 #include "health/health_shards.h"
@@ -138,6 +140,7 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	ret_health->count = ret_health->left_out = 0;
 	ret_health->room = (struct mt_health_room){ 0 };
 	mt_health_judge_member(gateway, ret_health);
+	mt_health_judge_keys(gateway, ret_health);
 	judge_ports(gateway, ask, ret_health);
 	mt_health_judge_shards(gateway, ask, ret_health);
 	mt_health_judge_nodes(gateway, ask, ret_health);

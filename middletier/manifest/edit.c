@@ -17,7 +17,12 @@ _Static_assert(EDIT_HEAD_BYTES + EDIT_OPENED_FIXED_BYTES + MT_REPLICAS_MAX * EDI
 	MT_EDIT_BYTES_MAX,
     "the longest edit");
 _Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES + EDIT_ORIGIN_BYTES +
-	    MT_SPANS_MAX * EDIT_SPAN_BYTES + EDIT_TRASH_BYTES <=
+	    MT_SPANS_MAX * EDIT_SPAN_BYTES + EDIT_TRASH_BYTES + EDIT_LIMITS_BYTES +
+	    EDIT_KEY_ID_BYTES <=
+	MT_EDIT_BYTES_MAX,
+    "another long one");
+_Static_assert(EDIT_HEAD_BYTES + EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES +
+	    MT_WRAPPED_BYTES_MAX <=
 	MT_EDIT_BYTES_MAX,
     "another long one");
 
@@ -136,7 +141,8 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	*writer->at++ = volume->codec_id;
 	*writer->at++ = (uint8_t)volume->replica_count;
 	*writer->at++ = (uint8_t)((edit->is_deleted ? EDIT_VOLUME_DELETED : 0) |
-	    (is_trashed ? EDIT_VOLUME_TRASHED : 0) | (is_limited ? EDIT_VOLUME_LIMITED : 0));
+	    (is_trashed ? EDIT_VOLUME_TRASHED : 0) | (is_limited ? EDIT_VOLUME_LIMITED : 0) |
+	    (volume->key_id != 0 ? EDIT_VOLUME_ENCRYPTED : 0));
 	*writer->at = (uint8_t)(is_plain ? 0 : volume->scope.span_count);
 	writer->at += 4;
 	edit_put_name(writer, is_trashed ? volume->trash.name : volume->name);
@@ -151,6 +157,54 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	}
 	for (uint32_t i = 0; is_limited && i < MT_LIMIT_COUNT; i++)
 		edit_put_u64(writer, ((const uint64_t *)&volume->limits)[i]);
+	if (volume->key_id != 0)
+		edit_put_u32(writer, volume->key_id);
+}
+
+static void
+edit_put_data_key(struct edit_writer *writer, const struct mt_edit *edit)
+{
+	const struct mt_data_key *data_key = &edit->data_key;
+
+	assert(edit->kind == MT_EDIT_DATA_KEY);
+	assert(data_key->wrapped_bytes >= 1 && data_key->wrapped_bytes <= MT_WRAPPED_BYTES_MAX);
+	edit_put_u64(writer, data_key->id);
+	edit_put_u64(writer, data_key->volume);
+	*writer->at++ = (uint8_t)data_key->state;
+	*writer->at++ = edit->is_deleted ? EDIT_DELETED : 0;
+	num_put_le16(writer->at, (uint16_t)data_key->wrapped_bytes);
+	writer->at += 2;
+	edit_put_u32(writer, 0);
+	memcpy(writer->at, data_key->kek, strnlen(data_key->kek, MT_KEK_NAME_BYTES - 1));
+	writer->at += MT_KEK_NAME_BYTES;
+	memcpy(writer->at, data_key->wrapped, data_key->wrapped_bytes);
+	writer->at += data_key->wrapped_bytes;
+}
+
+static void
+edit_put_sealed_name(struct edit_writer *writer, const struct mt_edit *edit)
+{
+	assert(edit->kind == MT_EDIT_NAME);
+	edit_put_u64(writer, edit->name.number);
+	edit_put_u32(writer, edit->name.key_id);
+	*writer->at = edit->is_deleted ? EDIT_DELETED : 0;
+	writer->at += 4;
+	memcpy(writer->at, edit->name.sealed, MT_SEALED_NAME_BYTES);
+	writer->at += MT_SEALED_NAME_BYTES;
+}
+
+static void
+edit_put_cluster(struct edit_writer *writer, const struct mt_edit *edit)
+{
+	assert(edit->kind == MT_EDIT_CLUSTER);
+	edit_put_u64(writer, edit->next_volume_id);
+	edit_put_u64(writer, edit->next_segment);
+	edit_put_u32(writer, edit->shard_count);
+	edit_put_u32(writer, edit->level);
+	edit_put_u64(writer, edit->next_snapshot);
+	edit_put_u64(writer, edit->next_clone);
+	if (edit->next_key != 0)
+		edit_put_u64(writer, edit->next_key);
 }
 
 uint32_t
@@ -185,12 +239,13 @@ mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 		edit_put_volume(&writer, edit);
 		break;
 	case MT_EDIT_CLUSTER:
-		edit_put_u64(&writer, edit->next_volume_id);
-		edit_put_u64(&writer, edit->next_segment);
-		edit_put_u32(&writer, edit->shard_count);
-		edit_put_u32(&writer, edit->level);
-		edit_put_u64(&writer, edit->next_snapshot);
-		edit_put_u64(&writer, edit->next_clone);
+		edit_put_cluster(&writer, edit);
+		break;
+	case MT_EDIT_DATA_KEY:
+		edit_put_data_key(&writer, edit);
+		break;
+	case MT_EDIT_NAME:
+		edit_put_sealed_name(&writer, edit);
 		break;
 	default:
 		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_PART);

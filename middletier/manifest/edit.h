@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog/data_key.h"
+#include "catalog/sealed_name.h"
 #include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
@@ -27,6 +29,8 @@ enum mt_edit_kind {
 	MT_EDIT_CUT_DROPPED = 13,     /* it matters to no chunk any more */
 	MT_EDIT_SNAPSHOT = 14,        /* shard 0's: beside the volumes */
 	MT_EDIT_PART = 15,            /* a manifest extent that is read before this one */
+	MT_EDIT_DATA_KEY = 16,        /* shard 0's: a wrapped data key */
+	MT_EDIT_NAME = 17, /* shard 0's: what an encrypted volume, or a snapshot of it, is called */
 };
 
 struct mt_edit {
@@ -47,14 +51,18 @@ struct mt_edit {
 	union {
 		struct mt_volume volume;     /* VOLUME */
 		struct mt_snapshot snapshot; /* SNAPSHOT */
+		struct mt_data_key data_key; /* DATA_KEY; its version is 0 */
+		struct mt_sealed_name name;  /* NAME */
 	};
-	bool is_deleted;                       /* VOLUME, SNAPSHOT: it is no more */
+	bool is_deleted;                       /* VOLUME, SNAPSHOT, DATA_KEY, NAME: it is no more */
 	uint64_t next_volume_id, next_segment; /* CLUSTER */
 	uint64_t next_snapshot, next_clone;    /* CLUSTER */
+	uint64_t next_key;                     /* CLUSTER; 0: there has been no data key */
 	uint32_t shard_count;                  /* CLUSTER */
 	uint32_t level;                        /* CLUSTER; 0 below CLEAVE_LEVEL_STORED */
 };
-#define MT_EDIT_BYTES_MAX 640u /* of one with MT_SPANS_MAX spans; others take less than 128 */
+/* Bytes of a volume with MT_SPANS_MAX spans, or of a data key with all that may be wrapped; others take less than 128. */
+#define MT_EDIT_BYTES_MAX 640u
 /* mt_edit_encode -- @edit as bytes, which edit_decode.h reads. Returns how many. */
 uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
 

@@ -254,7 +254,7 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 {
 	const uint8_t *spans = value + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES;
 	struct mt_volume *volume = &edit->volume;
-	uint32_t trash_bytes, limit_bytes;
+	uint32_t trash_bytes, limit_bytes, key_bytes, tail_bytes;
 	int rc;
 
 	assert(edit->kind == MT_EDIT_VOLUME);
@@ -274,16 +274,19 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
 	EDIT_EXPECT((value[51] &
-			~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED)) == 0,
+			~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED |
+			    EDIT_VOLUME_ENCRYPTED)) == 0,
 	    "volume_flags");
 	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
 	trash_bytes = (value[51] & EDIT_VOLUME_TRASHED) != 0 ? EDIT_TRASH_BYTES : 0;
 	limit_bytes = (value[51] & EDIT_VOLUME_LIMITED) != 0 ? EDIT_LIMITS_BYTES : 0;
+	key_bytes = (value[51] & EDIT_VOLUME_ENCRYPTED) != 0 ? EDIT_KEY_ID_BYTES : 0;
+	tail_bytes = limit_bytes + key_bytes;
 	EDIT_EXPECT(bytes ==
 		(uint32_t)(spans - value) +
 		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES) +
-		    trash_bytes + limit_bytes,
+		    trash_bytes + tail_bytes,
 	    "value_bytes");
 	volume->service_class = (enum service_class)value[48];
 	volume->codec_id = value[49];
@@ -292,10 +295,11 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	mt_scope_init(&volume->scope, volume->segment_base);
 	rc = edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume->name, ret_field);
 	if (rc == 0 && trash_bytes > 0)
-		rc =
-		    edit_decode_trash(value + bytes - limit_bytes - trash_bytes, volume, ret_field);
+		rc = edit_decode_trash(value + bytes - tail_bytes - trash_bytes, volume, ret_field);
 	if (rc == 0 && limit_bytes > 0)
-		rc = edit_decode_limits(value + bytes - limit_bytes, volume, ret_field);
+		rc = edit_decode_limits(value + bytes - tail_bytes, volume, ret_field);
+	volume->key_id = key_bytes > 0 ? num_get_le32(value + bytes - key_bytes) : 0;
+	EDIT_EXPECT(rc != 0 || key_bytes == 0 || volume->key_id != 0, "key_id");
 	if (rc != 0 || value[52] == 0)
 		return rc;
 	volume->origin = num_get_le64(spans);
@@ -308,9 +312,63 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 }
 
 static int
-edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+edit_decode_data_key(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mt_data_key *data_key = &edit->data_key;
+	const char *kek = (const char *)value + EDIT_DATA_KEY_FIXED_BYTES;
+	size_t kek_bytes;
+
+	assert(edit->kind == MT_EDIT_DATA_KEY);
+	EDIT_EXPECT(bytes > EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES, "value_bytes");
+	data_key->id = num_get_le64(value);
+	data_key->volume = num_get_le64(value + 8);
+	data_key->wrapped_bytes = num_get_le16(value + 18);
+	EDIT_EXPECT(data_key->id >= 1 && data_key->id <= UINT32_MAX, "id");
+	EDIT_EXPECT(data_key->volume >= 1 && data_key->volume <= MT_NUMBER_MAX, "volume");
+	EDIT_EXPECT(value[16] < MT_DATA_KEY_STATE_NR, "state");
+	EDIT_EXPECT((value[17] & ~EDIT_DELETED) == 0, "flags");
+	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
+	EDIT_EXPECT(data_key->wrapped_bytes >= 1 &&
+		data_key->wrapped_bytes <= MT_WRAPPED_BYTES_MAX &&
+		bytes == EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES + data_key->wrapped_bytes,
+	    "wrapped_bytes");
+	kek_bytes = strnlen(kek, MT_KEK_NAME_BYTES);
+	EDIT_EXPECT(kek_bytes < MT_KEK_NAME_BYTES && mt_kek_name_check(kek) == NULL, "kek");
+	for (size_t i = kek_bytes; i < MT_KEK_NAME_BYTES; i++)
+		EDIT_EXPECT(kek[i] == 0, "kek");
+	data_key->state = (enum mt_data_key_state)value[16];
+	edit->is_deleted = (value[17] & EDIT_DELETED) != 0;
+	memcpy(data_key->kek, kek, MT_KEK_NAME_BYTES);
+	memcpy(data_key->wrapped, kek + MT_KEK_NAME_BYTES, data_key->wrapped_bytes);
+	return 0;
+}
+
+static int
+edit_decode_sealed_name(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	assert(edit->kind == MT_EDIT_NAME);
+	edit->name.number = num_get_le64(value);
+	edit->name.key_id = num_get_le32(value + 8);
+	EDIT_EXPECT((edit->name.number & ~MT_SNAPSHOT_ID) != 0 &&
+		(edit->name.number & ~MT_SNAPSHOT_ID) <= MT_NUMBER_MAX,
+	    "number");
+	EDIT_EXPECT(edit->name.key_id != 0, "key_id");
+	EDIT_EXPECT((value[12] & ~EDIT_DELETED) == 0, "flags");
+	EDIT_EXPECT(value[13] == 0 && value[14] == 0 && value[15] == 0, "reserved");
+	edit->is_deleted = (value[12] & EDIT_DELETED) != 0;
+	memcpy(edit->name.sealed, value + EDIT_NAME_FIXED_BYTES, MT_SEALED_NAME_BYTES);
+	return 0;
+}
+
+static int
+edit_decode_cluster(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
 {
 	assert(edit->kind == MT_EDIT_CLUSTER);
+	EDIT_EXPECT(bytes == EDIT_CLUSTER_BYTES ||
+		bytes == EDIT_CLUSTER_BYTES + EDIT_NEXT_KEY_BYTES,
+	    "value_bytes");
 	edit->next_volume_id = num_get_le64(value);
 	edit->next_segment = num_get_le64(value + 8);
 	edit->shard_count = num_get_le32(value + 16);
@@ -324,6 +382,10 @@ edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret
 	edit->next_clone = num_get_le64(value + 32);
 	EDIT_EXPECT(edit->next_snapshot != 0, "next_snapshot");
 	EDIT_EXPECT(edit->next_clone != 0, "next_clone");
+	if (bytes == EDIT_CLUSTER_BYTES)
+		return 0;
+	edit->next_key = num_get_le64(value + EDIT_CLUSTER_BYTES);
+	EDIT_EXPECT(edit->next_key >= 1 && edit->next_key <= UINT32_MAX + UINT64_C(1), "next_key");
 	return 0;
 }
 
@@ -344,7 +406,8 @@ edit_decode_cut(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 static bool
 edit_varies(uint8_t kind)
 {
-	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT;
+	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT ||
+	    kind == MT_EDIT_CLUSTER || kind == MT_EDIT_DATA_KEY;
 }
 
 /* Bytes of a kind's value; a value that varies says so itself. 0: no such kind. */
@@ -359,8 +422,8 @@ edit_value_bytes(uint8_t kind, uint32_t bytes)
 		[MT_EDIT_CUT] = 32,
 		[MT_EDIT_CHECKPOINT_END] = 8,
 		[MT_EDIT_SUCCESSOR] = 8,
-		[MT_EDIT_CLUSTER] = EDIT_CLUSTER_BYTES,
-		[MT_EDIT_CUT_DROPPED] = 8 };
+		[MT_EDIT_CUT_DROPPED] = 8,
+		[MT_EDIT_NAME] = EDIT_NAME_FIXED_BYTES + MT_SEALED_NAME_BYTES };
 
 	if (edit_varies(kind))
 		return bytes;
@@ -401,7 +464,11 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_VOLUME:
 		return edit_decode_volume(value, bytes, edit, ret_field);
 	case MT_EDIT_CLUSTER:
-		return edit_decode_cluster(value, edit, ret_field);
+		return edit_decode_cluster(value, bytes, edit, ret_field);
+	case MT_EDIT_DATA_KEY:
+		return edit_decode_data_key(value, bytes, edit, ret_field);
+	case MT_EDIT_NAME:
+		return edit_decode_sealed_name(value, edit, ret_field);
 	case MT_EDIT_EXTENT_DELETED:
 	case MT_EDIT_SUCCESSOR:
 		return edit_decode_id(value, edit, ret_field);

@@ -22,19 +22,26 @@
  *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
  *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
  *	                  u8 replica_count, u8 flags (1: deleted; 2: in the trash, 4: has limits
- *	                  or shares, both from level 2 on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
+ *	                  or shares, 8: encrypted, all three from level 2 on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
  *	                  there are spans: u64 origin, then a span: u64 segment_base,
  *	                  u64 cut_from, u64 cut_below; in the trash: the name is the one that it
  *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms; with
- *	                  limits, behind that: a u64 each, as CLEAVE_LIMIT_LIST has them
+ *	                  limits, behind that: a u64 each, as CLEAVE_LIMIT_LIST has them; encrypted,
+ *	                  behind all: u32 key_id, and the name is "encrypted-ID"
  *	SNAPSHOT          u64 number, u64 volume, u64 size_bytes, u64 segment_base, u64 created_s,
  *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted;
  *	                  2: protected, from level 2 on), u8 span_count, u8 place among those that
  *	                  were taken together, from 1 on (0: alone; from level 2 on), u8[4] zero,
  *	                  name: 64 bytes, then spans as above
  *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 level (0: 1),
- *	                  u64 next_snapshot, u64 next_clone
+ *	                  u64 next_snapshot, u64 next_clone; where there has been a data key, from
+ *	                  level 2 on: u64 next_key
  *	PART              as EXTENT_OPENED, extent_kind 3; then u64 length_bytes
+ *	DATA_KEY          u64 id, u64 volume, u8 state, u8 flags (1: deleted), u16 wrapped_bytes,
+ *	                  u32 zero, kek: 64 bytes, zeros behind it, then what is wrapped; from level
+ *	                  2 on, as NAME
+ *	NAME              u64 number (a volume's id, or a snapshot's with its bit), u32 key_id, u8 flags
+ *	                  (1: deleted), u8[3] zero, 92 bytes as catalog/sealed_name.c has them
  *
  * An extent is its packed id. A kind's value has one length: a longer one is another version, and
  * refused, because an edit that is not understood may not be skipped.
@@ -58,6 +65,8 @@
 #define EDIT_VOLUME_DELETED 1u
 #define EDIT_VOLUME_TRASHED 2u
 #define EDIT_VOLUME_LIMITED 4u
+#define EDIT_VOLUME_ENCRYPTED 8u
+#define EDIT_KEY_ID_BYTES 4u
 #define EDIT_TRASH_BYTES 24u
 #define EDIT_LIMITS_BYTES ((uint32_t)(8u * MT_LIMIT_COUNT))
 #define EDIT_SNAPSHOT_PROTECTED 2u
@@ -65,6 +74,10 @@
 #define EDIT_SPAN_BYTES 24u
 #define EDIT_ORIGIN_BYTES 8u
 #define EDIT_CLUSTER_BYTES 40u
+#define EDIT_NEXT_KEY_BYTES 8u
+#define EDIT_DATA_KEY_FIXED_BYTES 24u
+#define EDIT_NAME_FIXED_BYTES 16u
+#define EDIT_DELETED 1u
 
 /* edit_has_replicas -- does a value of @kind name an extent's replicas? */
 static inline bool

@@ -15,6 +15,7 @@
 #define STATE_RUN_BYTES 52u
 #define STATE_CUT_BYTES 36u
 #define STATE_FIXED_BYTES 68u /* EPOCH, CLUSTER, CHECKPOINT_END */
+#define STATE_NEXT_KEY_BYTES 8u
 
 uint64_t
 mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
@@ -28,7 +29,8 @@ uint64_t
 mt_manifest_state_bytes(const struct mt_manifest_state *state)
 {
 	assert(state->extent_count <= state->extent_max);
-	return STATE_FIXED_BYTES + (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
+	return STATE_FIXED_BYTES + (state->next_key != 0 ? STATE_NEXT_KEY_BYTES : 0) +
+	    (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
 	    mt_manifest_state_pressed_bytes(state);
 }
 
@@ -81,14 +83,15 @@ state_cluster_edit(const struct mt_manifest_state *state, struct mt_edit *ret_ed
 		.next_segment = state->next_segment,
 		.next_snapshot = state->next_snapshot,
 		.next_clone = state->next_clone,
+		.next_key = state->next_key,
 		.level = state->level,
 		.shard_count = state->shard_count };
 }
 
 /*
  * EPOCH, then for each extent OPENED and SEALED (where it is open, its epoch again instead, so that
- * any edit is found without a walk), runs, cuts, volumes, snapshots, the cluster where it is known,
- * the end.
+ * any edit is found without a walk), runs, cuts, volumes, snapshots, data keys, names, the cluster
+ * where it is known, the end.
  */
 bool
 mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
@@ -99,7 +102,9 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	uint64_t cuts_end = runs_end + state->cut_count;
 	uint64_t volumes_end = cuts_end + state->volume_count;
 	uint64_t snapshots_end = volumes_end + state->snapshot_count;
-	uint64_t end = snapshots_end + (state->shard_count != 0 ? 1 : 0);
+	uint64_t data_keys_end = snapshots_end + state->data_key_count;
+	uint64_t names_end = data_keys_end + state->name_count;
+	uint64_t end = names_end + (state->shard_count != 0 ? 1 : 0);
 
 	assert(state->epoch != 0);
 	if (index > end)
@@ -124,6 +129,12 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	} else if (index < snapshots_end) {
 		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_SNAPSHOT,
 			.snapshot = state->snapshots[index - volumes_end] };
+	} else if (index < data_keys_end) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_DATA_KEY,
+			.data_key = state->data_keys[index - snapshots_end] };
+	} else if (index < names_end) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_NAME,
+			.name = state->names[index - data_keys_end] };
 	} else if (index < end) {
 		state_cluster_edit(state, ret_edit);
 	} else {

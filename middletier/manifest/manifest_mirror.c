@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manifest_mirror.c -- volumes, snapshots and the key "cluster", as shard 0's manifest mirrors them
+ * manifest_mirror.c -- volumes, snapshots, data keys and the key "cluster", as shard 0's manifest mirrors them
  *
- * Volumes and snapshots are two sorted arrays of the state, alike but for what is in them: each begins with
- * the number that it is sorted by.
+ * Volumes, snapshots, data keys and names of encrypted volumes are sorted arrays of the state, alike but for what is in
+ * them: each begins with the number that it is sorted by.
  */
 #include "manifest/manifest_mirror.h"
 
@@ -26,6 +26,8 @@
 
 _Static_assert(offsetof(struct mt_volume, id) == 0, "volumes are found by their first member");
 _Static_assert(offsetof(struct mt_snapshot, number) == 0, "snapshots, too");
+_Static_assert(offsetof(struct mt_data_key, id) == 0, "data keys, too");
+_Static_assert(offsetof(struct mt_sealed_name, number) == 0, "names, too");
 
 uint64_t
 mt_manifest_volume_bytes(const struct mt_volume *volume)
@@ -70,6 +72,23 @@ snapshot_edit_bytes(const void *entry)
 	return mt_manifest_snapshot_bytes(entry);
 }
 
+static uint64_t
+data_key_edit_bytes(const void *entry)
+{
+	uint8_t scratch[MT_EDIT_BYTES_MAX];
+
+	return mt_edit_encode(scratch,
+	    &(struct mt_edit){ .kind = MT_EDIT_DATA_KEY,
+		.data_key = *(const struct mt_data_key *)entry });
+}
+
+static uint64_t
+name_edit_bytes(const void *entry)
+{
+	(void)entry;
+	return MT_MANIFEST_NAME_BYTES;
+}
+
 static struct mirror_array
 volumes_of(const struct mt_manifest_state *state)
 {
@@ -92,6 +111,30 @@ snapshots_of(const struct mt_manifest_state *state)
 		.entry_bytes = sizeof(*state->snapshots),
 		.edit_bytes = snapshot_edit_bytes,
 		.gone_field = "deleted snapshot was not there" };
+}
+
+static struct mirror_array
+data_keys_of(const struct mt_manifest_state *state)
+{
+	assert(state->data_key_count <= state->data_key_max);
+	return (struct mirror_array){ .entries = state->data_keys,
+		.count = state->data_key_count,
+		.max = state->data_key_max,
+		.entry_bytes = sizeof(*state->data_keys),
+		.edit_bytes = data_key_edit_bytes,
+		.gone_field = "deleted data key was not there" };
+}
+
+static struct mirror_array
+names_of(const struct mt_manifest_state *state)
+{
+	assert(state->name_count <= state->name_max);
+	return (struct mirror_array){ .entries = state->names,
+		.count = state->name_count,
+		.max = state->name_max,
+		.entry_bytes = sizeof(*state->names),
+		.edit_bytes = name_edit_bytes,
+		.gone_field = "deleted name was not there" };
 }
 
 static void *
@@ -179,6 +222,14 @@ mt_manifest_state_snapshot(const struct mt_manifest_state *state, uint64_t numbe
 	return array_find(&snapshots, number);
 }
 
+const struct mt_sealed_name *
+mt_manifest_state_name(const struct mt_manifest_state *state, uint64_t number)
+{
+	struct mirror_array names = names_of(state);
+
+	return array_find(&names, number);
+}
+
 /* ---- edits ---- */
 
 static int
@@ -212,6 +263,36 @@ mirror_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edi
 }
 
 static int
+mirror_apply_data_key(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mirror_array data_keys = data_keys_of(state);
+	int rc = array_apply(&data_keys, &edit->data_key, edit->is_deleted, &state->mirror_bytes,
+	    ret_field);
+
+	assert(edit->kind == MT_EDIT_DATA_KEY);
+	state->data_keys = data_keys.entries;
+	state->data_key_count = data_keys.count;
+	state->data_key_max = data_keys.max;
+	return rc;
+}
+
+static int
+mirror_apply_name(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mirror_array names = names_of(state);
+	int rc =
+	    array_apply(&names, &edit->name, edit->is_deleted, &state->mirror_bytes, ret_field);
+
+	assert(edit->kind == MT_EDIT_NAME);
+	state->names = names.entries;
+	state->name_count = names.count;
+	state->name_max = names.max;
+	return rc;
+}
+
+static int
 mirror_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
@@ -223,6 +304,7 @@ mirror_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit
 	state->next_segment = edit->next_segment;
 	state->next_snapshot = edit->next_snapshot;
 	state->next_clone = edit->next_clone;
+	state->next_key = edit->next_key;
 	state->level = edit->level;
 	return 0;
 }
@@ -248,6 +330,9 @@ mirror_out_of_range(const struct mt_edit *edit)
 		return mt_segments_exist(snapshot->segment_base, snapshot->segment_count)
 		    ? NULL
 		    : "snapshot's segments out of range";
+	case MT_EDIT_DATA_KEY: /* their decoder has looked */
+	case MT_EDIT_NAME:
+		return NULL;
 	default:
 		return edit->next_volume_id > MT_NUMBER_MAX + 1 ||
 			edit->next_snapshot > MT_NUMBER_MAX + 1 ||
@@ -262,7 +347,8 @@ static bool
 edit_is_mirrored(const struct mt_edit *edit)
 {
 	return edit->kind == MT_EDIT_VOLUME || edit->kind == MT_EDIT_SNAPSHOT ||
-	    edit->kind == MT_EDIT_CLUSTER;
+	    edit->kind == MT_EDIT_CLUSTER || edit->kind == MT_EDIT_DATA_KEY ||
+	    edit->kind == MT_EDIT_NAME;
 }
 
 int
@@ -277,5 +363,9 @@ mt_manifest_mirror_apply(struct mt_manifest_state *state, const struct mt_edit *
 		return mirror_apply_volume(state, edit, ret_field);
 	if (edit->kind == MT_EDIT_SNAPSHOT)
 		return mirror_apply_snapshot(state, edit, ret_field);
+	if (edit->kind == MT_EDIT_DATA_KEY)
+		return mirror_apply_data_key(state, edit, ret_field);
+	if (edit->kind == MT_EDIT_NAME)
+		return mirror_apply_name(state, edit, ret_field);
 	return mirror_apply_cluster(state, edit, ret_field);
 }

@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+#include "catalog/data_key.h"
+#include "catalog/sealed_name.h"
+
 struct mt_edit;
 struct mt_manifest_state;
 struct mt_snapshot;
@@ -19,6 +22,12 @@ const struct mt_volume *mt_manifest_state_volume(const struct mt_manifest_state 
 /* mt_manifest_state_snapshot -- the same of a snapshot. */
 const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_state *state,
     uint64_t number);
+/* mt_manifest_state_name -- the same of a name, by its number. */
+const struct mt_sealed_name *mt_manifest_state_name(const struct mt_manifest_state *state,
+    uint64_t number);
+/* At most what the mirror of a data key, and of a name, takes. */
+#define MT_MANIFEST_DATA_KEY_BYTES (28u + MT_KEK_NAME_BYTES + MT_WRAPPED_BYTES_MAX)
+#define MT_MANIFEST_NAME_BYTES (20u + MT_SEALED_NAME_BYTES)
 /* mt_manifest_volume_bytes -- what the mirror of a volume, or a snapshot, takes. */
 uint64_t mt_manifest_volume_bytes(const struct mt_volume *volume);
 uint64_t mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot);

@@ -93,13 +93,22 @@ mt_manifest_is_long(const struct mt_shard *shard)
 uint64_t
 mt_manifest_mirror_bytes(const struct mt_volumes *volumes)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, name_bytes = 0;
 
 	assert(volumes->count <= volumes->max);
-	for (uint32_t i = 0; i < volumes->count; i++)
-		bytes += mt_manifest_volume_bytes(&volumes->entries[i].volume);
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		bytes += mt_manifest_volume_bytes(volume);
+		if (volume->key_id == 0)
+			continue;
+		name_bytes = MT_MANIFEST_NAME_BYTES;
+		bytes += MT_MANIFEST_DATA_KEY_BYTES + name_bytes;
+	}
+	/* Where there are encrypted volumes, each snapshot counts as one of theirs. */
 	for (uint32_t i = 0; i < volumes->snapshots.count; i++)
-		bytes += mt_manifest_snapshot_bytes(&volumes->snapshots.entries[i].snapshot);
+		bytes += name_bytes +
+		    mt_manifest_snapshot_bytes(&volumes->snapshots.entries[i].snapshot);
 	return bytes;
 }
 

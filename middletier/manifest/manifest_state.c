@@ -40,6 +40,8 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 	mt_free(state->cuts);
 	mt_free(state->volumes);
 	mt_free(state->snapshots);
+	mt_free(state->data_keys);
+	mt_free(state->names);
 	mt_free(state->parts);
 	*state = (struct mt_manifest_state){ 0 };
 }
@@ -51,6 +53,7 @@ mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 {
 	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
 	void *volumes = state->volumes, *snapshots = state->snapshots;
+	void *data_keys = state->data_keys, *names = state->names;
 	int rc = mt_array_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
@@ -74,6 +77,14 @@ mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 		rc = mt_array_grow(&snapshots, &state->snapshot_max,
 		    (uint64_t)state->snapshot_count + count, sizeof(*state->snapshots));
 	state->snapshots = snapshots;
+	if (rc == 0)
+		rc = mt_array_grow(&data_keys, &state->data_key_max,
+		    (uint64_t)state->data_key_count + count, sizeof(*state->data_keys));
+	state->data_keys = data_keys;
+	if (rc == 0)
+		rc = mt_array_grow(&names, &state->name_max, (uint64_t)state->name_count + count,
+		    sizeof(*state->names));
+	state->names = names;
 	return rc;
 }
 
@@ -402,6 +413,8 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 	case MT_EDIT_VOLUME:
 	case MT_EDIT_SNAPSHOT:
 	case MT_EDIT_CLUSTER:
+	case MT_EDIT_DATA_KEY:
+	case MT_EDIT_NAME:
 		return mt_manifest_mirror_apply(state, edit, ret_field);
 	case MT_EDIT_SUCCESSOR:
 		return 0; /* the root says which extent counts */

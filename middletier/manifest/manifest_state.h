@@ -9,7 +9,9 @@
 #include "cleave/batch.h"
 #include "common/replica.h"
 
+struct mt_data_key;
 struct mt_edit;
+struct mt_sealed_name;
 struct mt_snapshot;
 struct mt_volume;
 
@@ -50,15 +52,20 @@ struct mt_manifest_state {
 	uint32_t volume_count, volume_max;
 	struct mt_snapshot *snapshots; /* by number */
 	uint32_t snapshot_count, snapshot_max;
+	struct mt_data_key *data_keys; /* by id */
+	uint32_t data_key_count, data_key_max;
+	struct mt_sealed_name *names; /* by number */
+	uint32_t name_count, name_max;
 	uint64_t next_volume_id, next_segment, next_snapshot, next_clone;
-	uint32_t level; /* of the cluster; 0 below CLEAVE_LEVEL_STORED */
+	uint64_t next_key; /* 0: there has been no data key */
+	uint32_t level;    /* of the cluster; 0 below CLEAVE_LEVEL_STORED */
 	uint32_t shard_count;
 	uint64_t next_sequence; /* at least; of the checkpoint */
 	bool is_complete;       /* a checkpoint's end was seen */
 	/* The extents before the one it was read from. Not part of a checkpoint. */
 	struct mt_state_extent *parts;
 	uint32_t part_count, part_max;
-	uint64_t mirror_bytes; /* that volumes and snapshots take as edits */
+	uint64_t mirror_bytes; /* that volumes, snapshots, data keys and names take as edits */
 };
 
 void mt_manifest_state_init(struct mt_manifest_state *state);

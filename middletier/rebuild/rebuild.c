@@ -283,6 +283,7 @@ rebuild_write(struct mt_rebuild *rebuild)
 		return;
 	}
 	plan.store_id = rebuild->options.gateway.store_id;
+	plan.kms = rebuild->options.gateway.kms;
 	plan.obeyed_count = rebuild->port->link_count;
 	for (uint32_t i = 0; i < plan.obeyed_count; i++)
 		plan.obeyed[i] = rebuild->nodes.node[i].obeyed;

@@ -257,7 +257,7 @@ copy_check(const struct mt_rebuild_copy *copy, const struct mt_rebuild_reader *r
 	if (mirror->next_volume_id > cluster->next_volume_id ||
 	    mirror->next_segment > cluster->next_segment ||
 	    mirror->next_snapshot > cluster->next_snapshot ||
-	    mirror->next_clone > cluster->next_clone) {
+	    mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key) {
 		(void)snprintf(ret_text, text_bytes,
 		    "it is older than what the nodes hold: volumes or snapshots were made since: "
 		    "cleave recover makes the store anew from the nodes");

@@ -32,6 +32,7 @@
 #include "common/root.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/rebuild_copy.h"
+#include "rebuild/rebuild_keys.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
 
@@ -217,9 +218,8 @@ mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
 
 /* ---- the store as it shall be ---- */
 
-/* @text becomes the store's; NULL: delete. */
-static int
-plan_key(struct mt_rebuild_store *store, const char *name, char *text)
+int
+mt_rebuild_store_plan_key(struct mt_rebuild_store *store, const char *name, char *text)
 {
 	const struct mt_rebuild_key *old = store_find(store, name);
 	struct mt_rebuild_key *key;
@@ -274,7 +274,7 @@ plan_root(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan, ui
 		return -ENOMEM;
 	mt_root_key(key, index);
 	log_info("recover: shard %" PRIu32 ": epoch=%" PRIu32, index, root.epoch);
-	return plan_key(store, key, text);
+	return mt_rebuild_store_plan_key(store, key, text);
 }
 
 static int
@@ -309,7 +309,7 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	log_info("recover: volume %s%s: id=%" PRIu64 " size_bytes=%" PRIu64,
 	    mt_volume_is_trashed(&volume) ? volume.trash.name : volume.name,
 	    mt_volume_is_trashed(&volume) ? " in the trash" : "", volume.id, volume.size_bytes);
-	return plan_key(store, key, text);
+	return mt_rebuild_store_plan_key(store, key, text);
 }
 
 /* A snapshot that was being taken is nobody's any more. */
@@ -336,7 +336,7 @@ plan_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 		return -ENOMEM;
 	log_info("recover: snapshot %" PRIu64 ": %s of volume %" PRIu64, snapshot.number,
 	    snapshot.name, snapshot.volume_id);
-	return plan_key(store, key, text);
+	return mt_rebuild_store_plan_key(store, key, text);
 }
 
 static int
@@ -413,7 +413,7 @@ plan_deletions(struct mt_rebuild_store *store)
 		    is_planned(store, name))
 			continue;
 		log_warn("recover: key %s is in the old store alone, and is deleted", name);
-		rc = plan_key(store, name, NULL);
+		rc = mt_rebuild_store_plan_key(store, name, NULL);
 		if (rc != 0)
 			return rc;
 	}
@@ -435,10 +435,15 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 	cluster->next_snapshot = num_max(cluster->next_snapshot, mirror->next_snapshot);
 	cluster->next_clone = num_max(cluster->next_clone, mirror->next_clone);
 	cluster->level = (uint32_t)num_max(cluster->level, mirror->level);
-	for (uint32_t i = 0; i < mirror->volume_count && rc == 0; i++)
-		rc = plan_volume(store, cluster, &mirror->volumes[i]);
-	for (uint32_t i = 0; i < mirror->snapshot_count && rc == 0; i++)
-		rc = plan_snapshot(store, cluster, &mirror->snapshots[i]);
+	rc = mt_rebuild_keys_plan(store, mirror, cluster);
+	for (uint32_t i = 0; i < mirror->volume_count && rc == 0; i++) {
+		const struct mt_volume volume = mt_rebuild_volume(plan, i);
+		rc = plan_volume(store, cluster, &volume);
+	}
+	for (uint32_t i = 0; i < mirror->snapshot_count && rc == 0; i++) {
+		const struct mt_snapshot snapshot = mt_rebuild_snapshot(plan, i);
+		rc = plan_snapshot(store, cluster, &snapshot);
+	}
 	return rc;
 }
 
@@ -470,7 +475,8 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	const struct mt_cluster skipped = { .next_volume_id = REBUILD_VOLUME_IDS_SKIPPED,
 		.next_segment = REBUILD_SEGMENTS_SKIPPED,
 		.next_snapshot = REBUILD_SNAPSHOTS_SKIPPED,
-		.next_clone = REBUILD_CLONES_SKIPPED };
+		.next_clone = REBUILD_CLONES_SKIPPED,
+		.next_key = REBUILD_VOLUME_IDS_SKIPPED };
 	int rc = 0;
 
 	if (store->has_cluster) {
@@ -478,11 +484,12 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		cluster.next_segment = store->cluster.next_segment;
 		cluster.next_snapshot = store->cluster.next_snapshot;
 		cluster.next_clone = store->cluster.next_clone;
+		cluster.next_key = store->cluster.next_key;
 		cluster.level = store->cluster.level;
 	}
 	assert(store->key_count == 0 && plan->shard_count <= CLEAVE_SHARDS_MAX);
 	if (store_find(store, "cluster") != NULL)
-		rc = plan_key(store, "cluster", NULL);
+		rc = mt_rebuild_store_plan_key(store, "cluster", NULL);
 	for (uint32_t i = 0; i < plan->shard_count && rc == 0; i++)
 		rc = plan_root(store, plan, i);
 	if (rc == 0)
@@ -509,7 +516,7 @@ plan_cluster(struct mt_rebuild_store *store)
 	text = mt_cluster_encode(&store->cluster);
 	if (text == NULL)
 		return -ENOMEM;
-	rc = plan_key(store, "cluster", text);
+	rc = mt_rebuild_store_plan_key(store, "cluster", text);
 	if (rc == 0)
 		store->keys[store->key_count - 1].version = 0; /* it was deleted before */
 	return rc;

@@ -14,6 +14,7 @@
 #include "common/port.h"
 #include "rebuild/survey.h"
 
+struct mt_kms;
 struct mt_manifest_state;
 struct mt_rebuild_shard;
 struct mt_root;
@@ -51,6 +52,7 @@ struct mt_rebuild_plan {
 	struct store_id store_id; /* of the store that is made */
 	struct store_id obeyed[MT_NODES_MAX]; /* what each node obeys; zero: none, or not listed */
 	uint32_t obeyed_count;
+	struct mt_kms *kms; /* KEKs, for the names of encrypted volumes; NULL: none */
 };
 
 /*
@@ -75,6 +77,8 @@ bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
 /* mt_rebuild_store_root -- @shard's old root; false: there is none that can be understood. */
 bool mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
     struct mt_root *ret_root);
+/* mt_rebuild_store_plan_key -- the key @name shall have the value @text, jansson's, which is taken over; NULL: go. 0; -ENOMEM. */
+int mt_rebuild_store_plan_key(struct mt_rebuild_store *store, const char *name, char *text);
 /*
  * mt_rebuild_store_plan -- decide every key that shall be written, but "cluster"; once
  *

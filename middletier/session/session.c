@@ -36,6 +36,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bucket.h"
@@ -49,6 +50,7 @@
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
+#include "cleave/keyring.h"
 #include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -161,6 +163,17 @@ mt_session_try_free(struct mt_session *session)
 	mt_free(session);
 }
 
+/* A client of a release that has no word for it comes again, as where nodes are away. */
+static void
+session_refuse_keyless(struct mt_session *session)
+{
+	log_limited(LOG_WARN,
+	    "session: refused for want of a data key peer=%s volume=%" PRIu64 " why=\"%s\"",
+	    split_qp_peer(session->qp), session->hello.volume_id, session->query.why);
+	split_qp_refuse(session->qp,
+	    session->level >= CLEAVE_LEVEL_ENCRYPTED ? -ENOMEDIUM : -EHOSTDOWN, session->query.why);
+}
+
 /* Refuse the peer of a session that was not accepted yet. @session may be freed. */
 static void
 session_refuse(struct mt_session *session, int rc)
@@ -171,7 +184,10 @@ session_refuse(struct mt_session *session, int rc)
 	assert(session->sm.state == SESSION_ASKING || session->sm.state == SESSION_WAITING);
 	mt_session_log_refused(session, rc);
 	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
-	split_qp_reject(session->qp, rc);
+	if (rc == -ENOMEDIUM)
+		session_refuse_keyless(session);
+	else
+		split_qp_reject(session->qp, rc);
 	session->qp = NULL;
 	loop_timer_stop(port->loop, &session->accept_timer);
 	list_remove(&session->wait_link);
@@ -349,6 +365,13 @@ session_on_answer(struct loop_post *post, void *arg)
 		session->volume = session->query.volume;
 		mt_session_set_limits(session, &session->query.volume.limits);
 		rc = session_check_attach(session);
+		/* Main has posted it; the port may have had no memory for it. */
+		if (rc == 0 && session->volume.key_id != 0 &&
+		    !keyring_has(session->port->keys, session->volume.key_id)) {
+			(void)snprintf(session->query.why, sizeof(session->query.why),
+			    "the port has no memory for the volume's data key");
+			rc = -ENOMEDIUM;
+		}
 	}
 	if (rc == 0 && session->port->sm.state >= MT_PORT_STOPPING)
 		rc = -EBUSY;

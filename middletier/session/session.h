@@ -46,6 +46,7 @@ void mt_sessions_init(struct mt_port *port, const struct mt_session_host *host);
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
 
+#define MT_SESSION_WHY_BYTES 200u    /* of a sentence that says why a session is refused */
 #define MT_SESSION_MAGIC 0x53534553u /* "SESS" */
 
 struct mt_session {
@@ -82,7 +83,10 @@ struct mt_session {
 		const struct split_subject *subject; /* of a port with a key: who asks */
 		bool is_write;                       /* it wants to write, too */
 		bool are_rights_read;                /* main's: once more, for this question */
-		int rc; /* the answer: 0 and volume; -ENOENT; -ENOKEY no right; -EHOSTDOWN main does not know yet */
+		bool are_keys_read;                  /* likewise: data keys */
+		/* The answer: 0 and volume; -ENOENT; -ENOKEY no right; -ENOMEDIUM and why: no data key; -EHOSTDOWN main does not know yet. */
+		int rc;
+		char why[MT_SESSION_WHY_BYTES];
 		struct mt_volume volume;
 		bool is_out;                     /* with main: the session's memory stays */
 		struct mt_volumes_waiter waiter; /* main's */

@@ -62,6 +62,8 @@ struct command_options {
 	uint64_t timeout_ns;
 	uint64_t size_bytes;
 	uint64_t replicas;
+	bool is_encrypted;
+	const char *kek;        /* NULL: it was not given */
 	unsigned service_class; /* of command_service_classes */
 	unsigned engine;        /* of command_engines */
 	const char *level_text;
@@ -138,6 +140,8 @@ extern const struct config_option command_option_table[];
 #define COMMAND_DAYS (UINT64_C(1) << 38)
 #define COMMAND_DISABLE (UINT64_C(1) << 40)
 #define COMMAND_ENABLE (UINT64_C(1) << 41)
+#define COMMAND_ENCRYPT (UINT64_C(1) << 42) /* --encrypt, --kek */
+#define COMMAND_KEK (UINT64_C(1) << 43)     /* --kek alone */
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {
@@ -259,6 +263,11 @@ int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t co
 
 /* command_resize.c */
 int command_volume_resize(struct command_session *session);
+
+/* command_rotate_key.c */
+int command_volume_rotate_key(struct command_session *session);
+/* command_clone_encrypted -- clone, with --encrypt or --kek. */
+int command_clone_encrypted(struct command_session *session);
 
 /* command_limits.c */
 int command_volume_set(struct command_session *session);

@@ -47,6 +47,14 @@ const struct config_option command_option_table[] = {
 	    "volume create: the engine's level.", NULL, false, 0, 0, NULL },
 	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
 	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
+	{ "encrypt", 0, CONFIG_FLAG, offsetof(struct command_options, is_encrypted), NULL,
+	    "volume create, clone, import, restore: with a data key of its own. A clone of an encrypted volume always "
+	    "is.",
+	    NULL, false, 0, 0, NULL },
+	{ "kek", 0, CONFIG_STRING, offsetof(struct command_options, kek), "NAME",
+	    "The same, and which of the gateways' KEKs wraps the key, by default the one called default. volume "
+	    "rotate-key: another one from now on.",
+	    NULL, false, 0, 0, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
 	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
 	    "import, export, backup, restore: write over what is there. node drain, remove, replace: with fewer copies or "
@@ -222,6 +230,8 @@ static const struct {
 	{ "engine", COMMAND_ENGINE },
 	{ "level", COMMAND_LEVEL },
 	{ "replicas", COMMAND_REPLICAS },
+	{ "encrypt", COMMAND_ENCRYPT },
+	{ "kek", COMMAND_ENCRYPT | COMMAND_KEK },
 	{ "force", COMMAND_FORCE },
 	{ "read-only", COMMAND_READ_ONLY },
 	{ "agent", COMMAND_AGENT },

@@ -165,6 +165,21 @@ print_clones(const json_t *shown, bool is_of_volume, FILE *out)
 	fputc('\n', out);
 }
 
+/* Nothing of a volume that is not encrypted. */
+static void
+print_encryption(const json_t *volume, FILE *out)
+{
+	uint64_t count = command_u64(volume, "key_count");
+
+	if (!json_is_true(json_object_get(volume, "encrypted")))
+		return;
+	fprintf(out, "\nencrypted with key %" PRIu64 ", wrapped with KEK %s",
+	    command_u64(volume, "key"), command_text(volume, "kek"));
+	if (count > 1)
+		fprintf(out, "; %" PRIu64 " older keys are retiring", count - 1);
+	fputc('\n', out);
+}
+
 int
 command_print_hanging(const json_t *shown, const struct cleave_snapshot *snapshots, uint32_t count,
     const json_t *usage, FILE *out)
@@ -177,6 +192,7 @@ command_print_hanging(const json_t *shown, const struct cleave_snapshot *snapsho
 	assert(out != NULL && (snapshots != NULL || count == 0));
 	if (origin != NULL)
 		fprintf(out, "\nclone of %s\n", origin);
+	print_encryption(json_object_get(shown, "volume"), out);
 	command_print_flattening(json_object_get(json_object_get(shown, "volume"), "flattening"),
 	    usage, out);
 	if (command_u64(shown, "clone_count") > 0) {

@@ -152,6 +152,8 @@ command_clone(struct command_session *session)
 	struct command_question question;
 
 	assert(options->name != NULL && options->new_name != NULL);
+	if (options->is_encrypted || options->kek != NULL)
+		return command_clone_encrypted(session);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,

@@ -8,12 +8,13 @@
 #include "command_key.h"
 
 #define CREATE_OPTIONS                                                                             \
-	(COMMAND_SIZE | COMMAND_SERVICE_CLASS | COMMAND_ENGINE | COMMAND_LEVEL | COMMAND_REPLICAS)
+	(COMMAND_SIZE | COMMAND_SERVICE_CLASS | COMMAND_ENGINE | COMMAND_LEVEL |                   \
+	    COMMAND_REPLICAS | COMMAND_ENCRYPT)
 
 static const struct command command_table[] = {
 	{ "volume", "create",
 	    "NAME --size SIZE [--service-class CLASS] [--engine ENGINE] [--level N] "
-	    "[--replicas N]",
+	    "[--replicas N] [--encrypt] [--kek NAME]",
 	    "Make a volume.", { COMMAND_VOLUME }, CREATE_OPTIONS, command_volume_create },
 	{ "volume", "list", "",
 	    "List all volumes: what each stores, its snapshots and sessions, who writes it, and the origin of a "
@@ -40,6 +41,10 @@ static const struct command command_table[] = {
 	    "--shrink.",
 	    { COMMAND_VOLUME }, COMMAND_SIZE | COMMAND_SHRINK | COMMAND_FORCE,
 	    command_volume_resize },
+	{ "volume", "rotate-key", "NAME [--kek NAME]",
+	    "Give an encrypted volume a new data key. What is written from now on is encrypted with it; what is "
+	    "there is so when it is written again. The old key stays as long as the volume.",
+	    { COMMAND_VOLUME }, COMMAND_KEK, command_volume_rotate_key },
 	{ "volume", "flatten", "NAME [--wait | --cancel] [--force]",
 	    "Give a clone, behind its users' backs, all that its origin shows: afterwards it has no origin, and "
 	    "the snapshot that it came from can be deleted. Its snapshots, and their clones, let go of it, too. "
@@ -108,9 +113,10 @@ static const struct command command_table[] = {
 	    command_user_set },
 	{ "user", "remove", "USER", "Take all rights of a user, for good.", { COMMAND_USER }, 0,
 	    command_user_remove },
-	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
-	    "Make a volume that begins as the snapshot, and shares its space.",
-	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, 0, command_clone },
+	{ "clone", NULL, "VOLUME@SNAPSHOT NEW [--encrypt] [--kek NAME]",
+	    "Make a volume that begins as the snapshot, and shares its space. That of an encrypted volume is "
+	    "encrypted, with a key of its own.",
+	    { COMMAND_SNAPSHOT, COMMAND_NEW_NAME }, COMMAND_ENCRYPT, command_clone },
 	{ "attach", NULL, "NAME [--read-only] [--persistent] [--agent PATH]",
 	    "Export a volume over NBD on this machine, and print its URI; starts an agent where none "
 	    "runs. It ends with the agent, but with --persistent.",

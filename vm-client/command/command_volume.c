@@ -28,6 +28,8 @@ command_create_options(const struct command_options *options,
 		.has_level = options->level_text != NULL,
 		.level = options->level,
 		.replicas = (uint32_t)options->replicas,
+		.is_encrypted = options->is_encrypted,
+		.kek = options->kek,
 	};
 }
 
@@ -84,6 +86,11 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 		table_add(table, "%s", counts[i].title);
 		table_add(table, "%" PRIu64, counts[i].value);
 	}
+	table_add(table, "encrypted");
+	if (volume->key_id == 0)
+		table_add(table, "no");
+	else
+		table_add(table, "with key %" PRIu32, volume->key_id);
 	table_add(table, "limits");
 	command_limits_text(&info->limits, limits, sizeof(limits));
 	table_add(table, "%s", limits);

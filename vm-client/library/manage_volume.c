@@ -27,6 +27,8 @@ volume_read(struct reader *reader, const json_t *object, void *ret_entry)
 	entry->info.attach = reader_u64(reader, object, "attach", INT64_MAX);
 	if (json_object_get(object, "origin") != NULL)
 		entry->origin = reader_u64(reader, object, "origin", INT64_MAX);
+	if (json_object_get(object, "key") != NULL)
+		entry->key_id = (uint32_t)reader_range(reader, object, "key", 1, UINT32_MAX);
 	if (writer == NULL)
 		return;
 	entry->has_writer = true;
@@ -136,6 +138,8 @@ check_create(const struct cleave_volume_options *options)
 		return -EINVAL;
 	if (options->engine != NULL && ask_check_name(options->engine, MANAGE_NAME_BYTES_MAX) != 0)
 		return -EINVAL;
+	if (options->kek != NULL && ask_check_name(options->kek, MANAGE_NAME_BYTES_MAX) != 0)
+		return -EINVAL;
 	return check_size(options->size_bytes);
 }
 
@@ -154,6 +158,11 @@ request_create(const struct cleave_volume_options *options)
 		ask_add(&request, "level", json_integer(options->level));
 	if (options->replicas != 0)
 		ask_add(&request, "replicas", json_integer(options->replicas));
+	/* A gateway of before refuses a member that it does not know. */
+	if (options->is_encrypted || options->kek != NULL)
+		ask_add(&request, "encrypt", json_true());
+	if (options->kek != NULL)
+		ask_add_text(&request, "kek", options->kek);
 	return request;
 }
 

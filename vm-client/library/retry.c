@@ -13,6 +13,7 @@ retry_verdict_io(int rc, bool is_read)
 	switch (rc) {
 	case -EBUSY:
 	case -EHOSTDOWN:
+	case -ENOMEDIUM: /* the gateway has not got the data key yet */
 	case -EAGAIN:
 	case -ENOMEM:
 	case -ETIMEDOUT: /* of the gateway: ours is not over */

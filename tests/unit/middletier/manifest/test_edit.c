@@ -218,7 +218,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 Test(edit, wrong_fields_are_named)
 {
 	expect_refused(0, 0, 0, "kind");
-	expect_refused(0, 0, MT_EDIT_PART + 1, "kind");
+	expect_refused(0, 0, MT_EDIT_NAME + 1, "kind");
 	expect_refused(0, 0, 255, "kind");
 	expect_refused(0, 1, 2, "version");
 	expect_refused(0, 2, 7, "value_bytes");
@@ -255,7 +255,7 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(9, 52, SERVICE_CLASS_NR, "service_class");
 	expect_refused(9, 54, 0, "replica_count");
 	expect_refused(9, 54, MT_REPLICAS_MAX + 1, "replica_count");
-	expect_refused(9, 55, 8, "volume_flags");
+	expect_refused(9, 55, 16, "volume_flags");
 	expect_refused(9, 59, 1, "reserved");
 	expect_refused(9, 60, 0, "name");
 	expect_refused(9, 123, 'x', "name");
