@@ -488,10 +488,9 @@ gateway_begin(struct sim_cluster_gateway *own)
 	options.boot_id = own->boot_id;
 	options.arg = own;
 	own->gateway = mt_gateway_create(&options, error, sizeof(error));
-	if (own->gateway != NULL)
-		sim_encrypted_on_gateway(cluster->encrypted, own);
 	if (own->gateway == NULL || mt_gateway_start(own->gateway, error, sizeof(error)) != 0)
 		sim_cluster_fail(cluster, "gateway %u did not start: %s", own->index + 1, error);
+	sim_encrypted_on_gateway(cluster->encrypted, own);
 }
 
 /* ---- on an etcd: the claim of a gateway's id comes first ---- */

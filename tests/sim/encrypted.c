@@ -180,12 +180,6 @@ sim_encrypted_destroy(struct sim_encrypted *encrypted)
 	free(encrypted);
 }
 
-uint64_t
-sim_encrypted_count(const struct sim_encrypted *encrypted)
-{
-	return encrypted == NULL ? 0 : encrypted->opened_count;
-}
-
 /* ---- nonces ---- */
 
 static struct nonce *
@@ -410,4 +404,12 @@ sim_encrypted_check(struct sim_encrypted *encrypted)
 		return;
 	for (uint32_t i = 0; i < encrypted->cluster->options.node_count; i++)
 		(void)sim_check_each_slot(encrypted->cluster, i, on_slot, encrypted);
+}
+
+void
+sim_encrypted_finish(struct sim_encrypted *encrypted)
+{
+	sim_encrypted_check(encrypted);
+	if (encrypted != NULL && encrypted->opened_count == 0)
+		sim_cluster_fail(encrypted->cluster, "encrypted: no record was found that is");
 }

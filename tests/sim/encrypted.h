@@ -27,12 +27,12 @@ struct sim_encrypted;
 bool sim_encrypted_is_in(uint64_t seed);
 /* sim_encrypted_create -- before anything of the cluster runs: from now on its volumes are encrypted. */
 struct sim_encrypted *sim_encrypted_create(struct sim_cluster *cluster, uint64_t seed);
-/* sim_encrypted_on_gateway -- a gateway was created, and has not begun. NULL: nothing is encrypted. */
+/* sim_encrypted_on_gateway -- a gateway was started: its ports are there, and have no session yet. NULL: nothing is encrypted. */
 void sim_encrypted_on_gateway(struct sim_encrypted *encrypted, struct sim_cluster_gateway *own);
 /* sim_encrypted_check -- all disks, as they are now; seldom enough: it reads all that is stored. NULL: nothing. */
 void sim_encrypted_check(struct sim_encrypted *encrypted);
-/* sim_encrypted_count -- records that were opened by the checker. NULL: 0. */
-uint64_t sim_encrypted_count(const struct sim_encrypted *encrypted);
+/* sim_encrypted_finish -- a last look: there was something to see. NULL: nothing. */
+void sim_encrypted_finish(struct sim_encrypted *encrypted);
 /* sim_encrypted_destroy -- when the cluster is gone. NULL is none. */
 void sim_encrypted_destroy(struct sim_encrypted *encrypted);
 

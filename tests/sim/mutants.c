@@ -101,8 +101,8 @@ static const char *const of_units[] = { "share_overtakes" };
 struct search {
 	struct mutant_set mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash, is_of_groups,
-	    is_of_encrypted, is_of_keys;            /* the other seeds are passed over */
+	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash, is_of_groups, is_of_encrypted,
+	    is_of_keys;                             /* the other seeds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -398,7 +398,7 @@ search_row(const struct options *options, const char *name)
 		.is_of_balance = is_of_balance(name),
 		.is_of_trash = is_of_trash(name),
 		.is_of_groups = is_of_groups(name),
-		    (search->is_of_keys && !sim_run_has_keys(seed)) ||
+		.is_of_keys = is_of_keys(name),
 		.is_of_encrypted = is_of_encrypted(name) };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);

@@ -755,7 +755,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_copies(run.cluster);
 	sim_check_idle(run.cluster);
 	run_check_memory(&run);
-	sim_encrypted_check(run.encrypted);
+	sim_encrypted_finish(run.encrypted);
 	run_result(&run, ret_result);
 	snapper_destroy(run.snapper);
 	sim_levels_destroy(run.levels);

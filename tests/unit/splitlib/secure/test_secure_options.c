@@ -63,7 +63,7 @@ static const char *
 name_of(const char *key, const char *security, enum split_security *ret_security)
 {
 	static char name[SPLIT_NAME_BYTES_MAX];
-	const struct secure_options options = { key, security };
+	const struct secure_options options = { .key = key, .security = security };
 	struct secure secure;
 
 	cr_assert_eq(secure_open(&options, &secure, why), 0, "%s", why);
@@ -120,7 +120,8 @@ Test(secure_options, what_is_wrong_is_named)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct secure_options options = { cases[i].key, cases[i].security };
+		const struct secure_options options = { .key = cases[i].key,
+			.security = cases[i].security };
 		struct secure secure;
 
 		(void)unsetenv("CLEAVE_SECURITY");
@@ -164,8 +165,8 @@ Test(secure_options, a_daemon_without_a_key_is_reached_by_its_host_alone)
 Test(secure_options, a_daemon_with_a_key_is_reached_by_all_but_over_rdma)
 {
 	static const struct config_program program = { .name = "test" };
-	const struct secure_options options = { put("key", "cleave://00c0ffee00c0ffee/node/3"),
-		NULL };
+	const struct secure_options options = { .key = put("key",
+						    "cleave://00c0ffee00c0ffee/node/3") };
 	struct config_result result = { 0 };
 	struct secure secure;
 
