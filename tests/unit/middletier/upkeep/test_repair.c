@@ -683,7 +683,7 @@ Test(repair, extent_that_is_reclaimed_meanwhile_raises_no_alarm)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	make_extents(1);
-	mt_rig_node_kill(rig, 0, false);
+	mt_rig_node_kill(rig, mt_rig_index(&extent_of(&ids[0])->replicas[0]), false);
 	cr_assert(mt_rig_run_until(rig, is_copying, NULL));
 	shard = mt_rig_shard(rig, 0);
 	extent = mt_shard_extent(shard, shard->upkeep->repair.extent_index);

@@ -25,8 +25,9 @@ Test(status, values_on_the_wire_never_change)
 	cr_assert_eq(CLEAVE_STATUS_EPOCH_JUMP, 30);
 	cr_assert_eq(CLEAVE_STATUS_STORE, 31);
 	cr_assert_eq(CLEAVE_STATUS_AUTH, 32);
-	cr_assert_eq(CLEAVE_STATUS_NR, 34);
 	cr_assert_eq(CLEAVE_STATUS_RIGHT, 33);
+	cr_assert_eq(CLEAVE_STATUS_DATA_KEY, 34);
+	cr_assert_eq(CLEAVE_STATUS_NR, 35);
 }
 
 Test(status, an_errno_without_a_status_becomes_io)

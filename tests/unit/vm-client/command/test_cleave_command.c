@@ -333,7 +333,8 @@ Test(command, every_option_is_of_some_command)
 		cr_assert_eq(strstr(text, word) != NULL,
 		    strcmp(option->name, "gateway") == 0 || strcmp(option->name, "json") == 0 ||
 			strcmp(option->name, "timeout") == 0 || strcmp(option->name, "key") == 0 ||
-			strcmp(option->name, "security") == 0,
+			strcmp(option->name, "security") == 0 ||
+			strcmp(option->name, "revoked") == 0,
 		    "%s: who takes it is not told (command_help.c)", word);
 		free(text);
 	}
@@ -491,6 +492,7 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	    "segment_base   5\n"
 	    "segment_count  6\n"
 	    "attach         7\n"
+	    "encrypted      no\n"
 	    "limits         -\n"
 	    "writer         -\n");
 	json_decref(usage);

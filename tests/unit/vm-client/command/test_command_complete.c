@@ -65,7 +65,7 @@ Test(complete, commands)
 
 Test(complete, options_are_those_of_the_command)
 {
-	expect("volume create x --en", "--engine\n");
+	expect("volume create x --en", "--engine\n--encrypt\n");
 	expect("volume delete x --en", "");
 	expect("status --q", "--quiet\n");
 	expect("volume delete x --pu", "--purge\n");

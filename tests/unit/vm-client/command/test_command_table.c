@@ -116,7 +116,7 @@ document_rows(char *text, const struct command *ret_rows[ROWS_MAX])
 		const char *pair[] = { words[0], words[1] };
 		uint32_t used;
 
-		if (sscanf(line, "| `%31[a-z] %31[a-z]", words[0], words[1]) < 1)
+		if (sscanf(line, "| `%31[a-z] %31[a-z-]", words[0], words[1]) < 1)
 			continue;
 		cr_assert_lt(count, ROWS_MAX);
 		ret_rows[count] = command_find(pair, 2, &used);
