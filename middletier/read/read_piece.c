@@ -203,7 +203,7 @@ piece_fail_without_key(struct read_piece *piece)
 {
 	mt_read_note_no_key(piece);
 	piece_drop_source(piece);
-	piece_finish(piece, -ENOKEY);
+	piece_finish(piece, -ENOMEDIUM); /* -ENOKEY is a right's */
 }
 
 /* CHOOSING again, with the job's outcome. */

@@ -176,7 +176,7 @@ mt_write_job_rc(const struct mt_write_state *state, const struct mt_write *write
 		    "write: the volume's data key is not here, its writes are refused volume=%" PRIu64
 		    " name=%s key=%" PRIu32 ": give this gateway the --kek that wraps it",
 		    volume->id, volume->name, volume->key_id);
-		return -ENOKEY;
+		return -ENOMEDIUM; /* -ENOKEY is a right's */
 	}
 	if (rc == -EBADMSG) {
 		metric_add(&state->shard->port->metrics[MT_METRIC_payload_crc_errors], 1);

@@ -84,7 +84,7 @@ int mt_write_job_store_inline(struct mt_write_state *state, struct mt_write *wri
  * client is told, and no @fn.
  */
 int mt_write_job_store(struct mt_write_state *state, struct mt_write *write, mt_write_job_fn fn);
-/* mt_write_job_rc -- what @write's client is told of a STORE that ended with @rc: 0, -EBADMSG, -EIO; -ENOKEY, logged. */
+/* mt_write_job_rc -- what @write's client is told of a STORE that ended with @rc: 0, -EBADMSG, -EIO; -ENOMEDIUM no data key, logged. */
 int mt_write_job_rc(const struct mt_write_state *state, const struct mt_write *write, int rc);
 /*
  * mt_write_job_copy -- copy the @bytes in @job's scratch to @dst

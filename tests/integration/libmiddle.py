@@ -15,7 +15,7 @@ import threading
 
 from libwire import HEADER_BYTES, HELLO, HELLO_BYTES, REPLY, crc32c, message
 
-SEAL_HEAD_BYTES = 112
+SEAL_HEAD_BYTES = 96
 TRUNCATED_BYTES = 16
 RSTAMPED = range(4, 60)
 CONNECTOR, ACCEPTOR = "connector", "acceptor"

@@ -58,7 +58,7 @@ class Encrypted(Cluster):
 
     def write(self, volume, mark):
         """Each block begins with the mark and its number; what is behind that does not compress."""
-        path = os.path.join(self.folder, f"{volume}.raw")
+        path = os.path.join(self.folder, f"{volume}-{mark}.raw")
         with open(path, "wb") as file:
             for i in range(512):
                 head = f"{mark}-{i:08d}-".encode()

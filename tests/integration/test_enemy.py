@@ -23,7 +23,7 @@ MESSAGES = [(CONNECTOR, 0), (CONNECTOR, 1), (CONNECTOR, 2), (CONNECTOR, 3),
 # magic, opcode, payload_bytes, epoch, flags, status of a header; a record's type and length; within, and the last one
 CLEAR_BYTES = (0, 5, 36, 40, 48, 50, 64, 68, 200, -1)
 # header, content key, its tag, the payload's tag, and the payload
-SEALED_BYTES = (0, 40, 70, 85, 100, 112, -1)
+SEALED_BYTES = (0, 40, 70, 85, 95, 96, -1)
 HALF_COUNT = 500  # a port has places for 64
 ELSEWHERE = "127.0.0.2"  # a host of the enemy's own
 

@@ -329,7 +329,7 @@ Test(encrypted, a_write_without_its_key_is_refused_and_later_ones_go_on)
 {
 	write_blocks(0, 1, 1);
 	fake.session.volume.key_id = 8;
-	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOKEY);
+	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOMEDIUM);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_payload_crc_errors], 0);
 	fake_encrypt(8);
 	write_blocks(2, 1, 3);
@@ -341,7 +341,7 @@ Test(encrypted, a_write_without_its_key_is_refused_and_later_ones_go_on)
 Test(encrypted_threads, a_write_without_its_key_is_refused_and_later_ones_go_on)
 {
 	fake.session.volume.key_id = 8;
-	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOKEY);
+	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOMEDIUM);
 	fake_encrypt(8);
 	write_blocks(2, 1, 3);
 	fake_expect(1, 0);
@@ -353,8 +353,8 @@ Test(encrypted, a_read_without_its_key_is_refused_and_no_copy_is_blamed)
 	write_blocks(0, 4, 1);
 	flush_ring();
 	keyring_remove(fake.keys, FAKE_KEY_ID);
-	cr_assert_eq(fake_wait(fake_read(0, 1)), -ENOKEY, "from a node");
-	cr_assert_eq(fake_wait(fake_read(1600, 1)), -ENOKEY, "from the ring");
+	cr_assert_eq(fake_wait(fake_read(0, 1)), -ENOMEDIUM, "from a node");
+	cr_assert_eq(fake_wait(fake_read(1600, 1)), -ENOMEDIUM, "from the ring");
 	cr_assert_eq(fake.port.metrics[MT_METRIC_replica_read_errors], 0);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_repairs_queued], 0);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_unreadable_blocks], 0);
