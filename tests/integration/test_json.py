@@ -8,6 +8,7 @@ import shutil
 
 from libagent import Agent
 from libcluster import Cluster, check, main
+from libkeys import Authority, Keyed
 from libload import Load
 from libnodes import new_node, wait_imported
 
@@ -202,6 +203,9 @@ def what_is_printed_is_documented():
         members()
         c.nodes[0].kill()
         ask("status", "status", check_rc=False)
+    with Authority() as a, Keyed(a) as c:  # what a gateway without a key refuses
+        a.issue("client/x")
+        ask("key publish", "key", "publish", a.revoke("client/x"))
     things = {name for name in left if name[0].isupper()}
     check(left == things, f"documented, and not asked for: {left - things}")
 

@@ -648,7 +648,7 @@ check_hello(struct fake_gateway *fake, uint32_t port, const struct wire_hello *h
 	struct loop_link *link, *next;
 
 	if (fake->refuses_all)
-		return -EBUSY;
+		return fake->refuses_all_rc != 0 ? fake->refuses_all_rc : -EBUSY;
 	if (hello->role != WIRE_ROLE_CLIENT)
 		return -EPROTO;
 	if (hello->volume_id == 0)

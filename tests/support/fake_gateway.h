@@ -74,7 +74,8 @@ struct fake_gateway {
 	bool is_old;         /* of level 1: refuses every other hello, and knows no HOLES */
 	bool is_old_port[8]; /* of level 1: refuses every other, and knows no HOLES */
 	uint64_t cluster_id; /* that its hellos say; 0: 1 */
-	bool refuses_all;    /* every hello, until it is false */
+	bool refuses_all;    /* every hello, until it is false ... */
+	int refuses_all_rc;  /* 0: -EBUSY */
 	uint32_t control_status_count; /* control requests answered with ... */
 	int control_status_rc;
 	uint32_t control_drop_count; /* control requests that close their connection instead */
