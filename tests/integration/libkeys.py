@@ -35,6 +35,12 @@ class Authority:
     def at(self, name):
         return os.path.join(self.folder, name)
 
+    def kek(self):
+        """The path of a KEK, made the first time."""
+        if not os.path.exists(self.at("kek")):
+            run("cleave", "key", "kek", self.at("kek"))
+        return self.at("kek")
+
     def revoke(self, *subjects):
         """The path of the list, which has them."""
         for subject in subjects:

@@ -203,9 +203,11 @@ def what_is_printed_is_documented():
         members()
         c.nodes[0].kill()
         ask("status", "status", check_rc=False)
-    with Authority() as a, Keyed(a) as c:  # what a gateway without a key refuses
+    with Authority() as a, Keyed(a, gateway_args=["--kek", "file:" + a.kek()]) as c:  # what a gateway without these refuses
         a.issue("client/x")
         ask("key publish", "key", "publish", a.revoke("client/x"))
+        ask("volume create", "volume", "create", "v", "--size", "64M", "--encrypt")
+        ask("volume rotate-key", "volume", "rotate-key", "v")
     things = {name for name in left if name[0].isupper()}
     check(left == things, f"documented, and not asked for: {left - things}")
 

@@ -255,7 +255,7 @@ record_open(struct sim_encrypted *encrypted, const struct record_desc *record,
 	const gnutls_datum_t datum = { subkey, sizeof(subkey) };
 	size_t text_bytes = record->stored_bytes - HEAD_BYTES - TAG_BYTES, opened = text_bytes;
 	uint8_t *sealed = malloc(text_bytes + TAG_BYTES);
-	gnutls_aead_cipher_hd_t cipher;
+	gnutls_aead_cipher_hd_t cipher = NULL;
 
 	assert(sealed != NULL);
 	key_make(num_get_le32(envelope + 4), key);

@@ -306,7 +306,7 @@ hello_make(struct sim_enemy *enemy, const struct deed *deed, uint32_t index,
 	const struct mt_volume_entry *volume = NULL;
 
 	*ret_hello = (struct wire_hello){ .level = CLEAVE_LEVEL_MAX,
-		.role = deed->role,
+		.role = (uint8_t)deed->role,
 		.cluster_id = SIM_CLUSTER_ID };
 	if (deed->is_at_node)
 		return sim_enemy_node_hello(enemy->cluster, index, ret_hello);
