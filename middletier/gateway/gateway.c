@@ -172,7 +172,7 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
 		rc = mt_volumes_watch(gateway);
-	if (rc == 0)
+	if (rc == 0 && gateway->options.kms != NULL) /* else there is nothing to open them with */
 		rc = mt_data_keys_watch(gateway);
 	if (rc == 0 && gateway->options.key != NULL)
 		rc = mt_users_watch(gateway);
