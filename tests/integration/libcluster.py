@@ -397,8 +397,8 @@ def expect_error(result, *patterns, codes=(1, 2)):
         check(re.search(pattern, text, re.I), f"{' '.join(result.args)}: no '{pattern}' in\n{text}")
 
 
-def wait_for(fn, what):
-    deadline = time.monotonic() + WAIT_S
+def wait_for(fn, what, wait_s=WAIT_S):
+    deadline = time.monotonic() + wait_s
     while not fn():
         check(time.monotonic() < deadline, what)
         time.sleep(0.05)  # between looks, not instead of them
