@@ -34,10 +34,8 @@
 #include "common/alloc.h"
 
 #define DATA_KEYS_RETRY_NS NUM_S(5)
-#define DATA_KEYS_READ_NS NUM_MS(200)
 #define DATA_KEYS_NEW 1 /* in open_rcs: not tried yet */
 
-static void data_keys_try(struct mt_gateway *gateway);
 static void data_keys_open(struct mt_gateway *gateway);
 
 static struct mt_data_keys *
@@ -74,33 +72,6 @@ keys_are_opening(const struct mt_data_keys *keys)
 			return true;
 	}
 	return false;
-}
-
-/* The last act. */
-static void
-data_keys_finish(struct mt_gateway *gateway, int rc)
-{
-	struct mt_data_keys *keys = keys_of(gateway);
-	struct loop *loop = gateway->options.loop;
-	struct loop_link readers;
-
-	assert(keys->is_reading);
-	keys->is_reading = false;
-	list_init(&readers);
-	mt_waiters_move(&keys->readers, &readers);
-	if (gateway->sm.state >= MT_GATEWAY_STOPPING) {
-		loop_timer_stop(loop, &keys->timer);
-	} else if (rc != 0 && keys->is_watching) {
-		log_limited(LOG_WARN,
-		    "keys: data keys cannot be read, those of before count, asking again rc=%s",
-		    log_errno(rc));
-		keys->is_dirty = true;
-		loop_timer_start(loop, &keys->timer,
-		    DATA_KEYS_READ_NS + loop_random_below(loop, DATA_KEYS_READ_NS));
-	} else if (keys->is_dirty || !list_is_empty(&keys->waiters)) {
-		loop_timer_start(loop, &keys->timer, 0);
-	}
-	mt_waiters_answer(&readers, rc);
 }
 
 static void
@@ -211,11 +182,12 @@ data_keys_open(struct mt_gateway *gateway)
 	}
 	while (keys_have_slot(keys) && (at = keys_next_new(keys)) != UINT32_MAX)
 		data_keys_unwrap(gateway, at, true);
-	if (!keys->is_reading || keys_are_opening(keys) || keys_next_new(keys) != UINT32_MAX)
+	if (!keys->watched.is_reading || keys_are_opening(keys) ||
+	    keys_next_new(keys) != UINT32_MAX)
 		return;
 	mt_mirror_kick(gateway); /* it has the wrapped keys, and names that it can encrypt now */
 	mt_volumes_refresh_soon(gateway);
-	data_keys_finish(gateway, 0);
+	mt_watched_finish(&keys->watched, 0);
 }
 
 static void
@@ -293,59 +265,29 @@ data_keys_on_list(int rc, const struct meta_item *items, uint32_t count, void *a
 	struct mt_data_keys *keys = keys_of(gateway);
 	struct mt_data_key_table table = { 0 };
 
-	assert(keys->is_reading);
+	assert(keys->watched.is_reading);
 	if (rc == 0)
 		rc = mt_data_key_table_read(items, count, &table, &keys->bad_count);
 	if (rc == 0)
 		rc = data_keys_take(gateway, &table);
 	if (rc != 0) {
 		mt_data_key_table_fini(&table);
-		data_keys_finish(gateway, rc);
+		mt_watched_finish(&keys->watched, rc);
 		return;
 	}
 	data_keys_open(gateway);
 }
 
-static void
-data_keys_try(struct mt_gateway *gateway)
-{
-	struct mt_data_keys *keys = keys_of(gateway);
-	struct meta *meta = gateway->options.meta;
-	int rc;
-
-	if (keys->is_reading || (!keys->is_dirty && list_is_empty(&keys->waiters)))
-		return;
-	mt_waiters_move(&keys->waiters, &keys->readers);
-	loop_timer_stop(gateway->options.loop, &keys->timer);
-	keys->is_reading = true;
-	keys->is_dirty = false;
-	rc = meta->ops->list(meta, MT_DATA_KEY_PREFIX, data_keys_on_list, gateway);
-	if (rc != 0)
-		data_keys_finish(gateway, rc);
-}
-
-static void
-data_keys_on_timer(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	data_keys_try(arg);
-}
-
-static void
-data_keys_on_watch(void *arg)
-{
-	struct mt_gateway *gateway = arg;
-
-	gateway->data_keys.is_dirty = true;
-	data_keys_try(gateway);
-}
+static const struct mt_watched_kind data_keys_kind = {
+	.prefix = MT_DATA_KEY_PREFIX,
+	.failed = "keys: data keys cannot be read, those of before count",
+	.on_list = data_keys_on_list,
+};
 
 void
 mt_data_keys_read(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter)
 {
-	assert(waiter->fn != NULL && !list_contains(&waiter->link));
-	list_push_back(&gateway->data_keys.waiters, &waiter->link);
-	data_keys_try(gateway);
+	mt_watched_read(&gateway->data_keys.watched, waiter);
 }
 
 /* ---- asked ---- */
@@ -463,10 +405,8 @@ mt_data_keys_init(struct mt_gateway *gateway)
 {
 	struct mt_data_keys *keys = keys_of(gateway);
 
-	list_init(&keys->waiters);
-	list_init(&keys->readers);
+	mt_watched_init(&keys->watched, gateway, &data_keys_kind);
 	list_init(&keys->tells);
-	loop_timer_init(&keys->timer, data_keys_on_timer, gateway);
 	loop_timer_init(&keys->retry_timer, data_keys_on_retry, gateway);
 	keys->ring = keyring_create();
 	return keys->ring == NULL ? -ENOMEM : 0;
@@ -477,9 +417,8 @@ mt_data_keys_drop_waiters(struct mt_gateway *gateway)
 {
 	struct mt_data_keys *keys = keys_of(gateway);
 
-	mt_data_keys_unwatch(gateway);
-	mt_waiters_answer(&keys->readers, -ECANCELED);
-	mt_waiters_answer(&keys->waiters, -ECANCELED);
+	loop_timer_stop(gateway->options.loop, &keys->retry_timer);
+	mt_watched_fini(&keys->watched);
 }
 
 void
@@ -501,30 +440,12 @@ mt_data_keys_fini(struct mt_gateway *gateway)
 int
 mt_data_keys_watch(struct mt_gateway *gateway)
 {
-	struct mt_data_keys *keys = keys_of(gateway);
-	struct meta *meta = gateway->options.meta;
-	int rc = meta->ops->watch(meta, MT_DATA_KEY_PREFIX, data_keys_on_watch, gateway);
-
-	assert(!keys->is_watching);
-	if (rc != 0)
-		return rc;
-	keys->is_watching = true;
-	keys->is_dirty = true;
-	data_keys_try(gateway);
-	return 0;
+	return mt_watched_watch(&gateway->data_keys.watched);
 }
 
 void
 mt_data_keys_unwatch(struct mt_gateway *gateway)
 {
-	struct mt_data_keys *keys = keys_of(gateway);
-	struct meta *meta = gateway->options.meta;
-
-	loop_timer_stop(gateway->options.loop, &keys->timer);
-	loop_timer_stop(gateway->options.loop, &keys->retry_timer);
-	if (!keys->is_watching)
-		return;
-	keys->is_watching = false;
-	if (!gateway->shared.is_killed)
-		meta->ops->unwatch(meta, data_keys_on_watch, gateway);
+	loop_timer_stop(gateway->options.loop, &gateway->data_keys.retry_timer);
+	mt_watched_unwatch(&gateway->data_keys.watched);
 }

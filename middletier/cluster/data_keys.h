@@ -9,6 +9,7 @@
 #include "catalog/data_key.h"
 #include "catalog/volume.h"
 #include "cleave/loop.h"
+#include "cluster/watched.h"
 #include "kms/kms.h"
 
 struct keyring;
@@ -22,12 +23,9 @@ struct mt_data_keys {
 	int *open_rcs; /* of each of the table: 0 it is in the ring, 1 not tried yet, or why not */
 	struct keyring *ring; /* those that are open here; NULL: no memory */
 	uint32_t bad_count;   /* keys that cannot be read */
-	bool is_loaded, is_watching, is_reading;
-	bool is_dirty;           /* the watch has fired since the reading began, or it failed */
-	struct loop_timer timer; /* until it is read again */
+	bool is_loaded;
+	struct mt_watched watched;
 	struct loop_timer retry_timer; /* until those that could not be unwrapped are tried again */
-	struct loop_link waiters;      /* mt_volumes_waiter: for the next reading */
-	struct loop_link readers;      /* and of the one under way */
 	struct mt_data_key_call {
 		struct mt_kms_call call;
 		struct mt_gateway *gateway;

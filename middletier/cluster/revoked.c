@@ -16,47 +16,19 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "cleave/meta.h"
 #include "cleave/secure.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/volume_refresh.h"
 #include "common/event.h"
 
-#define REVOKED_RETRY_NS NUM_MS(200)
-
-static void revoked_try(struct mt_gateway *gateway);
-
-/* The last act. */
 static void
 revoked_finish(struct mt_gateway *gateway, int rc)
 {
-	struct mt_revoked *revoked = &gateway->revoked;
-	struct loop *loop = gateway->options.loop;
-	struct loop_link readers;
-
-	assert(revoked->is_reading);
-	revoked->is_reading = false;
 	if (rc == 0)
-		revoked->is_loaded = true;
-	list_init(&readers);
-	mt_waiters_move(&revoked->readers, &readers);
-	if (gateway->sm.state >= MT_GATEWAY_STOPPING) {
-		loop_timer_stop(loop, &revoked->timer);
-	} else if (rc != 0 && revoked->is_watching) {
-		log_limited(LOG_WARN,
-		    "revoked: cannot be read, the lists of before count, asking again rc=%s",
-		    log_errno(rc));
-		revoked->is_dirty = true;
-		loop_timer_start(loop, &revoked->timer,
-		    REVOKED_RETRY_NS + loop_random_below(loop, REVOKED_RETRY_NS));
-	} else if (revoked->is_dirty || !list_is_empty(&revoked->waiters)) {
-		loop_timer_start(loop, &revoked->timer, 0);
-	}
-	mt_waiters_answer(&readers, rc);
+		gateway->revoked.is_loaded = true;
+	mt_watched_finish(&gateway->revoked.watched, rc);
 }
 
 static void
@@ -137,7 +109,7 @@ revoked_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct mt_revoked *revoked = &gateway->revoked;
 	const struct meta_item *found = NULL;
 
-	assert(revoked->is_reading);
+	assert(revoked->watched.is_reading);
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
 		if (strcmp(items[i].key, MT_REVOKED_KEY) == 0)
 			found = &items[i];
@@ -150,39 +122,11 @@ revoked_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 		revoked_finish(gateway, rc);
 }
 
-static void
-revoked_try(struct mt_gateway *gateway)
-{
-	struct mt_revoked *revoked = &gateway->revoked;
-	struct meta *meta = gateway->options.meta;
-	int rc;
-
-	if (revoked->is_reading || (!revoked->is_dirty && list_is_empty(&revoked->waiters)))
-		return;
-	mt_waiters_move(&revoked->waiters, &revoked->readers);
-	loop_timer_stop(gateway->options.loop, &revoked->timer);
-	revoked->is_reading = true;
-	revoked->is_dirty = false;
-	rc = meta->ops->list(meta, MT_REVOKED_KEY, revoked_on_list, gateway);
-	if (rc != 0)
-		revoked_finish(gateway, rc);
-}
-
-static void
-revoked_on_timer(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	revoked_try(arg);
-}
-
-static void
-revoked_on_watch(void *arg)
-{
-	struct mt_gateway *gateway = arg;
-
-	gateway->revoked.is_dirty = true;
-	revoked_try(gateway);
-}
+static const struct mt_watched_kind revoked_kind = {
+	.prefix = MT_REVOKED_KEY,
+	.failed = "revoked: cannot be read, the lists of before count",
+	.on_list = revoked_on_list,
+};
 
 bool
 mt_revoked_is_ready(const struct mt_gateway *gateway)
@@ -194,9 +138,7 @@ void
 mt_revoked_read(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter)
 {
 	assert(gateway->revoked.key != NULL);
-	assert(waiter->fn != NULL && !list_contains(&waiter->link));
-	list_push_back(&gateway->revoked.waiters, &waiter->link);
-	revoked_try(gateway);
+	mt_watched_read(&gateway->revoked.watched, waiter);
 }
 
 /* The ports are told at once, whether the store answers or not; a new authority's list may be there to be read, too. */
@@ -211,8 +153,7 @@ mt_revoked_rekey(struct mt_gateway *gateway, const struct split_key *key)
 	revoked_set_key(gateway, split_key_share(key));
 	if (mt_ask_key(gateway, key, revoked_on_rekeyed, gateway) != 0)
 		log_error("gateway: out of memory: its ports get the renewed key in a moment");
-	revoked->is_dirty = true;
-	revoked_try(gateway);
+	mt_watched_again(&revoked->watched);
 }
 
 void
@@ -221,9 +162,7 @@ mt_revoked_init(struct mt_gateway *gateway, const struct split_key *key)
 	struct mt_revoked *revoked = &gateway->revoked;
 
 	revoked->key = key == NULL ? NULL : split_key_share(key);
-	list_init(&revoked->waiters);
-	list_init(&revoked->readers);
-	loop_timer_init(&revoked->timer, revoked_on_timer, gateway);
+	mt_watched_init(&revoked->watched, gateway, &revoked_kind);
 }
 
 void
@@ -231,9 +170,7 @@ mt_revoked_fini(struct mt_gateway *gateway)
 {
 	struct mt_revoked *revoked = &gateway->revoked;
 
-	mt_revoked_unwatch(gateway);
-	mt_waiters_answer(&revoked->readers, -ECANCELED);
-	mt_waiters_answer(&revoked->waiters, -ECANCELED);
+	mt_watched_fini(&revoked->watched);
 	split_key_free(revoked->key);
 	revoked->key = NULL;
 }
@@ -241,29 +178,12 @@ mt_revoked_fini(struct mt_gateway *gateway)
 int
 mt_revoked_watch(struct mt_gateway *gateway)
 {
-	struct mt_revoked *revoked = &gateway->revoked;
-	struct meta *meta = gateway->options.meta;
-	int rc = meta->ops->watch(meta, MT_REVOKED_KEY, revoked_on_watch, gateway);
-
-	assert(!revoked->is_watching && revoked->key != NULL);
-	if (rc != 0)
-		return rc;
-	revoked->is_watching = true;
-	revoked->is_dirty = true;
-	revoked_try(gateway);
-	return 0;
+	assert(gateway->revoked.key != NULL);
+	return mt_watched_watch(&gateway->revoked.watched);
 }
 
 void
 mt_revoked_unwatch(struct mt_gateway *gateway)
 {
-	struct mt_revoked *revoked = &gateway->revoked;
-	struct meta *meta = gateway->options.meta;
-
-	loop_timer_stop(gateway->options.loop, &revoked->timer);
-	if (!revoked->is_watching)
-		return;
-	revoked->is_watching = false;
-	if (!gateway->shared.is_killed)
-		meta->ops->unwatch(meta, revoked_on_watch, gateway);
+	mt_watched_unwatch(&gateway->revoked.watched);
 }

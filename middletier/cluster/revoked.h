@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "catalog/volume.h"
-#include "cleave/loop.h"
+#include "cluster/watched.h"
 
 struct mt_gateway;
 struct split_key;
@@ -25,12 +25,8 @@ struct mt_revoked {
 	uint64_t version; /* of the store's key when it was read last; 0: there was none */
 	bool is_stored;   /* what was read has all that the key knows */
 	bool is_loaded;   /* it was read since the start, and the ports know */
-	bool is_watching, is_reading;
-	bool is_dirty;            /* the watch has fired since the reading began, or it failed */
-	bool is_untold;           /* the key has changed, and not all ports know */
-	struct loop_timer timer;  /* until it is read again */
-	struct loop_link waiters; /* mt_volumes_waiter: for the next reading */
-	struct loop_link readers; /* and of the one under way */
+	bool is_untold;   /* the key has changed, and not all ports know */
+	struct mt_watched watched;
 };
 
 /* mt_revoked_init -- @key: NULL: there are no lists then. mt_revoked_fini -- who waits gets -ECANCELED. */

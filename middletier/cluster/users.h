@@ -7,7 +7,7 @@
 
 #include "catalog/user_key.h"
 #include "catalog/volume.h"
-#include "cleave/loop.h"
+#include "cluster/watched.h"
 
 struct mt_gateway;
 
@@ -15,12 +15,8 @@ struct mt_gateway;
 struct mt_users {
 	struct mt_user_table table;
 	bool is_loaded; /* the table is what the store had at some time since the start */
-	bool is_watching, is_reading;
-	bool is_dirty;            /* the watch has fired since the reading began, or it failed */
-	bool is_untold;           /* the table has changed, and not all ports know */
-	struct loop_timer timer;  /* until it is read again */
-	struct loop_link waiters; /* mt_volumes_waiter: for the next reading */
-	struct loop_link readers; /* and of the one under way */
+	bool is_untold; /* the table has changed, and not all ports know */
+	struct mt_watched watched;
 };
 
 /* mt_users_init -- none is known. mt_users_fini -- who waits gets -ECANCELED. */

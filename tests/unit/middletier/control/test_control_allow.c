@@ -457,7 +457,7 @@ Test(control_allow, without_a_key_nobody_is_asked)
 		cr_assert_neq(rc, -ENOKEY, "%s", mt_control_op_at(i)->name);
 		json_decref(answer);
 	}
-	cr_assert_not(sg.gateway->users.is_watching);
+	cr_assert_not(sg.gateway->users.watched.is_watching);
 	sg_close(&anybody.qp);
 	who_comes(&admin, "admin/ann"); /* for teardown */
 }
