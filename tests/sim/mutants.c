@@ -84,9 +84,27 @@ static const char *const of_trash[] = { "trash_early", "trash_name", "trash_forg
 
 /* In code that takes snapshots of several volumes together. */
 static const char *const of_groups[] = { "group_held_apart", "group_in_part" };
+
 /* In code that encrypts. */
 static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound", "crcs_kept",
 	"counter_kept", "merge_stores_plain", "key_missing_is_bad" };
+
+#define NAMES(list) list, NUM_COUNT(list)
+
+/* Code that runs in some seeds alone: the others are passed over. */
+static const struct kind {
+	const char *const *names;
+	uint32_t name_count;
+	bool (*is_in)(uint64_t seed);
+} kinds[] = {
+	{ NAMES(of_etcd), sim_run_is_on_etcd },
+	{ NAMES(of_members), sim_run_has_members },
+	{ NAMES(of_balance), sim_run_has_balance },
+	{ NAMES(of_trash), sim_trasher_is_in },
+	{ NAMES(of_keys), sim_run_has_keys },
+	{ NAMES(of_groups), sim_grouper_is_in },
+	{ NAMES(of_encrypted), sim_encrypted_is_in },
+};
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
 static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epoch_ignored",
@@ -101,8 +119,7 @@ static const char *const of_units[] = { "share_overtakes" };
 struct search {
 	struct mutant_set mutants;
 	uint64_t seed_max;
-	bool is_on_etcd, is_of_members, is_of_balance, is_of_trash, is_of_groups, is_of_encrypted,
-	    is_of_keys;                             /* the other seeds are passed over */
+	bool is_of[NUM_COUNT(kinds)];               /* the seeds of other kinds are passed over */
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -168,84 +185,41 @@ mutants_parse(const char *name, struct mutant_set *ret_mutants)
 }
 
 static bool
-is_harmless(const char *name)
+is_among(const char *const *names, uint32_t count, const char *name)
 {
-	for (uint32_t i = 0; i < NUM_COUNT(harmless); i++)
-		if (strcmp(harmless[i], name) == 0)
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
 			return true;
 	return false;
+}
+
+static bool
+is_harmless(const char *name)
+{
+	return is_among(NAMES(harmless), name);
 }
 
 static bool
 is_of_units(const char *name)
 {
-	for (uint32_t i = 0; i < NUM_COUNT(of_units); i++)
-		if (strcmp(of_units[i], name) == 0)
-			return true;
-	return false;
+	return is_among(NAMES(of_units), name);
 }
 
 static bool
-is_of_etcd(const char *name)
+is_of_kind(const struct kind *kind, const char *name)
 {
-	for (uint32_t i = 0; i < NUM_COUNT(of_etcd); i++)
-		if (strcmp(of_etcd[i], name) == 0)
-			return true;
-	return strstr(name, ON_ETCD) != NULL;
+	return is_among(kind->names, kind->name_count, name) ||
+	    (kind->is_in == sim_run_is_on_etcd && strstr(name, ON_ETCD) != NULL);
 }
 
+/* Is @seed of all kinds that the row is of? */
 static bool
-is_of_balance(const char *name)
+is_searched(const struct search *search, uint64_t seed)
 {
-	for (uint32_t i = 0; i < NUM_COUNT(of_balance); i++)
-		if (strcmp(of_balance[i], name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_of_trash(const char *name)
-{
-	for (uint32_t i = 0; i < NUM_COUNT(of_trash); i++)
-		if (strcmp(of_trash[i], name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_of_keys(const char *name)
-{
-	for (uint32_t i = 0; i < NUM_COUNT(of_keys); i++)
-		if (strcmp(of_keys[i], name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_of_groups(const char *name)
-{
-	for (uint32_t i = 0; i < NUM_COUNT(of_groups); i++)
-		if (strcmp(of_groups[i], name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_of_encrypted(const char *name)
-{
-	for (uint32_t i = 0; i < NUM_COUNT(of_encrypted); i++)
-		if (strcmp(of_encrypted[i], name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_of_members(const char *name)
-{
-	for (uint32_t i = 0; i < NUM_COUNT(of_members); i++)
-		if (strcmp(of_members[i], name) == 0)
-			return true;
-	return false;
+	for (uint32_t i = 0; i < NUM_COUNT(kinds); i++)
+		if (search->is_of[i] && !kinds[i].is_in(seed))
+			return false;
+	return true;
 }
 
 /* Which checker a violation's text comes from. */
@@ -365,13 +339,7 @@ search_job(void *arg, uint64_t job)
 
 		if (seed > search->seed_max || seed > found)
 			return;
-		if ((search->is_on_etcd && !sim_run_is_on_etcd(seed)) ||
-		    (search->is_of_members && !sim_run_has_members(seed)) ||
-		    (search->is_of_balance && !sim_run_has_balance(seed)) ||
-		    (search->is_of_trash && !sim_trasher_is_in(seed)) ||
-		    (search->is_of_keys && !sim_run_has_keys(seed)) ||
-		    (search->is_of_groups && !sim_grouper_is_in(seed)) ||
-		    (search->is_of_encrypted && !sim_encrypted_is_in(seed)))
+		if (!is_searched(search, seed))
 			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
@@ -392,14 +360,9 @@ search_row(const struct options *options, const char *name)
 	const char *text = "";
 	uint64_t seed;
 
-	*search = (struct search){ .seed_max = options->seed_max,
-		.is_on_etcd = is_of_etcd(name),
-		.is_of_members = is_of_members(name),
-		.is_of_balance = is_of_balance(name),
-		.is_of_trash = is_of_trash(name),
-		.is_of_groups = is_of_groups(name),
-		.is_of_keys = is_of_keys(name),
-		.is_of_encrypted = is_of_encrypted(name) };
+	*search = (struct search){ .seed_max = options->seed_max };
+	for (uint32_t i = 0; i < NUM_COUNT(kinds); i++)
+		search->is_of[i] = is_of_kind(&kinds[i], name);
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);
