@@ -14,6 +14,7 @@
 #include "cleave/batch.h"
 #include "cleave/envelope.h"
 #include "cleave/keyring.h"
+#include "tests/unit/allocation_count.h"
 #include "unit/engine_data.h"
 
 #define BLOCK CLEAVE_BLOCK_BYTES
@@ -491,37 +492,7 @@ Test(envelope, the_bytes_of_version_1_are_for_ever)
 
 /* ---- memory ---- */
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-static unsigned long allocation_count;
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void *realloc(void *memory, size_t bytes);
-
-/* In the program, so those of GnuTLS come here, too. */
-void *
-malloc(size_t bytes)
-{
-	allocation_count++;
-	return __libc_malloc(bytes);
-}
-
-void *
-calloc(size_t count, size_t bytes)
-{
-	allocation_count++;
-	return __libc_calloc(count, bytes);
-}
-
-void *
-realloc(void *memory, size_t bytes)
-{
-	allocation_count++;
-	return __libc_realloc(memory, bytes);
-}
-
+#ifdef HAS_ALLOCATION_COUNT
 Test(envelope, nothing_is_allocated_a_record)
 {
 	unsigned long before;

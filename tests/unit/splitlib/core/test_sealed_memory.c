@@ -3,43 +3,13 @@
  * Sealed connections over TCP, all of the way: once a connection is warm nothing is allocated for a message, at neither
  * end, by us or by GnuTLS. (Of the frames alone: test_seal_frame.c.)
  */
+#include "tests/unit/allocation_count.h"
 #include "tests/unit/split_fixture.h"
 
 #define ROUNDS 1000u
 #define PAYLOAD_BYTES 4096u
 
-/* A sanitizer has an allocator of its own. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-static unsigned long allocation_count;
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void *realloc(void *memory, size_t bytes);
-
-/* In the program, so those of GnuTLS and of libev come here, too. */
-void *
-malloc(size_t bytes)
-{
-	allocation_count++;
-	return __libc_malloc(bytes);
-}
-
-void *
-calloc(size_t count, size_t bytes)
-{
-	allocation_count++;
-	return __libc_calloc(count, bytes);
-}
-
-void *
-realloc(void *memory, size_t bytes)
-{
-	allocation_count++;
-	return __libc_realloc(memory, bytes);
-}
-
+#ifdef HAS_ALLOCATION_COUNT
 static struct fixture f;
 
 /* A request with a payload, and its answer with the same. */

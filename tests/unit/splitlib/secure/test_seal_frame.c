@@ -13,6 +13,7 @@
 
 #include "base/num.h"
 #include "splitlib/secure/seal.h"
+#include "tests/unit/allocation_count.h"
 
 #define PAYLOAD_BYTES 100u
 #define FRAME_BYTES (SEAL_HEAD_BYTES + PAYLOAD_BYTES)
@@ -292,37 +293,7 @@ Test(seal_frame, a_frame_is_as_before_byte_by_byte)
 	close_both();
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-static unsigned long allocation_count;
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void *realloc(void *memory, size_t bytes);
-
-/* In the program, so those of GnuTLS come here, too. */
-void *
-malloc(size_t bytes)
-{
-	allocation_count++;
-	return __libc_malloc(bytes);
-}
-
-void *
-calloc(size_t count, size_t bytes)
-{
-	allocation_count++;
-	return __libc_calloc(count, bytes);
-}
-
-void *
-realloc(void *memory, size_t bytes)
-{
-	allocation_count++;
-	return __libc_realloc(memory, bytes);
-}
-
+#ifdef HAS_ALLOCATION_COUNT
 Test(seal_frame, nothing_is_allocated_a_message)
 {
 	uint8_t *big = malloc(SEAL_HEAD_BYTES + WIRE_PAYLOAD_BYTES_MAX);
