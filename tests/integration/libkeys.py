@@ -83,6 +83,14 @@ class Keyed(Cluster):
     def gateway_words(self):
         return [*super().gateway_words(), "--key", self.client_key]
 
+    def load_argv_as(self, key, *words):
+        """The command line of a load of a client with another key."""
+        usual, self.client_key = self.client_key, key
+        try:
+            return self.load_argv(*words)
+        finally:
+            self.client_key = usual
+
     def cleave_as(self, key, *words):
         """Of a client with another key; None: with none. Whatever comes of it."""
         more = [] if key is None else ["--key", key]

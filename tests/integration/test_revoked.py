@@ -12,15 +12,6 @@ from libkeys import Authority, Keyed
 from libload import Load
 
 
-def load_as(c, key, *words):
-    """The command line of a load of that client."""
-    usual, c.client_key = c.client_key, key
-    try:
-        return c.load_argv(*words)
-    finally:
-        c.client_key = usual
-
-
 def events(c):
     return [json.loads(line) for line in c.cleave("--json", "events").stdout.splitlines()]
 
@@ -53,7 +44,7 @@ def a_revoked_client_is_cut_off_and_stays_out():
         c.cleave("user", "add", "db1", "db-*:rw")
         c.cleave("user", "add", "db2", "db-*:r")
         wait_for(lambda: "db-1" in c.cleave_as(key, "volume", "list").stdout, "the right is not there")
-        load = subprocess.Popen(load_as(c, key, "--volume", "db-1", "--seconds", "600", "--quiet",
+        load = subprocess.Popen(c.load_argv_as(key, "--volume", "db-1", "--seconds", "600", "--quiet",
                                         "--io-timeout", "20s"),
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:

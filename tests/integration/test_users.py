@@ -12,15 +12,6 @@ def names(c, key):
     return [volume["name"] for volume in json.loads(c.cleave_as(key, "--json", "volume", "list").stdout)["volumes"]]
 
 
-def load_as(c, key, *words):
-    """The command line of a load of that client."""
-    usual, c.client_key = c.client_key, key
-    try:
-        return c.load_argv(*words)
-    finally:
-        c.client_key = usual
-
-
 def a_client_has_what_its_user_says():
     with Authority() as a, Keyed(a, gateways=2) as c:
         key = a.issue("client/db1")
@@ -30,9 +21,9 @@ def a_client_has_what_its_user_says():
         expect_error(c.cleave_as(key, "volume", "show", "db-1"), "'db-1': no such volume")
         c.cleave("user", "add", "db1", "db-*:rw", "golden:r")
         wait_for(lambda: names(c, key) == ["db-1", "golden"], "the rights are not there")
-        run_argv(load_as(c, key, "--volume", "db-1", "--operations", "100"))
-        run_argv(load_as(c, key, "--volume", "golden", "--read-percent", "100", "--operations", "100"))
-        expect_error(run_argv(load_as(c, key, "--volume", "golden", "--operations", "1"), check_rc=False), "golden",
+        run_argv(c.load_argv_as(key, "--volume", "db-1", "--operations", "100"))
+        run_argv(c.load_argv_as(key, "--volume", "golden", "--read-percent", "100", "--operations", "100"))
+        expect_error(run_argv(c.load_argv_as(key, "--volume", "golden", "--operations", "1"), check_rc=False), "golden",
                      "may not|right")
         # What it may not see is told in the words of what is not there.
         hidden, absent = (c.cleave_as(key, "volume", "delete", name, "--purge", "--yes").stderr
@@ -51,7 +42,7 @@ def a_right_that_is_taken_ends_the_session():
         c.volume_create("db-1", "64M")
         c.cleave("user", "add", "db1", "db-*:rw")
         wait_for(lambda: names(c, key) == ["db-1"], "the right is not there")
-        load = subprocess.Popen(load_as(c, key, "--volume", "db-1", "--seconds", "600", "--quiet"),
+        load = subprocess.Popen(c.load_argv_as(key, "--volume", "db-1", "--seconds", "600", "--quiet"),
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "db-1").stdout, "the load has not come")
@@ -65,7 +56,7 @@ def a_right_that_is_taken_ends_the_session():
         check(names(c, key) == [], "what was taken is seen")
         c.cleave("user", "set", "db1", "--enable")
         wait_for(lambda: names(c, key) == ["db-1"], "the right has not come back")
-        run_argv(load_as(c, key, "--volume", "db-1", "--take", "--operations", "10"))
+        run_argv(c.load_argv_as(key, "--volume", "db-1", "--take", "--operations", "10"))
 
 
 main(a_client_has_what_its_user_says, a_right_that_is_taken_ends_the_session)

@@ -57,13 +57,25 @@ rig_make_disk(struct node_rig *rig)
 	RIG_CHECK(node_format(&format, rig_poke, rig->disk, reason) == 0);
 }
 
+struct split_port *
+rig_port_open(struct node_rig *rig, const struct split_key *key)
+{
+	const struct split_port_options options = { .loop = rig->gateway_loop,
+		.key = key,
+		.sim_host = rig->gateway_host,
+		.device_bytes = NUM_MIB(40),
+		.receive_count = 96,
+		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
+	struct split_port *port = open_roce_instance(&options);
+
+	RIG_CHECK(port != NULL);
+	return port;
+}
+
 struct node_rig *
 rig_create(const struct rig_options *options)
 {
 	struct node_rig *rig = calloc(1, sizeof(*rig));
-	struct split_port_options port = { .device_bytes = NUM_MIB(40),
-		.receive_count = 96,
-		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
 
 	RIG_CHECK(rig != NULL);
 	if (getenv("CLEAVE_TEST_LOG") == NULL)
@@ -81,11 +93,7 @@ rig_create(const struct rig_options *options)
 	rig->gateway_host = sim_host_create(rig->net, "gateway");
 	rig->gateway_loop = sim_loop_create(rig->world, "gateway");
 	RIG_CHECK(rig->gateway_loop != NULL);
-	port.loop = rig->gateway_loop;
-	port.key = rig->options.own_key;
-	port.sim_host = rig->gateway_host;
-	rig->port = open_roce_instance(&port);
-	RIG_CHECK(rig->port != NULL);
+	rig->port = rig_port_open(rig, rig->options.own_key);
 	rig_make_disk(rig);
 	return rig;
 }

@@ -97,6 +97,8 @@ struct node_rig {
 /* rig_create -- a formatted disk, no node yet. Aborts when anything here fails. */
 struct node_rig *rig_create(const struct rig_options *options);
 void rig_destroy(struct node_rig *rig);
+/* rig_port_open -- another gateway's port, with @key; NULL: none. The caller's, who puts it into rig->port to use it. */
+struct split_port *rig_port_open(struct node_rig *rig, const struct split_key *key);
 
 /* rig_start -- start a node and run until it is ready or not. Returns its rc. */
 int rig_start(struct node_rig *rig);

@@ -37,21 +37,13 @@ come_as(uint32_t number)
 static void
 setup(void)
 {
-	struct split_port_options options = { .device_bytes = NUM_MIB(40),
-		.receive_count = 96,
-		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
-
 	key_authority_make(&authority, 0, 0);
 	node_key = key_make(&authority, CLUSTER "node/7");
 	keys[0] = key_make(&authority, CLUSTER "gateway/1");
 	keys[1] = key_make(&authority, CLUSTER "gateway/2");
 	rig = rig_create(&(struct rig_options){ .node_key = node_key, .own_key = keys[0] });
 	ports[0] = rig->port;
-	options.loop = rig->gateway_loop;
-	options.sim_host = rig->gateway_host;
-	options.key = keys[1];
-	ports[1] = open_roce_instance(&options);
-	cr_assert_not_null(ports[1]);
+	ports[1] = rig_port_open(rig, keys[1]);
 	cr_assert_eq(rig_start(rig), 0, "%s", rig->ready_reason);
 	come_as(1);
 	rig_extent_init(&extent, SHARD, EPOCH, 1, EXTENT_LOG);
