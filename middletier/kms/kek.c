@@ -114,35 +114,19 @@ mt_kek_parse(const char *text, struct mt_kek *ret_kek, char *why)
 
 /* ---- its key ---- */
 
-static int
-digit_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 /* 64 hex digits, and at most the end of a line. */
 static int
 key_parse(const char *text, size_t bytes, uint8_t ret_key[MT_KEK_BYTES])
 {
-	uint8_t any = 0;
+	static const uint8_t nothing[MT_KEK_BYTES];
+	const gnutls_datum_t digits = { (unsigned char *)(uintptr_t)text, KEK_DIGITS };
+	size_t key_bytes = MT_KEK_BYTES;
 
 	if (bytes == KEK_DIGITS + 1 && text[KEK_DIGITS] == '\n')
 		bytes--;
-	if (bytes != KEK_DIGITS)
+	if (bytes != KEK_DIGITS || gnutls_hex_decode(&digits, ret_key, &key_bytes) < 0)
 		return -EINVAL;
-	for (uint32_t i = 0; i < MT_KEK_BYTES; i++) {
-		int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EINVAL;
-		ret_key[i] = (uint8_t)(high << 4 | low);
-		any |= ret_key[i];
-	}
-	return any != 0 ? 0 : -EINVAL;
+	return memcmp(ret_key, nothing, MT_KEK_BYTES) != 0 ? 0 : -EINVAL;
 }
 
 int

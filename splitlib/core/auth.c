@@ -35,6 +35,7 @@
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -103,16 +104,13 @@ auth_is_flight(const struct split_qp *qp, const struct split_send *send)
 
 /* ---- places ---- */
 
-/* HOST of PROTOCOL://HOST:PORT, as a number: FNV-1a. */
+/* HOST of PROTOCOL://HOST:PORT, as a number. */
 static uint32_t
 auth_host_of(const char *peer)
 {
 	const char *end = strrchr(peer, ':');
-	uint32_t hash = 2166136261u;
 
-	for (; end != NULL && peer < end; peer++)
-		hash = (hash ^ (uint8_t)*peer) * 16777619u;
-	return hash;
+	return end == NULL ? 0 : crc32c(0, peer, (size_t)(end - peer));
 }
 
 static void

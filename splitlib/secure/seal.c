@@ -52,9 +52,10 @@ cipher_renew(const struct seal *seal, gnutls_cipher_algorithm_t algorithm, const
 {
 	uint8_t key[SEAL_KEY_BYTES_MAX];
 	const gnutls_datum_t datum = { .data = key, .size = key_bytes };
-	int rc = secret_expand(seal->secret, label, key, key_bytes);
+	int rc;
 
 	assert(key_bytes <= sizeof(key));
+	rc = secret_expand(seal->secret, label, key, key_bytes);
 	cipher_drop(cipher);
 	if (rc == 0 && gnutls_aead_cipher_init(cipher, algorithm, &datum) < 0) {
 		*cipher = NULL;

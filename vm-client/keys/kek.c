@@ -18,22 +18,21 @@
 int
 kek_make(const char *path, char *why)
 {
-	static const char digits[] = "0123456789abcdef";
 	uint8_t key[KEK_BYTES];
 	char text[KEK_TEXT_BYTES];
+	const gnutls_datum_t datum = { key, sizeof(key) };
+	size_t text_bytes = sizeof(text);
 	int rc;
 
 	assert(path != NULL);
 	why[0] = '\0';
-	if (gnutls_rnd(GNUTLS_RND_KEY, key, sizeof(key)) < 0) {
+	if (gnutls_rnd(GNUTLS_RND_KEY, key, sizeof(key)) < 0 ||
+	    gnutls_hex_encode(&datum, text, &text_bytes) < 0) {
 		(void)snprintf(why, KEK_WHY_BYTES, "the system has no random bytes");
 		return -EIO;
 	}
-	for (uint32_t i = 0; i < KEK_BYTES; i++) {
-		text[2 * i] = digits[key[i] >> 4];
-		text[2 * i + 1] = digits[key[i] & 15];
-	}
-	text[KEK_TEXT_BYTES - 1] = '\n';
+	assert(text_bytes == sizeof(text));
+	text[KEK_TEXT_BYTES - 1] = '\n'; /* was the NUL */
 	rc = durable_write(path, text, sizeof(text), 0600, false);
 	gnutls_memset(key, 0, sizeof(key));
 	gnutls_memset(text, 0, sizeof(text));
