@@ -59,7 +59,7 @@
 	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
 #define RUN_PERIOD_BYTES NUM_KIB(64)
-#define RUN_LIFE_BYTES NUM_MIB(1)  /* caches that are full, or not yet */
+#define RUN_LIFE_BYTES NUM_MIB(2)  /* caches, and manifests that were longer once */
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_COMMON (SIM_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
