@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster whose daemons have keys: who is let in, who is not and is told why, and what the network sees."""
 import os
+import signal
 import socket
+import struct
 import threading
 
 from libcluster import (Cluster, Daemon, binary, check, expect_error, free_port, main, run_argv,
@@ -108,6 +110,34 @@ def keys_belong_to_daemons():
         check(opened.stop() == 0, "its end")
 
 
+def listener(path):
+    """The process that listens at an agent's control socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(path)
+        return struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def a_command_hands_its_key_to_the_agent_that_it_starts():
+    with Authority() as a, Keyed(a) as c:
+        c.volume_create("v", "64M")
+        path = os.path.join(c.folder, "image")
+        with open(path, "wb") as f:
+            f.write(os.urandom(64 << 20))
+        # The key is in the command line alone.
+        c.cleave("import", "--force", path, "v")
+        c.cleave("export", "v", path + ".out")
+        with open(path, "rb") as wanted, open(path + ".out", "rb") as got:
+            check(wanted.read() == got.read(), "other data")
+        control = os.path.join(c.folder, "agent")
+        uri = c.cleave("attach", "v", "--agent", control).stdout.strip()
+        pid = listener(control)
+        try:
+            check(run_argv(["nbdinfo", "--size", uri]).stdout.strip() == str(64 << 20), f"the size at {uri}")
+            c.cleave("detach", "v", "--agent", control)
+        finally:
+            os.kill(pid, signal.SIGTERM)
+
+
 def tapped(kind, *args):
     """A cluster of that kind whose nodes and gateway are reached through taps, c.taps."""
 
@@ -169,5 +199,6 @@ def what_is_altered_ends_a_connection_and_loses_nothing():
         check(c.metric("protocol_errors") >= 1, "no message was refused by the gateway")
 
 
-main(nobody_comes_in_without_the_right_key, keys_belong_to_daemons, the_network_sees_no_data,
+main(nobody_comes_in_without_the_right_key, keys_belong_to_daemons,
+     a_command_hands_its_key_to_the_agent_that_it_starts, the_network_sees_no_data,
      what_is_altered_ends_a_connection_and_loses_nothing)

@@ -320,8 +320,15 @@ int command_print_trash(const struct cleave_trash_entry *volumes, uint32_t count
 int command_attach(struct command_session *session);
 int command_detach(struct command_session *session);
 int command_exports(struct command_session *session);
-/* The agent beside this program, else the one in PATH. */
-void command_agent_program(char out[PATH_MAX]);
+#define COMMAND_AGENT_WORDS_MAX (1 + 2 * CLEAVE_GATEWAYS_MAX + 6)
+/*
+ * command_agent_words -- how an agent's command line begins: the program, the gateways, and who this is
+ *
+ * @program is filled in: the agent beside this program, else the one in PATH. @ret_argv gets COMMAND_AGENT_WORDS_MAX
+ * words at most, borrowed. Returns how many these are.
+ */
+int command_agent_words(const struct command_session *session, char program[PATH_MAX],
+    const char **ret_argv);
 
 /* command_usage.c */
 struct table;

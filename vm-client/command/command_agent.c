@@ -37,7 +37,7 @@
 #define AGENT_SERVICE_CONFIG "/etc/cleave/agent.conf"
 #define AGENT_SERVICE_EXPORTS "/etc/cleave/exports"
 #define AGENT_REPLY_BYTES_MAX (256u * 1024u)
-#define AGENT_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
+#define AGENT_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 4)
 #define AGENT_WAIT_S 30
 
 /* ---- asking ---- */
@@ -129,8 +129,8 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 
 /* ---- starting one ---- */
 
-void
-command_agent_program(char out[PATH_MAX])
+static void
+agent_program(char out[PATH_MAX])
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -145,23 +145,42 @@ command_agent_program(char out[PATH_MAX])
 		(void)snprintf(out, PATH_MAX, "cleave-agent");
 }
 
+int
+command_agent_words(const struct command_session *session, char program[PATH_MAX],
+    const char **ret_argv)
+{
+	const struct command_options *options = session->options;
+	const char *const pairs[][2] = { { "--key", options->secure.key },
+		{ "--security", options->secure.security },
+		{ "--revoked", options->secure.revoked } };
+	int count = 0;
+
+	agent_program(program);
+	ret_argv[count++] = program;
+	for (uint32_t i = 0; i < options->gateways.count; i++) {
+		ret_argv[count++] = "--gateway";
+		ret_argv[count++] = options->gateways.items[i];
+	}
+	for (uint32_t i = 0; i < NUM_COUNT(pairs); i++) {
+		if (pairs[i][1] == NULL)
+			continue; /* the environment is the agent's, too */
+		ret_argv[count++] = pairs[i][0];
+		ret_argv[count++] = pairs[i][1];
+	}
+	assert((size_t)count <= COMMAND_AGENT_WORDS_MAX);
+	return count;
+}
+
 /* In the child: a process of its own session, whose log goes to @log. Does not return. */
 static void
 agent_exec(const struct command_session *session, const char *control, int log)
 {
-	const struct config_list *gateways = &session->options->gateways;
 	char program[PATH_MAX], listen[PATH_MAX + 16];
 	const char *argv[AGENT_ARGUMENTS_MAX + 1];
-	int count = 0;
+	int count = command_agent_words(session, program, argv);
 
 	assert(log >= 0 && control[0] != '\0');
-	command_agent_program(program);
 	(void)snprintf(listen, sizeof(listen), "unix:%s.nbd", control);
-	argv[count++] = program;
-	for (uint32_t i = 0; i < gateways->count; i++) {
-		argv[count++] = "--gateway";
-		argv[count++] = gateways->items[i];
-	}
 	argv[count++] = "--control";
 	argv[count++] = control;
 	argv[count++] = "--listen";

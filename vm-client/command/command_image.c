@@ -29,7 +29,7 @@
 
 #define IMAGE_TOOL "qemu-img"
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
-#define IMAGE_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 10)
+#define IMAGE_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 7)
 #define IMAGE_INFO_BYTES_MAX (256u * 1024u)
 #define IMAGE_EXIT_NO_PROGRAM 127
 
@@ -135,20 +135,13 @@ tool_run(struct command_session *session, const char *const argv[], char *ret_te
 static void
 agent_exec(const struct command_session *session, bool is_read_only, int listen_fd, pid_t parent)
 {
-	const struct config_list *gateways = &session->options->gateways;
 	const char *argv[IMAGE_ARGUMENTS_MAX + 1];
 	char program[PATH_MAX], pid[16];
-	int count = 0;
+	int count = command_agent_words(session, program, argv);
 
 	assert(listen_fd >= 0 && session->options->name != NULL);
 	assert(session->options->gateways.count <= CLEAVE_GATEWAYS_MAX);
 	end_with_parent(parent);
-	command_agent_program(program);
-	argv[count++] = program;
-	for (uint32_t i = 0; i < gateways->count; i++) {
-		argv[count++] = "--gateway";
-		argv[count++] = gateways->items[i];
-	}
 	argv[count++] = "--log-level";
 	argv[count++] = "warn";
 	argv[count++] = "--volume";
