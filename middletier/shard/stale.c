@@ -85,7 +85,29 @@ stale_is_manifest_gone(const struct mt_stale_check *check)
 	return lack_count > have_count;
 }
 
-/* How many must be heard: a shard that would begin empty must know that nobody holds anything of it. */
+/*
+ * How many have been heard of those that can tell. Where the root has a manifest, these are the nodes that should have
+ * it: whatever has come after it has been there, too, while another node need never have held anything of the shard.
+ */
+static uint32_t
+stale_heard_count(const struct mt_stale_check *check)
+{
+	const struct mt_root *root = &check->root;
+	uint32_t count = 0;
+
+	assert(root->manifest_replica_count <= MT_REPLICAS_MAX);
+	if (root->has_manifest && !MUTANT(any_node_tells)) {
+		for (uint32_t i = 0; i < root->manifest_replica_count; i++)
+			count += stale_node_heard(check, root->manifest_replicas[i].node_id) !=
+			    NULL;
+		return count;
+	}
+	for (uint32_t i = 0; i < check->shard->port->link_count; i++)
+		count += check->nodes[i].is_listed ? 1 : 0;
+	return count;
+}
+
+/* Of how many: a shard that would begin empty must know that nobody holds anything of it. */
 static uint32_t
 stale_wanted(const struct mt_stale_check *check)
 {
@@ -100,15 +122,16 @@ stale_wanted(const struct mt_stale_check *check)
 }
 
 static void
-stale_log_wait(struct mt_stale_check *check, uint32_t listed, uint32_t wanted)
+stale_log_wait(struct mt_stale_check *check, uint32_t heard, uint32_t wanted)
 {
-	assert(listed < wanted);
+	assert(heard < wanted);
 	if (!check->has_waited || check->is_wait_logged)
 		return;
 	check->is_wait_logged = true;
-	log_warn("shard %" PRIu32 ": waits for nodes to say what they hold of it heard=%" PRIu32
+	log_warn("shard %" PRIu32 ": waits for nodes %sto say what they hold of it heard=%" PRIu32
 		 " wanted=%" PRIu32,
-	    check->shard->index, listed, wanted);
+	    check->shard->index, check->root.has_manifest ? "that have its manifest " : "", heard,
+	    wanted);
 }
 
 static void
@@ -116,7 +139,7 @@ stale_try_finish(struct mt_stale_check *check)
 {
 	const struct mt_port *port = check->shard->port;
 	uint32_t wanted = stale_wanted(check);
-	uint32_t listed = 0, connecting = 0;
+	uint32_t heard = stale_heard_count(check), connecting = 0;
 
 	assert(check->is_running);
 	if (check->is_stale) {
@@ -126,12 +149,11 @@ stale_try_finish(struct mt_stale_check *check)
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (check->nodes[i].is_out)
 			return;
-		listed += check->nodes[i].is_listed ? 1 : 0;
 		connecting += port->links[i].sm.state == MT_LINK_CONNECTING ? 1 : 0;
 	}
-	if (listed < wanted)
-		stale_log_wait(check, listed, wanted);
-	if (listed < wanted || (connecting > 0 && !check->has_waited))
+	if (heard < wanted)
+		stale_log_wait(check, heard, wanted);
+	if (heard < wanted || (connecting > 0 && !check->has_waited))
 		return;
 	if (check->has_newer_manifest && stale_is_manifest_gone(check)) {
 		(void)snprintf(check->text, sizeof(check->text),

@@ -42,7 +42,8 @@ struct mt_stale_check {
 /*
  * mt_stale_start -- ask every node that is up, or nearly, for its list of the shard
  *
- * check->root and ->epoch are set. Waits for one answer, as long as it takes; @fn follows from the loop.
+ * check->root and ->epoch are set. Waits, as long as it takes, for one answer of a node that the root's manifest should
+ * be at, for others need never have held anything of the shard; @fn follows from the loop.
  * Where the root has no manifest it waits for as many nodes as cannot all lack an extent of the shard: of n
  * nodes, with min_replicas copies at least, n - min_replicas + 1; and for as many as a manifest will need.
  * Stale is: an extent of the claim's epoch or a later one; a later fence; a newer manifest extent than the

@@ -555,6 +555,48 @@ put_root(const struct mt_root *root)
 	free(text);
 }
 
+/* The node that is there has never held anything of the shard: it cannot know that the store was set back. */
+Test(takeover, only_nodes_of_its_manifest_tell_that_a_store_is_old)
+{
+	struct mt_root old;
+	uint32_t other = 0;
+
+	teardown();
+	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = 4 });
+	mt_rig_log_start(rig);
+	(void)make_log();
+	old = *mt_rig_shard(rig, 0)->root;
+	cr_assert_eq(old.manifest_replica_count, 3);
+	for (uint32_t i = 0; i < old.manifest_replica_count; i++)
+		other |= 1u << mt_rig_index(&old.manifest_replicas[i]);
+	other = (uint32_t)__builtin_ctz(~other);
+	mt_rig_gateway_kill(rig);
+	mt_rig_node_kill(rig, other, false);
+	mt_rig_gateway_start(rig); /* the next owner, whose manifest is another */
+	cr_assert(mt_rig_wait_ready(rig));
+	mt_rig_run(rig, NUM_S(30));
+	put_root(&old);
+	mt_rig_gateway_kill(rig);
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i == other)
+			mt_rig_node_start(rig, i);
+		else
+			mt_rig_node_kill(rig, i, false);
+	}
+	mt_rig_log_clear(rig);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert(mt_rig_logged(rig, "waits for nodes that have its manifest"));
+	cr_assert_not(mt_rig_logged(rig, "claimed epoch"));
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i != other)
+			mt_rig_node_start(rig, i);
+	}
+	cr_assert(mt_rig_wait_state(rig, MT_SHARD_STOPPED));
+	cr_assert(mt_rig_logged(rig, "the metadata store is stale"));
+	cr_assert_not(mt_rig_logged(rig, "claimed epoch"));
+}
+
 Test(takeover, lost_root_stops_the_shard)
 {
 	struct mt_edit edit = { .kind = MT_EDIT_CUT, .cut = 1, .sequence = 4 };
