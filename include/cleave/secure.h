@@ -214,7 +214,7 @@ const struct split_subject *split_qp_subject(const struct split_qp *qp);
  */
 enum split_security split_qp_security(const struct split_qp *qp);
 
-/* A connection ends, for @why, which names its peer. Calls nothing of the library but split_qp_peer and its like. */
+/* A connection ends, or would, for @why, which names its peer. Calls nothing of the library but split_qp_peer and its like. */
 typedef void (*split_unbelieved_fn)(const struct split_qp *qp, const char *why, void *arg);
 
 /*
@@ -230,6 +230,17 @@ typedef void (*split_unbelieved_fn)(const struct split_qp *qp, const char *why, 
  * Threads:   the port's loop's; not from within its handlers' @fn.
  */
 uint32_t split_port_rekey(struct split_port *port, const struct split_key *key,
+    split_unbelieved_fn fn, void *arg);
+
+/*
+ * split_port_doubts -- which connections split_port_rekey would end, were it called with @key now
+ *
+ * Ownership: borrows @key during the call; @fn is called within it, once a connection.
+ * Returns:   how many they are. Nothing has changed.
+ * Errors:    none.
+ * Threads:   as split_port_rekey.
+ */
+uint32_t split_port_doubts(const struct split_port *port, const struct split_key *key,
     split_unbelieved_fn fn, void *arg);
 
 /*

@@ -133,6 +133,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_port_load_take(port, &leg->status);
 	else if (ask->kind == MT_ASK_KEY)
 		mt_port_rekey(port, ask->key);
+	else if (ask->kind == MT_ASK_DOUBTS)
+		mt_port_doubts_take(port, ask->key, &leg->status.doubts);
 	else if (ask->kind != MT_ASK_SESSIONS && ask->kind != MT_ASK_USE &&
 	    ask->kind != MT_ASK_USAGE && ask->kind != MT_ASK_LIMITS && ask->kind != MT_ASK_RIGHTS)
 		mt_port_status_take(port, &leg->status);
@@ -189,7 +191,7 @@ mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_
 	struct mt_ask *ask;
 
 	assert(fn != NULL && gateway->port_count > 0);
-	assert(kind != MT_ASK_NODE && kind != MT_ASK_KEY);
+	assert(kind != MT_ASK_NODE && kind != MT_ASK_KEY && kind != MT_ASK_DOUBTS);
 	assert(volume != NULL ||
 	    (kind != MT_ASK_ATTACH && kind != MT_ASK_DELETE && kind != MT_ASK_LIMITS));
 	/* A port that has stopped answers nothing. */
@@ -222,14 +224,16 @@ mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_a
 }
 
 int
-mt_ask_key(struct mt_gateway *gateway, const struct split_key *key, mt_ask_fn fn, void *arg)
+mt_ask_key(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct split_key *key,
+    mt_ask_fn fn, void *arg)
 {
 	struct mt_ask *ask;
 
+	assert(kind == MT_ASK_KEY || kind == MT_ASK_DOUBTS);
 	assert(fn != NULL && key != NULL);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;
-	ask = ask_make(gateway, MT_ASK_KEY, fn, arg);
+	ask = ask_make(gateway, kind, fn, arg);
 	if (ask == NULL)
 		return -ENOMEM;
 	ask->key = split_key_share(key);

@@ -23,6 +23,7 @@ enum mt_ask_kind {
 	MT_ASK_LIMITS, /* the volume has these limits, and this data key, now, and nothing else: cheap */
 	MT_ASK_RIGHTS, /* sessions whose client has lost its right are closed, soon; and nothing else: cheap */
 	MT_ASK_KEY, /* the port shows another key, and believes whom that one believes; and nothing else: cheap */
+	MT_ASK_DOUBTS, /* whom the port would cut off if it had another key, and nothing else: cheap */
 	MT_ASK_NODE,  /* what a node holds, and nothing else: cheap */
 	MT_ASK_RATES, /* the busiest volumes, and nothing else: cheap */
 	MT_ASK_LOAD,  /* what the shards have answered, and nothing else: cheap */
@@ -45,7 +46,7 @@ struct mt_ask {
 	struct mt_volume volume;
 	uint32_t node_id;          /* MT_ASK_NODE */
 	uint64_t node_version;     /* likewise: of its key */
-	struct split_key *key;     /* MT_ASK_KEY: a share */
+	struct split_key *key;     /* MT_ASK_KEY, MT_ASK_DOUBTS: a share */
 	struct mt_usage_cuts cuts; /* MT_ASK_USAGE */
 	struct mt_ask_leg {
 		struct loop_post post;
@@ -66,8 +67,9 @@ int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct
 /* mt_ask_node -- MT_ASK_NODE: what @node_id holds, and whether the ports know @version of its key. As mt_ask_ports. */
 int mt_ask_node(struct mt_gateway *gateway, uint32_t node_id, uint64_t version, mt_ask_fn fn,
     void *arg);
-/* mt_ask_key -- MT_ASK_KEY of @key, of which it takes a share. As mt_ask_ports. */
-int mt_ask_key(struct mt_gateway *gateway, const struct split_key *key, mt_ask_fn fn, void *arg);
+/* mt_ask_key -- MT_ASK_KEY, or MT_ASK_DOUBTS, of @key, of which it takes a share. As mt_ask_ports. */
+int mt_ask_key(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct split_key *key,
+    mt_ask_fn fn, void *arg);
 /*
  * mt_ask_usage -- MT_ASK_USAGE of @volume, whose snapshots have @cuts, which are copied. As mt_ask_ports.
  */

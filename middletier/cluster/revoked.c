@@ -117,7 +117,7 @@ revoked_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	if (rc == 0)
 		rc = revoked_take(gateway, found);
 	if (rc == 0 && revoked->is_untold)
-		rc = mt_ask_key(gateway, revoked->key, revoked_on_told, gateway);
+		rc = mt_ask_key(gateway, MT_ASK_KEY, revoked->key, revoked_on_told, gateway);
 	if (rc != 0 || !revoked->is_untold)
 		revoked_finish(gateway, rc);
 }
@@ -151,7 +151,7 @@ mt_revoked_rekey(struct mt_gateway *gateway, const struct split_key *key)
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return;
 	revoked_set_key(gateway, split_key_share(key));
-	if (mt_ask_key(gateway, key, revoked_on_rekeyed, gateway) != 0)
+	if (mt_ask_key(gateway, MT_ASK_KEY, key, revoked_on_rekeyed, gateway) != 0)
 		log_error("gateway: out of memory: its ports get the renewed key in a moment");
 	mt_watched_again(&revoked->watched);
 }

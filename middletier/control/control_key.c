@@ -2,11 +2,13 @@
 /*
  * control_key.c -- lists of revoked keys, for all gateways and nodes
  *
- *	{"op":"key.publish","lists":PEM}      {"changed":BOOL}, false: the cluster has it already
+ *	{"op":"key.publish","lists":PEM,"force":BOOL}      {"changed":BOOL}, false: the cluster has it already
  *
- *	read what the store has --> judge the list by our own key --> one transaction --> read anew: the ports know
+ *	read what the store has --> judge the list by our own key --> whom would it cut off? ask the ports
+ *	                          --> one transaction --> read anew: the ports know
  *
- * Refused: a list of another authority, one that is older than what is known, and what is no list.
+ * Refused: a list of another authority, one that is older than what is known, and what is no list. Without "force" one
+ * that names this gateway's own key, or that of a node that is connected: a slip in SUBJECT would stop the cluster.
  */
 #include "control/control_key.h"
 
@@ -16,15 +18,18 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/reader.h"
 #include "cleave/level.h"
 #include "cleave/meta.h"
 #include "cleave/secure.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/revoked.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
+#include "extent/link_revoked.h"
 
 static void
 publish_on_known(int rc, void *arg)
@@ -47,6 +52,59 @@ publish_on_made(struct mt_control_request *request)
 	mt_revoked_read(request->gateway, &request->waiter);
 }
 
+/* @next: our key with the lists that were given. */
+static void
+publish_make(struct mt_control_request *request, const struct split_key *next)
+{
+	const struct mt_revoked *revoked = &request->gateway->revoked;
+	size_t bytes;
+	const struct meta_op ops[] = {
+		mt_change_compare(MT_REVOKED_KEY, revoked->version),
+		mt_change_put(MT_REVOKED_KEY, split_key_revoked(next, &bytes)),
+	};
+
+	mt_control_change(request, ops, NUM_COUNT(ops), publish_on_made);
+}
+
+static void
+publish_on_doubts(struct mt_ask *ask, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_doubts *found = NULL;
+
+	assert(ask->kind == MT_ASK_DOUBTS && ask->left_count == 0);
+	for (uint32_t i = 0; found == NULL && i < ask->gateway->port_count; i++) {
+		if (ask->legs[i].status.doubts.count > 0)
+			found = &ask->legs[i].status.doubts;
+	}
+	if (found == NULL || MUTANT(publish_unasked))
+		publish_make(request, ask->key);
+	else
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "%s is on the list, and connected%s: those on it are cut off, and come back only with a renewed key. "
+		    "Say --force if that is meant",
+		    found->first, found->count > 1 ? ", and others" : "");
+}
+
+/* Who serves data now, and would be cut off? */
+static void
+publish_look(struct mt_control_request *request, const struct split_key *next)
+{
+	char who[SPLIT_SUBJECT_TEXT_BYTES_MAX];
+	int rc;
+
+	if (split_key_is_revoked(next)) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "%s, the gateway that was asked, is on the list: it would serve nobody any more. Give it another "
+		    "key first (cleave key issue, then reload), or say --force",
+		    split_subject_text(split_key_subject(next), who));
+		return;
+	}
+	rc = mt_ask_key(request->gateway, MT_ASK_DOUBTS, next, publish_on_doubts, request);
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
+}
+
 static void
 publish_on_read(int rc, void *arg)
 {
@@ -55,7 +113,6 @@ publish_on_read(int rc, void *arg)
 	const char *lists = json_string_value(json_object_get(request->in, "lists"));
 	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	struct split_key *next;
-	size_t bytes;
 
 	if (rc == -ECANCELED)
 		return; /* its port goes, and takes it along */
@@ -73,13 +130,10 @@ publish_on_read(int rc, void *arg)
 		mt_control_finish(request, json_pack("{s:b}", "changed", false));
 	} else if (next == NULL || why[0] != '\0') {
 		mt_control_refuse(request, next != NULL ? -EKEYREJECTED : -errno, "%s", why);
+	} else if (request->is_forced) {
+		publish_make(request, next);
 	} else {
-		const struct meta_op ops[] = {
-			mt_change_compare(MT_REVOKED_KEY, revoked->version),
-			mt_change_put(MT_REVOKED_KEY, split_key_revoked(next, &bytes)),
-		};
-
-		mt_control_change(request, ops, NUM_COUNT(ops), publish_on_made);
+		publish_look(request, next);
 	}
 	split_key_free(next);
 }
@@ -91,6 +145,7 @@ mt_control_key_publish(struct mt_control_request *request)
 	const char *lists = "";
 	const struct reader_member members[] = {
 		{ "lists", READER_TEXT, true, 1, SPLIT_REVOKED_BYTES_MAX, { .text = &lists } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
 	};
 	char error[MT_ERROR_BYTES];
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);

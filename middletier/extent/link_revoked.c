@@ -158,6 +158,28 @@ mt_port_rekey(struct mt_port *port, const struct split_key *key)
 	}
 }
 
+static void
+port_on_doubt(const struct split_qp *qp, const char *why, void *arg)
+{
+	const struct split_subject *subject = split_qp_subject(qp);
+	struct mt_doubts *doubts = arg;
+
+	(void)why;
+	/* Clients and people are what lists are for. */
+	if (subject->role != SPLIT_ROLE_NODE && subject->role != SPLIT_ROLE_GATEWAY)
+		return;
+	if (doubts->count++ == 0)
+		(void)split_subject_text(subject, doubts->first);
+}
+
+void
+mt_port_doubts_take(const struct mt_port *port, const struct split_key *key,
+    struct mt_doubts *ret_doubts)
+{
+	*ret_doubts = (struct mt_doubts){ 0 };
+	(void)split_port_doubts(port->split, key, port_on_doubt, ret_doubts);
+}
+
 void
 mt_port_revoked_fini(struct mt_port *port)
 {

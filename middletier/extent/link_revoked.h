@@ -3,9 +3,18 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_LINK_REVOKED_H
 #define CLEAVE_MIDDLETIER_EXTENT_LINK_REVOKED_H
 
+#include <stdint.h>
+
+#include "cleave/secure.h"
+
 struct mt_link;
 struct mt_port;
-struct split_key;
+
+/* Nodes, and other gateways, whose connections to a port a key would end. */
+struct mt_doubts {
+	uint32_t count;
+	char first[SPLIT_SUBJECT_TEXT_BYTES_MAX];
+};
 
 /*
  * mt_port_rekey -- the port shows @key from now on, and believes whom @key believes: split_port_rekey
@@ -14,6 +23,9 @@ struct split_key;
  * port's thread.
  */
 void mt_port_rekey(struct mt_port *port, const struct split_key *key);
+/* mt_port_doubts_take -- whom of those who serve data mt_port_rekey would cut off; it changes nothing. The port's thread. */
+void mt_port_doubts_take(const struct mt_port *port, const struct split_key *key,
+    struct mt_doubts *ret_doubts);
 /* mt_link_revoked_send -- where the node may lack the port's lists: a no-op else, and while they are on their way. */
 void mt_link_revoked_send(struct mt_link *link);
 /* mt_link_revoked_lost -- the connection is gone: the process that comes next may know nothing. */

@@ -13,6 +13,7 @@
 #include "cleave/batch.h"
 #include "common/room_waits.h"
 #include "common/shard_state.h"
+#include "extent/link_revoked.h"
 #include "extent/node_config.h"
 #include "extent/node_link.h"
 #include "port/node_usage.h"
@@ -93,6 +94,7 @@ struct mt_port_status {
 	struct mt_usage usage;     /* MT_ASK_USAGE */
 	struct mt_volume_use use;  /* MT_ASK_USAGE, MT_ASK_USE */
 	struct mt_node_usage node; /* MT_ASK_NODE */
+	struct mt_doubts doubts;   /* MT_ASK_DOUBTS */
 	struct mt_rebalance_status balance;
 	struct latency write_minute, read_minute; /* of clients: common/hops.h */
 	struct mt_rate *rates; /* the busiest volumes: session/rates.h; NULL: none */

@@ -62,6 +62,7 @@
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
+	X(publish_unasked, "a list that revokes the cluster's own nodes is taken without a word")  \
 	X(any_node_tells, "a claim hears a node that need not know the shard")                     \
 	X(mark_missing, "batches do not say what was acknowledged when they were sent")            \
 	X(open_unscrubbed, "a scrub passes over extents that are still written to")                \

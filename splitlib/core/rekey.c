@@ -19,6 +19,18 @@
 #include "sealed.h"
 #include "secure/key.h"
 
+/* Does @key not believe @qp's peer any more? @why: a sentence then. */
+static bool
+rekey_doubts(const struct split_key *key, const struct split_qp *qp, char *why)
+{
+	const struct split_subject *subject = split_qp_subject(qp);
+	char who[SPLIT_SUBJECT_TEXT_BYTES_MAX];
+
+	if (subject == NULL || !qp_is_open(qp))
+		return false;
+	return key_judge(key, &qp->sealed->certificate, split_subject_text(subject, who), why) != 0;
+}
+
 uint32_t
 split_port_rekey(struct split_port *port, const struct split_key *key, split_unbelieved_fn fn,
     void *arg)
@@ -33,13 +45,9 @@ split_port_rekey(struct split_port *port, const struct split_key *key, split_unb
 	split_key_free(before);
 	LIST_FOREACH_SAFE(&port->qps, link, next) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
-		const struct split_subject *subject = split_qp_subject(qp);
-		char who[SPLIT_SUBJECT_TEXT_BYTES_MAX], why[SPLIT_KEY_WHY_BYTES_MAX];
+		char why[SPLIT_KEY_WHY_BYTES_MAX];
 
-		if (subject == NULL || !qp_is_open(qp))
-			continue;
-		if (key_judge(key, &qp->sealed->certificate, split_subject_text(subject, who),
-			why) == 0)
+		if (!rekey_doubts(key, qp, why))
 			continue;
 		if (fn != NULL)
 			fn(qp, why, arg);
@@ -47,6 +55,26 @@ split_port_rekey(struct split_port *port, const struct split_key *key, split_unb
 		ended_count++;
 	}
 	return ended_count;
+}
+
+uint32_t
+split_port_doubts(const struct split_port *port, const struct split_key *key,
+    split_unbelieved_fn fn, void *arg)
+{
+	uint32_t count = 0;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(port->options.key != NULL && key != NULL);
+	for (const struct loop_link *link = port->qps.next; link != &port->qps; link = link->next) {
+		const struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+		char why[SPLIT_KEY_WHY_BYTES_MAX];
+
+		if (!rekey_doubts(key, qp, why))
+			continue;
+		fn(qp, why, arg);
+		count++;
+	}
+	return count;
 }
 
 const struct split_key *

@@ -90,6 +90,24 @@ def lists_that_are_not_the_newest_of_ours_are_refused():
         check(c.cleave("--revoked", old, "status").returncode == 0, "it is on no list")
 
 
+def who_serves_is_not_revoked_without_a_word():
+    with Authority() as a, Keyed(a) as c:
+        c.volume_create("v", "64M")
+        for subject, words in (("node/2", "node/2 is on the list, and connected"),
+                               ("gateway/1", "gateway/1, the gateway that was asked, is on the list")):
+            expect_error(c.cleave("key", "publish", a.revoke(subject), check_rc=False), words, "--force")
+        c.load("--volume", "v", "--operations", "100")
+        check(not any(event["code"] == "keys-revoked" for event in events(c)), "a list was taken")
+        for daemon, subject in ((c.gateways[0], "gateway/1"), (c.nodes[1], "node/2")):
+            a.key("issue", subject, "--out", a.issue(subject), "--replace")
+            reload(daemon)
+        # Both have other keys now, and the connections are those of the keys before.
+        expect_error(c.cleave("key", "publish", a.revoke(), check_rc=False), "node/2 is on the list, and connected")
+        told = c.cleave("key", "publish", "--force", a.revoke()).stdout
+        check("the cluster has it" in told, told)
+        c.load("--volume", "v", "--operations", "100")
+
+
 def a_revoked_gateway_is_refused_by_nodes_alone():
     with Authority() as a, Keyed(a, gateways=2) as c:
         with Load(c, size="64M") as load:
@@ -136,7 +154,7 @@ def renewed_keys_are_used_without_a_restart():
                 reload(daemon)
             load.wait_writes(200)
             # Who has the old keys is out, and those that have the new ones are in, also when they come anew.
-            c.cleave("key", "publish", a.revoke(*old.values()))
+            c.cleave("key", "publish", "--force", a.revoke(*old.values()))
             for node in c.nodes:
                 node.wait_line("audit: a list of revoked keys has come")
             load.wait_writes(500)
@@ -181,6 +199,7 @@ def an_authority_replaces_another():
         c.load("--volume", "v", "--take", "--operations", "100")
 
 
-main(a_revoked_client_is_cut_off_and_stays_out, lists_that_are_not_the_newest_of_ours_are_refused,
+main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_without_a_word,
+     lists_that_are_not_the_newest_of_ours_are_refused,
      a_revoked_gateway_is_refused_by_nodes_alone, renewed_keys_are_used_without_a_restart,
      an_authority_replaces_another)

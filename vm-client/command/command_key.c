@@ -286,6 +286,10 @@ command_key_publish(struct command_session *session)
 	if (request == NULL)
 		return command_fail(session, -EINVAL, "%s: it is no list of revoked keys (PEM)",
 		    options->file);
+	if (options->is_forced && json_object_set_new(request, "force", json_true()) != 0) {
+		json_decref(request);
+		return command_fail(session, -ENOMEM, "out of memory");
+	}
 	rc = command_ask(session, request, true, &reply);
 	if (rc == 0 && options->is_json)
 		rc = command_print_json(reply, session->out);

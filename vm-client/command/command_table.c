@@ -256,10 +256,11 @@ static const struct command command_table[] = {
 	    "Revoke one certificate, or all of a subject's that have not expired, and write revoked.pem in DIR, "
 	    "the signed list (CRL) of all that are. Give that to the cluster then: cleave key publish.",
 	    { COMMAND_SUBJECT }, COMMAND_CA, command_key_revoke },
-	{ "key", "publish", "FILE",
+	{ "key", "publish", "FILE [--force]",
 	    "Give the cluster a list of revoked keys, revoked.pem of the authority's folder: gateways and nodes close "
-	    "the connections of those on it, and let them in no more. An older list is refused.",
-	    { COMMAND_FILE }, 0, command_key_publish },
+	    "the connections of those on it, and let them in no more. An older list is refused, and without --force "
+	    "one that names the gateway that is asked, or a node that is connected to it.",
+	    { COMMAND_FILE }, COMMAND_FORCE, command_key_publish },
 	{ "key", "list", "--ca DIR", "List all keys that the authority has issued.",
 	    { COMMAND_NOTHING }, COMMAND_CA, command_key_list },
 	{ "key", "kek", "FILE",
