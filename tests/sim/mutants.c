@@ -273,6 +273,8 @@ checker_of(const char *text)
 		{ "orphan", "orphans" },
 		{ "whose right was taken", "a session outlives its right" },
 		{ "enemy: ", "an enemy is let in" },
+		{ "and one salt", "a nonce used twice" },
+		{ "encrypted: ", "a disk tells of an encrypted volume" },
 		{ "waited in vain", "liveness" },
 		{ "timed out", "liveness" },
 		{ "CPU time", "liveness" },
