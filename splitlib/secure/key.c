@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <gnutls/crypto.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #include "base/secret_file.h"
 #include "revoked.h"
 #include "subject.h"
+#include "verified.h"
 
 #define KEY_CERTIFICATES_MAX (KEY_AUTHORITIES_MAX + 1)
 
@@ -189,10 +191,9 @@ key_certificate_serial(gnutls_x509_crt_t certificate, struct key_serial *ret_ser
 }
 
 /* Each by itself: two authorities of a cluster have the same name, and only one of them has signed it. */
-unsigned
-key_authority_of(const struct split_key *key, gnutls_x509_crt_t certificate)
+static unsigned
+authority_verify(const struct split_key *key, gnutls_x509_crt_t certificate)
 {
-	CHECK_OBJ(key, KEY_MAGIC);
 	for (unsigned i = 0; i < key->authority_count; i++) {
 		unsigned verdict = 0;
 
@@ -202,6 +203,41 @@ key_authority_of(const struct split_key *key, gnutls_x509_crt_t certificate)
 			return i;
 	}
 	return KEY_AUTHORITIES_MAX;
+}
+
+/* The bytes count as they came: GnuTLS's own fingerprint is one of what it makes of them. */
+static int
+certificate_fingerprint(gnutls_x509_crt_t certificate, uint8_t out[VERIFIED_FINGERPRINT_BYTES])
+{
+	gnutls_datum_t der;
+	int rc = gnutls_x509_crt_export2(certificate, GNUTLS_X509_FMT_DER, &der);
+
+	if (rc < 0)
+		return -ENOMEM;
+	assert(gnutls_hash_get_len(GNUTLS_DIG_SHA256) == VERIFIED_FINGERPRINT_BYTES);
+	rc = gnutls_hash_fast(GNUTLS_DIG_SHA256, der.data, der.size, out);
+	gnutls_free(der.data);
+	return rc < 0 ? -ENOMEM : 0;
+}
+
+unsigned
+key_authority_of(const struct split_key *key, gnutls_x509_crt_t certificate)
+{
+	uint8_t fingerprint[VERIFIED_FINGERPRINT_BYTES];
+	unsigned authority;
+
+	CHECK_OBJ(key, KEY_MAGIC);
+	if (certificate_fingerprint(certificate, fingerprint) != 0)
+		return authority_verify(key, certificate);
+	authority = verified_find(key->verified, fingerprint);
+	if (authority != VERIFIED_NONE) {
+		assert(authority < key->authority_count);
+		return authority;
+	}
+	authority = authority_verify(key, certificate);
+	if (authority < KEY_AUTHORITIES_MAX)
+		verified_add(key->verified, fingerprint, authority);
+	return authority;
 }
 
 int
@@ -302,7 +338,9 @@ key_parse(const char *text, size_t bytes, char *why)
 	}
 	key->magic = KEY_MAGIC;
 	key->owner_count = 1;
-	rc = parts_read(&parts, &datum, why);
+	key->verified = verified_create();
+	if (key->verified != NULL)
+		rc = parts_read(&parts, &datum, why);
 	if (rc == 0)
 		rc = key_take_authorities(key, &parts);
 	if (rc == 0)
@@ -363,6 +401,8 @@ split_key_free(struct split_key *key)
 		gnutls_certificate_free_credentials(key->credentials);
 	for (unsigned i = 0; file == NULL && i < key->authority_count; i++)
 		gnutls_x509_crt_deinit(key->authorities[i]);
+	if (file == NULL)
+		verified_free(key->verified);
 	revoked_free(key->revoked);
 	key->magic = 0;
 	alloc_free(ALLOC_SPLIT, key);
@@ -405,6 +445,7 @@ split_key_revoke(const struct split_key *key, const char *text, size_t bytes, ch
 	memcpy(next->authorities, key->authorities, sizeof(next->authorities));
 	memcpy(next->authority_ids, key->authority_ids, sizeof(next->authority_ids));
 	next->authority_count = key->authority_count;
+	next->verified = key->verified;
 	next->revoked = revoked;
 	return next;
 }

@@ -18,6 +18,7 @@
 #define KEY_ID_BYTES 32u     /* SHA-256 of a public key */
 
 struct revoked;
+struct verified;
 
 /* A certificate's number with its authority, big-endian, zeros before it. */
 struct key_serial {
@@ -31,13 +32,14 @@ struct key_certificate {
 };
 
 /*
- * Shared by all handshakes of a process, in any thread: nothing but the number of its owners changes once it is made.
- * A list of revoked ones, or a renewed file, makes another key, which ports are given in its place (core/rekey.c).
+ * Shared by all handshakes of a process, in any thread: nothing but the number of its owners, and what it has verified,
+ * changes once it is made. A list of revoked ones, or a renewed file, makes another key, which ports are given in its
+ * place (core/rekey.c).
  */
 struct split_key {
 	uint32_t magic;
 	_Atomic uint32_t owner_count;
-	struct split_key *file; /* whose credentials and authorities these are; NULL: its own */
+	struct split_key *file; /* whose credentials, authorities, verified ones; NULL: its own */
 	struct split_subject subject;
 	struct key_serial serial; /* of its own certificate */
 	unsigned authority;       /* that signed it: an index */
@@ -46,7 +48,8 @@ struct split_key {
 	gnutls_x509_crt_t authorities[KEY_AUTHORITIES_MAX];
 	uint8_t authority_ids[KEY_AUTHORITIES_MAX][KEY_ID_BYTES];
 	unsigned authority_count;
-	struct revoked *revoked; /* NULL: no list has come */
+	struct verified *verified; /* by these authorities */
+	struct revoked *revoked;   /* NULL: no list has come */
 };
 
 /* key_parse -- split_key_load, of a text of @bytes. NULL with errno and @why. */
@@ -57,7 +60,11 @@ int key_certificate_subject(gnutls_x509_crt_t certificate, struct split_subject 
 int key_certificate_serial(gnutls_x509_crt_t certificate, struct key_serial *ret_serial);
 /* key_serial_set -- from @count bytes, big-endian. 0; -EINVAL: none, or more than a serial may have. */
 int key_serial_set(struct key_serial *serial, const uint8_t *bytes, size_t count);
-/* key_authority_of -- the authority of @key that signed @certificate; KEY_AUTHORITIES_MAX: none. Times are not judged. */
+/*
+ * key_authority_of -- the authority of @key that signed @certificate; KEY_AUTHORITIES_MAX: none
+ *
+ * Times are not judged. A signature that was right is remembered (verified.h).
+ */
 unsigned key_authority_of(const struct split_key *key, gnutls_x509_crt_t certificate);
 /*
  * key_judge -- does @key still believe @certificate, of @who, which some key of this process has believed before?

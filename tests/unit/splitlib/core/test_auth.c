@@ -18,6 +18,7 @@
 #include "splitlib/secure/handshake.h"
 #include "splitlib/secure/seal.h"
 
+#define KEYS_LIVE (2u * 2u) /* two keys, and whom each has verified: they outlive a fixture */
 #define BURST 200u
 #define BURST_BYTES_MAX 65536u
 
@@ -357,7 +358,7 @@ Test(auth, half_handshakes_keep_nobody_out)
 	for (uint32_t i = 0; i < HALF_MAX; i++)
 		(void)close(fds[i]);
 	fixture_close(&f);
-	cr_assert_eq(split_alloc_live_count(), 2 * 1 /* the keys */);
+	cr_assert_eq(split_alloc_live_count(), KEYS_LIVE);
 }
 
 static bool
@@ -379,5 +380,5 @@ Test(auth, who_goes_while_it_waits_is_forgotten)
 		(void)close(fds[i]);
 	/* With some of them still waiting. */
 	fixture_close(&f);
-	cr_assert_eq(split_alloc_live_count(), 2);
+	cr_assert_eq(split_alloc_live_count(), KEYS_LIVE);
 }

@@ -124,7 +124,7 @@ Test(handshake, both_know_each_other_and_have_the_same_secrets)
 	cr_assert(secrets_agree(ends, &context, &context));
 	cr_assert_neq(memcmp(ends[0].out, ends[0].in, HANDSHAKE_SECRET_BYTES), 0);
 	ends_free(ends);
-	cr_assert_eq(alloc_live_count(ALLOC_SPLIT), 2); /* the keys */
+	cr_assert_eq(alloc_live_count(ALLOC_SPLIT), 4); /* the keys, and whom they have verified */
 	split_key_free(a);
 	split_key_free(b);
 }
@@ -235,6 +235,51 @@ Test(handshake, of_an_authority_that_has_expired_is_refused)
 	ends_free(ends);
 	split_key_free(a);
 	split_key_free(b);
+}
+
+/* The signature was verified by then: everything else is judged each time. */
+Test(handshake, of_who_was_believed_before_is_judged_again)
+{
+	struct key_authority other;
+	struct split_key *a, *b, *next;
+	struct end ends[2];
+	char text[KEY_MAKER_TEXT_BYTES] = "", why[SPLIT_KEY_WHY_BYTES_MAX];
+
+	key_authority_make(&authority, 0, 0);
+	key_authority_make(&other, 0, 0);
+	a = key_make(&authority, GATEWAY);
+	b = make(&authority, NODE, 1000, NOW_S + 10);
+	for (int i = 0; i < 2; i++) {
+		cr_assert(exchange(ends, a, b, UINT32_MAX, 0));
+		judge_both(ends, 0, 0, "");
+		ends_free(ends);
+	}
+	cr_assert(exchange(ends, a, b, UINT32_MAX, 0));
+	cr_assert_eq(handshake_judge(ends[0].handshake, a, ANY, NOW_S + 11, &ends[0].peer),
+	    -EKEYREJECTED);
+	cr_assert_not_null(strstr(handshake_why(ends[0].handshake), "node/3 expired"));
+	cr_assert_eq(handshake_judge(ends[0].handshake, a, SPLIT_ROLE_CLIENT, NOW_S, &ends[0].peer),
+	    -EKEYREJECTED);
+	cr_assert_str_eq(handshake_why(ends[0].handshake), "node/3 is no client");
+	/* The key file was read again, and has another authority alone. */
+	next = key_make(&other, GATEWAY);
+	cr_assert_eq(handshake_judge(ends[0].handshake, next, ANY, NOW_S, &ends[0].peer),
+	    -EKEYREJECTED);
+	cr_assert_not_null(strstr(handshake_why(ends[0].handshake), "of another authority"));
+	split_key_free(next);
+	key_make_list(&authority, 1, (const struct split_key *const[]){ b }, 1, text);
+	next = split_key_revoke(a, text, strlen(text), why);
+	cr_assert_not_null(next, "%s", why);
+	cr_assert_eq(handshake_judge(ends[0].handshake, next, ANY, NOW_S, &ends[0].peer),
+	    -EKEYREJECTED);
+	cr_assert_str_eq(handshake_why(ends[0].handshake), "the key of node/3 was revoked");
+	cr_assert_eq(handshake_judge(ends[0].handshake, a, ANY, NOW_S, &ends[0].peer), 0);
+	ends_free(ends);
+	split_key_free(next);
+	split_key_free(a);
+	split_key_free(b);
+	key_authority_fini(&authority);
+	key_authority_fini(&other);
 }
 
 /* Whatever byte is changed on the way: nobody completes who would have other secrets than the peer. */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "splitlib/secure/key.h"
 #include "splitlib/secure/subject.h"
+#include "splitlib/secure/verified.h"
 #include "support/key_maker.h"
 
 #define NODE "cleave://00c0ffee00c0ffee/node/3"
@@ -208,4 +209,101 @@ Test(key, levels_of_security_have_names)
 	cr_assert_eq(split_security_parse("", &security), -EINVAL);
 	cr_assert_eq(split_security_parse("SEAL", &security), -EINVAL);
 	cr_assert_eq(security, SPLIT_SECURITY_OPEN);
+}
+
+static gnutls_x509_crt_t
+certificate_of(const char *pem, size_t bytes, gnutls_x509_crt_fmt_t format)
+{
+	const gnutls_datum_t datum = { .data = (unsigned char *)pem, .size = (unsigned)bytes };
+	gnutls_x509_crt_t certificate;
+
+	cr_assert_eq(gnutls_x509_crt_init(&certificate), 0);
+	cr_assert_eq(gnutls_x509_crt_import(certificate, &datum, format), 0);
+	return certificate;
+}
+
+/* The authority is exchanged behind its back: what it still answers, it has not verified again. */
+Test(key, verifies_a_signature_once)
+{
+	struct key_authority ours, theirs;
+	struct split_key *key;
+	gnutls_x509_crt_t peer, stranger, own;
+
+	key_authority_make(&ours, 0, 0);
+	key_authority_make(&theirs, 0, 0);
+	key = key_make(&ours, NODE);
+	key_make_text(&ours, &ours, &(struct key_wish){ .uri = NODE }, text);
+	peer = certificate_of(text, strlen(text), GNUTLS_X509_FMT_PEM);
+	key_make_text(&ours, &ours, &(struct key_wish){ .uri = NODE }, text);
+	stranger = certificate_of(text, strlen(text), GNUTLS_X509_FMT_PEM);
+	cr_assert_eq(key_authority_of(key, peer), 0);
+	own = key->authorities[0];
+	key->authorities[0] = theirs.certificate;
+	cr_assert_eq(key_authority_of(key, peer), 0);
+	cr_assert_eq(key_authority_of(key, stranger), KEY_AUTHORITIES_MAX);
+	cr_assert_eq(key_authority_of(key, stranger), KEY_AUTHORITIES_MAX);
+	/* A refusal is not remembered. */
+	key->authorities[0] = own;
+	cr_assert_eq(key_authority_of(key, stranger), 0);
+	gnutls_x509_crt_deinit(peer);
+	gnutls_x509_crt_deinit(stranger);
+	split_key_free(key);
+	key_authority_fini(&theirs);
+	key_authority_fini(&ours);
+}
+
+/* Whatever bit of a certificate that was believed is changed, its signature alone among it. */
+Test(key, verifies_what_differs_in_a_bit)
+{
+	struct key_authority ours;
+	struct split_key *key;
+	gnutls_x509_crt_t peer;
+	gnutls_datum_t der;
+	uint32_t count = 0;
+
+	key_authority_make(&ours, 0, 0);
+	key = key_make(&ours, NODE);
+	key_make_text(&ours, &ours, &(struct key_wish){ .uri = NODE }, text);
+	peer = certificate_of(text, strlen(text), GNUTLS_X509_FMT_PEM);
+	cr_assert_eq(key_authority_of(key, peer), 0);
+	cr_assert_eq(gnutls_x509_crt_export2(peer, GNUTLS_X509_FMT_DER, &der), 0);
+	for (unsigned at = 0; at < der.size; at++) {
+		gnutls_x509_crt_t forged;
+
+		der.data[at] ^= 1;
+		cr_assert_eq(gnutls_x509_crt_init(&forged), 0);
+		if (gnutls_x509_crt_import(forged, &der, GNUTLS_X509_FMT_DER) == 0) {
+			count++;
+			cr_assert_eq(key_authority_of(key, forged), KEY_AUTHORITIES_MAX, "byte %u",
+			    at);
+		}
+		gnutls_x509_crt_deinit(forged);
+		der.data[at] ^= 1;
+	}
+	cr_assert_gt(count, 64); /* the signature at least is no syntax */
+	cr_assert_eq(key_authority_of(key, peer), 0);
+	gnutls_free(der.data);
+	gnutls_x509_crt_deinit(peer);
+	split_key_free(key);
+	key_authority_fini(&ours);
+}
+
+Test(key, forgets_a_verified_one_and_takes_none_for_another)
+{
+	uint8_t one[VERIFIED_FINGERPRINT_BYTES] = { 1, 2, 3 }, two[sizeof(one)] = { 1, 2, 3 };
+	struct verified *verified = verified_create();
+
+	two[sizeof(two) - 1] = 9; /* the same place */
+	cr_assert_eq(verified_find(verified, one), VERIFIED_NONE);
+	verified_add(verified, one, 0);
+	cr_assert_eq(verified_find(verified, one), 0);
+	cr_assert_eq(verified_find(verified, two), VERIFIED_NONE);
+	verified_add(verified, two, KEY_AUTHORITIES_MAX - 1);
+	cr_assert_eq(verified_find(verified, two), KEY_AUTHORITIES_MAX - 1);
+	cr_assert_eq(verified_find(verified, one), VERIFIED_NONE);
+	/* Zeros are a fingerprint like any other one. */
+	memset(one, 0, sizeof(one));
+	cr_assert_eq(verified_find(verified, one), VERIFIED_NONE);
+	verified_free(verified);
+	verified_free(NULL);
 }
