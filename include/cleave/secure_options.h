@@ -106,8 +106,8 @@ bool secure_is_reached(const char *address);
 /*
  * secure_refuse_open -- may a daemon listen at @address, "tcp://HOST:PORT", as it was typed behind --@option?
  *
- * Not where other hosts reach that and there is neither a key nor the word open. A name counts as reached. Not over
- * RDMA where connections would have to be sealed. What is wrong goes to config_problem.
+ * Not where other hosts reach that and there is neither a key nor the word open. A name counts as reached. What is wrong
+ * goes to config_problem.
  */
 void secure_refuse_open(const struct config_program *program, struct config_result *result,
     const struct secure *secure, const char *option, const char *address);

@@ -114,8 +114,8 @@ struct split_port_options {
 	void *on_cut_arg;
 	/*
 	 * @key: who this process is (cleave/secure.h); the port takes a share. NULL: its connections are open, and none
-	 * that asks for more is taken. split_port_rekey gives it another. @security: the least that is taken. With a key, and not OPEN: verbs://
-	 * addresses are refused (-ENOTSUP), and there are no regions, dev_read and dev_write (-ENOTSUP).
+	 * that asks for more is taken. split_port_rekey gives it another. @security: the least that is taken. With a key, and not OPEN: there
+	 * are no regions, dev_read and dev_write (-ENOTSUP).
 	 */
 	const struct split_key *key;
 	enum split_security security;
@@ -530,7 +530,8 @@ struct dev_completion {
  *            bytes of device memory; a message no longer than the header leaves it untouched.
  * Ownership: both are borrowed from the call until the event completes.
  * Returns:   an event that completes exactly once; NULL with errno set: none will, buffers are free.
- * Errors:    EINVAL header size; ENOTCONN qp not ready; ENOBUFS receive queue or events exhausted.
+ * Errors:    EINVAL header size; ENOTCONN qp not ready; ENOBUFS receive queue or events exhausted; ENOTSUP the
+ *            connection is sealed, and @d_buf is device memory that this host cannot map.
  *            In the event: -EMSGSIZE message longer than both (the message is consumed, the queue
  *            pair lives; over verbs:// the device ends it, at both ends with -EMSGSIZE);
  *            -ECONNRESET peer gone; -ECANCELED qp closed.

@@ -414,12 +414,13 @@ auth_wait(struct split_qp *qp)
 	return -EINPROGRESS;
 }
 
-/* The first message of who came in. 0; -EAGAIN: it is refused; -EINPROGRESS: it waits. */
-static int
+int
 auth_admit(struct split_qp *qp)
 {
 	struct split_port *port = qp->port;
 
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->is_acceptor);
 	if (port->options.key == NULL) {
 		connect_reject(qp, -EKEYREJECTED, "no key here: start it with --key");
 		return -EAGAIN;
@@ -484,6 +485,8 @@ auth_recv_begin(struct split_qp *qp, const struct wire_header *header, const cha
 
 		if (rc != 0)
 			return rc;
+	}
+	if (qp->is_acceptor && qp->auth->context.offered == 0) {
 		qp->auth->context.offered = (uint8_t)header->flags;
 		qp->auth->context.chosen = (uint8_t)num_max(header->flags,
 		    num_max(auth_security(qp->port), SPLIT_SECURITY_SIGN));

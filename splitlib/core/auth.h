@@ -26,6 +26,13 @@ void auth_begin(struct split_qp *qp);
 /* auth_end -- @qp is READY, or gone: nothing of the handshake is kept. No-op where there was none. */
 void auth_end(struct split_qp *qp);
 /*
+ * auth_admit -- @qp, which came in, is about to shake hands: a place for it
+ *
+ * Called by auth_recv_begin with the first message; by a transport that knows before, at once. 0; -EAGAIN: it is refused
+ * (connect_reject), or has failed; -EINPROGRESS: it waits for its turn, which begins with the transport's kick_receive.
+ */
+int auth_admit(struct split_qp *qp);
+/*
  * auth_recv_begin -- the header of an AUTH message: qp->fill gets where its payload goes
  *
  * 0; -EPROTO and the field; -EAGAIN: @qp is being refused, nothing more is read; -EINPROGRESS: it waits for its turn,

@@ -66,17 +66,11 @@ handlers_use_pool(const struct split_qp_ops *handlers)
 
 /*
  * Whether @port may use @ops: an RDMA device has all receives of the pool of its port, so such a port
- * has no other transport. And not every transport can be sealed. 0, -EXDEV or -ENOTSUP.
+ * has no other transport. 0 or -EXDEV.
  */
 static int
 port_claim(struct split_port *port, const struct transport_ops *ops)
 {
-	if (!ops->can_seal && auth_security(port) != SPLIT_SECURITY_OPEN) {
-		transport_reason(port,
-		    "%s:// connections cannot be sealed: another transport, or --security open",
-		    ops->scheme);
-		return -ENOTSUP;
-	}
 	if (port->transport == NULL || !(port->transport->is_exclusive || ops->is_exclusive))
 		port->transport = ops;
 	if (port->transport == ops)
@@ -300,7 +294,8 @@ connect_refused(struct split_qp *qp, uint16_t status)
 	assert(status != 0);
 	connect_name_settle(qp);
 	/* In the clear, on the way to a sealed one, anybody may have said it: it ends the connection, no more. */
-	if (qp->auth != NULL && qp->sealed == NULL && status_to_errno(status) != -EBUSY)
+	if (auth_security(qp->port) != SPLIT_SECURITY_OPEN && qp->sealed == NULL &&
+	    status_to_errno(status) != -EBUSY)
 		status = status_from_errno(-EKEYREJECTED);
 	if (refusal_is_text(qp))
 		qp_fail(qp, status_to_errno(status), "the peer refused: %.*s",

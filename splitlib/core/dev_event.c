@@ -28,6 +28,11 @@ dev_mixed_recv(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf, s
 		errno = ENOTCONN;
 		return NULL;
 	}
+	/* Sealed payloads are opened where they lie. */
+	if (qp->sealed != NULL && d_size > 0 && !dev_memory_is_reached(qp->port, d_buf, d_size)) {
+		errno = ENOTSUP;
+		return NULL;
+	}
 	event = event_take(qp->port, EVENT_RECV);
 	if (event == NULL)
 		return NULL;

@@ -29,6 +29,7 @@
 #include "qp.h"
 #include "recv_split.h"
 #include "sealed.h"
+#include "transport.h"
 #include "wire.h"
 
 uint32_t
@@ -137,15 +138,28 @@ recv_head_bytes(const struct split_qp *qp)
 	return qp->sealed != NULL ? SEAL_HEAD_BYTES : WIRE_HEADER_BYTES;
 }
 
-bool
-recv_open(struct split_qp *qp, void *head)
+static bool
+recv_open_lane(struct split_qp *qp, enum sealed_lane lane, void *head)
 {
 	if (qp->sealed == NULL)
 		return true;
-	if (sealed_open_head(qp, head) == 0)
+	if (sealed_open_head(qp, lane, head) == 0)
 		return true;
 	(void)recv_break(qp, -EBADMSG, "head (it does not open)");
 	return false;
+}
+
+bool
+recv_open(struct split_qp *qp, void *head)
+{
+	return recv_open_lane(qp, SEALED_DATA, head);
+}
+
+bool
+recv_open_control(struct split_qp *qp, void *head)
+{
+	assert(qp->ops->has_lanes);
+	return recv_open_lane(qp, SEALED_CONTROL, head);
 }
 
 static enum recv_verdict

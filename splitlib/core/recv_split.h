@@ -22,6 +22,8 @@ enum recv_verdict {
 uint32_t recv_head_bytes(const struct split_qp *qp);
 /* recv_open -- they have come to @head, once: a header is there now. False: the queue pair is closing. */
 bool recv_open(struct split_qp *qp, void *head);
+/* recv_open_control -- the same of what came over a transport's control lane (transport_ops.has_lanes). */
+bool recv_open_control(struct split_qp *qp, void *head);
 
 /*
  * recv_begin -- a header has arrived

@@ -26,8 +26,9 @@ struct split_qp;
 struct transport_ops {
 	const char *scheme; /* "tcp" */
 	bool is_exclusive;  /* its ports have no other transport */
-	bool can_seal;      /* its connections may be keyed: recv_open, and frames of send_gather */
-	bool has_names;     /* of hosts: the core looks them up, it sees numbers alone */
+	bool
+	    has_lanes; /* two of a connection, and it makes sealed frames itself: sealed_make, recv_open_control */
+	bool has_names; /* of hosts: the core looks them up, it sees numbers alone */
 	/* Sets @listener->transport; @ret_address gets the bound address, scheme included. */
 	int (*listen)(struct split_listener *listener, const char *host_port, char *ret_address);
 	void (*unlisten)(struct split_listener *listener);

@@ -7,6 +7,7 @@
  *
  *	head key n     Expand(secret n, "cleave key")        iv n           Expand(secret n, "cleave iv")
  *	payload key n  Expand(secret n, "cleave payload")    secret n + 1   Expand(secret n, "cleave next")
+ *	secret 0 of a control lane  Expand(secret 0, "cleave control")
  *
  * A cipher gets its key when it is made, and no other one ever: gnutls_aead_cipher_set_key leaves GHASH with a key that
  * is made of both, where GnuTLS 3.7 uses a processor's own instructions. Such tags are no GCM, and peers whose
@@ -35,6 +36,12 @@ secret_expand(const uint8_t secret[SEAL_SECRET_BYTES], const char *label, void *
 	gnutls_datum_t info = { .data = (unsigned char *)label, .size = (unsigned)strlen(label) };
 
 	return gnutls_hkdf_expand(GNUTLS_MAC_SHA256, &key, &info, out, bytes) < 0 ? -EIO : 0;
+}
+
+int
+seal_secret_control(const uint8_t secret[SEAL_SECRET_BYTES], uint8_t ret_secret[SEAL_SECRET_BYTES])
+{
+	return secret_expand(secret, "cleave control", ret_secret, SEAL_SECRET_BYTES);
 }
 
 static void

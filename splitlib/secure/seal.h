@@ -53,6 +53,13 @@ struct seal {
 /* seal_init -- @rekey_after: 0 is SEAL_REKEY_MESSAGES; fewer are for tests. 0; -ENOMEM. The secret is copied. */
 int seal_init(struct seal *seal, enum split_security security,
     const uint8_t secret[SEAL_SECRET_BYTES], uint64_t rekey_after);
+/*
+ * seal_secret_control -- the secret of a lane of the same direction that has a counter of its own, made of @secret
+ *
+ * Messages of two lanes have no order between them, so each lane has an end of its own, with keys of its own. 0 or -EIO.
+ */
+int seal_secret_control(const uint8_t secret[SEAL_SECRET_BYTES],
+    uint8_t ret_secret[SEAL_SECRET_BYTES]);
 /* seal_fini -- no-op where seal_init was never called, or failed. */
 void seal_fini(struct seal *seal);
 

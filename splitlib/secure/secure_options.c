@@ -288,13 +288,6 @@ void
 secure_refuse_open(const struct config_program *program, struct config_result *result,
     const struct secure *secure, const char *option, const char *address)
 {
-	bool is_sealed = secure->key != NULL && secure->security != SPLIT_SECURITY_OPEN;
-
-	if (is_sealed && strncmp(address, "verbs://", 8) == 0)
-		config_problem(program, result,
-		    "--%s: '%s': connections over RDMA cannot be sealed yet: take tcp://, or say "
-		    "--security open on a network that nobody else is on",
-		    option, address);
 	if (secure->key == NULL && secure->security != SPLIT_SECURITY_OPEN &&
 	    secure_is_reached(address))
 		config_problem(program, result,

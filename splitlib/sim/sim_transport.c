@@ -379,7 +379,6 @@ sim_end_on_post(struct loop_post *post, void *arg)
 
 const struct transport_ops transport_sim_ops = {
 	.scheme = "sim",
-	.can_seal = true,
 	.listen = sim_listen,
 	.unlisten = sim_unlisten,
 	.connect = sim_connect,

@@ -463,7 +463,6 @@ tcp_unlisten(struct split_listener *listener)
 
 const struct transport_ops transport_tcp_ops = {
 	.scheme = "tcp",
-	.can_seal = true,
 	.has_names = true,
 	.listen = tcp_listen,
 	.unlisten = tcp_unlisten,

@@ -21,6 +21,9 @@
  * Reads and writes of regions go over lanes of their own, one each way, because the protocol ends the
  * connection of one that is refused: verbs_lane.c.
  *
+ * Where there is a key, a handshake goes before the hello, over the control lane, and the data lane comes after both:
+ * verbs_greet.c. Frames are made in memory of the port's, and one-sided work there is none.
+ *
  * Private data of a request is at most 56 bytes, all of it the hello's. Its bytes 6 and 12 to 15, zero
  * in any hello (wire.c), carry the hello's length and the control lane's number.
  *
@@ -191,6 +194,7 @@ vq_destroy(struct verbs_qp *vq)
 		vq->qp->transport = NULL;
 	(void)rdma_destroy_id(vq->id); /* whatever it says: nothing can be done */
 	loop_timer_stop(verbs->port->loop, &vq->timer);
+	loop_task_cancel(verbs->port->loop, &vq->admit_task);
 	list_remove(&vq->link);
 	list_remove(&vq->blocked_link);
 	list_remove(&vq->deliver_link);
@@ -246,6 +250,7 @@ verbs_qp_create(struct verbs_port *verbs, struct split_qp *qp, enum verbs_state 
 	vq->qp = qp;
 	sm_init(&vq->sm, "verbs", verbs_table, (uint32_t)state, qp->sm.id);
 	loop_timer_init(&vq->timer, vq_on_timer, vq);
+	loop_task_init(&vq->admit_task, verbs_on_admit_task, vq);
 	vq->heard_ns = loop_now_ns(verbs->port->loop);
 	list_push_back(&verbs->qps, &vq->link);
 	if (!verbs->keepalive_timer.is_active)
@@ -260,7 +265,7 @@ verbs_quiesce(struct split_qp *qp)
 	struct verbs_qp *vq = verbs_of(qp);
 
 	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	if (vq->data.ibv == NULL)
+	if (vq->control.ibv == NULL)
 		return true;
 	if (!verbs_is(vq, VERBS_DRAINING)) {
 		verbs_lanes_fail(vq);
@@ -321,7 +326,9 @@ verbs_kick_send(struct split_qp *qp)
 		return;
 	if (verbs_is(vq, VERBS_OFFERED))
 		verbs_answer(vq);
-	if (verbs_is(vq, VERBS_OPEN)) {
+	if (verbs_is(vq, VERBS_OPEN) && vq->is_keyed && !vq->is_greeted) {
+		verbs_greet(vq);
+	} else if (verbs_is(vq, VERBS_OPEN)) {
 		verbs_one_sided_post(vq);
 		verbs_post_sends(vq);
 	}
@@ -333,8 +340,11 @@ verbs_kick_receive(struct split_qp *qp)
 	struct verbs_qp *vq = verbs_of(qp);
 
 	CHECK_OBJ(vq, VERBS_QP_MAGIC);
+	if (verbs_is(vq, VERBS_OFFERED)) /* auth.c: a place has become free */
+		loop_defer(qp->port->loop, &vq->admit_task);
 	/* Receives of a queue pair with handlers come from the pool, and are copied. */
-	if (!vq->is_shared && (verbs_is(vq, VERBS_OPEN) || verbs_is(vq, VERBS_ANSWERED)))
+	if (!vq->is_shared && vq->is_data_up &&
+	    (verbs_is(vq, VERBS_OPEN) || verbs_is(vq, VERBS_ANSWERED)))
 		verbs_post_receives(vq);
 }
 
@@ -359,6 +369,7 @@ verbs_may_cancel(struct split_qp *qp, const struct dev_event *event)
 const struct transport_ops transport_verbs_ops = {
 	.scheme = "verbs",
 	.has_names = true,
+	.has_lanes = true,
 	.is_exclusive = true,
 	.listen = verbs_listen,
 	.unlisten = verbs_unlisten,

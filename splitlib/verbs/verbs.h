@@ -17,15 +17,17 @@
 #define VERBS_PORT_MAGIC 0x54504256u     /* "VBPT" */
 #define VERBS_LISTENER_MAGIC 0x534c4256u /* "VBLS" */
 
-#define VERBS_SGE_MAX 32u          /* entries of one send, whatever the device can do */
-#define VERBS_SEND_DEPTH 256u      /* sends of one queue pair that the device has */
-#define VERBS_SEND_BUDGET 8192u    /* of all of a port: the completion queue holds so many */
-#define VERBS_POST_MAX 32u         /* work requests for one doorbell */
-#define VERBS_SIGNAL_EVERY 16u     /* and the last of each post */
-#define VERBS_POLL_MAX 32u         /* completions of one ibv_poll_cq */
-#define VERBS_POLL_ROUNDS_MAX 8u   /* of one turn */
-#define VERBS_CONTROL_WINDOW 4u    /* control messages that the peer has not said it took */
-#define VERBS_CONTROL_SENDS 8u     /* on the control lane: messages, answers, keep-alive */
+#define VERBS_SGE_MAX 32u        /* entries of one send, whatever the device can do */
+#define VERBS_SEND_DEPTH 256u    /* sends of one queue pair that the device has */
+#define VERBS_SEND_BUDGET 8192u  /* of all of a port: the completion queue holds so many */
+#define VERBS_POST_MAX 32u       /* work requests for one doorbell */
+#define VERBS_SIGNAL_EVERY 16u   /* and the last of each post */
+#define VERBS_POLL_MAX 32u       /* completions of one ibv_poll_cq */
+#define VERBS_POLL_ROUNDS_MAX 8u /* of one turn */
+#define VERBS_CONTROL_WINDOW 4u  /* control messages that the peer has not said it took */
+#define VERBS_CONTROL_SENDS 8u   /* on the control lane: messages, answers, keep-alive */
+#define VERBS_CONTROL_COMPLETIONS (VERBS_CONTROL_WINDOW + VERBS_CONTROL_SENDS)
+#define VERBS_FRAME_BYTES 8192u /* sealed messages that are longer take a place for the longest */
 #define VERBS_RECEIVES_POSTED 128u /* dev_mixed_recv of one queue pair that the device has */
 #define VERBS_ONE_SIDED_MAX 128u   /* reads and writes of a port that the device has */
 #define VERBS_HASH 1024u
@@ -40,11 +42,13 @@ enum verbs_work {
 	VERBS_WORK_CONTROL_RECEIVE, /* index of its slot */
 	VERBS_WORK_PROBE,
 	VERBS_WORK_ONE_SIDED, /* the oldest of those flying */
+	VERBS_WORK_GREETING_SEND,
+	VERBS_WORK_GREETING_RECEIVE, /* index of its buffer */
 };
 #define VERBS_WORK_SHIFT 56u
 
 /* Registered memory that messages pass through when they cannot be sent from where they are. */
-enum verbs_stage { STAGE_HEADER, STAGE_HOST, STAGE_DEVICE, STAGE_NR };
+enum verbs_stage { STAGE_HEADER, STAGE_HOST, STAGE_DEVICE, STAGE_FRAME, STAGE_NR };
 struct verbs_pool {
 	struct arena arena;
 	struct ibv_mr *mr;
@@ -102,7 +106,13 @@ struct verbs_qp {
 	struct rdma_cm_id *id;
 	struct sockaddr_storage address; /* of the peer, where we connect */
 	bool is_from_source;             /* the connection was asked to come from verbs->source */
+	bool is_keyed;                   /* a handshake goes first: verbs_greet.c */
+	bool is_greeted; /* and it is over, hellos too: messages go over the data lane */
+	struct verbs_greeting *greeting; /* NULL: it is not keyed, or long over */
+	struct loop_task admit_task;     /* its turn has come to shake hands */
 	struct verbs_lane data, control;
+	bool is_counted;     /* in verbs->qp_count */
+	bool is_data_up;     /* the data lane takes receives */
 	bool is_shared;      /* receives come from the port's queue */
 	bool is_overdue;     /* draining took too long: destroy what there is */
 	uint32_t depth;      /* of the send ring */
@@ -118,9 +128,8 @@ struct verbs_qp {
 	bool is_ask_due, is_answer_due;
 	uint16_t answer_status;
 	/* Control lane. */
-	struct wire_header
-	    *slots; /* VERBS_CONTROL_WINDOW to receive, VERBS_CONTROL_SENDS to send */
-	struct ibv_mr *slots_mr;
+	uint8_t *slots; /* VERBS_CONTROL_WINDOW to receive, VERBS_CONTROL_SENDS to send */
+	uint32_t slot_bytes;
 	uint32_t control_credits;     /* messages that the peer has a receive for */
 	uint32_t control_owed;        /* receives given back, not yet told */
 	uint32_t control_outstanding; /* sends that did not complete */
@@ -175,6 +184,7 @@ struct verbs_port {
 	struct ibv_context *context;
 	struct ibv_device_attr attr;
 	uint32_t sge_max;
+	uint32_t head_bytes; /* of what comes to the pool: longer where there is a key */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
 	struct loop_fd completion_watcher, async_watcher;
@@ -225,11 +235,29 @@ verbs_slot_is(struct verbs_slot slot)
 }
 #define VERBS_NO_SLOT ((struct verbs_slot){ .stage = STAGE_NR })
 
-/* verbs_lanes_create -- both ibv_qps, not yet connected; destroy: of what there is. */
+/* verbs_arena_register -- 0 and *@ret_mr; a negative errno with the port's reason. */
+int verbs_arena_register(struct verbs_port *verbs, const struct arena *arena,
+    struct ibv_mr **ret_mr);
+/* verbs_mr_destroy -- of *@mr, which is NULL then; no-op where it is. */
+void verbs_mr_destroy(struct ibv_mr **mr);
+/* verbs_device_errno -- errno as a negative one, and the port's reason: the device, @what, why. */
+int verbs_device_errno(struct verbs_port *verbs, const char *what);
+
+/* verbs_pair.c */
+
+/*
+ * verbs_lanes_create -- both ibv_qps, not yet connected; of a keyed one only the control lane
+ *
+ * Returns 0; -ENOBUFS the device has no room for one more; another negative errno, with the port's reason. destroy: what
+ * there is, and what it had of the port.
+ */
 int verbs_lanes_create(struct verbs_qp *vq);
 void verbs_lanes_destroy(struct verbs_qp *vq);
-/* verbs_lanes_connect -- through INIT and RTR to RTS, receives posted. */
+/* verbs_lanes_connect -- what verbs_lanes_create has made: through INIT and RTR to RTS, receives posted. */
 int verbs_lanes_connect(struct verbs_qp *vq);
+/* verbs_data_create, verbs_data_connect -- the same of the data lane alone, to data.peer_number. */
+int verbs_data_create(struct verbs_qp *vq);
+int verbs_data_connect(struct verbs_qp *vq);
 /* verbs_lanes_fail -- into the error state: the device gives everything back. */
 void verbs_lanes_fail(struct verbs_qp *vq);
 struct verbs_lane *verbs_lane_find(struct verbs_port *verbs, uint32_t number);
@@ -293,6 +321,11 @@ void verbs_post_sends(struct verbs_qp *vq);
 /* verbs_post_receives -- what dev_mixed_recv has posted. */
 void verbs_post_receives(struct verbs_qp *vq);
 int verbs_post_control_receive(struct verbs_qp *vq, uint32_t index);
+static inline uint8_t *
+verbs_control_slot(const struct verbs_qp *vq, uint32_t index)
+{
+	return vq->slots + (size_t)index * vq->slot_bytes;
+}
 /* verbs_post_lane -- tell the peer of lanes, where there is something to tell and a receive for it. */
 void verbs_post_lane(struct verbs_qp *vq);
 /* verbs_post_block -- @vq waits for completions of the port. */
@@ -324,9 +357,33 @@ void verbs_listener_close(struct verbs_listener *listener);
 int verbs_connect(struct split_qp *qp, const char *host_port);
 size_t verbs_address_bytes(const struct sockaddr *address);
 void verbs_address_clear_port(struct sockaddr_storage *address);
+void verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg);
+/* verbs_fail_here -- @vq ends with @rc and the port's reason, if there is one. */
+void verbs_fail_here(struct verbs_qp *vq, int rc);
+
+/* verbs_answer.c */
+
+/* verbs_param -- what the connection manager is told of @vq, with @bytes of private data; borrowed. */
+struct rdma_conn_param verbs_param(struct verbs_qp *vq, const void *data, uint8_t bytes);
 /* verbs_answer -- the owner has decided about an OFFERED one: its hello is in the queue. */
 void verbs_answer(struct verbs_qp *vq);
-void verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg);
+/* verbs_admit -- of an OFFERED one that is keyed: let it shake hands, refuse it, or let it wait. */
+void verbs_admit(struct verbs_qp *vq);
+void verbs_on_admit_task(struct loop_task *task, void *arg);
+
+/* verbs_greet.c */
+
+/* verbs_greeting_create -- memory of a keyed one's greetings. 0 or a negative errno. destroy: if there is. */
+int verbs_greeting_create(struct verbs_qp *vq);
+void verbs_greeting_destroy(struct verbs_qp *vq);
+/* verbs_greeting_count -- how many of the peer's messages are greetings. */
+uint32_t verbs_greeting_count(const struct verbs_qp *vq);
+/* verbs_greeting_post -- the receive for one of them, in order. 0 or a negative errno. */
+int verbs_greeting_post(struct verbs_qp *vq, uint32_t index);
+/* verbs_greet -- send what is due of them. */
+void verbs_greet(struct verbs_qp *vq);
+void verbs_on_greeting(struct verbs_qp *vq, const struct ibv_wc *wc);
+void verbs_on_greeting_sent(struct verbs_qp *vq, const struct ibv_wc *wc);
 
 /* verbs_recovery.c */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_connect.c -- listening, asking, answering: what goes through the connection manager
+ * verbs_connect.c -- listening, asking: what goes through the connection manager; answers: verbs_answer.c
  *
  * verbs.c tells the order. Nothing here blocks: each step ends in an event of the channel.
  */
@@ -16,37 +16,20 @@
 #include "base/tcp_address.h"
 #include "cleave/status.h"
 #include "core/alloc.h"
+#include "core/auth.h"
 #include "core/connect.h"
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/qp_life.h"
-#include "core/send_assemble.h"
 #include "core/send_post.h"
 #include "core/transport.h"
 #include "verbs_hello.h"
 
-#define VERBS_RETRY_COUNT 6u /* verbs_lane_move says what counts */
-#define VERBS_RNR_RETRY_COUNT 7u
 #define VERBS_READS_MAX 16u
 #define VERBS_EVENTS_MAX 64u /* of the connection manager, in one turn */
 #define VERBS_BACKLOG 1024
 #define VERBS_REJECT_NOBODY 8 /* IB_CM_REJ_INVALID_SERVICE_ID */
 #define VERBS_RESOLVE_MS 4000
-static struct rdma_conn_param
-param_make(struct verbs_qp *vq, const void *data, uint8_t bytes)
-{
-	return (struct rdma_conn_param){
-		.private_data = data,
-		.private_data_len = bytes,
-		.responder_resources = vq->reads_max,
-		.initiator_depth = vq->reads_max,
-		.flow_control = 1,
-		.retry_count = VERBS_RETRY_COUNT,
-		.rnr_retry_count = VERBS_RNR_RETRY_COUNT,
-		.srq = vq->is_shared,
-		.qp_num = vq->data.ibv->qp_num,
-	};
-}
 
 static uint8_t
 reads_max(const struct verbs_port *verbs)
@@ -55,8 +38,8 @@ reads_max(const struct verbs_port *verbs)
 	    VERBS_READS_MAX);
 }
 
-static void
-fail_here(struct verbs_qp *vq, int rc)
+void
+verbs_fail_here(struct verbs_qp *vq, int rc)
 {
 	const char *reason = vq->verbs->port->reason;
 
@@ -173,6 +156,7 @@ verbs_connect(struct split_qp *qp, const char *host_port)
 	if (vq == NULL)
 		return -ENOMEM;
 	vq->is_shared = qp->is_pooled;
+	vq->is_keyed = auth_security(qp->port) != SPLIT_SECURITY_OPEN;
 	vq->address = address;
 	rc = connect_start(vq);
 	if (rc != 0) {
@@ -210,7 +194,7 @@ on_address(struct verbs_qp *vq)
 		return;
 	}
 	if (rc != 0) {
-		fail_here(vq, rc);
+		verbs_fail_here(vq, rc);
 		/* Our address may be another device's by now: then the next attempt finds that. */
 		if (rc == -EXDEV)
 			verbs_address_check(vq->verbs);
@@ -233,13 +217,16 @@ on_route(struct verbs_qp *vq)
 	vq->verbs->port->reason[0] = '\0';
 	rc = verbs_lanes_create(vq);
 	if (rc != 0) {
-		fail_here(vq, rc);
+		verbs_fail_here(vq, rc);
 		return;
 	}
 	vq->reads_max = reads_max(vq->verbs);
-	(void)verbs_hello_pack(vq->qp, vq->control.ibv->qp_num,
-	    hello); /* checked by verbs_connect */
-	param = param_make(vq, hello, sizeof(hello));
+	if (vq->is_keyed)
+		verbs_hello_pack_keyed(vq->control.ibv->qp_num, hello);
+	else
+		(void)verbs_hello_pack(vq->qp, vq->control.ibv->qp_num,
+		    hello); /* checked by verbs_connect */
+	param = verbs_param(vq, hello, sizeof(hello));
 	if (rdma_connect(vq->id, &param) != 0) {
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
 		return;
@@ -255,7 +242,12 @@ on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
 	int rc = verbs_reply_unpack(param, &reply);
 
 	assert(verbs_is(vq, VERBS_ASKED));
-	if (rc != 0 || reply.status != 0 || reply.control_number == 0) {
+	if (rc == 0 && reply.status == 0 && vq->is_keyed && !reply.is_keyed) {
+		qp_fail(qp, -EKEYREJECTED, "the peer answered without a handshake");
+		return;
+	}
+	if (rc != 0 || reply.status != 0 || reply.control_number == 0 ||
+	    reply.is_keyed != vq->is_keyed) {
 		qp_fail(qp, rc != 0 ? rc : -EPROTO, "the peer's answer is not of this protocol");
 		return;
 	}
@@ -264,7 +256,7 @@ on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
 	vq->reads_max = (uint8_t)num_min(vq->reads_max, param->initiator_depth);
 	rc = verbs_lanes_connect(vq);
 	if (rc != 0) {
-		fail_here(vq, rc);
+		verbs_fail_here(vq, rc);
 		return;
 	}
 	if (rdma_establish(vq->id) != 0) {
@@ -272,6 +264,10 @@ on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
 		return;
 	}
 	sm_move(&vq->sm, VERBS_OPEN);
+	if (vq->is_keyed) {
+		connect_on_open(qp);
+		return;
+	}
 	qp->hello_header =
 	    (struct wire_header){ .opcode = WIRE_HELLO | WIRE_REPLY, .credits = reply.credits };
 	qp->hello_in_bytes = reply.hello_bytes;
@@ -430,56 +426,17 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	vq->id = id;
 	id->context = vq;
 	qp->transport = vq;
-	vq->control.peer_number = verbs_hello_unpack(qp, param->private_data);
+	vq->control.peer_number = verbs_hello_unpack_keyed(param->private_data);
+	vq->is_keyed = vq->control.peer_number != 0;
+	if (!vq->is_keyed)
+		vq->control.peer_number = verbs_hello_unpack(qp, param->private_data);
 	vq->reads_max = (uint8_t)num_min(reads_max(port->verbs), param->initiator_depth);
-	if (vq->control.peer_number == 0)
+	if (vq->is_keyed)
+		verbs_admit(vq);
+	else if (vq->control.peer_number == 0)
 		qp_fail(qp, -EPROTO, "bad hello");
 	else
 		connect_on_hello(qp);
-}
-
-/* The owner has decided. */
-void
-verbs_answer(struct verbs_qp *vq)
-{
-	struct split_qp *qp = vq->qp;
-	struct split_send *send = &qp->hello.send;
-	uint8_t reply[VERBS_REPLY_BYTES];
-	struct rdma_conn_param param;
-	int rc;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	assert(verbs_is(vq, VERBS_OFFERED));
-	if (!list_contains(&send->link))
-		return;
-	send_prepare(qp, send);
-	if (qp->is_rejecting) {
-		verbs_reply_pack(qp, 0, reply);
-		(void)rdma_reject(vq->id, reply, sizeof(reply)); /* or it runs into its time-out */
-		send_complete(qp, send, 0);
-		return;
-	}
-	qp->port->reason[0] = '\0';
-	vq->is_shared = qp->is_pooled;
-	rc = verbs_lanes_create(vq);
-	if (rc == 0)
-		rc = verbs_lanes_connect(vq);
-	if (rc != 0) {
-		(void)rdma_reject(vq->id, NULL, 0); /* or it runs into its time-out */
-		fail_here(vq, -ECONNRESET);
-		return;
-	}
-	verbs_srq_fill(vq->verbs);
-	verbs_post_receives(vq);
-	verbs_reply_pack(qp, vq->control.ibv->qp_num, reply);
-	param = param_make(vq, reply, sizeof(reply));
-	if (rdma_accept(vq->id, &param) != 0) {
-		qp_fail(qp, -ECONNRESET, "accept: %s", strerrordesc_np(errno));
-		return;
-	}
-	sm_move(&vq->sm, VERBS_ANSWERED);
-	vq->heard_ns = loop_now_ns(vq->verbs->port->loop);
-	send_complete(qp, send, 0);
 }
 
 /* Events of the connection manager. */

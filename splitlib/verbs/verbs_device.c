@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_device.c -- what a port has of its RDMA device: memory, queues, queue pairs
+ * verbs_device.c -- what a port has of its RDMA device: memory, queues
  *
  * Both arenas are registered once. The completion queue of messages holds what the pool, posted
  * receives and the budget of sends can complete; the one of control lanes what its queue pairs can:
@@ -21,18 +21,14 @@
 #include "core/dev_memory.h"
 #include "core/device_memory.h"
 #include "core/port.h"
+#include "core/sealed.h"
 #include "core/transport.h"
 
 #define VERBS_HEADER_STAGES 1024u
 #define VERBS_HOST_STAGES 64u
+#define VERBS_HOST_STAGES_KEYED 256u /* each posted receive of a keyed queue pair takes one */
 #define VERBS_DEVICE_STAGES 16u
-#define VERBS_INLINE_BYTES 128u
-#define VERBS_RETRIES 6u /* 7 is the most there is, and means for ever to a software device */
-#define VERBS_RNR_FOR_EVER 7u
-#define VERBS_RNR_TIMER 12u       /* 640 us */
-#define VERBS_ACK_TIMEOUT_MIN 14u /* 4.096 us << 14 = 67 ms */
-#define VERBS_ACK_TIMEOUT_MAX 20u
-#define VERBS_CONTROL_COMPLETIONS (VERBS_CONTROL_WINDOW + VERBS_CONTROL_SENDS)
+#define VERBS_FRAME_STAGES 1024u
 
 void
 verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
@@ -51,8 +47,8 @@ verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
 		    (unsigned long long)(bytes >> 20), strerrordesc_np(err));
 }
 
-static int
-memory_register(struct verbs_port *verbs, const struct arena *arena, struct ibv_mr **ret_mr)
+int
+verbs_arena_register(struct verbs_port *verbs, const struct arena *arena, struct ibv_mr **ret_mr)
 {
 	int err;
 
@@ -73,7 +69,7 @@ pool_init(struct verbs_port *verbs, enum verbs_stage stage, uint32_t count, uint
 {
 	struct verbs_pool *pool = &verbs->stages[stage];
 	int rc = arena_init(&pool->arena, (uint64_t)count * slot_bytes,
-	    stage == STAGE_DEVICE ? ARENA_DEVICE : 0);
+	    stage >= STAGE_DEVICE ? ARENA_DEVICE : 0);
 
 	assert(stage < STAGE_NR);
 	assert(count > 0);
@@ -87,11 +83,11 @@ pool_init(struct verbs_port *verbs, enum verbs_stage stage, uint32_t count, uint
 		return -ENOMEM;
 	for (uint32_t i = count; i > 0; i--)
 		pool->free[pool->free_count++] = i - 1;
-	return memory_register(verbs, &pool->arena, &pool->mr);
+	return verbs_arena_register(verbs, &pool->arena, &pool->mr);
 }
 
-static void
-mr_destroy(struct ibv_mr **mr)
+void
+verbs_mr_destroy(struct ibv_mr **mr)
 {
 	if (*mr != NULL)
 		(void)ibv_dereg_mr(*mr); /* fails only while a window is bound: we bind none */
@@ -101,7 +97,7 @@ mr_destroy(struct ibv_mr **mr)
 static void
 pool_fini(struct verbs_pool *pool)
 {
-	mr_destroy(&pool->mr);
+	verbs_mr_destroy(&pool->mr);
 	split_free(pool->free);
 	arena_fini(&pool->arena);
 	*pool = (struct verbs_pool){ 0 };
@@ -164,21 +160,27 @@ verbs_entry(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
 static int
 device_memory_init(struct verbs_port *verbs)
 {
-	int rc = memory_register(verbs, &verbs->port->host, &verbs->host_mr);
+	bool is_keyed = verbs->port->options.key != NULL;
+	int rc = verbs_arena_register(verbs, &verbs->port->host, &verbs->host_mr);
 
 	if (rc == 0)
-		rc = memory_register(verbs, &verbs->port->device, &verbs->device_mr);
+		rc = verbs_arena_register(verbs, &verbs->port->device, &verbs->device_mr);
 	if (rc == 0)
 		rc = pool_init(verbs, STAGE_HEADER, VERBS_HEADER_STAGES, WIRE_HEADER_BYTES);
 	if (rc == 0)
-		rc = pool_init(verbs, STAGE_HOST, VERBS_HOST_STAGES, SPLIT_HEADER_BYTES_MAX);
+		rc = pool_init(verbs, STAGE_HOST,
+		    is_keyed ? VERBS_HOST_STAGES_KEYED : VERBS_HOST_STAGES,
+		    SPLIT_HEADER_BYTES_MAX + SEAL_EXTRA_BYTES);
 	if (rc == 0)
-		rc = pool_init(verbs, STAGE_DEVICE, VERBS_DEVICE_STAGES, WIRE_PAYLOAD_BYTES_MAX);
+		rc = pool_init(verbs, STAGE_DEVICE, VERBS_DEVICE_STAGES,
+		    WIRE_PAYLOAD_BYTES_MAX + SEAL_HEAD_BYTES);
+	if (rc == 0 && is_keyed)
+		rc = pool_init(verbs, STAGE_FRAME, VERBS_FRAME_STAGES, VERBS_FRAME_BYTES);
 	return rc;
 }
 
-static int
-device_errno(struct verbs_port *verbs, const char *what)
+int
+verbs_device_errno(struct verbs_port *verbs, const char *what)
 {
 	int err = errno != 0 ? errno : EIO;
 
@@ -209,16 +211,16 @@ device_queues_init(struct verbs_port *verbs)
 	port->qp_room = verbs->qp_count_max;
 	verbs->completions = ibv_create_comp_channel(verbs->context);
 	if (verbs->completions == NULL)
-		return device_errno(verbs, "completion channel");
+		return verbs_device_errno(verbs, "completion channel");
 	verbs->cq = ibv_create_cq(verbs->context, (int)cqe, NULL, verbs->completions, 0);
 	verbs->control_cq = ibv_create_cq(verbs->context,
 	    (int)(verbs->qp_count_max * VERBS_CONTROL_COMPLETIONS), NULL, verbs->completions, 0);
 	if (verbs->cq == NULL || verbs->control_cq == NULL)
-		return device_errno(verbs, "completion queue");
+		return verbs_device_errno(verbs, "completion queue");
 	if (port->pool.count == 0)
 		return 0;
 	verbs->srq = ibv_create_srq(verbs->pd, &srq);
-	return verbs->srq != NULL ? 0 : device_errno(verbs, "shared receive queue");
+	return verbs->srq != NULL ? 0 : verbs_device_errno(verbs, "shared receive queue");
 }
 
 static int
@@ -242,12 +244,13 @@ device_init(struct verbs_port *verbs)
 	int rc;
 
 	if (ibv_query_device(verbs->context, &verbs->attr) != 0)
-		return device_errno(verbs, "asking the device for its limits");
+		return verbs_device_errno(verbs, "asking the device for its limits");
+	verbs->head_bytes = verbs->port->options.key != NULL ? SEAL_HEAD_BYTES : WIRE_HEADER_BYTES;
 	verbs->sge_max =
 	    (uint32_t)num_min((uint64_t)num_max((uint64_t)verbs->attr.max_sge, 2), VERBS_SGE_MAX);
 	verbs->pd = ibv_alloc_pd(verbs->context);
 	if (verbs->pd == NULL)
-		return device_errno(verbs, "protection domain");
+		return verbs_device_errno(verbs, "protection domain");
 	rc = device_memory_init(verbs);
 	if (rc == 0)
 		rc = device_queues_init(verbs);
@@ -335,8 +338,8 @@ verbs_device_close(struct verbs_port *verbs)
 	verbs_memories_lose(verbs);
 	for (uint32_t i = 0; i < STAGE_NR; i++)
 		pool_fini(&verbs->stages[i]);
-	mr_destroy(&verbs->device_mr);
-	mr_destroy(&verbs->host_mr);
+	verbs_mr_destroy(&verbs->device_mr);
+	verbs_mr_destroy(&verbs->host_mr);
 	if (verbs->pd != NULL)
 		(void)ibv_dealloc_pd(verbs->pd);
 	verbs->srq = NULL;
@@ -346,226 +349,4 @@ verbs_device_close(struct verbs_port *verbs)
 	verbs->context = NULL;
 	verbs->is_armed = false;
 	verbs->busy_until_ns = 0;
-}
-
-/* Queue pairs. */
-
-static void
-lane_hash(struct verbs_port *verbs, struct verbs_lane *lane)
-{
-	assert(!list_contains(&lane->hash_link));
-	list_push_back(&verbs->hash[lane->ibv->qp_num % VERBS_HASH], &lane->hash_link);
-}
-
-struct verbs_lane *
-verbs_lane_find(struct verbs_port *verbs, uint32_t number)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&verbs->hash[number % VERBS_HASH], link, next) {
-		struct verbs_lane *lane = LIST_ENTRY(link, struct verbs_lane, hash_link);
-
-		if (lane->ibv->qp_num == number)
-			return lane;
-	}
-	return NULL;
-}
-
-int
-verbs_lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr)
-{
-	struct verbs_port *verbs = vq->verbs;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	assert(lane->ibv == NULL);
-	attr->qp_context = lane;
-	attr->qp_type = IBV_QPT_RC;
-	attr->cap.max_inline_data = VERBS_INLINE_BYTES;
-	lane->owner = vq;
-	lane->ibv = ibv_create_qp(verbs->pd, attr);
-	if (lane->ibv == NULL) {
-		/* Small devices cannot inline: everything is sent from where it is, then. */
-		attr->cap.max_inline_data = 0;
-		lane->ibv = ibv_create_qp(verbs->pd, attr);
-	}
-	if (lane->ibv == NULL)
-		return device_errno(verbs, "queue pair");
-	lane_hash(verbs, lane);
-	return 0;
-}
-
-static int
-lanes_memory_init(struct verbs_qp *vq)
-{
-	struct split_port *port = vq->verbs->port;
-	struct wire_header *slots;
-
-	assert(vq->ring == NULL);
-	assert(vq->depth > 0);
-	vq->ring = split_calloc(vq->depth, sizeof(*vq->ring));
-	slots = arena_alloc(&port->host, VERBS_CONTROL_COMPLETIONS * sizeof(*slots), 64);
-	vq->slots = slots;
-	return vq->ring != NULL && slots != NULL ? 0 : -ENOMEM;
-}
-
-int
-verbs_lanes_create(struct verbs_qp *vq)
-{
-	struct verbs_port *verbs = vq->verbs;
-	struct ibv_qp_init_attr data = { .send_cq = verbs->cq, .recv_cq = verbs->cq };
-	struct ibv_qp_init_attr control = { .send_cq = verbs->control_cq,
-		.recv_cq = verbs->control_cq };
-	int rc;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	assert(vq->data.ibv == NULL);
-	if (verbs->qp_count >= verbs->qp_count_max)
-		return -ENOBUFS;
-	verbs->qp_count++;
-	vq->depth =
-	    (uint32_t)num_min(VERBS_SEND_DEPTH, num_max((uint64_t)verbs->attr.max_qp_wr / 2, 1));
-	rc = lanes_memory_init(vq);
-	if (rc != 0)
-		goto err_lanes;
-	data.cap.max_send_wr = vq->depth;
-	data.cap.max_send_sge = verbs->sge_max;
-	data.srq = vq->is_shared ? verbs->srq : NULL;
-	data.cap.max_recv_wr = vq->is_shared ? 0 : VERBS_RECEIVES_POSTED;
-	data.cap.max_recv_sge = vq->is_shared ? 0 : 2;
-	rc = verbs_lane_create(vq, &vq->data, &data);
-	if (rc != 0)
-		goto err_lanes;
-	vq->inline_max = data.cap.max_inline_data;
-	control.cap.max_send_wr = VERBS_CONTROL_SENDS;
-	control.cap.max_recv_wr = VERBS_CONTROL_WINDOW;
-	control.cap.max_send_sge = control.cap.max_recv_sge = 1;
-	rc = verbs_lane_create(vq, &vq->control, &control);
-	if (rc != 0)
-		goto err_lanes;
-	vq->control_credits = VERBS_CONTROL_WINDOW;
-	return 0;
-
-err_lanes:
-	verbs_lanes_destroy(vq);
-	verbs->qp_count--;
-	return rc;
-}
-
-void
-verbs_lane_destroy(struct verbs_lane *lane)
-{
-	if (lane->ibv == NULL)
-		return;
-	list_remove(&lane->hash_link);
-	(void)ibv_destroy_qp(lane->ibv); /* fails only for one that is attached to multicast */
-	lane->ibv = NULL;
-}
-
-void
-verbs_lanes_destroy(struct verbs_qp *vq)
-{
-	bool is_counted = vq->data.ibv != NULL && vq->control.ibv != NULL;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	verbs_lane_destroy(&vq->theirs);
-	verbs_lane_destroy(&vq->mine);
-	verbs_lane_destroy(&vq->data);
-	verbs_lane_destroy(&vq->control);
-	assert(vq->verbs->one_sided_count >= vq->one_sided_count);
-	vq->verbs->one_sided_count -= vq->one_sided_count;
-	vq->one_sided_count = 0;
-	verbs_sends_take_back(vq);
-	for (; vq->receives_posted > 0; vq->receives_posted--) {
-		verbs_slot_give(vq->verbs,
-		    &vq->receive_slots[vq->receive_first % VERBS_RECEIVES_POSTED]);
-		vq->receive_first++;
-	}
-	arena_free(&vq->verbs->port->host, vq->slots);
-	vq->slots = NULL;
-	split_free(vq->ring);
-	vq->ring = NULL;
-	if (is_counted)
-		vq->verbs->qp_count--;
-}
-
-/* The acknowledgement time-out with which a silent peer is found within half of the keep-alive. */
-static uint8_t
-ack_timeout(const struct split_port *port)
-{
-	uint64_t budget_ns = port->options.keepalive_ns / 2 / (VERBS_RETRIES + 1);
-	uint8_t timeout = VERBS_ACK_TIMEOUT_MIN;
-
-	while (timeout < VERBS_ACK_TIMEOUT_MAX && (UINT64_C(4096) << (timeout + 1)) <= budget_ns)
-		timeout++;
-	return timeout;
-}
-
-int
-verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = { .qp_state = state };
-	int mask = 0;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	assert(state == IBV_QPS_INIT || state == IBV_QPS_RTR || state == IBV_QPS_RTS);
-	if (rdma_init_qp_attr(vq->id, &attr, &mask) != 0) {
-		(void)device_errno(vq->verbs, "queue pair attributes");
-		return -ECONNRESET; /* the connection manager is through with it */
-	}
-	attr.qp_state = state;
-	if (state == IBV_QPS_INIT) {
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-		mask |= IBV_QP_ACCESS_FLAGS;
-	} else if (state == IBV_QPS_RTR) {
-		if (lane->peer_number != 0)
-			attr.dest_qp_num = lane->peer_number;
-		attr.min_rnr_timer = VERBS_RNR_TIMER;
-		attr.max_dest_rd_atomic = vq->reads_max;
-		mask |= IBV_QP_MIN_RNR_TIMER;
-	} else {
-		attr.timeout = ack_timeout(vq->verbs->port);
-		attr.retry_cnt = VERBS_RETRIES;
-		attr.rnr_retry = VERBS_RNR_FOR_EVER;
-		attr.max_rd_atomic = vq->reads_max;
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
-	}
-	errno = ibv_modify_qp(lane->ibv, &attr, mask);
-	if (errno == 0)
-		return 0;
-	return device_errno(vq->verbs,
-	    state == IBV_QPS_RTR ? "queue pair to RTR (GID or MTU)" : "queue pair state");
-}
-
-int
-verbs_lanes_connect(struct verbs_qp *vq)
-{
-	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
-	int rc;
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	for (uint32_t i = 0; i < NUM_COUNT(states); i++) {
-		rc = verbs_lane_move(vq, &vq->data, states[i]);
-		if (rc == 0)
-			rc = verbs_lane_move(vq, &vq->control, states[i]);
-		for (uint32_t slot = 0; rc == 0 && i == 0 && slot < VERBS_CONTROL_WINDOW; slot++)
-			rc = verbs_post_control_receive(vq, slot);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
-}
-
-void
-verbs_lanes_fail(struct verbs_qp *vq)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	CHECK_OBJ(vq, VERBS_QP_MAGIC);
-	/* If the device refuses it is gone, and destroying the queue pair ends its access. */
-	(void)ibv_modify_qp(vq->data.ibv, &attr, IBV_QP_STATE);
-	(void)ibv_modify_qp(vq->control.ibv, &attr, IBV_QP_STATE);
-	if (vq->mine.ibv != NULL)
-		(void)ibv_modify_qp(vq->mine.ibv, &attr, IBV_QP_STATE);
-	if (vq->theirs.ibv != NULL)
-		(void)ibv_modify_qp(vq->theirs.ibv, &attr, IBV_QP_STATE);
 }

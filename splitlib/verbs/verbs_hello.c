@@ -12,6 +12,8 @@
 
 /* Where a hello is zero, and what travels there instead. */
 #define HELLO_AT_LENGTH 6u
+#define HELLO_LENGTH_KEYED                                                                         \
+	255u /* there is no hello: a handshake follows. To releases before a bad one */
 #define HELLO_AT_NUMBER 12u
 
 int
@@ -32,6 +34,20 @@ verbs_hello_pack(const struct split_qp *qp, uint32_t number, uint8_t out[WIRE_HE
 	return 0;
 }
 
+void
+verbs_hello_pack_keyed(uint32_t number, uint8_t out[WIRE_HELLO_BYTES])
+{
+	memset(out, 0, WIRE_HELLO_BYTES);
+	out[HELLO_AT_LENGTH] = HELLO_LENGTH_KEYED;
+	num_put_le32(out + HELLO_AT_NUMBER, number);
+}
+
+uint32_t
+verbs_hello_unpack_keyed(const uint8_t *in)
+{
+	return in[HELLO_AT_LENGTH] == HELLO_LENGTH_KEYED ? num_get_le32(in + HELLO_AT_NUMBER) : 0;
+}
+
 uint32_t
 verbs_hello_unpack(struct split_qp *qp, const uint8_t *in)
 {
@@ -48,7 +64,7 @@ verbs_hello_unpack(struct split_qp *qp, const uint8_t *in)
 	return qp->hello_in_bytes <= WIRE_HELLO_BYTES ? number : 0;
 }
 
-/* 0 u32 magic 4 u8 version 5 u8 bytes 6 u16 status 8 u16 credits 10 u16 zero 12 u32 number 16 hello */
+/* 0 u32 magic 4 u8 version 5 u8 bytes 6 u16 status 8 u16 credits 10 u16 is keyed 12 u32 number 16 hello */
 void
 verbs_reply_pack(const struct split_qp *qp, uint32_t number, uint8_t out[VERBS_REPLY_BYTES])
 {
@@ -63,6 +79,16 @@ verbs_reply_pack(const struct split_qp *qp, uint32_t number, uint8_t out[VERBS_R
 	num_put_le16(out + 8, hello->header.credits);
 	num_put_le32(out + 12, number);
 	memcpy(out + 16, hello->hello, hello->hello_bytes);
+}
+
+void
+verbs_reply_pack_keyed(uint32_t number, uint8_t out[VERBS_REPLY_BYTES])
+{
+	memset(out, 0, VERBS_REPLY_BYTES);
+	num_put_le32(out, WIRE_MAGIC);
+	out[4] = WIRE_VERSION;
+	num_put_le16(out + 10, 1);
+	num_put_le32(out + 12, number);
 }
 
 int
@@ -80,6 +106,7 @@ verbs_reply_unpack(const struct rdma_conn_param *param, struct verbs_reply *ret_
 		.hello_bytes = in[5],
 		.status = num_get_le16(in + 6),
 		.credits = num_get_le16(in + 8),
+		.is_keyed = num_get_le16(in + 10) == 1,
 		.control_number = num_get_le32(in + 12),
 	};
 	memcpy(ret_reply->hello, in + 16, WIRE_HELLO_BYTES);

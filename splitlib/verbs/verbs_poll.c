@@ -23,6 +23,7 @@
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/recv_split.h"
+#include "core/sealed.h"
 #include "core/send_post.h"
 #include "core/wire.h"
 
@@ -110,16 +111,39 @@ fill_finish(struct split_qp *qp)
 	recv_finish(qp);
 }
 
-/* Whether the message is as long as its header says. */
+/* A message of @bytes has come, its head at @head: open it, if it is sealed; is it as long as it says? */
 static bool
-length_is_right(struct split_qp *qp, const struct wire_header *header, uint32_t bytes)
+head_take(struct split_qp *qp, void *head, uint32_t bytes)
 {
+	const struct wire_header *header = head;
+	uint32_t head_bytes = recv_head_bytes(qp);
+
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	if (bytes >= WIRE_HEADER_BYTES && header->payload_bytes == bytes - WIRE_HEADER_BYTES)
+	if (bytes >= head_bytes && !recv_open(qp, head))
+		return false;
+	if (bytes >= head_bytes && header->payload_bytes == bytes - head_bytes)
 		return true;
 	metric_add(&qp->port->counters.protocol_errors, 1);
 	qp_fail(qp, -EPROTO, "bad message: field payload_bytes");
 	return false;
+}
+
+/*
+ * The pool's receives have room for sealed heads, and this message is open: what lies behind its header is payload. That
+ * is of ports with keys that take connections without, for a while, and costs them a copy.
+ */
+static void
+payload_join(struct split_port *port, struct split_receive *receive, uint32_t bytes)
+{
+	uint32_t misplaced = (uint32_t)num_min(bytes, SEAL_EXTRA_BYTES);
+	uint8_t *payload = dev_ptr_raw(receive->payload);
+
+	assert(bytes <= port->pool.payload_bytes_max);
+	guard_enter();
+	memmove(payload + misplaced, payload, bytes - misplaced);
+	memcpy(payload, (const uint8_t *)receive->header + WIRE_HEADER_BYTES, misplaced);
+	guard_leave();
+	metric_add(&port->counters.spill_bytes, bytes);
 }
 
 /* Returns whether the message has taken @receive. */
@@ -129,8 +153,16 @@ receive_accept(struct verbs_qp *vq, struct split_receive *receive, const struct 
 	struct split_qp *qp = vq->qp;
 
 	assert(qp_is_open(qp) && !receive->is_in_device);
-	if (!length_is_right(qp, receive->header, wc->byte_len) ||
-	    recv_begin(qp, receive->header, receive) != RECV_FILL)
+	if (!head_take(qp, receive->header, wc->byte_len))
+		return false;
+	if (recv_head_bytes(qp) < vq->verbs->head_bytes) {
+		if (receive->header->payload_bytes > qp->port->pool.payload_bytes_max) {
+			qp_fail(qp, -EPROTO, "bad message: field payload_bytes");
+			return false;
+		}
+		payload_join(qp->port, receive, receive->header->payload_bytes);
+	}
+	if (recv_begin(qp, receive->header, receive) != RECV_FILL)
 		return false;
 	if (qp->fill.kind == RECV_POOL) {
 		fill_finish(qp);
@@ -166,6 +198,25 @@ on_receive(struct verbs_port *verbs, struct verbs_qp *vq, const struct ibv_wc *w
 		list_push_back(&verbs->deliver, &vq->deliver_link);
 }
 
+/* The host's part of a posted receive, where it lies in @slot, goes to where it was asked for. */
+static bool
+posted_take(struct verbs_qp *vq, const struct dev_event *event, struct verbs_slot *slot,
+    uint32_t bytes)
+{
+	uint32_t head_bytes = recv_head_bytes(vq->qp);
+	uint8_t *from = verbs_slot_is(*slot) ? verbs_slot_memory(vq->verbs, *slot) : event->host;
+	uint32_t host_bytes = (uint32_t)num_min(bytes - num_min(bytes, head_bytes),
+	    event->host_bytes - WIRE_HEADER_BYTES);
+	bool is_taken = head_take(vq->qp, from, bytes);
+
+	if (is_taken && from != event->host) {
+		memcpy(event->host, from, WIRE_HEADER_BYTES);
+		memcpy(event->host + WIRE_HEADER_BYTES, from + head_bytes, host_bytes);
+	}
+	verbs_slot_give(vq->verbs, slot);
+	return is_taken;
+}
+
 /* A receive of dev_mixed_recv: what was asked for is there already. */
 static void
 on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
@@ -185,13 +236,9 @@ on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
 	}
 	vq->heard_ns = loop_now_ns(qp->port->loop);
 	event = LIST_ENTRY(list_first(&qp->posted), struct dev_event, link);
-	if (verbs_slot_is(*slot))
-		memcpy(event->host, verbs_slot_memory(vq->verbs, *slot),
-		    num_min(wc->byte_len, event->host_bytes));
-	verbs_slot_give(vq->verbs, slot);
-	header = (const struct wire_header *)(const void *)event->host;
-	if (!length_is_right(qp, header, wc->byte_len))
+	if (!posted_take(vq, event, slot, wc->byte_len))
 		return;
+	header = (const struct wire_header *)(const void *)event->host;
 	switch (recv_begin(qp, header, NULL)) {
 	case RECV_FILL:
 		fill_finish(qp);
@@ -206,7 +253,7 @@ on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
 	}
 }
 
-/* Credits, or lanes for one-sided work. */
+/* Credits, or lanes for one-sided work, of which a keyed one has none. */
 static bool
 control_accept(struct verbs_qp *vq, const struct wire_header *header)
 {
@@ -215,16 +262,35 @@ control_accept(struct verbs_qp *vq, const struct wire_header *header)
 	assert(vq->qp != NULL);
 	if (header->opcode == WIRE_CREDIT)
 		return recv_begin(vq->qp, header, NULL) == RECV_DONE;
-	return header->opcode == WIRE_LANE && wire_frame_check(header, &field) == 0 &&
-	    verbs_on_lane_message(vq, header) == 0;
+	return header->opcode == WIRE_LANE && !vq->is_keyed &&
+	    wire_frame_check(header, &field) == 0 && verbs_on_lane_message(vq, header) == 0;
+}
+
+/* A message on the control lane: is it one, and how many receives has the peer given back? */
+static bool
+control_open(struct verbs_qp *vq, const struct ibv_wc *wc, uint8_t *slot, uint64_t *ret_returned)
+{
+	const struct wire_header *header = (const struct wire_header *)(const void *)slot;
+
+	*ret_returned = be32toh(wc->imm_data);
+	if (wc->byte_len != vq->slot_bytes || (wc->wc_flags & IBV_WC_WITH_IMM) == 0)
+		return false;
+	if (!vq->is_keyed)
+		return true;
+	if (vq->qp->sealed == NULL || !recv_open_control(vq->qp, slot))
+		return false;
+	*ret_returned = header->offset_bytes;
+	return true;
 }
 
 static void
 on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 {
 	uint32_t index = (uint32_t)wc->wr_id % VERBS_CONTROL_WINDOW;
+	uint8_t *slot = verbs_control_slot(vq, index);
+	const struct wire_header *header = (const struct wire_header *)(const void *)slot;
 	struct split_qp *qp = vq->qp;
-	uint32_t returned;
+	uint64_t returned;
 
 	assert(vq->control_credits <= VERBS_CONTROL_WINDOW);
 	if (qp == NULL || !qp_is_open(qp) || wc->status != IBV_WC_SUCCESS) {
@@ -232,16 +298,14 @@ on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 		return;
 	}
 	vq->heard_ns = loop_now_ns(qp->port->loop);
-	returned = be32toh(wc->imm_data);
-	if (wc->byte_len != WIRE_HEADER_BYTES || (wc->wc_flags & IBV_WC_WITH_IMM) == 0 ||
-	    returned > VERBS_CONTROL_WINDOW - vq->control_credits ||
-	    !control_accept(vq, &vq->slots[index])) {
+	if (!control_open(vq, wc, slot, &returned) ||
+	    returned > VERBS_CONTROL_WINDOW - vq->control_credits || !control_accept(vq, header)) {
 		if (qp_is_open(qp))
 			metric_add(&qp->port->counters.protocol_errors, 1);
 		qp_fail(qp, -EPROTO, "bad message on the control lane");
 		return;
 	}
-	vq->control_credits += returned;
+	vq->control_credits += (uint32_t)returned;
 	if (verbs_post_control_receive(vq, index) != 0) {
 		qp_fail(qp, -ECONNRESET, "the device takes no receives");
 		return;
@@ -299,6 +363,12 @@ on_completion(struct verbs_port *verbs, const struct ibv_wc *wc)
 		break;
 	case VERBS_WORK_ONE_SIDED:
 		verbs_on_one_sided(vq, wc);
+		break;
+	case VERBS_WORK_GREETING_SEND:
+		verbs_on_greeting_sent(vq, wc);
+		break;
+	case VERBS_WORK_GREETING_RECEIVE:
+		verbs_on_greeting(vq, wc);
 		break;
 	case VERBS_WORK_RECEIVE:
 		break;

@@ -26,6 +26,7 @@
 #include "core/event.h"
 #include "core/port.h"
 #include "core/qp.h"
+#include "core/sealed.h"
 #include "core/send_assemble.h"
 #include "core/send_post.h"
 #include "core/wire.h"
@@ -55,7 +56,7 @@ verbs_srq_fill(struct verbs_port *verbs)
 			struct split_receive *receive = pool->free[pool->free_count - 1 - i];
 
 			sges[i][0] = (struct ibv_sge){ .addr = (uintptr_t)receive->header,
-				.length = WIRE_HEADER_BYTES,
+				.length = verbs->head_bytes,
 				.lkey = verbs->host_mr->lkey };
 			/* The device fills entries in order: this is the split. */
 			sges[i][1] =
@@ -85,8 +86,8 @@ verbs_srq_fill(struct verbs_port *verbs)
 int
 verbs_post_control_receive(struct verbs_qp *vq, uint32_t index)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)&vq->slots[index],
-		.length = WIRE_HEADER_BYTES,
+	struct ibv_sge sge = { .addr = (uintptr_t)verbs_control_slot(vq, index),
+		.length = vq->slot_bytes,
 		.lkey = vq->verbs->host_mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_CONTROL_RECEIVE, index),
 		.sg_list = &sge,
@@ -97,7 +98,7 @@ verbs_post_control_receive(struct verbs_qp *vq, uint32_t index)
 	return -ibv_post_recv(vq->control.ibv, &wr, &bad);
 }
 
-/* Posts a receive of dev_mixed_recv. Returns 0; -EAGAIN: later. */
+/* Posts a receive of dev_mixed_recv. A sealed head is longer, and opened elsewhere. Returns 0; -EAGAIN: later. */
 static int
 post_receive(struct verbs_qp *vq, const struct dev_event *event)
 {
@@ -117,11 +118,12 @@ post_receive(struct verbs_qp *vq, const struct dev_event *event)
 	    !verbs_entry(verbs, dev_ptr_raw(event->device),
 		num_min(event->device_bytes, WIRE_PAYLOAD_BYTES_MAX), &sges[1]))
 		return -EFAULT;
-	if (!verbs_entry(verbs, event->host, event->host_bytes, &sges[0])) {
+	if (vq->is_keyed || !verbs_entry(verbs, event->host, event->host_bytes, &sges[0])) {
 		*slot = verbs_slot_take(verbs, STAGE_HOST);
 		if (!verbs_slot_is(*slot))
 			return -EAGAIN;
 		sges[0].addr = (uintptr_t)verbs_slot_memory(verbs, *slot);
+		sges[0].length = event->host_bytes + (vq->is_keyed ? SEAL_EXTRA_BYTES : 0);
 		sges[0].lkey = verbs->stages[STAGE_HOST].mr->lkey;
 	}
 	rc = -ibv_post_recv(vq->data.ibv, &wr, &bad);
@@ -258,6 +260,36 @@ header_entry(struct verbs_qp *vq, const struct split_send *send, bool is_inline,
 	return 0;
 }
 
+/* The same of a sealed one: its frame, in memory of the port's until the device is through. */
+static int
+send_build_sealed(struct verbs_qp *vq, struct split_send *send, struct verbs_send *entry,
+    struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	struct verbs_port *verbs = vq->verbs;
+	uint32_t bytes = sealed_frame_bytes(send);
+	enum verbs_stage stage = bytes <= VERBS_FRAME_BYTES ? STAGE_FRAME : STAGE_DEVICE;
+	uint8_t *frame;
+	int rc;
+
+	*entry = (struct verbs_send){ send, verbs_slot_take(verbs, stage), VERBS_NO_SLOT };
+	if (!verbs_slot_is(entry->header_slot))
+		return -EAGAIN;
+	frame = verbs_slot_memory(verbs, entry->header_slot);
+	rc = sealed_make(vq->qp, send, SEALED_DATA, frame);
+	if (rc != 0) {
+		verbs_slot_give(verbs, &entry->header_slot);
+		return rc;
+	}
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)frame,
+		.length = bytes,
+		.lkey = verbs->stages[stage].mr->lkey };
+	*wr = (struct ibv_send_wr){ .wr_id = verbs_wr_id(VERBS_WORK_SEND, vq->posted_seq),
+		.sg_list = sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND };
+	return 0;
+}
+
 /* Builds a message's work request. Returns 0; -EAGAIN: no room now; -EFAULT. */
 static int
 send_build(struct verbs_qp *vq, struct split_send *send, struct verbs_send *entry,
@@ -346,8 +378,8 @@ post_add(struct verbs_qp *vq, struct post *post, struct split_send *send)
 
 	assert(post->count < VERBS_POST_MAX);
 	if (vq->posted_seq - vq->done_seq < vq->depth && verbs->send_count < VERBS_SEND_BUDGET)
-		rc = send_build(vq, send, &vq->ring[vq->posted_seq % vq->depth], wr,
-		    post->sges[post->count]);
+		rc = (vq->qp->sealed != NULL ? send_build_sealed : send_build)(vq, send,
+		    &vq->ring[vq->posted_seq % vq->depth], wr, post->sges[post->count]);
 	if (rc == -EAGAIN) {
 		verbs_post_block(vq);
 		return false;
@@ -376,15 +408,32 @@ control_has_room(const struct verbs_qp *vq)
 	return vq->control_credits > kept && vq->control_outstanding < VERBS_CONTROL_SENDS;
 }
 
+/*
+ * The message for the control lane, at @slot. How many receives were given back is told in the immediate data; where it is
+ * sealed nobody else may change that, so it is in the header. Returns its bytes; 0: the queue pair has failed.
+ */
+static uint32_t
+control_fill(struct verbs_qp *vq, const struct wire_header *from, uint8_t *slot)
+{
+	struct wire_header *header = (struct wire_header *)(void *)slot;
+
+	*header = *from;
+	if (vq->qp->sealed == NULL)
+		return WIRE_HEADER_BYTES;
+	header->offset_bytes = vq->control_owed;
+	wire_frame_stamp(header, 0, header->credits);
+	return sealed_make_bare(vq->qp, SEALED_CONTROL, slot) == 0 ? SEAL_HEAD_BYTES : 0;
+}
+
 /* Over the control lane. Returns whether it went; else the queue pair has failed. */
 static bool
 control_post(struct verbs_qp *vq, const struct wire_header *header)
 {
 	struct split_qp *qp = vq->qp;
-	struct wire_header *slot =
-	    &vq->slots[VERBS_CONTROL_WINDOW + vq->control_next++ % VERBS_CONTROL_SENDS];
+	uint8_t *slot =
+	    verbs_control_slot(vq, VERBS_CONTROL_WINDOW + vq->control_next++ % VERBS_CONTROL_SENDS);
 	struct ibv_sge sge = { .addr = (uintptr_t)slot,
-		.length = WIRE_HEADER_BYTES,
+		.length = control_fill(vq, header, slot),
 		.lkey = vq->verbs->host_mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_CONTROL_SEND, 0),
 		.sg_list = &sge,
@@ -396,7 +445,8 @@ control_post(struct verbs_qp *vq, const struct wire_header *header)
 	int rc;
 
 	assert(vq->control_credits > 0);
-	*slot = *header;
+	if (sge.length == 0)
+		return false;
 	rc = ibv_post_send(vq->control.ibv, &wr, &bad);
 	metric_add(&qp->port->counters.send_calls, 1);
 	if (rc != 0) {

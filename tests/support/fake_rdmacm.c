@@ -55,6 +55,8 @@ cm_event_add(struct fake_id *id, struct fake_id *listener, enum rdma_cm_event_ty
 		if (param->private_data != NULL) {
 			memcpy(e->data, param->private_data, param->private_data_len);
 			e->event.param.conn.private_data = e->data;
+			if (fake_verbs.on_private_data != NULL)
+				fake_verbs.on_private_data(type, e->data);
 			/* As over the wire: padded. */
 			e->event.param.conn.private_data_len =
 			    type == RDMA_CM_EVENT_CONNECT_REQUEST ? 56 : 148;

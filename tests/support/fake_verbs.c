@@ -38,6 +38,7 @@ struct fake_qp {
 	struct ibv_qp ibv;
 	enum ibv_qp_state state;
 	uint32_t peer;
+	unsigned access;
 	struct receive_queue *receives;
 	struct sent *sends; /* that wait */
 	uint32_t send_head, send_tail;
@@ -263,6 +264,15 @@ deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = wr->imm_data;
+	}
+	if (fake_verbs.on_message != NULL) {
+		struct ibv_recv_wr wanted = { .wr_id = receive->wr_id,
+			.sg_list = receive->sges,
+			.num_sge = receive->sge_count };
+
+		guard_enter();
+		fake_verbs.on_message(peer->ibv.qp_num, &wanted, &wc);
+		guard_leave();
 	}
 	complete(peer->ibv.recv_cq, &wc);
 	complete_send(qp, wr, IBV_WC_SUCCESS);
@@ -563,6 +573,8 @@ ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		qp_break(qp);
 		return 0;
 	}
+	if ((mask & IBV_QP_ACCESS_FLAGS) != 0)
+		qp->access = attr->qp_access_flags;
 	if ((mask & IBV_QP_DEST_QPN) != 0)
 		qp->peer = attr->dest_qp_num;
 	qp->state = attr->qp_state;
@@ -676,6 +688,12 @@ fake_verbs_time_out(void)
 		complete_send(qp, &qp->sends[qp->send_head++ % QUEUE_MAX].wr, IBV_WC_RETRY_EXC_ERR);
 		qp_break(qp);
 	}
+}
+
+unsigned
+fake_verbs_access(uint32_t number)
+{
+	return qps[number]->access;
 }
 
 void

@@ -30,6 +30,10 @@ struct fake_verbs {
 	bool is_stuck;                  /* what is in error is not given back */
 	enum ibv_wc_status next_status; /* of the next send, once; its queue pair fails */
 	bool is_for_one_sided;          /* but only of a read or write of the peer's memory */
+	/* An enemy on the wire. A message lies in the peer's receive; private data is about to be told. */
+	void (
+	    *on_message)(uint32_t to_number, const struct ibv_recv_wr *receive, struct ibv_wc *wc);
+	void (*on_private_data)(enum rdma_cm_event_type type, uint8_t *data);
 	/* Counts of what happened. */
 	uint32_t not_ready_count; /* sends that met no receive */
 	uint32_t refused_count;   /* reads and writes of memory that the peer's keys do not allow */
@@ -84,6 +88,8 @@ void fake_verbs_remove(void);
 void fake_verbs_return(void);
 /* fake_verbs_is_let_go -- whether the files of the device that was the @index-th are closed. */
 bool fake_verbs_is_let_go(uint32_t index);
+/* fake_verbs_access -- what the peers of the queue pair with number @number may do: IBV_ACCESS_REMOTE_*. */
+unsigned fake_verbs_access(uint32_t number);
 /* fake_verbs_break -- as if the device had put @number into the error state. */
 void fake_verbs_break(uint32_t number);
 

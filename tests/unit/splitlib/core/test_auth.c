@@ -13,7 +13,6 @@
 #include "base/tcp_address.h"
 #include "splitlib/core/alloc.h"
 #include "splitlib/core/auth.h"
-#include "splitlib/core/transport.h"
 #include "splitlib/core/wire.h"
 #include "splitlib/secure/handshake.h"
 #include "splitlib/secure/seal.h"
@@ -258,20 +257,6 @@ BOTH(auth, one_sided_work_is_not_supported)
 	cr_assert_eq(errno, ENOTSUP);
 	cr_assert_null(dev_read(f.client.qp, memory, 4096, &remote, 0));
 	cr_assert_eq(errno, ENOTSUP);
-	fixture_close(&f);
-}
-
-Test(auth, a_transport_that_cannot_be_sealed_is_refused)
-{
-	const char *host_port;
-
-	open_keyed(NET_TCP);
-	if (transport_find(f.client_port, "verbs://10.0.0.1:1", &host_port) == NULL)
-		cr_skip("it was built without verbs");
-	cr_assert_eq(split_listen(f.client_port, "verbs://10.0.0.1:1", fixture_on_accept, &f, NULL),
-	    -ENOTSUP);
-	cr_assert(strstr(split_port_reason(f.client_port), "cannot be sealed") != NULL, "%s",
-	    split_port_reason(f.client_port));
 	fixture_close(&f);
 }
 

@@ -162,7 +162,7 @@ Test(secure_options, a_daemon_without_a_key_is_reached_by_its_host_alone)
 	}
 }
 
-Test(secure_options, a_daemon_with_a_key_is_reached_by_all_but_over_rdma)
+Test(secure_options, a_daemon_with_a_key_is_reached_by_all)
 {
 	static const struct config_program program = { .name = "test" };
 	const struct secure_options options = { .key = put("key",
@@ -174,10 +174,7 @@ Test(secure_options, a_daemon_with_a_key_is_reached_by_all_but_over_rdma)
 	secure_refuse_open(&program, &result, &secure, "listen", "tcp://0.0.0.0:7201");
 	cr_assert_eq(result.problem_count, 0);
 	secure_refuse_open(&program, &result, &secure, "listen", "verbs://10.0.0.1:7201");
-	cr_assert_eq(result.problem_count, 1);
-	secure.security = SPLIT_SECURITY_OPEN;
-	secure_refuse_open(&program, &result, &secure, "listen", "verbs://10.0.0.1:7201");
-	cr_assert_eq(result.problem_count, 1);
+	cr_assert_eq(result.problem_count, 0);
 	secure_close(&secure);
 }
 
