@@ -321,3 +321,18 @@ Test(seal_frame, nothing_is_allocated_a_message)
 	close_both();
 }
 #endif
+
+Test(seal_frame, a_control_lane_has_keys_of_its_own)
+{
+	uint8_t control[SEAL_SECRET_BYTES], again[SEAL_SECRET_BYTES];
+
+	cr_assert_eq(seal_secret_control(secret, control), 0);
+	cr_assert_eq(seal_secret_control(secret, again), 0);
+	cr_assert_arr_eq(control, again, sizeof(control));
+	/* The first message of one lane is no first message of the other. */
+	cr_assert_eq(seal_init(&out, SPLIT_SECURITY_SEAL, secret, 0), 0);
+	cr_assert_eq(seal_init(&in, SPLIT_SECURITY_SEAL, control, 0), 0);
+	make(7);
+	cr_assert_eq(take(frame), -EBADMSG);
+	close_both();
+}
