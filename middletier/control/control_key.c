@@ -86,7 +86,7 @@ publish_on_doubts(struct mt_ask *ask, void *arg)
 		    found->first, found->count > 1 ? ", and others" : "");
 }
 
-/* Who serves data now, and would be cut off? */
+/* Is @next without those who serve data now? */
 static void
 publish_look(struct mt_control_request *request, const struct split_key *next)
 {

@@ -107,7 +107,7 @@ stale_heard_count(const struct mt_stale_check *check)
 	return count;
 }
 
-/* Of how many: a shard that would begin empty must know that nobody holds anything of it. */
+/* How many that must be: a shard that would begin empty must know that nobody holds anything of it. */
 static uint32_t
 stale_wanted(const struct mt_stale_check *check)
 {
