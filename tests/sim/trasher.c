@@ -232,7 +232,8 @@ on_made(struct sim_trasher *trasher, int rc)
 	if (trasher->step == TRASHER_CREATE && is_there) {
 		go_on(trasher, TRASHER_OPEN, 1);
 	} else if (trasher->step == TRASHER_SNAPSHOT) {
-		trasher->has_snapshot = is_there;
+		/* Not where the name is taken: one that could not be voided yet has it, too. */
+		trasher->has_snapshot = rc == 0;
 		go_on(trasher, TRASHER_DELETE, 1);
 	} else if (trasher->step == TRASHER_OTHER) {
 		trasher->has_other = is_there;
