@@ -22,6 +22,13 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
+def pid_of_agent(control_path):
+    """Of whoever listens at the control socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(control_path)
+        return struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
 FIO = ("fio", "--name=t", "--ioengine=nbd", "--verify_state_save=0")
 IHAVEOPT = 0x49484156454F5054
 REPLY = 0x0003E889045565A9

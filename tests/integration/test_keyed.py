@@ -4,9 +4,9 @@
 import os
 import signal
 import socket
-import struct
 import threading
 
+from libagent import pid_of_agent
 from libcluster import (Cluster, Daemon, binary, check, expect_error, free_port, main, run_argv,
                         wait_for)
 from libkeys import Authority, Keyed
@@ -110,13 +110,6 @@ def keys_belong_to_daemons():
         check(opened.stop() == 0, "its end")
 
 
-def listener(path):
-    """The process that listens at an agent's control socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-        s.connect(path)
-        return struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-
-
 def a_command_hands_its_key_to_the_agent_that_it_starts():
     with Authority() as a, Keyed(a) as c:
         c.volume_create("v", "64M")
@@ -130,7 +123,7 @@ def a_command_hands_its_key_to_the_agent_that_it_starts():
             check(wanted.read() == got.read(), "other data")
         control = os.path.join(c.folder, "agent")
         uri = c.cleave("attach", "v", "--agent", control).stdout.strip()
-        pid = listener(control)
+        pid = pid_of_agent(control)
         try:
             check(run_argv(["nbdinfo", "--size", uri]).stdout.strip() == str(64 << 20), f"the size at {uri}")
             c.cleave("detach", "v", "--agent", control)

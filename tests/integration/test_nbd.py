@@ -9,8 +9,8 @@ import struct
 import subprocess
 
 from libagent import (EINVAL, ENOSPC, EPERM, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP, FIO, Agent,
-                      Client, control, make_certificates, need)
-from libcluster import BUILD, Cluster, Daemon, Failure, check, expect_error, main, run_argv
+                      Client, control, make_certificates, need, pid_of_agent)
+from libcluster import BUILD, Cluster, Daemon, check, expect_error, main, run_argv
 
 need("nbdinfo", "nbdcopy", "nbdsh", "qemu-img", "qemu-io", "fio", "certtool", "psktool", "libnbd")
 
@@ -296,18 +296,6 @@ def control_socket_answers_root_and_its_own_user_alone():
             check("exports" in control(path, op="list"), "root is answered still")
             control(path, op="attach", name="v")
             agent.wait_line(f"attached name=v uid=0 pid={os.getpid()}")
-
-
-def pid_of_agent(control_path):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                words = f.read().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if words[0].endswith("cleave-agent") and control_path in words:
-            return int(pid)
-    raise Failure("no agent was started")
 
 
 def attach_starts_an_agent():

@@ -6,14 +6,14 @@
  * Here is what RDMA adds: what a device may write before anybody is believed, an enemy on each of the two lanes, ports
  * that take open connections beside keyed ones, and what fails while a connection is made.
  */
+
 #include <stdlib.h>
 
 #include "cleave/status.h"
 #include "splitlib/core/alloc.h"
 #include "splitlib/secure/seal.h"
 #include "splitlib/verbs/verbs.h"
-#include "support/fake_verbs.h"
-#include "unit/split_fixture.h"
+#include "unit/verbs_fixture.h"
 
 #define PAYLOAD_BYTES 100u
 #define MESSAGES 3u
@@ -35,16 +35,13 @@ setup(void)
 {
 	memset(&f, 0, sizeof(f));
 	memset(&enemy, 0, sizeof(enemy));
-	fake_verbs_reset();
-	fixture_idle_ns[NET_VERBS] = NUM_MS(80);
-	(void)setenv("CLEAVE_TEST_VERBS", "verbs://10.0.0.1:0", 1);
+	verbs_fixture_begin();
 }
 
 static void
 teardown(void)
 {
-	cr_assert_eq(fake_verbs.object_count, 0, "the device's objects leak");
-	cr_assert_eq(fake_verbs.not_ready_count, 0, "a send met no receive");
+	verbs_fixture_end();
 }
 
 TestSuite(transport_verbs_keyed, .init = setup, .fini = teardown, .timeout = 100);

@@ -5,7 +5,6 @@
  * On the fake of the libraries. What goes wrong with a lane costs the reads and writes on it, or a
  * try; messages go on, unless the connection itself is gone.
  */
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "cleave/status.h"
@@ -13,8 +12,7 @@
 #include "splitlib/core/send_assemble.h"
 #include "splitlib/core/send_post.h"
 #include "splitlib/verbs/verbs.h"
-#include "support/fake_verbs.h"
-#include "unit/split_fixture.h"
+#include "unit/verbs_fixture.h"
 
 #define EVENTS 24u
 
@@ -30,17 +28,14 @@ static void
 setup(void)
 {
 	memset(&f, 0, sizeof(f));
-	fake_verbs_reset();
-	fixture_idle_ns[NET_VERBS] = NUM_MS(80);
-	(void)setenv("CLEAVE_TEST_VERBS", "verbs://10.0.0.1:0", 1);
+	verbs_fixture_begin();
 	done_count = 0;
 }
 
 static void
 teardown(void)
 {
-	cr_assert_eq(fake_verbs.object_count, 0, "the device's objects leak");
-	cr_assert_eq(fake_verbs.not_ready_count, 0, "a send met no receive");
+	verbs_fixture_end();
 }
 
 TestSuite(transport_verbs_lane, .init = setup, .fini = teardown, .timeout = 100);

@@ -11,8 +11,7 @@
 
 #include "splitlib/core/connect.h"
 #include "splitlib/verbs/verbs.h"
-#include "support/fake_verbs.h"
-#include "unit/split_fixture.h"
+#include "unit/verbs_fixture.h"
 
 #define SENDS_MAX 64u
 #define MEMORY_BYTES 8192u
@@ -38,16 +37,13 @@ setup(void)
 {
 	memset(&f, 0, sizeof(f));
 	memset(&told, 0, sizeof(told));
-	fake_verbs_reset();
-	fixture_idle_ns[NET_VERBS] = NUM_MS(80);
-	(void)setenv("CLEAVE_TEST_VERBS", "verbs://10.0.0.1:0", 1);
+	verbs_fixture_begin();
 }
 
 static void
 teardown(void)
 {
-	cr_assert_eq(fake_verbs.object_count, 0, "the device's objects leak");
-	cr_assert_eq(fake_verbs.not_ready_count, 0, "a send met no receive");
+	verbs_fixture_end();
 }
 
 TestSuite(transport_verbs_recovery, .init = setup, .fini = teardown, .timeout = 100);
