@@ -177,7 +177,8 @@ def disks():
 
 
 def rot():
-    with Cluster(shards=1, gateway_args=[*METRICS, "--gateway-id", "1"]) as c:
+    # The copy is made anew in some eight seconds: at the rate that is usual it would be there before anybody looks.
+    with Cluster(shards=1, gateway_args=[*METRICS, "--gateway-id", "1", "--repair-rate", "128K"]) as c:
         told = Watcher(c)
         c.volume_create("v", "16M", "--engine", "none")
         data = b"".join(os.urandom(4096) for _ in range(256))
