@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "test_folder.h"
 
 /* Free a moment ago, which is as much as a program that wants to be told its port can have. */
 static uint16_t
@@ -82,8 +83,7 @@ real_etcd_start(struct real_etcd *etcd, uint32_t count)
 {
 	assert(count <= REAL_ETCD_MEMBERS_MAX);
 	*etcd = (struct real_etcd){ .count = count };
-	(void)snprintf(etcd->folder, sizeof(etcd->folder), "/tmp/cleave_etcd_XXXXXX");
-	assert(mkdtemp(etcd->folder) != NULL);
+	test_folder_make(etcd->folder, sizeof(etcd->folder), "etcd");
 	for (uint32_t i = 0; i < count; i++) {
 		etcd->ports[i] = port_find();
 		etcd->peer_ports[i] = port_find();

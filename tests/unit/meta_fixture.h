@@ -30,6 +30,7 @@
 #include "splitlib/sim/loop_sim.h"
 #include "support/fake_etcd.h"
 #include "support/real_etcd.h"
+#include "support/test_folder.h"
 
 #define ITEMS_MAX 16
 
@@ -179,8 +180,7 @@ fixture_init(struct fixture *f, bool is_lmdb)
 {
 	*f = (struct fixture){ .is_lmdb = is_lmdb };
 	if (is_lmdb) {
-		(void)snprintf(f->path, sizeof(f->path), "/tmp/cleave_meta_XXXXXX");
-		cr_assert_not_null(mkdtemp(f->path));
+		test_folder_make(f->path, sizeof(f->path), "meta");
 		f->loop = loop_ev_create(1);
 	} else {
 		f->world = sim_world_create(1);
@@ -242,8 +242,7 @@ fixture_fini(struct fixture *f)
 static inline void
 path_make(char path[64])
 {
-	(void)snprintf(path, 64, "/tmp/cleave_meta_XXXXXX");
-	cr_assert_not_null(mkdtemp(path));
+	test_folder_make(path, 64, "meta");
 }
 
 static inline void
