@@ -6,7 +6,7 @@ import os
 import time
 
 from libcluster import WAIT_S, Cluster, check, main
-from test_bit_flip import find_payload, flip, restart_gateway, write_pattern
+from test_bit_flip import find_payloads, flip, restart_gateway, write_pattern
 
 BLOCKS = 256
 
@@ -40,10 +40,9 @@ def scrub(c):
 
 def plant(c, data):
     """Flips in many blocks of two disks: of three copies one is whole. Returns how many."""
-    count = 0
-    for block in range(0, BLOCKS, 8):
-        for disk in (c.disk(0), c.disk(1)):
-            at = find_payload(disk, data[block * 4096:block * 4096 + 64])
+    count, blocks = 0, range(0, BLOCKS, 8)
+    for disk in (c.disk(0), c.disk(1)):
+        for block, at in zip(blocks, find_payloads(disk, [data[b * 4096:b * 4096 + 64] for b in blocks])):
             if at >= 0:
                 flip(disk, at + 100 + block)
                 count += 1
@@ -85,8 +84,7 @@ def scrub_finds_what_is_wrong_in_open_extents():
         c.volume_create("v", "64M")
         path, data = write_pattern(c)  # into logs that stay open
         count = 0
-        for block in range(0, BLOCKS, 16):
-            at = find_payload(c.disk(0), data[block * 4096:block * 4096 + 64])
+        for at in find_payloads(c.disk(0), [data[b * 4096:b * 4096 + 64] for b in range(0, BLOCKS, 16)]):
             if at >= 0:
                 flip(c.disk(0), at + 100)
                 count += 1
@@ -140,6 +138,9 @@ def lost_node_is_replaced():
                  "the lost copies are not made anew")
         # The next one may go as well, and the data is still there.
         c.nodes[1].kill()
+        # Nor may a copy be made anew on what comes back: it would be put in the place of the old one there.
+        c.gateway_args[c.gateway_args.index("1s")] = "1h"
+        c.gateway.argv = c.gateway_argv([c.gateway_addresses[0]])
         restart_gateway(c)
         c.load("--volume", "v", "--file-verify", path)
         # What comes back is nobody's any more. This gateway did not see it being given up, so it waits.
