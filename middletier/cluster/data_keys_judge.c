@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "catalog/data_key.h"
@@ -87,4 +88,21 @@ mt_data_keys_judge(const struct mt_gateway *gateway, const struct mt_volume *vol
 		return false;
 	}
 	return true;
+}
+
+bool
+mt_data_keys_kek_is_another(const struct mt_gateway *gateway, const char *kek)
+{
+	const struct mt_data_keys *keys = &gateway->data_keys;
+	bool is_another = false;
+
+	assert(kek != NULL);
+	for (uint32_t i = 0; i < keys->table.count; i++) {
+		if (strcmp(keys->table.entries[i].kek, kek) != 0)
+			continue;
+		if (keys->open_rcs[i] == 0)
+			return false;
+		is_another = is_another || keys->open_rcs[i] == -EBADMSG;
+	}
+	return is_another;
 }

@@ -21,5 +21,12 @@ struct mt_gateway;
  */
 bool mt_data_keys_judge(const struct mt_gateway *gateway, const struct mt_volume *volume,
     char *ret_why);
+/*
+ * mt_data_keys_kek_is_another -- has this gateway, under the name @kek, another KEK than the cluster's keys are wrapped with?
+ *
+ * It opens none of those that name it, and one of them because it is another. What is wrapped with it under this name opens
+ * at no gateway that opens the others.
+ */
+bool mt_data_keys_kek_is_another(const struct mt_gateway *gateway, const char *kek);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_DATA_KEYS_JUDGE_H */

@@ -62,6 +62,13 @@ key_is_refused(struct mt_control_request *request, const char *kek)
 		    "gateway %" PRIu64
 		    " has no KEK '%s': start it, and all others, with --kek (cleave key kek makes one)",
 		    gateway->options.gateway_id, kek);
+	else if (mt_data_keys_kek_is_another(gateway, kek))
+		mt_control_refuse(request, -EINVAL,
+		    "the KEK '%s' of gateway %" PRIu64
+		    " is another than the one that the cluster's keys of that name are wrapped with: what is made "
+		    "with it would open nowhere where they do; give the new one a name of its own, --kek "
+		    "NAME=SOURCE beside the old one, and rotate-key --kek NAME",
+		    kek, gateway->options.gateway_id);
 	else
 		return false;
 	return true;
@@ -248,7 +255,8 @@ mt_control_volume_rotate_key(struct mt_control_request *request)
 		return;
 	entry = mt_change_find_volume(request);
 	old = entry == NULL ? NULL : rotate_find(request, &entry->volume);
-	if (old == NULL)
+	/* A gateway that does not open the keys that there are has another KEK: with a new key of that the volume opens nowhere. */
+	if (old == NULL || mt_control_data_key_lacks(request, &entry->volume, entry->volume.name))
 		return;
 	if (mt_control_data_key_is_made(request, entry->volume.id, kek != NULL ? kek : old->kek))
 		rotate_submit(request, entry, old);

@@ -290,7 +290,7 @@ rebuild_write(struct mt_rebuild *rebuild)
 	/* A shard above all that were found is one that nobody has ever written. */
 	plan.shard_count = reader->shard_count;
 	/* A recovery that was killed when it had made the store, and not told all. */
-	if (mt_rebuild_store_is_current(&rebuild->store, &plan) &&
+	if (mt_rebuild_judge_is_current(&rebuild->store, &plan) &&
 	    !mt_rebuild_nodes_obey(&rebuild->nodes, &rebuild->store.cluster.store_id)) {
 		rebuild_tell(rebuild);
 		return;

@@ -28,6 +28,7 @@
 #include "common/limits.h"
 #include "common/root.h"
 #include "meta/meta_txn.h"
+#include "rebuild/rebuild_judge.h"
 #include "rebuild/rebuild_read.h"
 
 #define COPY_TXN_KEYS_MAX (META_TXN_OPS_MAX / 2)
@@ -254,10 +255,7 @@ copy_check(const struct mt_rebuild_copy *copy, const struct mt_rebuild_reader *r
 	}
 	if (mirror->shard_count == 0)
 		return 0;
-	if (mirror->next_volume_id > cluster->next_volume_id ||
-	    mirror->next_segment > cluster->next_segment ||
-	    mirror->next_snapshot > cluster->next_snapshot ||
-	    mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key) {
+	if (mt_rebuild_mirror_is_ahead(mirror, cluster)) {
 		(void)snprintf(ret_text, text_bytes,
 		    "it is older than what the nodes hold: volumes or snapshots were made since: "
 		    "cleave recover makes the store anew from the nodes");

@@ -10,7 +10,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "catalog/place.h"
+#include "catalog/root.h"
 #include "common/port.h"
+#include "manifest/manifest_state.h"
 #include "rebuild/rebuild_nodes.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/rebuild_store.h"
@@ -79,13 +81,51 @@ mt_rebuild_judge_stores(struct mt_rebuild_judge *judge, const struct mt_rebuild_
 	return true;
 }
 
+bool
+mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror, const struct mt_cluster *cluster)
+{
+	return mirror->shard_count != 0 &&
+	    (mirror->next_volume_id > cluster->next_volume_id ||
+		mirror->next_segment > cluster->next_segment ||
+		mirror->next_snapshot > cluster->next_snapshot ||
+		mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key);
+}
+
+bool
+mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
+    const struct mt_rebuild_plan *plan)
+{
+	assert(plan->shard_count > 0 && plan->obeyed_count <= MT_NODES_MAX);
+	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
+		return false;
+	/* A gateway that was started on it has claimed epochs, and given up when it saw this: its roots look new. */
+	if (mt_rebuild_mirror_is_ahead(plan->mirror, &store->cluster))
+		return false;
+	for (uint32_t i = 0; i < plan->obeyed_count; i++) {
+		if (!mt_rebuild_store_is_known(store, &plan->obeyed[i]))
+			return false;
+	}
+	for (uint32_t i = 0; i < plan->shard_count; i++) {
+		const struct mt_rebuild_shard *shard = &plan->shards[i];
+		struct mt_root root;
+
+		if (!mt_rebuild_store_root(store, i, &root) || root.epoch < shard->epoch_seen)
+			return false;
+		if (shard->has_manifest &&
+		    (!root.has_manifest ||
+			extent_id_pack(&root.manifest) < extent_id_pack(&shard->manifest.id)))
+			return false;
+	}
+	return true;
+}
+
 /* A store that knows all that the nodes do is left alone. */
 static bool
 judge_age(struct mt_rebuild_judge *judge, const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan)
 {
 	assert(plan->shard_count > 0);
-	if (!mt_rebuild_store_is_current(store, plan))
+	if (!mt_rebuild_judge_is_current(store, plan))
 		return true;
 	if (mt_place_is_other(store->meta, &store->cluster))
 		return mt_rebuild_judge_may(judge, -EEXIST,

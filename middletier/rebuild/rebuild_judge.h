@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+struct mt_cluster;
+struct mt_manifest_state;
 struct mt_rebuild_nodes;
 struct mt_rebuild_plan;
 struct mt_rebuild_reader;
@@ -41,5 +43,11 @@ bool mt_rebuild_judge_stores(struct mt_rebuild_judge *judge, const struct mt_reb
  */
 bool mt_rebuild_judge_plan(struct mt_rebuild_judge *judge, const struct mt_rebuild_store *store,
     const struct mt_rebuild_reader *reader, const struct mt_rebuild_plan *plan);
+/* mt_rebuild_mirror_is_ahead -- did @mirror count ids that @cluster has not? A store counts first: then it is an older one. */
+bool mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror,
+    const struct mt_cluster *cluster);
+/* mt_rebuild_judge_is_current -- no node knows more than the store does: there is nothing to recover. */
+bool mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
+    const struct mt_rebuild_plan *plan);
 
 #endif /* CLEAVE_MIDDLETIER_REBUILD_REBUILD_JUDGE_H */

@@ -191,31 +191,6 @@ mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct sto
 	return store_id_is_equal(id, &cluster->store_id);
 }
 
-bool
-mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
-    const struct mt_rebuild_plan *plan)
-{
-	assert(plan->shard_count > 0 && plan->obeyed_count <= MT_NODES_MAX);
-	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
-		return false;
-	for (uint32_t i = 0; i < plan->obeyed_count; i++) {
-		if (!mt_rebuild_store_is_known(store, &plan->obeyed[i]))
-			return false;
-	}
-	for (uint32_t i = 0; i < plan->shard_count; i++) {
-		const struct mt_rebuild_shard *shard = &plan->shards[i];
-		struct mt_root root;
-
-		if (!mt_rebuild_store_root(store, i, &root) || root.epoch < shard->epoch_seen)
-			return false;
-		if (shard->has_manifest &&
-		    (!root.has_manifest ||
-			extent_id_pack(&root.manifest) < extent_id_pack(&shard->manifest.id)))
-			return false;
-	}
-	return true;
-}
-
 /* ---- the store as it shall be ---- */
 
 int

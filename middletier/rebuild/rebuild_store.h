@@ -71,9 +71,6 @@ int mt_rebuild_store_judge(const struct mt_rebuild_store *store, uint64_t cluste
     char *ret_text, size_t text_bytes);
 /* mt_rebuild_store_is_known -- @id is the store's own, or that of a store it replaced, or zero. */
 bool mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct store_id *id);
-/* mt_rebuild_store_is_current -- no node knows more than the store does: there is nothing to recover. */
-bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
-    const struct mt_rebuild_plan *plan);
 /* mt_rebuild_store_root -- @shard's old root; false: there is none that can be understood. */
 bool mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
     struct mt_root *ret_root);

@@ -187,6 +187,19 @@ def a_gateway_without_the_kek_serves_all_others():
         c.expect("open", plain)
         expect_error(c.cleave("export", "--force", NAME, os.path.join(c.folder, "out"), check_rc=False),
                      "does not open", "another one")
+        # Nor is anything wrapped with it: no gateway would open both.
+        keys = c.keys()
+        expect_error(c.cleave("volume", "rotate-key", NAME, check_rc=False), "does not open", "another one")
+        expect_error(c.cleave("volume", "create", "another", "--size", "64M", "--encrypt", check_rc=False),
+                     "'default'", "is another", "rotate-key --kek NAME")
+        c.restart_gateway(0, ["--kek", f"new=file:{wrong}"])
+        expect_error(c.cleave("volume", "rotate-key", NAME, "--kek", "new", check_rc=False), "has no KEK 'default'")
+        check(c.keys() == keys, f"{c.keys()}")
+        # Both, and it may be rotated; then it needs both until all was written again.
+        c.restart_gateway(0, [*c.kek_args, "--kek", f"new=file:{wrong}"])
+        c.cleave("volume", "rotate-key", NAME, "--kek", "new")
+        c.expect(NAME, hidden)
+        c.kek_args = [*c.kek_args, "--kek", f"new=file:{wrong}"]
         c.restart_gateway(0, c.kek_args)
         c.expect(NAME, hidden)
         check(all(code != "key-missing" for code, _, _ in c.health()[1]), "a key is still missing")

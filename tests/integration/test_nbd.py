@@ -320,6 +320,23 @@ def attach_starts_an_agent():
                      "nowhere")
 
 
+def attach_and_detach_as_they_are_told_of():
+    """Without --agent: the agent that is started has no file of exports, and detach looks for none."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        os.environ["XDG_RUNTIME_DIR"] = c.folder
+        try:
+            c.cleave("attach", "v")
+            pid = pid_of_agent(os.path.join(c.folder, "cleave-agent"))
+            try:
+                c.cleave("detach", "v")
+                expect_error(c.cleave("detach", "v", check_rc=False), "'v' is not attached")
+            finally:
+                os.kill(pid, signal.SIGTERM)
+        finally:
+            del os.environ["XDG_RUNTIME_DIR"]
+
+
 def tls_refuses(agent, uri, line):
     before = len(agent.lines)
     result = run_argv(["nbdinfo", uri], check_rc=False)
@@ -383,4 +400,5 @@ if __name__ == "__main__":
     main(tools, qemu_formats_and_benchmarks, libnbd_commands, fio_verifies,
          random_bytes_against_a_mirror, gateway_killed_under_fio, gateway_replaced_under_fio,
          handshake_errors, request_errors, started_by_its_client, attach_and_detach,
+         attach_and_detach_as_they_are_told_of,
          control_socket_answers_root_and_its_own_user_alone, attach_starts_an_agent, tls_with_certificates, tls_with_keys)

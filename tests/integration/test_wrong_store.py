@@ -210,6 +210,25 @@ def recover_argv(c):
     return argv
 
 
+def what_was_found_stale_is_recovered():
+    """A gateway that gives an old store up has claimed epochs in it before: they say nothing of its age."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        shutil.copytree(meta(c), meta(c) + ".old")
+        c.volume_create("w", "64M")
+        journal = os.path.join(c.folder, "journal")
+        c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+        c.gateway.stop()
+        shutil.rmtree(meta(c))
+        os.rename(meta(c) + ".old", meta(c))
+        accept_copy(c)
+        for _ in range(2):
+            expect_error(run_argv(c.gateway.argv, check_rc=False), "run cleave recover", codes=(1,))
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        c.load("--verify-journal", journal, "--volume", "w")
+
+
 def copy_of_a_store_in_use_is_noticed_by_its_ids():
     """Its epochs pass: no shard has had another owner since. Its next volume would get the blocks of another."""
     with Cluster(nodes=3, shards=2) as c:
@@ -340,6 +359,6 @@ if __name__ == "__main__":
     main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
-         copy_of_a_store_in_use_is_noticed_by_its_ids, copy_beside_a_live_gateway_is_refused,
+         what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids, copy_beside_a_live_gateway_is_refused,
          copy_is_not_accepted_while_its_original_serves, copy_put_back_serves_when_it_is_accepted,
          moved_store_is_the_same)

@@ -334,12 +334,21 @@ agent_check_file(struct command_session *session, const char *path)
 	    path);
 }
 
+/* "": it has none, or is of a release that tells none. */
+static const char *
+exports_file_of(const json_t *reply)
+{
+	const char *path = json_string_value(json_object_get(reply, "exports_file"));
+
+	return path == NULL ? "" : path;
+}
+
 /* The line, and the agent reads it: from then on the file has what the agent exports. @reply: to the attach. */
 static int
 attach_persist(struct command_session *session, int fd, const json_t *reply)
 {
 	const struct command_options *options = session->options;
-	const char *path = command_text(reply, "exports_file");
+	const char *path = exports_file_of(reply);
 	struct exports_line line = { .is_read_only = options->is_read_only };
 	char error[EXPORTS_FILE_ERROR_BYTES];
 	json_t *exports = NULL;
@@ -452,7 +461,7 @@ command_detach(struct command_session *session)
 			(int)options->is_forced),
 		    &reply);
 	if (rc == 0)
-		rc = detach_forget(session, command_text(list, "exports_file"), &had_line);
+		rc = detach_forget(session, exports_file_of(list), &had_line);
 	if (rc == 0 && !is_there && !had_line)
 		rc = command_fail(session, -ENOENT, "'%.64s' is not attached", options->name);
 	(void)close(fd);
