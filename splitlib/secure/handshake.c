@@ -9,14 +9,13 @@
  *	                                   1
  *
  * GnuTLS makes the handshake and checks its signatures: who completes it has the private key of the certificate that it
- * showed. Whether that certificate means anything is judged here, after the handshake, so that the side that does not
+ * showed. Whether that certificate means anything is judged after the handshake (peer.h), so that the side that does not
  * believe the other can still tell it why, under keys that both have.
  */
 #include "handshake.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "key.h"
+#include "peer.h"
 #include "subject.h"
 
 #define HANDSHAKE_MAGIC 0x4b534948u /* "HISK" */
@@ -39,6 +39,8 @@
 #define HANDSHAKE_CONTEXT_BYTES_MAX (4u + 8u + 2u * SUBJECT_URI_BYTES_MAX)
 #define HANDSHAKE_CALLS_MAX 64u /* of GnuTLS in a step: warnings are no end */
 
+_Static_assert(HANDSHAKE_WHY_BYTES_MAX == PEER_WHY_BYTES_MAX, "one sentence");
+
 struct handshake {
 	uint32_t magic;
 	bool is_acceptor;
@@ -46,8 +48,7 @@ struct handshake {
 	bool is_failed;
 	struct split_key *key; /* a share of it */
 	gnutls_session_t session;
-	struct split_subject peer; /* role 0: nobody */
-	struct key_certificate certificate;
+	struct peer peer;       /* as it was judged */
 	uint32_t message_count; /* that have come */
 	size_t received_bytes;
 	const uint8_t *in; /* of the step */
@@ -241,111 +242,17 @@ handshake_why(const struct handshake *handshake)
 	return handshake->why;
 }
 
-/* The peer's own certificate; NULL: there is none that can be read. The caller frees it. */
-static gnutls_x509_crt_t
-peer_certificate(const struct handshake *handshake)
-{
-	unsigned count = 0;
-	const gnutls_datum_t *chain = gnutls_certificate_get_peers(handshake->session, &count);
-	gnutls_x509_crt_t certificate;
-
-	if (chain == NULL || count == 0 || gnutls_x509_crt_init(&certificate) < 0)
-		return NULL;
-	if (gnutls_x509_crt_import(certificate, &chain[0], GNUTLS_X509_FMT_DER) == 0)
-		return certificate;
-	gnutls_x509_crt_deinit(certificate);
-	return NULL;
-}
-
-/* Times first: whose clock is wrong shows by them. */
-static int
-judge_times(struct handshake *handshake, gnutls_x509_crt_t certificate, uint64_t now_s,
-    const char *who)
-{
-	char at[KEY_TIME_BYTES_MAX], now[KEY_TIME_BYTES_MAX];
-	time_t begins = gnutls_x509_crt_get_activation_time(certificate);
-	time_t ends = gnutls_x509_crt_get_expiration_time(certificate);
-
-	key_time_text(now_s, now);
-	if (ends < 0 || now_s > (uint64_t)ends) {
-		key_time_text(ends > 0 ? (uint64_t)ends : 0, at);
-		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "the certificate of %s expired %s, here it is %s", who, at, now);
-	}
-	if (begins < 0 || now_s < (uint64_t)begins) {
-		key_time_text(begins > 0 ? (uint64_t)begins : 0, at);
-		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "the certificate of %s begins %s, here it is %s", who, at, now);
-	}
-	return 0;
-}
-
-/* Is it signed by an authority of @key? Its times count as well. */
-static int
-judge_signature(struct handshake *handshake, const struct split_key *key,
-    gnutls_x509_crt_t certificate, uint64_t now_s, const char *who)
-{
-	unsigned authority = key_authority_of(key, certificate);
-
-	if (authority == KEY_AUTHORITIES_MAX)
-		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "the certificate of %s is of another authority (CA)", who);
-	if (key_certificate_serial(certificate, &handshake->certificate.serial) != 0)
-		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "the certificate of %s has no serial number", who);
-	memcpy(handshake->certificate.authority, key->authority_ids[authority], KEY_ID_BYTES);
-	return judge_times(handshake, key->authorities[authority], now_s, "the authority (CA)");
-}
-
-static int
-judge_certificate(struct handshake *handshake, const struct split_key *key,
-    gnutls_x509_crt_t certificate, unsigned roles, uint64_t now_s)
-{
-	const struct split_subject *peer = &handshake->peer;
-	uint64_t cluster_id = key->subject.cluster_id;
-	char who[SUBJECT_TEXT_BYTES_MAX] = "nobody", wanted[64], why[SPLIT_KEY_WHY_BYTES_MAX];
-	int rc;
-
-	if (key_certificate_subject(certificate, &handshake->peer) == 0)
-		subject_text(peer, who);
-	rc = judge_signature(handshake, key, certificate, now_s, who);
-	if (rc != 0)
-		return rc;
-	if (peer->role == 0)
-		return handshake_refuse(handshake, -EKEYREJECTED, "the certificate has no subject");
-	if (peer->cluster_id != cluster_id)
-		return handshake_refuse(handshake, -EKEYREJECTED,
-		    "%s is of cluster %016" PRIx64 ", not of %016" PRIx64, who, peer->cluster_id,
-		    cluster_id);
-	if (((unsigned)peer->role & roles) == 0) {
-		subject_roles_text(roles, wanted, sizeof(wanted));
-		return handshake_refuse(handshake, -EKEYREJECTED, "%s is no %s", who, wanted);
-	}
-	if (key_judge(key, &handshake->certificate, who, why) != 0)
-		return handshake_refuse(handshake, -EKEYREJECTED, "%s", why);
-	return judge_times(handshake, certificate, now_s, who);
-}
-
 int
 handshake_judge(struct handshake *handshake, const struct split_key *key, unsigned roles,
     uint64_t now_s, struct split_subject *ret_peer)
 {
-	gnutls_x509_crt_t certificate;
 	int rc;
 
 	CHECK_OBJ(handshake, HANDSHAKE_MAGIC);
-	CHECK_OBJ(key, KEY_MAGIC);
 	assert(handshake->is_complete);
-	handshake->why[0] = '\0';
-	memset(&handshake->peer, 0, sizeof(handshake->peer));
-	certificate = peer_certificate(handshake);
-	if (certificate == NULL)
-		rc = handshake_refuse(handshake, -EKEYREJECTED, "there is no certificate");
-	else
-		rc = judge_certificate(handshake, key, certificate, roles, now_s);
-	if (certificate != NULL)
-		gnutls_x509_crt_deinit(certificate);
-	*ret_peer = handshake->peer;
+	rc = peer_judge(handshake->session, key, roles, now_s, &handshake->peer);
+	(void)snprintf(handshake->why, sizeof(handshake->why), "%s", handshake->peer.why);
+	*ret_peer = handshake->peer.subject;
 	return rc;
 }
 
@@ -353,7 +260,7 @@ const struct key_certificate *
 handshake_certificate(const struct handshake *handshake)
 {
 	CHECK_OBJ(handshake, HANDSHAKE_MAGIC);
-	return &handshake->certificate;
+	return &handshake->peer.certificate;
 }
 
 static size_t
@@ -371,7 +278,8 @@ int
 handshake_secrets(struct handshake *handshake, const struct handshake_context *context,
     uint8_t out_secret[HANDSHAKE_SECRET_BYTES], uint8_t in_secret[HANDSHAKE_SECRET_BYTES])
 {
-	const struct split_subject *mine = &handshake->key->subject, *peer = &handshake->peer;
+	const struct split_subject *mine = &handshake->key->subject,
+				   *peer = &handshake->peer.subject;
 	uint8_t bytes[HANDSHAKE_CONTEXT_BYTES_MAX];
 	uint8_t secrets[2 * HANDSHAKE_SECRET_BYTES];
 	size_t at = 0;

@@ -17,7 +17,7 @@
 #define HANDSHAKE_MESSAGES_MAX 8u    /* that come in */
 #define HANDSHAKE_BYTES_MAX 16384u   /* in all of them, and in a flight that goes out */
 #define HANDSHAKE_SECRET_BYTES 32u   /* of each direction */
-#define HANDSHAKE_WHY_BYTES_MAX 192u /* why the peer is not believed, its end included */
+#define HANDSHAKE_WHY_BYTES_MAX 192u /* PEER_WHY_BYTES_MAX: why the peer is not believed */
 
 struct handshake;
 struct key_certificate;
