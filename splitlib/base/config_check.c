@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/metrics_http.h" /* its text alone */
+#include "base/http_listen.h" /* its text alone */
 #include "base/tcp_address.h"
 
 void
@@ -61,5 +61,5 @@ config_refuse_open(const struct config_program *program, struct config_result *r
 
 	if (text != NULL && !is_open && tcp_address_parse(text, &at, &bytes) == 0 &&
 	    !tcp_address_is_loopback(&at))
-		config_problem(program, result, "--metrics: %s: " METRICS_OPEN_TEXT, text);
+		config_problem(program, result, "--metrics: %s: " HTTP_OPEN_TEXT, text);
 }

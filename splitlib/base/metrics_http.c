@@ -17,9 +17,7 @@
 #include "base/metrics_http.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,16 +25,14 @@
 
 #include "base/check.h"
 #include "base/http_host.h"
+#include "base/http_listen.h"
 #include "base/list.h"
 #include "base/num.h"
-#include "base/resolve.h"
-#include "base/tcp_address.h"
 
 #define METRICS_HTTP_MAGIC 0x5054544du   /* "MTTP" */
 #define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
 #define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
 #define HTTP_PATHS_BYTES 256u /* of the text that lists all paths; what is longer is cut */
-#define HTTP_NOT_OPEN INT_MIN /* instead of an errno: METRICS_OPEN_TEXT */
 #define HTTP_MISDIRECTED 421u /* the library's name for it has come and gone */
 
 struct metrics_http {
@@ -50,8 +46,7 @@ struct metrics_http {
 	struct loop_link clients; /* connections: longest without a request first */
 	uint32_t client_count;    /* of those, not cut */
 	bool must_run;            /* something has changed that the library has not seen yet */
-	char address[SPLIT_ADDRESS_BYTES_MAX];
-	char name[SPLIT_ADDRESS_BYTES_MAX]; /* that stands for it; "": it was given as numbers */
+	struct http_listener at;
 };
 
 /* A connection. */
@@ -373,7 +368,7 @@ is_asked_by_others_name(const struct metrics_http *http, struct MHD_Connection *
 	const char *host =
 	    MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
 
-	return host != NULL && !http_host_is_ours(host, http->name);
+	return host != NULL && !http_host_is_ours(host, http->at.name);
 }
 
 /* Once for a request's head, once for its end, and once more when its scrape is ANSWERED. MHD_NO closes. */
@@ -431,87 +426,6 @@ http_on_completed(void *arg, struct MHD_Connection *connection, void **request,
 
 /* ---- life ---- */
 
-/* A descriptor that listens at @at; or a negative errno, or HTTP_NOT_OPEN. */
-static int
-http_listen_at(struct metrics_http *http, struct sockaddr_storage *at)
-{
-	socklen_t bytes = at->ss_family == AF_INET ? sizeof(struct sockaddr_in)
-						   : sizeof(struct sockaddr_in6);
-	int fd, rc, one = 1;
-
-	assert(at->ss_family == AF_INET || at->ss_family == AF_INET6);
-	if (!http->options.is_open && !tcp_address_is_loopback(at))
-		return HTTP_NOT_OPEN;
-	fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-	    bind(fd, (const struct sockaddr *)at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
-	    getsockname(fd, (struct sockaddr *)at, &bytes) != 0) {
-		rc = -errno;
-		if (fd >= 0)
-			(void)close(fd); /* nothing was written to it */
-		return rc;
-	}
-	tcp_address_format(at, http->address);
-	return fd;
-}
-
-static void
-http_refuse(const char *address, int rc, char *ret_error, size_t error_bytes)
-{
-	assert(rc < 0);
-	if (rc == HTTP_NOT_OPEN)
-		(void)snprintf(ret_error, error_bytes, "%s: " METRICS_OPEN_TEXT, address);
-	else
-		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
-		    strerror(-rc));
-}
-
-/* The same where a name stands for addresses: the first that is this machine's. */
-static int
-http_listen_name(struct metrics_http *http, const char *address, char *ret_error,
-    size_t error_bytes)
-{
-	char name[SPLIT_ADDRESS_BYTES_MAX];
-	struct resolve_answer answer;
-	uint16_t port;
-	int fd = -EADDRNOTAVAIL;
-
-	if (!tcp_address_is_name(address, name, &port)) {
-		(void)snprintf(ret_error, error_bytes, "'%s': HOST:PORT is wanted", address);
-		return -EINVAL;
-	}
-	resolve_wait(name, METRICS_RESOLVE_NS, &answer);
-	if (answer.rc != 0) {
-		(void)snprintf(ret_error, error_bytes, "'%s': %s", name, resolve_text(&answer));
-		return -ENOENT;
-	}
-	for (uint32_t i = 0; i < answer.count && fd < 0; i++) {
-		tcp_address_set_port(&answer.addresses[i], port);
-		fd = http_listen_at(http, &answer.addresses[i]);
-	}
-	if (fd < 0)
-		http_refuse(address, fd, ret_error, error_bytes);
-	memcpy(http->name, name, sizeof(http->name));
-	return fd;
-}
-
-/* A descriptor that listens; or a negative errno, with why. */
-static int
-http_listen(struct metrics_http *http, const char *address, char *ret_error, size_t error_bytes)
-{
-	struct sockaddr_storage at;
-	socklen_t bytes;
-	int fd;
-
-	assert(error_bytes > 0);
-	if (tcp_address_parse(address, &at, &bytes) != 0)
-		return http_listen_name(http, address, ret_error, error_bytes);
-	fd = http_listen_at(http, &at);
-	if (fd < 0)
-		http_refuse(address, fd, ret_error, error_bytes);
-	return fd;
-}
-
 static int
 http_watch(struct metrics_http *http)
 {
@@ -530,7 +444,6 @@ metrics_http_start(struct loop *loop, const struct metrics_http_options *options
     size_t error_bytes)
 {
 	struct metrics_http *http = calloc(1, sizeof(*http));
-	int fd;
 
 	assert(loop != NULL);
 	assert(options->paths != NULL && options->path_count > 0);
@@ -544,17 +457,16 @@ metrics_http_start(struct loop *loop, const struct metrics_http_options *options
 	    (struct metrics_http){ .magic = METRICS_HTTP_MAGIC, .loop = loop, .options = *options };
 	list_init(&http->scrapes);
 	list_init(&http->clients);
-	fd = http_listen(http, options->address, ret_error, error_bytes);
-	if (fd < 0)
+	if (http_listen(options->address, options->is_open, &http->at, ret_error, error_bytes) != 0)
 		goto err_free;
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-	    METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_CONNECTION_TIMEOUT, METRICS_IDLE_S,
-	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
+	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, http->at.fd,
+	    MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_CONNECTION_TIMEOUT,
+	    METRICS_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
 	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
 	    http_on_connection, http, MHD_OPTION_END);
 	if (http->daemon == NULL) {
-		(void)close(fd);
+		(void)close(http->at.fd);
 		goto err_free;
 	}
 	if (http_watch(http) != 0)
@@ -590,5 +502,5 @@ const char *
 metrics_http_address(const struct metrics_http *http)
 {
 	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
-	return http->address;
+	return http->at.address;
 }

@@ -18,14 +18,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/num.h"
 #include "cleave/loop.h"
 
 #define METRICS_CONNECTIONS_MAX 16u
 #define METRICS_IDLE_S 10u
-
-/* A host that is a name is looked up for so long. */
-#define METRICS_RESOLVE_NS NUM_S(10)
 #define METRICS_TYPE_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define METRICS_TYPE_TEXT "text/plain; charset=utf-8"
 
@@ -43,11 +39,6 @@ struct metrics_path {
 	void (*fn)(struct metrics_scrape *scrape, void *arg);
 };
 
-/* Whoever reaches the address reads all that is told there: names, addresses, loads. */
-#define METRICS_OPEN_TEXT                                                                                        \
-	"other hosts reach it, and whoever does reads what it tells, names of volumes and addresses, too: take " \
-	"127.0.0.1, or add --metrics-open (metrics-open = yes) where that is meant"
-
 struct metrics_http_options {
 	const char *address; /* HOST:PORT; port 0 takes a free one */
 	bool is_open;        /* it may be an address that other hosts reach */
@@ -59,10 +50,10 @@ struct metrics_http_options {
 /*
  * metrics_http_start -- listen at @options->address: of this machine alone, or, where is_open, any
  *
- * A host that is a name is looked up first, which blocks, METRICS_RESOLVE_NS at most: for a start. Its first address
+ * A host that is a name is looked up first, which blocks, HTTP_RESOLVE_NS at most: for a start. Its first address
  * that can be listened at is taken.
  * Ownership: @loop and the paths outlive it; @options and its address are read.
- * Errors:    an address that other hosts reach, and not is_open: METRICS_OPEN_TEXT.
+ * Errors:    an address that other hosts reach, and not is_open: HTTP_OPEN_TEXT.
  * Returns:   NULL, with why in @ret_error.
  * Threads:   the loop's.
  */

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/http_listen.h"
 #include "base/metrics.h"
 #include "base/metrics_http.h"
 #include "base/num.h"
@@ -663,7 +664,7 @@ Test(metrics_http, address_that_other_hosts_reach_is_refused_unless_it_is_open)
 	for (size_t i = 0; i < NUM_COUNT(open); i++) {
 		cr_assert_null(start_at(loop, open[i], NULL, error), "%s", open[i]);
 		cr_assert(begins_with(error, open[i]), "%s", error);
-		cr_assert_not_null(strstr(error, METRICS_OPEN_TEXT), "%s", error);
+		cr_assert_not_null(strstr(error, HTTP_OPEN_TEXT), "%s", error);
 	}
 	http = start_open(loop, "0.0.0.0:0", error);
 	cr_assert_not_null(http, "%s", error);
