@@ -22,7 +22,7 @@ check_file(const char *text, size_t bytes)
 
 	if (bytes > KEY_LOOK_FILE_BYTES_MAX)
 		return;
-	if (key_look_text(text, bytes, NOW, &look, why) != 0) {
+	if (key_look_text(text, bytes, NULL, NOW, &look, why) != 0) {
 		assert(why[0] != '\0');
 		return;
 	}

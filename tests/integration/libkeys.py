@@ -50,11 +50,11 @@ class Authority:
     def serial(self, subject):
         return json.loads(run("cleave", "--json", "key", "show", self.issue(subject)).stdout)["serial"]
 
-    def issue(self, subject):
+    def issue(self, subject, *hosts):
         """The path of its key, made the first time."""
         path = self.at(subject.replace("/", "-") + ".key")
         if not os.path.exists(path):
-            self.key("issue", subject, "--out", path)
+            self.key("issue", subject, "--out", path, *[word for host in hosts for word in ("--host", host)])
         return path
 
 

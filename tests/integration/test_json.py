@@ -193,7 +193,7 @@ def what_is_printed_is_documented():
         ask("version", "version")
         key, ca = os.path.join(c.folder, "key"), ("--ca", os.path.join(c.folder, "ca"))
         ask("key init", "key", "init", "--cluster-id", "7", *ca)
-        ask("key issue", "key", "issue", "node/1", "--out", key, *ca)
+        ask("key issue", "key", "issue", "node/1", "--host", "node1.example", "--out", key, *ca)
         ask("key renew", "key", "renew", key, *ca)
         ask("key revoke", "key", "revoke", "node/1", *ca)
         ask("key list", "key", "list", *ca)

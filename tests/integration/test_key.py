@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -37,12 +38,25 @@ def debians_tools_take_them():
             check(a.openssl(name, "-x509_strict", "-purpose", "sslclient").returncode == 0, f"{subject} as a client")
             is_server = subject.startswith(("gateway", "node"))
             check((a.openssl(name, "-purpose", "sslserver").returncode == 0) == is_server, f"{subject} as a server")
+            check(a.openssl(name, "-verify_hostname", "gw1.example").returncode != 0, f"{subject} names no host")
             done = run_argv(["certtool", "--verify", "--load-ca-certificate", f"{a.ca}/ca.pem", "--infile", a.at(name)])
             check("Verified. The certificate is trusted" in done.stdout, done.stdout)
             # Its private key is that of its certificate.
             keys = [run_argv(["openssl", *words, "-in", a.at(name)]).stdout for words in
                     (("x509", "-noout", "-pubkey"), ("pkey", "-pubout"))]
             check(keys[0] == keys[1] and "PUBLIC KEY" in keys[0], f"{keys}")
+        # One that is a server somewhere says where.
+        a.key("issue", "client/served", "--host", "gw1.example", "--host", "10.0.0.1", "--host", "fd00::1", "--out",
+              a.at("served"))
+        for _ in range(2):
+            for words in (("-verify_hostname", "gw1.example"), ("-verify_ip", "10.0.0.1"), ("-verify_ip", "fd00::1")):
+                done = a.openssl("served", "-x509_strict", "-purpose", "sslserver", *words)
+                check(done.returncode == 0, f"{words}: {done.stderr}")
+            check(a.openssl("served", "-verify_hostname", "gw2.example").returncode != 0, "another host")
+            shown = json.loads(a.key("show", a.at("served"), "--json").stdout)
+            check(shown["hosts"] == ["gw1.example", "10.0.0.1", "fd00::1"] and shown["problems"] == [], f"{shown}")
+            a.key("renew", a.at("served"))
+        check(re.search(r"host +gw1\.example\nhost +10\.0\.0\.1\n", a.key("show", a.at("served")).stdout), "for people")
         crl = ("-crl_check", "-CRLfile", f"{a.ca}/revoked.pem")
         check(a.openssl("client-db-1", *crl).returncode == 0, "not revoked")
         a.key("revoke", "client/db-1")
@@ -71,6 +85,8 @@ def what_is_refused_is_named():
         expect_error(a.key("init", "--cluster-id", CLUSTER_ID, check_rc=False), "holds something", codes=(1,))
         expect_error(a.key("issue", "root/1", "--out", a.at("k"), check_rc=False), "'root/1' is no subject", codes=(1,))
         expect_error(a.key("issue", "node/1", check_rc=False), "--out FILE is required", codes=(1,))
+        expect_error(a.key("issue", "node/1", "--out", a.at("k"), "--host", "gw1:9710", check_rc=False),
+                     "--host: 'gw1:9710': a DNS name", codes=(1,))
         expect_error(a.key("issue", "node/1", "--out", a.at("k"), "--days", "3651", check_rc=False),
                      "the authority itself expires in", codes=(1,))
         a.key("issue", "node/1", "--out", a.at("k"))

@@ -88,6 +88,7 @@ struct command_options {
 	const char *ca, *cluster_id, *out; /* key */
 	uint64_t days;                     /* likewise; 0: as usual */
 	bool must_replace;                 /* key issue: --out may be there */
+	struct config_list hosts;          /* key issue, renew */
 	const struct command *command;     /* NULL: help about all of them */
 	const char *noun;                  /* of those that help is about; NULL: all */
 };
@@ -142,6 +143,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_ENABLE (UINT64_C(1) << 41)
 #define COMMAND_ENCRYPT (UINT64_C(1) << 42) /* --encrypt, --kek */
 #define COMMAND_KEK (UINT64_C(1) << 43)     /* --kek alone */
+#define COMMAND_HOST (UINT64_C(1) << 44)
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {

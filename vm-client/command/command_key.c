@@ -177,6 +177,8 @@ command_key_issue(struct command_session *session)
 	const struct command_options *options = session->options;
 	const struct ca_wish wish = { .subject = options->name,
 		.out = options->out,
+		.hosts = options->hosts.items,
+		.host_count = options->hosts.count,
 		.days = options->days,
 		.replaces = options->must_replace };
 	char why[CA_WHY_BYTES] = "";
@@ -201,6 +203,10 @@ int
 command_key_renew(struct command_session *session)
 {
 	const struct command_options *options = session->options;
+	const struct ca_wish wish = { .out = options->file,
+		.hosts = options->hosts.items,
+		.host_count = options->hosts.count,
+		.days = options->days };
 	struct issued_entry entry, old;
 	char why[CA_WHY_BYTES] = "";
 	int rc = 0;
@@ -208,7 +214,7 @@ command_key_renew(struct command_session *session)
 
 	if (ca == NULL)
 		return rc;
-	rc = ca_renew(ca, options->file, options->days, command_key_now_s(), &entry, &old, why);
+	rc = ca_renew(ca, &wish, command_key_now_s(), &entry, &old, why);
 	ca_close(ca);
 	if (rc != 0)
 		return command_fail(session, rc, "%s", why);

@@ -36,16 +36,31 @@ problems_json(const struct key_look *look)
 	return problems;
 }
 
+static json_t *
+hosts_json(const struct hosts *hosts)
+{
+	json_t *names = json_array();
+
+	for (unsigned i = 0; i < hosts->count; i++) {
+		if (json_array_append_new(names, json_string(hosts->names[i])) != 0) {
+			json_decref(names);
+			return NULL;
+		}
+	}
+	return names;
+}
+
 static int
 show_json(struct command_session *session, const struct key_look *look, uint64_t now_s)
 {
 	char from[TABLE_NUMBER_BYTES], until[TABLE_NUMBER_BYTES], id[TABLE_NUMBER_BYTES];
-	json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o}", "file",
-	    session->options->file, "subject", look->subject, "cluster",
+	json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:s, s:s, s:o}",
+	    "file", session->options->file, "subject", look->subject, "cluster",
 	    table_format_id(look->cluster_id, id), "serial", look->serial, "from",
 	    table_format_date(look->from_s, from), "until", table_format_date(look->until_s, until),
-	    "days_left", (json_int_t)command_key_days(look->until_s, now_s), "issuer", look->issuer,
-	    "fingerprint", look->fingerprint, "problems", problems_json(look));
+	    "days_left", (json_int_t)command_key_days(look->until_s, now_s), "hosts",
+	    hosts_json(&look->hosts), "issuer", look->issuer, "fingerprint", look->fingerprint,
+	    "problems", problems_json(look));
 	int rc = object == NULL ? -ENOMEM : command_print_json(object, session->out);
 
 	json_decref(object);
@@ -71,6 +86,10 @@ show_table(struct command_session *session, const struct key_look *look, uint64_
 	table_add(table, "until");
 	table_add(table, "%s, %" PRIu64 " days left", table_format_date(look->until_s, date),
 	    command_key_days(look->until_s, now_s));
+	for (unsigned i = 0; i < look->hosts.count; i++) {
+		table_add(table, "host");
+		table_add(table, "%s", look->hosts.names[i]);
+	}
 	table_add(table, "issuer");
 	table_add(table, "%s", look->issuer);
 	table_add(table, "fingerprint");
@@ -113,7 +132,7 @@ command_key_show(struct command_session *session)
 	int rc;
 
 	command_key_guard();
-	rc = key_look(path, now_s, &look, why);
+	rc = key_look(path, NULL, now_s, &look, why);
 	if (rc != 0)
 		return command_fail(session, rc, "%s: %.400s", path, why);
 	rc = compare(session, &look);

@@ -213,6 +213,10 @@ const struct config_option command_option_table[] = {
 	    "key issue: where the key goes, mode 0600.", NULL, false, 0, 0, NULL },
 	{ "replace", 0, CONFIG_FLAG, offsetof(struct command_options, must_replace), NULL,
 	    "key issue: the file may be there, and goes.", NULL, false, 0, 0, NULL },
+	{ "host", 0, CONFIG_LIST, offsetof(struct command_options, hosts), "NAME",
+	    "key issue, renew: a DNS name or an IP address of the host, for --metrics over TLS: by it who asks knows "
+	    "the daemon. Default: none; of renew those of before.",
+	    NULL, false, 0, 0, NULL },
 	{ "days", 0, CONFIG_U64, offsetof(struct command_options, days), "N",
 	    "key init, issue, renew: how long it is valid. Default: 397, a year and a month in which who renews "
 	    "each year may be late; an authority's: 3650.",
@@ -289,6 +293,7 @@ static const struct {
 	{ "out", COMMAND_OUT },
 	{ "replace", COMMAND_OUT },
 	{ "days", COMMAND_DAYS },
+	{ "host", COMMAND_HOST },
 };
 
 static uint64_t

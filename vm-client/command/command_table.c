@@ -240,18 +240,19 @@ static const struct command command_table[] = {
 	    "Make the authority (CA) of a cluster, which signs the keys of its gateways, nodes, clients and people. "
 	    "Its folder belongs on no host of the cluster. One that is there is never written over.",
 	    { COMMAND_NOTHING }, COMMAND_CA | COMMAND_CLUSTER_ID | COMMAND_DAYS, command_key_init },
-	{ "key", "issue", "SUBJECT --out FILE --ca DIR [--days N] [--replace]",
+	{ "key", "issue", "SUBJECT --out FILE --ca DIR [--days N] [--host NAME ...] [--replace]",
 	    "Make a key, in one file of mode 0600: its certificate, its private key, and the authority's "
 	    "certificate. SUBJECT is gateway/N, node/N, client/NAME, admin/NAME or monitor/NAME.",
-	    { COMMAND_SUBJECT }, COMMAND_CA | COMMAND_OUT | COMMAND_DAYS, command_key_issue },
+	    { COMMAND_SUBJECT }, COMMAND_CA | COMMAND_OUT | COMMAND_DAYS | COMMAND_HOST,
+	    command_key_issue },
 	{ "key", "show", "FILE [--ca DIR]",
 	    "Show whose a key file is, until when, and what is wrong with it; with --ca also whether it was "
 	    "revoked. The exit status is 1 where daemons would refuse it.",
 	    { COMMAND_FILE }, COMMAND_CA, command_key_show },
-	{ "key", "renew", "FILE --ca DIR [--days N]",
-	    "Make a new key for the subject of this one, with a new serial, in its place. The old certificate stays "
-	    "valid until it expires, so that connections stand.",
-	    { COMMAND_FILE }, COMMAND_CA | COMMAND_DAYS, command_key_renew },
+	{ "key", "renew", "FILE --ca DIR [--days N] [--host NAME ...]",
+	    "Make a new key for the subject and the hosts of this one, with a new serial, in its place. The old "
+	    "certificate stays valid until it expires, so that connections stand.",
+	    { COMMAND_FILE }, COMMAND_CA | COMMAND_DAYS | COMMAND_HOST, command_key_renew },
 	{ "key", "revoke", "SUBJECT|SERIAL --ca DIR",
 	    "Revoke one certificate, or all of a subject's that have not expired, and write revoked.pem in DIR, "
 	    "the signed list (CRL) of all that are. Give that to the cluster then: cleave key publish.",

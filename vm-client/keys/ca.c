@@ -424,19 +424,20 @@ issue(struct ca *ca, const struct ca_wish *wish, const struct certificate_wish *
 	return rc;
 }
 
-int
-ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issued_entry *ret_entry,
-    char *why)
+/* @wish without its hosts, which @hosts are. */
+static int
+issue_with(struct ca *ca, const struct ca_wish *wish, const struct hosts *hosts, uint64_t now_s,
+    struct issued_entry *ret_entry, char *why)
 {
 	char uri[SUBJECT_OF_URI_BYTES];
 	struct certificate_wish certificate = { .subject = wish->subject,
 		.uri = uri,
+		.hosts = hosts,
 		.from_s = now_s - num_min(now_s, CA_EARLY_S) };
 	struct split_subject subject;
 	struct stat st;
 	int rc;
 
-	CHECK_OBJ(ca, CA_MAGIC);
 	(void)ca_fail(0, why, "out of memory");
 	if (subject_of(wish->subject, ca->issued.cluster_id, &subject, uri) != 0)
 		return ca_fail(-EINVAL, why,
@@ -453,34 +454,67 @@ ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issue
 	return issue(ca, wish, &certificate, ret_entry, why);
 }
 
-int
-ca_renew(struct ca *ca, const char *path, uint64_t days, uint64_t now_s,
-    struct issued_entry *ret_entry, struct issued_entry *ret_old, char *why)
+static int
+take_hosts(const struct ca_wish *wish, struct hosts *ret, char *why)
 {
+	int rc = 0;
+
+	*ret = (struct hosts){ .count = 0 };
+	for (uint32_t i = 0; rc == 0 && i < wish->host_count; i++) {
+		rc = hosts_add(ret, wish->hosts[i]);
+		if (rc == -EINVAL)
+			(void)ca_fail(rc, why,
+			    "--host: '%.253s': a DNS name (gw1.example) or an IP address (10.0.0.1, fd00::1) is wanted",
+			    wish->hosts[i]);
+		else if (rc != 0)
+			(void)ca_fail(rc, why, "--host: a certificate has at most %u", HOSTS_MAX);
+	}
+	return rc;
+}
+
+int
+ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issued_entry *ret_entry,
+    char *why)
+{
+	struct hosts hosts;
+	int rc = take_hosts(wish, &hosts, why);
+
+	CHECK_OBJ(ca, CA_MAGIC);
+	return rc == 0 ? issue_with(ca, wish, &hosts, now_s, ret_entry, why) : rc;
+}
+
+/* A file may be anybody's work: hosts are kept of a certificate that this authority has signed, and of no other. */
+int
+ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issued_entry *ret_entry,
+    struct issued_entry *ret_old, char *why)
+{
+	const char *path = wish->out;
+	struct ca_wish renewed = *wish;
 	const struct issued_entry *old;
 	char told[KEY_LOOK_WHY_BYTES];
 	struct key_look look;
-	int rc;
+	struct hosts hosts;
+	int rc = take_hosts(wish, &hosts, why);
 
 	CHECK_OBJ(ca, CA_MAGIC);
-	rc = key_look(path, now_s, &look, told);
+	if (rc != 0)
+		return rc;
+	rc = key_look(path, ca->pair.certificate, now_s, &look, told);
 	if (rc != 0)
 		return ca_fail(rc, why, "%s: %.400s", path, told);
 	key_look_compare(&look, &ca->issued);
 	old = issued_find(&ca->issued, look.serial);
-	if ((look.problems & KEY_PROBLEM_UNKNOWN) != 0 || old == NULL)
+	if ((look.problems & (KEY_PROBLEM_UNKNOWN | KEY_PROBLEM_WRONG_CA)) != 0 || old == NULL)
 		return ca_fail(-ENOENT, why, "%s: %s has not issued it: nothing was changed", path,
 		    ca->path);
 	if (old->revoked_s != 0)
 		return ca_fail(-EKEYREVOKED, why,
 		    "%s: it is revoked. Issue a new one where its subject is to have one", path);
 	*ret_old = *old;
-	return ca_issue(ca,
-	    &(const struct ca_wish){ .subject = ret_old->subject,
-		.out = path,
-		.days = days,
-		.replaces = true },
-	    now_s, ret_entry, why);
+	renewed.subject = ret_old->subject;
+	renewed.replaces = true;
+	return issue_with(ca, &renewed, hosts.count > 0 ? &hosts : &look.hosts, now_s, ret_entry,
+	    why);
 }
 
 /* ---- revoking ---- */

@@ -54,26 +54,28 @@ void ca_close(struct ca *ca);
 const struct issued *ca_issued(const struct ca *ca);
 
 struct ca_wish {
-	const char *subject; /* "gateway/1" */
-	const char *out;     /* the key file */
-	uint64_t days;       /* 0: CA_DAYS_DEFAULT, or as long as the authority has */
-	bool replaces;       /* @out may be there, and goes */
+	const char *subject;      /* "gateway/1"; ca_renew: that of the file */
+	const char *out;          /* the key file */
+	const char *const *hosts; /* for its certificate (secure/hosts.h) */
+	uint32_t host_count;      /* 0: none; ca_renew: those of the file */
+	uint64_t days;            /* 0: CA_DAYS_DEFAULT, or as long as the authority has */
+	bool replaces;            /* @out may be there, and goes; ca_renew's does */
 };
 /*
  * ca_issue -- a new key and its certificate, as a key file (cleave/secure.h) of mode 0600; first into the list
  *
- * Returns 0 and what is in the list; -EEXIST @out is there; -EINVAL no subject, or longer than the authority is valid;
+ * Returns 0 and what is in the list; -EEXIST @out is there; -EINVAL no subject, no host, or longer than the authority is valid;
  * -EKEYEXPIRED the authority is not valid any more; others. Where the file alone fails, @why names the serial.
  */
 int ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
     struct issued_entry *ret_entry, char *why);
 /*
- * ca_renew -- the subject of key file @path once more: a new key and serial, in the place of the old one
+ * ca_renew -- the subject of key file @wish->out once more: a new key and serial, in the place of the old one
  *
- * Returns as ca_issue, and the @ret_old; -ENOENT: this authority has not issued it; -EKEYREVOKED: it is revoked. The
- * old certificate stays valid: connections stand.
+ * Returns as ca_issue, and the @ret_old; -ENOENT: this authority has not issued it, or not signed what is in it;
+ * -EKEYREVOKED: it is revoked. The old certificate stays valid: connections stand.
  */
-int ca_renew(struct ca *ca, const char *path, uint64_t days, uint64_t now_s,
+int ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
     struct issued_entry *ret_entry, struct issued_entry *ret_old, char *why);
 /*
  * ca_revoke -- @what: a serial; or a subject: all of its certificates that have not expired

@@ -77,6 +77,12 @@ pair_init(struct certificate_pair *ret)
 
 /* ---- making one ---- */
 
+static bool
+has_hosts(const struct certificate_wish *wish)
+{
+	return wish->hosts != NULL && wish->hosts->count > 0;
+}
+
 static int
 set_names(gnutls_x509_crt_t certificate, const struct certificate_wish *wish)
 {
@@ -89,6 +95,8 @@ set_names(gnutls_x509_crt_t certificate, const struct certificate_wish *wish)
 	if (rc >= 0 && wish->uri != NULL)
 		rc = gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_URI, wish->uri,
 		    (unsigned)strlen(wish->uri), GNUTLS_FSAN_SET);
+	if (rc >= 0 && has_hosts(wish))
+		rc = hosts_put(wish->hosts, certificate);
 	return rc;
 }
 
@@ -106,7 +114,8 @@ set_uses(gnutls_x509_crt_t certificate, const struct certificate_wish *wish)
 				 : GNUTLS_KEY_DIGITAL_SIGNATURE);
 	if (rc >= 0 && !is_authority)
 		rc = gnutls_x509_crt_set_key_purpose_oid(certificate, GNUTLS_KP_TLS_WWW_CLIENT, 0);
-	if (rc >= 0 && (wish->role == SPLIT_ROLE_GATEWAY || wish->role == SPLIT_ROLE_NODE))
+	if (rc >= 0 &&
+	    (wish->role == SPLIT_ROLE_GATEWAY || wish->role == SPLIT_ROLE_NODE || has_hosts(wish)))
 		rc = gnutls_x509_crt_set_key_purpose_oid(certificate, GNUTLS_KP_TLS_WWW_SERVER, 0);
 	return rc;
 }

@@ -14,6 +14,7 @@
 
 #include "cleave/secure.h"
 #include "issued.h"
+#include "secure/hosts.h"
 
 #define CERTIFICATE_WHY_BYTES 512u
 
@@ -26,6 +27,8 @@ struct certificate_pair {
 struct certificate_wish {
 	const char *subject; /* "gateway/1"; an authority's: its name */
 	const char *uri;     /* NULL: an authority's */
+	const struct hosts
+	    *hosts; /* where it is a server of TLS; NULL: it has no address of its own */
 	enum split_role role;
 	uint64_t from_s, until_s;
 };
@@ -36,7 +39,8 @@ int certificate_serial(char ret_text[ISSUED_SERIAL_TEXT_BYTES], char *why);
  * certificate_make -- a new key, and its certificate with @serial, signed by @issuer; NULL: by itself, an authority
  *
  * What a subject's certificate is good for: gateways and nodes are both server and client, others are clients alone, so
- * that a client's stolen key cannot play a gateway. @ret for certificate_pair_fini.
+ * that a client's stolen key cannot play a gateway; but for those with hosts, which are servers there. @ret for
+ * certificate_pair_fini.
  */
 int certificate_make(const struct certificate_wish *wish, const char *serial,
     const struct certificate_pair *issuer, struct certificate_pair *ret, char *why);

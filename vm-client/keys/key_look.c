@@ -122,19 +122,21 @@ look_names(struct key_look *look, gnutls_x509_crt_t certificate)
 	(void)plain_text(look->issuer); /* others wrote it */
 }
 
-/* Does one of its authorities stand for it, and is that one valid? */
+/* Does one of its authorities, or the one that is @wanted, stand for it, and is that one valid? */
 static void
-look_authority(struct key_look *look, const struct parts *parts, uint64_t now_s)
+look_authority(struct key_look *look, const struct parts *parts, gnutls_x509_crt_t wanted,
+    uint64_t now_s)
 {
-	unsigned verdict = 0;
+	const gnutls_x509_crt_t *signers = wanted != NULL ? &wanted : parts->authorities;
+	unsigned signer_count = wanted != NULL ? 1 : parts->authority_count, verdict = 0;
 	time_t until = -1;
 
-	if (parts->authority_count == 0) {
+	if (parts->authority_count == 0)
 		look->problems |= KEY_PROBLEM_NO_CA;
+	if (signer_count == 0)
 		return;
-	}
-	if (gnutls_x509_crt_list_verify(&parts->own, 1, parts->authorities, parts->authority_count,
-		NULL, 0, GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) < 0 ||
+	if (gnutls_x509_crt_list_verify(&parts->own, 1, signers, signer_count, NULL, 0,
+		GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) < 0 ||
 	    verdict != 0) {
 		look->problems |= KEY_PROBLEM_WRONG_CA;
 		return;
@@ -197,7 +199,8 @@ parts_read(struct parts *parts, const gnutls_datum_t *text, char *why)
 }
 
 int
-key_look_text(const char *text, size_t bytes, uint64_t now_s, struct key_look *ret, char *why)
+key_look_text(const char *text, size_t bytes, gnutls_x509_crt_t authority, uint64_t now_s,
+    struct key_look *ret, char *why)
 {
 	const gnutls_datum_t datum = { (unsigned char *)(uintptr_t)text, (unsigned)bytes };
 	struct parts parts;
@@ -215,7 +218,8 @@ key_look_text(const char *text, size_t bytes, uint64_t now_s, struct key_look *r
 		look_subject(ret, parts.own);
 		look_times(ret, parts.own, now_s);
 		look_names(ret, parts.own);
-		look_authority(ret, &parts, now_s);
+		hosts_of(parts.own, &ret->hosts);
+		look_authority(ret, &parts, authority, now_s);
 	}
 	for (unsigned i = 0; i < parts.count; i++)
 		gnutls_x509_crt_deinit(parts.all[i]);
@@ -223,7 +227,8 @@ key_look_text(const char *text, size_t bytes, uint64_t now_s, struct key_look *r
 }
 
 int
-key_look(const char *path, uint64_t now_s, struct key_look *ret, char *why)
+key_look(const char *path, gnutls_x509_crt_t authority, uint64_t now_s, struct key_look *ret,
+    char *why)
 {
 	struct split_key *key;
 	struct stat st;
@@ -235,7 +240,7 @@ key_look(const char *path, uint64_t now_s, struct key_look *ret, char *why)
 		(void)snprintf(why, KEY_LOOK_WHY_BYTES, "%s", strerror(-rc));
 		return rc;
 	}
-	rc = key_look_text(text, bytes, now_s, ret, why);
+	rc = key_look_text(text, bytes, authority, now_s, ret, why);
 	explicit_bzero(text, bytes);
 	free(text);
 	if (rc != 0)

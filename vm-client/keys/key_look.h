@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "issued.h"
+#include "secure/hosts.h"
 
 #define KEY_LOOK_FINGERPRINT_BYTES 96u /* SHA-256, in pairs of digits */
 #define KEY_LOOK_NAME_BYTES 128u
@@ -45,6 +46,7 @@ struct key_look {
 	uint64_t cluster_id;
 	char serial[2 * 20 + 1]; /* RFC 5280: at most 20 bytes */
 	uint64_t from_s, until_s;
+	struct hosts hosts;
 	char issuer[KEY_LOOK_NAME_BYTES];
 	char fingerprint[KEY_LOOK_FINGERPRINT_BYTES];
 	unsigned problems;                /* bits of enum key_problem */
@@ -54,12 +56,15 @@ struct key_look {
 /*
  * key_look -- read the file @path, of KEY_LOOK_FILE_BYTES_MAX at most, at @now_s
  *
- * Nothing of the private key is kept. Returns 0, whatever is wrong with what it says; -EINVAL: no file of certificates
- * and keys; or what opening said; @why, of KEY_LOOK_WHY_BYTES.
+ * @authority: that shall have signed it, or WRONG_CA; NULL: one of those in the file. Nothing of the private key is kept.
+ * Returns 0, whatever is wrong with what it says; -EINVAL: no file of certificates and keys; or what opening said; @why,
+ * of KEY_LOOK_WHY_BYTES.
  */
-int key_look(const char *path, uint64_t now_s, struct key_look *ret, char *why);
+int key_look(const char *path, struct gnutls_x509_crt_int *authority, uint64_t now_s,
+    struct key_look *ret, char *why);
 /* key_look_text -- the same of a text of @bytes with a NUL behind it, without mode and refusal. 0, -EINVAL, -ENOMEM. */
-int key_look_text(const char *text, size_t bytes, uint64_t now_s, struct key_look *ret, char *why);
+int key_look_text(const char *text, size_t bytes, struct gnutls_x509_crt_int *authority,
+    uint64_t now_s, struct key_look *ret, char *why);
 /* key_look_compare -- what @issued, an authority's list, says of it: UNKNOWN and REVOKED into the problems. */
 void key_look_compare(struct key_look *look, const struct issued *issued);
 

@@ -18,6 +18,7 @@
 #include "base/num.h"
 #include "cleave/secure.h"
 #include "vm-client/keys/ca.h"
+#include "vm-client/keys/certificate.h"
 #include "vm-client/keys/key_look.h"
 
 #define CLUSTER UINT64_C(0xc1ea7e0000000001)
@@ -97,7 +98,7 @@ issue(struct rig *rig, const char *subject, uint64_t days, uint64_t now_s, bool 
 static unsigned
 problems(struct rig *rig, uint64_t now_s)
 {
-	int rc = key_look(rig->key, now_s, &rig->look, rig->why);
+	int rc = key_look(rig->key, NULL, now_s, &rig->look, rig->why);
 
 	cr_assert_eq(rc, 0, "%s", rig->why);
 	return rig->look.problems;
@@ -120,6 +121,12 @@ read_text(const char *path, size_t *ret_bytes)
 
 	cr_assert_eq(durable_read(AT_FDCWD, path, 65536, &text, ret_bytes), 0);
 	return text;
+}
+
+static void
+write_text(const struct rig *rig, const char *text, size_t bytes)
+{
+	cr_assert_eq(durable_write(rig->key, text, bytes, 0600, true), 0);
 }
 
 Test(ca, key_that_it_issues_is_one_that_daemons_take)
@@ -275,15 +282,16 @@ Test(ca, renewed_key_has_the_subject_and_another_serial)
 	memcpy(first, rig.entry.serial, sizeof(first));
 	ca = ca_open(rig.ca, rig.why);
 	/* Also after it has expired. */
-	cr_assert_eq(ca_renew(ca, rig.key, 20, NOW + 11 * (uint64_t)CA_DAY_S, &rig.entry, &rig.old,
-			 rig.why),
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key, .days = 20 },
+			 NOW + 11 * (uint64_t)CA_DAY_S, &rig.entry, &rig.old, rig.why),
 	    0, "%s", rig.why);
 	cr_assert_str_eq(rig.old.serial, first);
 	cr_assert_str_neq(rig.entry.serial, first);
 	cr_assert_str_eq(rig.entry.subject, "node/7");
 	cr_assert_eq(problems(&rig, NOW + 11 * (uint64_t)CA_DAY_S), (unsigned)KEY_PROBLEM_SOON);
 	cr_assert_str_eq(rig.look.serial, rig.entry.serial);
-	cr_assert_eq(ca_renew(ca, in(rig.folder, "none"), 0, NOW, &rig.entry, &rig.old, rig.why),
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = in(rig.folder, "none") }, NOW,
+			 &rig.entry, &rig.old, rig.why),
 	    -ENOENT);
 	ca_close(ca);
 	rig_fini(&rig);
@@ -298,7 +306,9 @@ Test(ca, key_of_another_authority_and_one_that_is_revoked_are_not_renewed)
 	rig_init(&other);
 	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
 	ca = ca_open(other.ca, other.why);
-	cr_assert_eq(ca_renew(ca, rig.key, 0, NOW, &rig.entry, &rig.old, rig.why), -ENOENT);
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key }, NOW, &rig.entry,
+			 &rig.old, rig.why),
+	    -ENOENT);
 	ca_close(ca);
 	cr_assert_eq(problems(&rig, NOW), 0u);
 	compare(&other);
@@ -306,13 +316,119 @@ Test(ca, key_of_another_authority_and_one_that_is_revoked_are_not_renewed)
 	cr_assert_eq(rig.look.problems, (unsigned)KEY_PROBLEM_UNKNOWN);
 	ca = ca_open(rig.ca, rig.why);
 	cr_assert_eq(ca_revoke(ca, "node/7", NOW, &(uint32_t){ 0 }, rig.why), 0);
-	cr_assert_eq(ca_renew(ca, rig.key, 0, NOW, &rig.entry, &rig.old, rig.why), -EKEYREVOKED);
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key }, NOW, &rig.entry,
+			 &rig.old, rig.why),
+	    -EKEYREVOKED);
 	ca_close(ca);
 	cr_assert_eq(problems(&rig, NOW), 0u, "the file itself cannot know");
 	compare(&rig);
 	cr_assert_eq(rig.look.problems, (unsigned)KEY_PROBLEM_REVOKED);
 	rig_fini(&rig);
 	rig_fini(&other);
+}
+
+static void
+check_hosts(struct rig *rig, const char *a, const char *b)
+{
+	unsigned count = a == NULL ? 0 : b == NULL ? 1 : 2;
+
+	cr_assert_eq(problems(rig, NOW), 0u);
+	cr_assert_eq(rig->look.hosts.count, count);
+	if (count > 0)
+		cr_assert_str_eq(rig->look.hosts.names[0], a);
+	if (count > 1)
+		cr_assert_str_eq(rig->look.hosts.names[1], b);
+}
+
+Test(ca, hosts_of_a_certificate_are_those_that_were_named_and_a_renewed_one_has_them)
+{
+	static const char *const hosts[] = { "gw1.example", "10.0.0.1", "gw1.example" };
+	static const char *const others[] = { "fd00::1" };
+	struct ca_wish wish = { .subject = "client/db1", .hosts = hosts, .host_count = 3 };
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	wish.out = rig.key;
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_issue(ca, &wish, NOW, &rig.entry, rig.why), 0, "%s", rig.why);
+	check_hosts(&rig, "gw1.example", "10.0.0.1");
+	wish = (struct ca_wish){ .out = rig.key };
+	cr_assert_eq(ca_renew(ca, &wish, NOW, &rig.entry, &rig.old, rig.why), 0, "%s", rig.why);
+	cr_assert_str_eq(rig.look.serial, rig.old.serial);
+	check_hosts(&rig, "gw1.example", "10.0.0.1");
+	cr_assert_str_eq(rig.look.serial, rig.entry.serial);
+	/* Hosts that are named take the place of those before. */
+	wish.hosts = others;
+	wish.host_count = 1;
+	cr_assert_eq(ca_renew(ca, &wish, NOW, &rig.entry, &rig.old, rig.why), 0, "%s", rig.why);
+	check_hosts(&rig, "fd00::1", NULL);
+	ca_close(ca);
+	cr_assert_eq(issue(&rig, "client/db1", 0, NOW, true), 0);
+	check_hosts(&rig, NULL, NULL);
+	rig_fini(&rig);
+}
+
+Test(ca, what_is_no_host_is_refused_and_nothing_is_listed)
+{
+	static const char *const wrong[] = { "gw1.example", "https://gw1" };
+	struct ca_wish wish = { .subject = "gateway/1", .hosts = wrong, .host_count = 2 };
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "gateway/1", 0, NOW, false), 0);
+	ca = ca_open(rig.ca, rig.why);
+	wish.out = rig.key;
+	wish.replaces = true;
+	cr_assert_eq(ca_issue(ca, &wish, NOW, &rig.entry, rig.why), -EINVAL);
+	cr_assert_not_null(strstr(rig.why, "--host: 'https://gw1'"), "%s", rig.why);
+	cr_assert_eq(ca_renew(ca, &wish, NOW, &rig.entry, &rig.old, rig.why), -EINVAL);
+	cr_assert_eq(ca_issued(ca)->count, 1u);
+	ca_close(ca);
+	rig_fini(&rig);
+}
+
+/* Whoever has a key file may write into it what he likes: the subject and the serial of the certificate in it, too. */
+Test(ca, a_certificate_that_somebody_else_signed_is_not_renewed)
+{
+	struct certificate_wish wish = { .subject = "another authority", .until_s = NOW * 2 };
+	struct certificate_pair authority, forged;
+	struct certificate_text text = { 0 };
+	struct hosts hosts = { .count = 0 };
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	cr_assert_eq(certificate_make(&wish, rig.entry.serial, NULL, &authority, rig.why), 0);
+	cr_assert_eq(hosts_add(&hosts, "gw1.example"), 0);
+	wish.subject = "node/7";
+	wish.uri = "cleave://c1ea7e0000000001/node/7";
+	wish.role = SPLIT_ROLE_NODE;
+	wish.hosts = &hosts;
+	cr_assert_eq(certificate_make(&wish, rig.entry.serial, &authority, &forged, rig.why), 0);
+	cr_assert_eq(certificate_text_add(&text, forged.certificate, rig.why), 0);
+	cr_assert_eq(certificate_text_add_key(&text, forged.private_key, rig.why), 0);
+	cr_assert_eq(certificate_text_add(&text, authority.certificate, rig.why), 0);
+	write_text(&rig, text.text, text.bytes);
+	cr_assert_eq(problems(&rig, NOW), 0u, "by itself it is a key file");
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key }, NOW, &rig.entry,
+			 &rig.old, rig.why),
+	    -ENOENT);
+	cr_assert_not_null(strstr(rig.why, "has not issued it"), "%s", rig.why);
+	/* Without any authority's certificate, too. */
+	write_text(&rig, text.text, (size_t)(strstr(text.text, "-----END PRIVATE") - text.text));
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key }, NOW, &rig.entry,
+			 &rig.old, rig.why),
+	    -ENOENT);
+	cr_assert_eq(ca_issued(ca)->count, 1u);
+	ca_close(ca);
+	certificate_text_fini(&text);
+	certificate_pair_fini(&authority);
+	certificate_pair_fini(&forged);
+	rig_fini(&rig);
 }
 
 Test(ca, revoked_by_serial_or_by_subject_and_once)
@@ -347,12 +463,6 @@ Test(ca, revoked_by_serial_or_by_subject_and_once)
 }
 
 /* ---- what is wrong with a file ---- */
-
-static void
-write_text(const struct rig *rig, const char *text, size_t bytes)
-{
-	cr_assert_eq(durable_write(rig->key, text, bytes, 0600, true), 0);
-}
 
 Test(key_look, each_problem_has_its_name)
 {
@@ -426,12 +536,12 @@ Test(key_look, file_that_ends_too_early_is_never_right)
 	text = read_text(rig.key, &bytes);
 	for (size_t cut = 40; cut < bytes; cut += 7) { /* within its last line GnuTLS is lenient */
 		text[bytes - cut] = '\0';
-		cr_assert(key_look_text(text, bytes - cut, NOW, &look, rig.why) != 0 ||
+		cr_assert(key_look_text(text, bytes - cut, NULL, NOW, &look, rig.why) != 0 ||
 			(look.problems & ~(unsigned)KEY_PROBLEM_SOON) != 0,
 		    "%zu bytes fewer", cut);
 	}
-	cr_assert_eq(key_look("/dev/null", NOW, &look, rig.why), -EINVAL);
-	cr_assert_eq(key_look(rig.folder, NOW, &look, rig.why), -EINVAL);
+	cr_assert_eq(key_look("/dev/null", NULL, NOW, &look, rig.why), -EINVAL);
+	cr_assert_eq(key_look(rig.folder, NULL, NOW, &look, rig.why), -EINVAL);
 	free(text);
 	rig_fini(&rig);
 }
