@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/config.h"
-#include "base/config_check.h"
 #include "base/config_value.h"
 #include "base/daemon.h"
 #include "base/descriptors.h"
@@ -21,9 +20,11 @@
 #include "base/watchdog.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cleave/secure_metrics.h"
 #include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cluster/gateway_state.h"
+#include "cluster/revoked.h"
 #include "control/control_settings.h"
 #include "gateway/gateway.h"
 #include "kms/kms.h"
@@ -52,6 +53,7 @@ struct gateway_process {
 	struct mt_gateway *gateway;
 	struct mt_starting starting;
 	struct metrics_http *metrics; /* NULL: nobody may ask */
+	struct secure_metrics guard;  /* who may, over TLS */
 	struct mt_page page;          /* what it tells */
 	struct signals signals;
 	struct watchdog watchdog;
@@ -143,11 +145,30 @@ on_failed(int rc, const char *text, void *arg)
 	process_stop(process);
 }
 
+static const struct split_key *
+metrics_key(void *arg)
+{
+	const struct gateway_process *process = arg;
+
+	return process->gateway == NULL ? process->secure.key : process->gateway->revoked.key;
+}
+
+static bool
+metrics_is_ready(void *arg)
+{
+	const struct gateway_process *process = arg;
+
+	return process->gateway != NULL && mt_revoked_is_ready(process->gateway);
+}
+
 static int
 start_metrics(struct gateway_process *process, const struct mt_command_line *values)
 {
 	const struct metrics_http_options options = { .address = values->metrics,
-		.is_open = values->is_metrics_open,
+		.is_open = values->metrics_words.is_open,
+		.wants_tls = values->metrics_words.wants_tls,
+		.guard = process->secure.key == NULL ? NULL : &secure_metrics_guard,
+		.guard_arg = &process->guard,
 		.paths = mt_page_paths,
 		.path_count = MT_PAGE_PATHS_NR,
 		.arg = &process->page };
@@ -157,12 +178,18 @@ start_metrics(struct gateway_process *process, const struct mt_command_line *val
 	if (values->metrics == NULL)
 		return 0;
 	mt_page_init(&process->page, process->loop);
+	process->guard = (struct secure_metrics){ .noun = "gateway",
+		.key = metrics_key,
+		.is_ready = metrics_is_ready,
+		.arg = process,
+		.takes_anybody = options.is_open };
 	process->metrics = metrics_http_start(process->loop, &options, error, sizeof(error));
 	if (process->metrics == NULL) {
 		log_error("gateway: --metrics: %s", error);
 		return -EINVAL;
 	}
-	log_info("gateway: metrics listen=%s", metrics_http_address(process->metrics));
+	secure_metrics_tell(&process->guard, metrics_http_address(process->metrics),
+	    metrics_http_is_tls(process->metrics));
 	return 0;
 }
 
@@ -374,8 +401,8 @@ take_options(const struct mt_command_line *values, struct config_result *result,
 	}
 	mt_command_secure_take(values, is_server(values), result, options, secure);
 	if (is_server(values))
-		config_refuse_open(&mt_command_line_program, result, values->metrics,
-		    values->is_metrics_open);
+		secure_metrics_check(&mt_command_line_program, result, secure, values->metrics,
+		    &values->metrics_words);
 	if (result->is_check && where->place != NULL && is_server(values))
 		mt_command_line_check_files(values, where, result);
 	return result->problem_count;

@@ -21,7 +21,6 @@
 #include "base/descriptors.h"
 #include "base/lock_holder.h"
 #include "base/log.h"
-#include "base/metrics_http.h"
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
@@ -31,8 +30,8 @@
 #include "disk/disk_uring.h"
 #include "format/format.h"
 #include "join/join.h"
-#include "metrics.h"
 #include "node.h"
+#include "node_http.h"
 #include "options.h"
 #include "revoked_file.h"
 
@@ -51,7 +50,7 @@ struct storage_process {
 	struct loop *loop;
 	struct disk *disk; /* until the node has it */
 	struct node *node;
-	struct metrics_http *metrics; /* NULL: nobody may ask */
+	struct node_http http; /* --metrics */
 	struct disk_fault fault;
 	struct signals signals;
 	struct watchdog watchdog;
@@ -269,49 +268,15 @@ storage_on_signal(int number, void *arg)
 	node_stop(process->node, storage_on_stopped, process);
 }
 
-static void
-storage_on_scrape(struct metrics_scrape *scrape, void *arg)
-{
-	struct storage_process *process = arg;
-
-	node_metrics_write(process->node, metrics_scrape_out(scrape));
-	metrics_scrape_finish(scrape, 0);
-}
-
-static void
-storage_on_health(struct metrics_scrape *scrape, void *arg)
-{
-	struct storage_process *process = arg;
-
-	if (node_health_write(process->node, metrics_scrape_out(scrape)))
-		metrics_scrape_finish(scrape, 0);
-	else
-		metrics_scrape_refuse(scrape);
-}
-
-static const struct metrics_path metrics_paths[] = {
-	{ "/metrics", METRICS_TYPE_METRICS, NULL, false, storage_on_scrape },
-	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, storage_on_health },
-};
-
 static int
 storage_start_metrics(struct storage_process *process)
 {
-	const struct metrics_http_options options = { .address = process->options.metrics,
-		.is_open = process->options.is_metrics_open,
-		.paths = metrics_paths,
-		.path_count = NUM_COUNT(metrics_paths),
-		.arg = process };
 	char error[2 * NODE_REASON_BYTES_MAX];
 
-	assert(process->metrics == NULL);
-	if (options.address == NULL)
+	if (node_http_start(&process->http, &process->options, process->loop, process->node,
+		&process->secure, error, sizeof(error)) == 0)
 		return 0;
-	process->metrics = metrics_http_start(process->loop, &options, error, sizeof(error));
-	if (process->metrics == NULL)
-		return storage_error("--metrics: %s", error);
-	log_info("storage: metrics listen=%s", metrics_http_address(process->metrics));
-	return 0;
+	return storage_error("--metrics: %s", error);
 }
 
 static int
@@ -501,7 +466,7 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 		rc = process->exit_code;
 	}
 	watchdog_stop(&process->watchdog);
-	metrics_http_stop(process->metrics);
+	node_http_stop(&process->http);
 	node_destroy(process->node);
 	revoked_file_end(&process->revoked);
 	if (process->disk != NULL)

@@ -45,10 +45,7 @@ static const struct config_option option_table[] = {
 	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether the disk takes writes, at "
 	    "/healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
-	{ "metrics-open", 0, CONFIG_FLAG, offsetof(struct storage_options, is_metrics_open), NULL,
-	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
-	    "key or a password.",
-	    NULL, false, 0, 0, NULL },
+	SECURE_METRICS_ROWS(struct storage_options, metrics_words),
 	SECURE_OPTION_ROWS(struct storage_options, secure),
 	{ "revoked", 0, CONFIG_STRING, offsetof(struct storage_options, revoked), "FILE",
 	    "Where lists of revoked keys are kept that gateways bring, so that they count from the next start on "
@@ -132,7 +129,8 @@ options_check(const struct storage_options *options, struct config_result *resul
 		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
 		    wrong);
 	check_secure(options, result, *ret_cluster_id, ret_secure);
-	config_refuse_open(&storage_program, result, options->metrics, options->is_metrics_open);
+	secure_metrics_check(&storage_program, result, ret_secure, options->metrics,
+	    &options->metrics_words);
 	if (!result->is_check)
 		return result->problem_count;
 	check_disk(options, result);

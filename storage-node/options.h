@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_metrics.h"
 #include "cleave/secure_options.h"
 
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
@@ -15,7 +16,7 @@ enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PR
 /* As config_parse fills it: each value is in the range that the table gives. */
 struct storage_options {
 	const char *disk, *listen, *cluster_id, *metrics;
-	bool is_metrics_open;
+	struct secure_metrics_words metrics_words;
 	uint64_t node_id;
 	unsigned write_cache;
 	uint64_t device_memory;

@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_metrics.h"
 #include "cleave/secure_options.h"
 
 struct meta_where;
@@ -24,7 +25,7 @@ struct mt_command_line {
 	struct config_list ports, nodes;
 	const char *cluster_id;
 	const char *metrics;
-	bool is_metrics_open;
+	struct secure_metrics_words metrics_words;
 	uint64_t shards;
 	uint64_t device_memory;
 	bool wants_huge_pages;

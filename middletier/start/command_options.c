@@ -132,10 +132,7 @@ static const struct config_option option_table[] = {
 	    "Tell what there is to know, over HTTP, to whoever can reach it: a page for people at /, to "
 	    "monitors at /metrics (OpenMetrics) and /healthz; by default nowhere.",
 	    NULL, false, 0, 0, NULL },
-	{ "metrics-open", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_metrics_open), NULL,
-	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
-	    "key or a password.",
-	    NULL, false, 0, 0, NULL },
+	SECURE_METRICS_ROWS(struct mt_command_line, metrics_words),
 	{ "kek", 0, CONFIG_LIST, offsetof(struct mt_command_line, keks),
 	    "[NAME=]file:PATH|credential:NAME|command:PATH",
 	    "A KEK, which wraps the keys of encrypted volumes: in a file, as cleave key kek makes it; a "

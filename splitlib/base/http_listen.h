@@ -13,9 +13,10 @@
 #define HTTP_RESOLVE_NS NUM_S(10)
 
 /* Whoever reaches the address reads all that is told there: names, addresses, loads. */
-#define HTTP_OPEN_TEXT                                                                                           \
-	"other hosts reach it, and whoever does reads what it tells, names of volumes and addresses, too: take " \
-	"127.0.0.1, or add --metrics-open (metrics-open = yes) where that is meant"
+#define HTTP_OPEN_TEXT                                                                             \
+	"other hosts reach it, and whoever does reads names of volumes and addresses: take "       \
+	"127.0.0.1, give the daemon a key (--key: it speaks TLS then), or add --metrics-open "     \
+	"(metrics-open = yes) where that is meant"
 
 struct http_listener {
 	int fd;

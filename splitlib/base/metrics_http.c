@@ -13,6 +13,8 @@
  * A connection more than METRICS_CONNECTIONS_MAX takes the place of the one that has been longest without a
  * request: a slow or silent client keeps nobody out. The library has room for one more, so that it goes on
  * to listen meanwhile.
+ *
+ * Over TLS the library makes the handshake, by a session that the guard has prepared (http_guard.c).
  */
 #include "base/metrics_http.h"
 
@@ -24,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/http_guard.h"
 #include "base/http_host.h"
 #include "base/http_listen.h"
 #include "base/list.h"
@@ -32,6 +35,7 @@
 #define METRICS_HTTP_MAGIC 0x5054544du   /* "MTTP" */
 #define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
 #define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
+#define HTTP_WHY_BYTES 512u              /* of a guard's refusal */
 #define HTTP_PATHS_BYTES 256u /* of the text that lists all paths; what is longer is cut */
 #define HTTP_MISDIRECTED 421u /* the library's name for it has come and gone */
 
@@ -47,6 +51,7 @@ struct metrics_http {
 	uint32_t client_count;    /* of those, not cut */
 	bool must_run;            /* something has changed that the library has not seen yet */
 	struct http_listener at;
+	bool is_tls;
 };
 
 /* A connection. */
@@ -55,6 +60,7 @@ struct http_client {
 	int fd;                /* the library's */
 	bool is_asked;         /* somebody makes its answer: the library does not look at it */
 	bool is_cut;           /* shut down; the library has not closed it yet */
+	void *guest;           /* the guard's; NULL: there is none, or no memory */
 };
 
 struct metrics_scrape {
@@ -148,6 +154,9 @@ client_open(struct metrics_http *http, struct MHD_Connection *connection, void *
 	if (client == NULL || info == NULL)
 		return; /* its first request will be refused */
 	client->fd = info->connect_fd;
+	if (http->is_tls)
+		client->guest = http_guard_open(http->options.guard, http->options.guard_arg,
+		    connection, client->fd);
 	list_push_back(&http->clients, &client->link);
 	http->client_count++;
 	if (http->client_count > METRICS_CONNECTIONS_MAX)
@@ -169,6 +178,8 @@ client_close(struct metrics_http *http, struct http_client *client)
 		assert(client->is_cut || http->client_count > 0);
 		http->client_count -= client->is_cut ? 0 : 1;
 	}
+	if (client->guest != NULL)
+		http->options.guard->close(client->guest);
 	free(client);
 }
 
@@ -321,6 +332,21 @@ request_refuse(struct MHD_Connection *connection, unsigned status, const char *t
 	return request_answer(connection, &answer);
 }
 
+/* 0; or the status of a refusal, and why. */
+static unsigned
+request_judge(const struct metrics_http *http, struct MHD_Connection *connection,
+    char ret_why[HTTP_WHY_BYTES])
+{
+	const struct http_client *client = client_of(connection);
+
+	if (!http->is_tls)
+		return 0;
+	if (client != NULL && client->guest != NULL)
+		return http->options.guard->judge(client->guest, ret_why, HTTP_WHY_BYTES);
+	(void)snprintf(ret_why, HTTP_WHY_BYTES, "out of memory\n");
+	return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
 static enum MHD_Result
 scrape_answer(struct metrics_scrape *scrape)
 {
@@ -379,6 +405,8 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
 	struct metrics_http *http = arg;
 	const struct metrics_path *path;
 	struct metrics_scrape *scrape;
+	char why[HTTP_WHY_BYTES];
+	unsigned refusal;
 
 	(void)version;
 	(void)upload_data;
@@ -393,6 +421,9 @@ http_on_request(void *arg, struct MHD_Connection *connection, const char *url, c
 	}
 	if (*request != &request_is_new)
 		return scrape_answer(*request);
+	refusal = request_judge(http, connection, why);
+	if (refusal != 0)
+		return request_refuse(connection, refusal, why);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return request_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
 		    "GET or HEAD is wanted\n");
@@ -426,6 +457,20 @@ http_on_completed(void *arg, struct MHD_Connection *connection, void **request,
 
 /* ---- life ---- */
 
+static struct MHD_Daemon *
+http_start_daemon(struct metrics_http *http)
+{
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+
+	return MHD_start_daemon(flags | (http->is_tls ? MHD_USE_TLS : 0), 0, NULL, NULL,
+	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, http->at.fd,
+	    MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_CONNECTION_TIMEOUT,
+	    METRICS_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
+	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+	    http_on_connection, http, MHD_OPTION_ARRAY, http_guard_options(http->is_tls),
+	    MHD_OPTION_END);
+}
+
 static int
 http_watch(struct metrics_http *http)
 {
@@ -457,14 +502,12 @@ metrics_http_start(struct loop *loop, const struct metrics_http_options *options
 	    (struct metrics_http){ .magic = METRICS_HTTP_MAGIC, .loop = loop, .options = *options };
 	list_init(&http->scrapes);
 	list_init(&http->clients);
-	if (http_listen(options->address, options->is_open, &http->at, ret_error, error_bytes) != 0)
+	if (http_listen(options->address, options->is_open || options->guard != NULL, &http->at,
+		ret_error, error_bytes) != 0)
 		goto err_free;
-	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, http->at.fd,
-	    MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_CONNECTION_TIMEOUT,
-	    METRICS_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
-	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-	    http_on_connection, http, MHD_OPTION_END);
+	http->is_tls = options->guard != NULL &&
+	    (options->wants_tls || (http->at.is_reached && !options->is_open));
+	http->daemon = http_start_daemon(http);
 	if (http->daemon == NULL) {
 		(void)close(http->at.fd);
 		goto err_free;
@@ -496,6 +539,13 @@ metrics_http_stop(struct metrics_http *http)
 	MHD_stop_daemon(http->daemon);
 	http->magic = 0;
 	free(http);
+}
+
+bool
+metrics_http_is_tls(const struct metrics_http *http)
+{
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
+	return http->is_tls;
 }
 
 const char *

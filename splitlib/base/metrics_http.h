@@ -39,21 +39,44 @@ struct metrics_path {
 	void (*fn)(struct metrics_scrape *scrape, void *arg);
 };
 
+/*
+ * A guard says who may ask, over TLS: connections have their keys from it, and it judges requests. It alone knows GnuTLS.
+ *
+ *	(connection) -- open --> (handshake) --> (request) -- judge --> the path's function, or a refusal
+ *	                                             ^-------------------------------------+
+ *	                         close <-- (it has ended)
+ */
+struct metrics_guard {
+	/*
+	 * @session, a gnutls_session_t of a server that has said nothing yet, is given what it needs. @peer: its address,
+	 * during the call. Returns a guest, for the next two; NULL: no memory, and the handshake will fail.
+	 */
+	void *(*open)(void *session, const char *peer, void *arg);
+	/* May the peer ask? 0; or the status of a refusal, 403 or 503, and its text in @ret_why. Each request is judged. */
+	unsigned (*judge)(void *guest, char *ret_why, size_t why_bytes);
+	/* The connection has ended, and its session may be gone. */
+	void (*close)(void *guest);
+};
+
 struct metrics_http_options {
 	const char *address; /* HOST:PORT; port 0 takes a free one */
-	bool is_open;        /* it may be an address that other hosts reach */
+	bool is_open;        /* it may be an address that other hosts reach, without TLS */
+	bool wants_tls;      /* with a guard: also where it would be without */
+	const struct metrics_guard *guard; /* NULL: there is no TLS */
+	void *guard_arg;                   /* of open */
 	const struct metrics_path *paths;
 	uint32_t path_count;
 	void *arg; /* of their functions */
 };
 
 /*
- * metrics_http_start -- listen at @options->address: of this machine alone, or, where is_open, any
+ * metrics_http_start -- listen at @options->address: of this machine alone, or, where is_open or with a guard, any
  *
+ * It speaks TLS where others reach it and not is_open, or wants_tls; then guard has the last word on who may ask.
  * A host that is a name is looked up first, which blocks, HTTP_RESOLVE_NS at most: for a start. Its first address
  * that can be listened at is taken.
- * Ownership: @loop and the paths outlive it; @options and its address are read.
- * Errors:    an address that other hosts reach, and not is_open: HTTP_OPEN_TEXT.
+ * Ownership: @loop, the paths and the guard outlive it; @options and its address are read.
+ * Errors:    an address that other hosts reach, and neither is_open nor a guard: HTTP_OPEN_TEXT.
  * Returns:   NULL, with why in @ret_error.
  * Threads:   the loop's.
  */
@@ -63,6 +86,8 @@ struct metrics_http *metrics_http_start(struct loop *loop,
 void metrics_http_stop(struct metrics_http *http);
 /* metrics_http_address -- tcp://HOST:PORT, where it listens. */
 const char *metrics_http_address(const struct metrics_http *http);
+/* metrics_http_is_tls -- does it speak TLS there? */
+bool metrics_http_is_tls(const struct metrics_http *http);
 
 /* metrics_scrape_out -- where the text goes. */
 FILE *metrics_scrape_out(struct metrics_scrape *scrape);

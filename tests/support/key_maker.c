@@ -82,6 +82,9 @@ key_make_text(const struct key_authority *signer, const struct key_authority *be
 	if (wish->more_uri != NULL)
 		must(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_URI,
 		    wish->more_uri, (unsigned)strlen(wish->more_uri), GNUTLS_FSAN_APPEND));
+	if (wish->host != NULL)
+		must(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_DNSNAME,
+		    wish->host, (unsigned)strlen(wish->host), GNUTLS_FSAN_APPEND));
 	must(gnutls_x509_crt_sign2(certificate, signer->certificate, signer->private_key,
 	    GNUTLS_DIG_UNKNOWN, 0));
 	out[0] = '\0';

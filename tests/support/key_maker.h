@@ -20,6 +20,7 @@ struct key_authority {
 struct key_wish {
 	const char *uri;      /* [no SAN] */
 	const char *more_uri; /* a second one [none] */
+	const char *host;     /* a DNS name [none] */
 	uint64_t begins_s;    /* [1000] */
 	uint64_t ends_s;      /* [4000000000] */
 };

@@ -288,7 +288,7 @@ agent_start_metrics(struct agent *agent)
 {
 	const struct agent_options *o = agent->options;
 	const struct nbd_metrics_options options = { .address = o->metrics,
-		.is_open = o->is_metrics_open,
+		.words = o->metrics_words,
 		.may_wait = o->replaces };
 	char error[512];
 

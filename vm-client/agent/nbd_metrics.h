@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/latency.h"
+#include "cleave/secure_metrics.h"
 
 #define NBD_METRICS_EXPORTS_MAX 50u
 
@@ -65,14 +66,14 @@ bool nbd_metrics_health(struct nbd_server *server, FILE *out);
 /* ---- nbd_metrics_http.c ---- */
 struct nbd_metrics;
 /*
- * nbd_metrics_start -- listen at @options->address, HOST:PORT: /metrics, /healthz
+ * nbd_metrics_start -- listen at @options->address, HOST:PORT: /metrics, /healthz; over TLS by the client's key
  *
  * may_wait: the address may be in use, by a predecessor that is about to go, and is tried again each second.
  * Returns NULL, with why in @ret_error.
  */
 struct nbd_metrics_options {
 	const char *address;
-	bool is_open; /* base/metrics_http.h */
+	struct secure_metrics_words words;
 	bool may_wait;
 };
 struct nbd_metrics *nbd_metrics_start(struct nbd_server *server,

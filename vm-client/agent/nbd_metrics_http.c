@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
+#include "library/client_key.h"
 #include "nbd.h"
 #include "nbd_metrics.h"
 
@@ -17,7 +18,8 @@ struct nbd_metrics {
 	struct nbd_server *server;
 	struct metrics_http *http; /* NULL: the address is in use, and tried again */
 	char *address;
-	bool is_open;
+	struct secure_metrics_words words;
+	struct secure_metrics guard;
 	struct loop_timer timer;
 };
 
@@ -48,11 +50,23 @@ static const struct metrics_path metrics_paths[] = {
 	{ "/healthz", METRICS_TYPE_TEXT, NULL, false, metrics_on_health },
 };
 
+static const struct split_key *
+metrics_key(void *arg)
+{
+	const struct nbd_metrics *metrics = arg;
+
+	CHECK_OBJ(metrics, METRICS_MAGIC);
+	return client_key(metrics->server->options.client);
+}
+
 static bool
 metrics_listen(struct nbd_metrics *metrics, char *ret_error, size_t error_bytes)
 {
 	const struct metrics_http_options options = { .address = metrics->address,
-		.is_open = metrics->is_open,
+		.is_open = metrics->words.is_open,
+		.wants_tls = metrics->words.wants_tls,
+		.guard = metrics_key(metrics) == NULL ? NULL : &secure_metrics_guard,
+		.guard_arg = &metrics->guard,
 		.paths = metrics_paths,
 		.path_count = NUM_COUNT(metrics_paths),
 		.arg = metrics };
@@ -61,7 +75,8 @@ metrics_listen(struct nbd_metrics *metrics, char *ret_error, size_t error_bytes)
 	metrics->http =
 	    metrics_http_start(metrics->server->options.loop, &options, ret_error, error_bytes);
 	if (metrics->http != NULL)
-		log_info("agent: metrics listen=%s", metrics_http_address(metrics->http));
+		secure_metrics_tell(&metrics->guard, metrics_http_address(metrics->http),
+		    metrics_http_is_tls(metrics->http));
 	return metrics->http != NULL;
 }
 
@@ -95,7 +110,11 @@ nbd_metrics_start(struct nbd_server *server, const struct nbd_metrics_options *o
 	}
 	metrics->magic = METRICS_MAGIC;
 	metrics->server = server;
-	metrics->is_open = options->is_open;
+	metrics->words = options->words;
+	metrics->guard = (struct secure_metrics){ .noun = "agent",
+		.key = metrics_key,
+		.arg = metrics,
+		.takes_anybody = options->words.is_open };
 	loop_timer_init(&metrics->timer, metrics_on_timer, metrics);
 	if (metrics_listen(metrics, ret_error, error_bytes))
 		return metrics;

@@ -87,10 +87,7 @@ static const struct config_option option_table[] = {
 	    "Where monitors get metrics, over HTTP at /metrics (OpenMetrics), and whether all exports are "
 	    "served, at /healthz.",
 	    NULL, false, 0, 0, NULL },
-	{ "metrics-open", 0, CONFIG_FLAG, O(is_metrics_open), NULL,
-	    "--metrics may be an address that other hosts reach: whoever does reads what is told there, without a "
-	    "key or a password.",
-	    NULL, false, 0, 0, NULL },
+	SECURE_METRICS_ROWS(struct agent_options, metrics_words),
 	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
 	    "How long nothing of a request may be done before its client gets an error; 0: for ever.",
 	    "0s", false, 0, NUM_S(86400), NULL },
@@ -167,7 +164,6 @@ check_together(const struct agent_options *o, struct config_result *result)
 		    "--tls-optional: needs --tls-certificates or --tls-psk");
 	if (o->is_stdio && o->listens.count > 0)
 		config_problem(program, result, "--stdio and --listen exclude each other");
-	config_refuse_open(program, result, o->metrics, o->is_metrics_open);
 	check_open(o, result);
 }
 
@@ -223,6 +219,7 @@ check_key(const struct agent_options *o, struct config_result *result)
 	struct secure secure = { .key = NULL };
 
 	secure_take(&agent_program, result, &o->secure, &wanted, &secure);
+	secure_metrics_check(&agent_program, result, &secure, o->metrics, &o->metrics_words);
 	secure_close(&secure);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/daemon.h"
+#include "cleave/secure_metrics.h"
 #include "cleave/secure_options.h"
 
 /* Values of choices, in the order of their words. */
@@ -20,7 +21,8 @@ struct agent_options {
 	struct secure_options secure;
 	bool is_read_only, exports_all, is_stdio;
 	const char *control, *metrics, *exports;
-	bool replaces, is_metrics_open;
+	struct secure_metrics_words metrics_words;
+	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional, is_listen_open;
 	bool reclaims;

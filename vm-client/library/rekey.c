@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "client_key.h"
 #include "internal.h"
 
 /* A copy of @text, or NULL as it is. False: no memory. */
@@ -37,6 +38,13 @@ rekey_fini(struct cleave_client *client)
 	alloc_free(ALLOC_CLIENT, client->rekey.security);
 	alloc_free(ALLOC_CLIENT, client->rekey.revoked);
 	secure_close(&client->secure);
+}
+
+const struct split_key *
+client_key(const struct cleave_client *client)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	return client->secure.key;
 }
 
 int
