@@ -56,8 +56,8 @@ leave_node(struct mt_control_request *request)
 
 /* The rest, when a node takes nothing any more, as the ports' links say. */
 struct leave_rest {
-	uint32_t domain_count;
-	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
+	uint32_t domain_count, up_domain_count; /* of all that stay; of those that answer now */
+	uint64_t free_bytes, used_bytes;        /* of the others; of the node that goes */
 	bool is_up;
 	bool fits; /* the others have room for all copies, each in a domain of its own */
 };
@@ -66,11 +66,11 @@ static struct leave_rest
 leave_count(const struct mt_ask *ask, uint32_t node_id)
 {
 	const struct mt_port_status *status = &ask->legs[0].status;
-	struct mt_node_config rest[MT_NODES_MAX];
+	struct mt_node_config rest[MT_NODES_MAX], up[MT_NODES_MAX];
 	struct mt_balance_node nodes[MT_NODES_MAX];
 	struct leave_rest left = { 0 };
 	uint64_t slots_used = 0;
-	uint32_t count = 0;
+	uint32_t count = 0, up_count = 0;
 
 	assert(ask->left_count == 0 && status->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
@@ -85,10 +85,13 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 			nodes[count] = (struct mt_balance_node){ .config = &link->config,
 				.slots_total = link->slots_total };
 			rest[count++] = link->config;
+			if (link->is_up)
+				up[up_count++] = link->config;
 			left.free_bytes += link->slots_free * link->slot_bytes;
 		}
 	}
 	left.domain_count = mt_node_domain_count(rest, count);
+	left.up_domain_count = mt_node_domain_count(up, up_count);
 	left.fits = mt_balance_fits(nodes, count, slots_used);
 	return left;
 }
@@ -110,6 +113,13 @@ drain_on_asked(struct mt_ask *ask, void *arg)
 		    " failure domains would be left, and --min-replicas is %" PRIu32
 		    ", so nothing could be written: add a node first (cleave node add)",
 		    node->id, rest.domain_count, gateway->options.min_replicas);
+	else if (rest.is_up && rest.up_domain_count < gateway->options.min_replicas)
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "node %" PRIu32
+		    " cannot be drained now: of the others' failure domains %" PRIu32
+		    " answer, and --min-replicas is %" PRIu32
+		    ", so nothing could be written: start the nodes that are down first (cleave node list)",
+		    node->id, rest.up_domain_count, gateway->options.min_replicas);
 	else if (rest.domain_count < CLEAVE_COPIES && !request->is_forced)
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32 " is not drained: %" PRIu32

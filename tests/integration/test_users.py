@@ -33,6 +33,10 @@ def a_client_has_what_its_user_says():
         expect_error(c.cleave_as(key, "volume", "create", "db-2", "--size", "64M"), "db-2")
         expect_error(c.cleave_as(key, "user", "set", "db1", "*:rwsa"), "admin|right|may not")
         expect_error(c.cleave_as(key, "node", "list"), "right|may not")
+        # A right that lacks is no gateway that lacks.
+        said = c.cleave_as(key, "status")
+        check(said.returncode == 2 and "may not ask for health" in said.stderr and "gateway-silent" not in said.stdout,
+              f"{said}")
         check(names(c, c.client_key) == ["db-1", "golden", "other"], "an admin sees all, and all is there")
 
 

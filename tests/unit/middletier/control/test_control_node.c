@@ -179,6 +179,20 @@ Test(control_node, a_drain_that_leaves_fewer_than_min_replicas_is_never_done)
 	cr_assert_eq(state_of(2), MT_NODE_IN);
 }
 
+Test(control_node, a_drain_that_leaves_fewer_than_min_replicas_that_answer_is_not_done)
+{
+	mt_rig_node_kill(rig, 2, false);
+	mt_rig_run(rig, NUM_S(5));
+	expect_refused(FORCED("drain", 1), -ENOTEMPTY, "cannot be drained now");
+	cr_assert_eq(state_of(1), MT_NODE_IN);
+	/* The one that is down takes nothing away. */
+	expect_ok(FORCED("drain", 3), "draining");
+	expect_ok(ABOUT("undrain", 3), "in");
+	mt_rig_node_start(rig, 2);
+	mt_rig_run(rig, NUM_S(5));
+	expect_ok(FORCED("drain", 1), "draining");
+}
+
 /* Each gateway counts on the node that the other one drains. */
 Test(control_node, two_drains_at_two_gateways_do_not_both_happen)
 {
