@@ -80,6 +80,19 @@ lz4_decompress(void *state, const void *src, uint32_t src_bytes, void *dst, uint
 	return 0;
 }
 
+static int
+lz4_decompress_front(void *state, const void *src, uint32_t src_bytes, void *dst,
+    uint32_t dst_bytes)
+{
+	(void)state;
+	assert(dst_bytes > 0);
+	assert(dst_bytes <= ENGINE_CODEC_BYTES_MAX);
+	if (LZ4_decompress_safe_partial(src, dst, (int)src_bytes, (int)dst_bytes, (int)dst_bytes) !=
+	    (int)dst_bytes)
+		return -EBADMSG;
+	return 0;
+}
+
 const struct engine_ops engine_lz4_ops = {
 	.name = "lz4",
 	.wire_id = ENGINE_LZ4,
@@ -90,4 +103,5 @@ const struct engine_ops engine_lz4_ops = {
 	.destroy = lz4_destroy,
 	.compress = lz4_compress,
 	.decompress = lz4_decompress,
+	.decompress_front = lz4_decompress_front,
 };

@@ -298,16 +298,6 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 /* ---- LOAD ---- */
 
 static int
-wanted_check(const struct engine_job *job, const uint32_t *crcs)
-{
-	assert(job->block_count <= ENGINE_RECORD_BLOCKS_MAX);
-	for (uint32_t i = 0; i < job->block_count; i++)
-		if (crcs[i] != job->block_crcs[i])
-			return -EBADMSG;
-	return 0;
-}
-
-static int
 load_raw(struct engine_job *job)
 {
 	const uint8_t *src = address_of(job->src);
@@ -337,32 +327,50 @@ load_raw(struct engine_job *job)
 	return 0;
 }
 
+/* The wanted blocks, which begin at @blocks, are what the job says, and go to their place if they are not there. */
+static int
+load_blocks(struct engine_job *job, const uint8_t *blocks)
+{
+	uint8_t *dst = address_of(job->dst);
+
+	assert(job->block_count <= ENGINE_RECORD_BLOCKS_MAX);
+	/* Block by block, as in load_raw. */
+	for (uint32_t i = 0; i < job->block_count; i++) {
+		const uint8_t *block = blocks + i * CLEAVE_BLOCK_BYTES;
+
+		if (crc32c(0, block, CLEAVE_BLOCK_BYTES) != job->block_crcs[i])
+			return -EBADMSG;
+		if (blocks != dst)
+			memcpy(dst + i * CLEAVE_BLOCK_BYTES, block, CLEAVE_BLOCK_BYTES);
+	}
+	job->dst_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
+	return 0;
+}
+
 /* @output, which @codec made of the record, becomes the wanted blocks; the job's block_crcs are right. */
 static int
 load_output(struct engine_runner *runner, struct engine_job *job, uint8_t codec,
     const uint8_t *output, uint32_t output_bytes)
 {
-	uint8_t *dst = address_of(job->dst);
-	uint32_t record_bytes = job->record_blocks * CLEAVE_BLOCK_BYTES;
-	uint32_t wanted_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
-	uint8_t *record = job->block_count == job->record_blocks ? dst : runner->scratch;
-	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX];
 	const struct engine_ops *ops = engine_by_id(codec);
+	uint32_t skipped_bytes = job->first_block * CLEAVE_BLOCK_BYTES;
+	uint32_t wanted_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
+	uint32_t front_bytes = skipped_bytes + wanted_bytes;
+	uint32_t record_bytes = job->record_blocks * CLEAVE_BLOCK_BYTES;
+	bool is_front = front_bytes < record_bytes && ops->decompress_front != NULL;
+	uint32_t bytes = is_front ? front_bytes : record_bytes;
+	uint8_t *record = bytes == wanted_bytes ? address_of(job->dst) : runner->scratch;
+	void *state = runner->states[codec];
 	int rc;
 
 	assert(record_bytes <= ENGINE_RECORD_BYTES_MAX); /* scratch is for that */
 	assert(codec < ENGINE_ID_NR);
 	assert(job->dst_cap_bytes >= wanted_bytes);
-	rc = ops->decompress(runner->states[codec], output, output_bytes, record, record_bytes);
+	rc = is_front ? ops->decompress_front(state, output, output_bytes, record, bytes)
+		      : ops->decompress(state, output, output_bytes, record, bytes);
 	if (rc != 0)
 		return rc;
-	if (record != dst)
-		memcpy(dst, record + job->first_block * CLEAVE_BLOCK_BYTES, wanted_bytes);
-	(void)blocks_crc(dst, job->block_count, crcs);
-	if (wanted_check(job, crcs) != 0)
-		return -EBADMSG;
-	job->dst_bytes = wanted_bytes;
-	return 0;
+	return load_blocks(job, record + skipped_bytes);
 }
 
 static int

@@ -72,6 +72,13 @@ struct engine_ops {
 	 */
 	int (*decompress)(void *state, const void *src, uint32_t src_bytes, void *dst,
 	    uint32_t dst_bytes);
+	/*
+	 * Optional; NULL: the codec cannot stop early. The first @dst_bytes of what decompress would yield, for less
+	 * work than all of it; what follows them in @src is not looked at. -EBADMSG where there are not so many; bounds
+	 * as those of decompress.
+	 */
+	int (*decompress_front)(void *state, const void *src, uint32_t src_bytes, void *dst,
+	    uint32_t dst_bytes);
 };
 
 /*
@@ -131,6 +138,8 @@ enum engine_job_kind {
 	 * LOAD: a stored record becomes blocks. Checks stored_crc over src, decompresses to
 	 * record_blocks blocks, copies blocks [first_block, first_block + block_count) to @dst and
 	 * checks each one against block_crcs[0..block_count). -EBADMSG where any does not match.
+	 * Where the codec can stop early, what lies behind the last block that is wanted is not
+	 * decompressed: only stored_crc says anything about it.
 	 * Of an encrypted record block_crcs are a result, and so is ret_key_id; envelope says where it is.
 	 * src is never altered. -ENOKEY: its key is not in the set's keyring; that says nothing about src.
 	 */

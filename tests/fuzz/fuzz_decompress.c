@@ -3,8 +3,8 @@
  * fuzz_decompress.c -- arbitrary bytes as a stored record
  *
  * Input: the codec, a byte of level, two bytes of length, then the bytes. Decompressed to that length
- * they must yield 0 or -EBADMSG, with buffers that end at pages that fault; what they compress to
- * must give them back.
+ * they must yield 0 or -EBADMSG, with buffers that end at pages that fault, as a whole and as a front;
+ * what they compress to must give them back, and any front of them.
  */
 #include <assert.h>
 #include <errno.h>
@@ -47,6 +47,25 @@ decompress(const struct engine_ops *ops, const uint8_t *src, uint32_t src_bytes,
 	rc = ops->decompress(state_of(ops), src_fence.end - src_bytes, src_bytes,
 	    dst_fence.end - dst_bytes, dst_bytes);
 	assert(rc == 0 || rc == -EBADMSG);
+	if (ops->decompress_front == NULL)
+		return;
+	rc = ops->decompress_front(state_of(ops), src_fence.end - src_bytes, src_bytes,
+	    dst_fence.end - dst_bytes, dst_bytes);
+	assert(rc == 0 || rc == -EBADMSG);
+}
+
+/* The first @bytes of what @stored yields are those of @src. */
+static void
+front(const struct engine_ops *ops, const uint8_t *stored, uint32_t stored_bytes,
+    const uint8_t *src, uint8_t *again, uint32_t bytes)
+{
+	int rc;
+
+	if (ops->decompress_front == NULL)
+		return;
+	rc = ops->decompress_front(state_of(ops), stored, stored_bytes, again, bytes);
+	assert(rc == 0);
+	assert(memcmp(again, src, bytes) == 0);
 }
 
 static void
@@ -64,6 +83,7 @@ round_trip(const struct engine_ops *ops, int level, const uint8_t *src, uint32_t
 		rc = ops->decompress(state_of(ops), stored, stored_bytes, again, src_bytes);
 		assert(rc == 0);
 		assert(memcmp(again, src, src_bytes) == 0);
+		front(ops, stored, stored_bytes, src, again, 1 + src[0] % src_bytes);
 	}
 	free(stored);
 	free(again);

@@ -202,6 +202,71 @@ Test(engine_codec, another_length_than_stored_is_refused)
 	free(plain);
 }
 
+/* The front of @plain in every length that matters, with not a byte behind it. */
+static void
+check_fronts(const struct engine_ops *ops, void *state, const uint8_t *plain, uint32_t plain_bytes)
+{
+	struct data_fence fence = data_fence_create(plain_bytes + 1);
+	uint32_t stored_bytes = 0;
+	uint8_t *stored = compress_all(ops, state, plain, plain_bytes, &stored_bytes);
+
+	for (uint32_t bytes = 1; bytes <= plain_bytes; bytes += bytes < 40 ? 1 : 317) {
+		uint8_t *dst = fence.end - bytes;
+
+		memset(dst, 0x5a, bytes);
+		dst[-1] = 0xa5;
+		cr_assert_eq(ops->decompress_front(state, stored, stored_bytes, dst, bytes), 0,
+		    "%s %u of %u", ops->name, bytes, plain_bytes);
+		cr_assert_arr_eq(dst, plain, bytes);
+		cr_assert_eq(dst[-1], 0xa5);
+	}
+	free(stored);
+	data_fence_destroy(&fence);
+}
+
+Test(engine_codec, a_front_is_that_of_the_whole)
+{
+	uint32_t checked_count = 0;
+
+	for (size_t codec = 0; codec < engine_count(); codec++) {
+		const struct engine_ops *ops = codec_at(codec);
+		void *state = ops->create();
+
+		for (int kind = 0; kind < DATA_KIND_NR && ops->decompress_front != NULL; kind++) {
+			uint8_t *plain = data_create(65536, (enum data_kind)kind, 12);
+
+			check_fronts(ops, state, plain, 65536);
+			free(plain);
+			checked_count++;
+		}
+		ops->destroy(state);
+	}
+	cr_assert_gt(checked_count, 0u);
+}
+
+Test(engine_codec, a_front_longer_than_the_whole_is_refused)
+{
+	uint8_t *plain = data_create(4096, DATA_TEXT, 5), *again = malloc(8192);
+
+	for (size_t codec = 0; codec < engine_count(); codec++) {
+		const struct engine_ops *ops = codec_at(codec);
+		void *state = ops->create();
+		uint32_t bytes = 0;
+		uint8_t *stored = compress_all(ops, state, plain, 4096, &bytes);
+
+		if (ops->decompress_front != NULL) {
+			cr_assert_eq(ops->decompress_front(state, stored, bytes, again, 4097),
+			    -EBADMSG);
+			cr_assert_eq(ops->decompress_front(state, stored, bytes / 2, again, 4096),
+			    -EBADMSG);
+		}
+		ops->destroy(state);
+		free(stored);
+	}
+	free(plain);
+	free(again);
+}
+
 /* Mutated and invented sources: any answer but an overrun, and the state works afterwards. */
 static void
 attack(const struct engine_ops *ops, void *state, const uint8_t *stored, uint32_t stored_bytes)
@@ -228,6 +293,11 @@ attack(const struct engine_ops *ops, void *state, const uint8_t *stored, uint32_
 		dst[-1] = 0xa5;
 		rc = ops->decompress(state, src, src_bytes, dst, dst_bytes);
 		cr_assert(rc == 0 || rc == -EBADMSG, "%s: %d", ops->name, rc);
+		cr_assert_eq(dst[-1], 0xa5);
+		if (ops->decompress_front == NULL)
+			continue;
+		rc = ops->decompress_front(state, src, src_bytes, dst, dst_bytes);
+		cr_assert(rc == 0 || rc == -EBADMSG, "%s front: %d", ops->name, rc);
 		cr_assert_eq(dst[-1], 0xa5);
 	}
 	data_fence_destroy(&src_fence);

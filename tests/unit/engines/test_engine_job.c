@@ -326,6 +326,93 @@ Test(engine_load, refuses_stored_bytes_that_have_changed)
 	}
 }
 
+/* Each bit of a record, whichever part of it is wanted: also of what an early stop never comes to. */
+Test(engine_load, refuses_each_flipped_bit_for_each_block, .timeout = 100)
+{
+	uint8_t *plain = data_create(4 * BLOCK, DATA_TEXT, 9), *stored = malloc(4 * BLOCK);
+	uint8_t *dst = malloc(BLOCK);
+	struct engine_set *set = set_create();
+
+	for (uint8_t codec = ENGINE_LZ4; codec <= ENGINE_ZSTD; codec++) {
+		struct engine_job store = store_of(codec, plain, 4, stored);
+
+		cr_assert_eq(engine_submit(set, &store), 1);
+		for (uint32_t bit = 0; bit < 8 * store.dst_bytes; bit++) {
+			struct engine_job load = load_of(&store, bit % 4, 1, dst);
+
+			stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			cr_assert_eq(engine_submit(set, &load), 1);
+			cr_assert_eq(load.rc, -EBADMSG, "codec %d bit %u", codec, bit);
+			cr_assert_eq(load.dst_bytes, 0u);
+			stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+	}
+	engine_set_destroy(set);
+	free(plain);
+	free(stored);
+	free(dst);
+}
+
+/*
+ * A record that yields more blocks than it says, under a good CRC: refused as a whole, and to its end. Of a front its
+ * blocks are given where they are what was written, and no others; no byte is written beyond them.
+ */
+Test(engine_load, a_record_that_claims_too_many_bytes)
+{
+	uint8_t *plain = data_create(8 * BLOCK, DATA_TEXT, 9), *stored = malloc(8 * BLOCK);
+	uint8_t *dst = malloc(5 * BLOCK);
+
+	for (uint8_t codec = ENGINE_LZ4; codec < ENGINE_ID_NR; codec++) {
+		struct engine_job store = store_of(codec, plain, 8, stored);
+
+		cr_assert_eq(run(&store), 1);
+		store.block_count = 4; /* is what the index says of it */
+		for (uint8_t first = 0; first < 4; first++)
+			for (uint8_t count = 1; first + count <= 4; count++) {
+				struct engine_job load = load_of(&store, first, count, dst);
+				bool is_front = first + count < 4;
+
+				memset(dst, 0x5a, 5 * BLOCK);
+				cr_assert_eq(run(&load), 1);
+				cr_assert(load.rc == -EBADMSG || (is_front && load.rc == 0));
+				cr_assert_eq(dst[count * BLOCK], 0x5a);
+				if (load.rc == 0)
+					cr_assert_arr_eq(dst, plain + first * BLOCK, count * BLOCK);
+				load.block_crcs[count - 1] ^= 1;
+				cr_assert_eq(run(&load), 1);
+				cr_assert_eq(load.rc, -EBADMSG);
+			}
+	}
+	free(plain);
+	free(stored);
+	free(dst);
+}
+
+Test(engine_load, a_front_is_written_nowhere_else)
+{
+	uint8_t *plain = data_create(4 * BLOCK, DATA_TEXT, 9), *stored = malloc(4 * BLOCK);
+	struct data_fence fence = data_fence_create(3 * BLOCK);
+
+	for (uint8_t codec = ENGINE_LZ4; codec < ENGINE_ID_NR; codec++) {
+		struct engine_job store = store_of(codec, plain, 4, stored);
+
+		cr_assert_eq(run(&store), 1);
+		for (uint8_t count = 1; count <= 2; count++) {
+			uint8_t *dst = fence.end - count * BLOCK;
+			struct engine_job load = load_of(&store, 0, count, dst);
+
+			dst[-1] = 0xa5;
+			cr_assert_eq(run(&load), 1);
+			cr_assert_eq(load.rc, 0);
+			cr_assert_arr_eq(dst, plain, count * BLOCK);
+			cr_assert_eq(dst[-1], 0xa5);
+		}
+	}
+	data_fence_destroy(&fence);
+	free(plain);
+	free(stored);
+}
+
 /* The stored CRC passes, the block is not the one that was written: a misdirected or stale read. */
 Test(engine_load, refuses_blocks_that_are_not_those_asked_for)
 {

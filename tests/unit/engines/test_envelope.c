@@ -179,6 +179,11 @@ Test(envelope, gives_back_what_was_stored)
 				for (int i = 0; i < load.block_count; i++)
 					cr_assert_eq(load.block_crcs[i],
 					    crc32c(0, loaded + i * BLOCK, BLOCK));
+				for (uint8_t first = 0; first < blocks; first++) {
+					load = load_of(&store, first, 1);
+					cr_assert_eq(run(&load), 0);
+					cr_assert_arr_eq(loaded, plain + first * BLOCK, BLOCK);
+				}
 			}
 		}
 	}
@@ -253,6 +258,7 @@ check_flips(uint8_t codec_id, uint8_t blocks, int kind)
 
 		stored[i] ^= 1u << i % 8;
 		cr_assert_eq(rc_of_load(load), -EBADMSG, "byte %u: the stored CRC", i);
+		cr_assert_eq(rc_of_load(load_of(&store, 0, 1)), -EBADMSG, "byte %u: a front", i);
 		load.stored_crc = crc32c(0, stored, store.dst_bytes);
 		rc = rc_of_load(load);
 		/* Another key_id names a key that is not there. */
