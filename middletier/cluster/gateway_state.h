@@ -110,8 +110,9 @@ struct mt_gateway_options {
 	uint64_t balance_interval_ns; /* between two looks at the load [10 s] */
 	/* The clock on the wall, in milliseconds, against those of others [the host's; with sim_host none] */
 	uint64_t (*wall_ms)(void);
-	bool is_health_watched;      /* it looks at its health by itself: health_watch.c */
-	uint64_t balance_floor;      /* bytes a second of a port that are no load [8 MiB] */
+	bool has_read_ahead;    /* frames that are read piece by piece are kept: read_frames.h */
+	bool is_health_watched; /* it looks at its health by itself: health_watch.c */
+	uint64_t balance_floor; /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */

@@ -13,6 +13,7 @@
 	X(read_bytes, "bytes", "plain bytes read")                                                 \
 	X(reads_from_memory, "count", "records served from the ring")                              \
 	X(reads_from_node, "count", "records read from a replica")                                 \
+	X(reads_from_frames, "count", "records served from frames decompressed for reads before")  \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \

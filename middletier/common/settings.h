@@ -21,6 +21,7 @@ struct mt_settings {
 	uint32_t min_replicas; /* copies without which nothing is confirmed */
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
+	bool has_read_ahead; /* frames that clients read piece by piece are kept: read_frames.h */
 	uint64_t node_timeout_ns;
 	/* A lost node may be away for so long before its copies are made anew elsewhere. */
 	uint64_t repair_after_ns;

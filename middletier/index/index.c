@@ -156,6 +156,7 @@ chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
 	struct loop_link *link;
 
 	assert(block < CLEAVE_CHUNK_BLOCKS);
+	*ret_run = NULL;
 	for (link = chunk->layers.next; link != &chunk->layers; link = link->next) {
 		const struct mt_layer *layer = mt_layer_of(link);
 		const struct mt_location *location;
@@ -177,10 +178,9 @@ chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
 
 		if (!mt_span_shows(span, run->cut))
 			continue;
-		if (run->index == NULL) {
-			*ret_run = run;
+		*ret_run = run;
+		if (run->index == NULL)
 			return MT_FOUND_UNLOADED;
-		}
 		if (mt_run_find(run, block, ret_location))
 			return MT_FOUND_RECORD;
 	}

@@ -88,8 +88,9 @@ void mt_index_prefetch(const struct mt_index *index, uint64_t segment, uint32_t 
 int mt_index_promise(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);
 void mt_index_unpromise(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);
 enum mt_found {
-	MT_FOUND_NOTHING,  /* never written, within this scope: zeros */
-	MT_FOUND_RECORD,   /* stored_bytes 0: a tombstone, zeros. record_kind RECORD_LOST: EIO */
+	MT_FOUND_NOTHING, /* never written, within this scope: zeros */
+	/* stored_bytes 0: a tombstone, zeros. record_kind RECORD_LOST: EIO. *ret_run has it; NULL: the log */
+	MT_FOUND_RECORD,
 	MT_FOUND_UNLOADED, /* ask again when *ret_run's index is loaded (mt_run_load) */
 };
 /*

@@ -323,6 +323,19 @@ run_frame_before(const struct mt_run_index *index, uint32_t block)
 }
 
 bool
+mt_run_index_at(const struct mt_run *run, uint32_t block, uint32_t *ret_at)
+{
+	const struct mt_frame *frame;
+
+	assert(run->index != NULL);
+	frame = run_frame_before(run->index, block);
+	if (frame == NULL || block - frame->block >= frame->block_count)
+		return false;
+	*ret_at = (uint32_t)(frame - run->index->frames);
+	return true;
+}
+
+bool
 mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
 {
 	const struct mt_run_index *index = run->index;

@@ -34,6 +34,8 @@ void mt_run_hold(struct mt_run *run);
 void mt_run_release(struct mt_run *run);
 /* mt_run_find -- loaded: the block's location; false: it is not in this run. */
 bool mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location);
+/* mt_run_index_at -- loaded: *@ret_at is which frame holds the block; false: none does. */
+bool mt_run_index_at(const struct mt_run *run, uint32_t block, uint32_t *ret_at);
 /*
  * mt_run_index_give -- the merge that wrote the run knows its index: no need to load it. Takes @index over.
  */

@@ -58,6 +58,7 @@
 #include "port/port_shards.h"
 #include "port/shares.h"
 #include "port/throttle.h"
+#include "read/read_frames.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
@@ -276,6 +277,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		rc = mt_throttle_init(port, mt_dispatch_held);
 	if (rc == 0)
 		rc = mt_shares_init(port, mt_dispatch_shared);
+	if (rc == 0 && address[0] != '\0' && port->settings->has_read_ahead)
+		rc = mt_read_frames_init(port, port->life->options->device_bytes);
 	if (rc == 0 && address[0] != '\0')
 		rc = mt_merge_port_init(port, port->life->options->device_bytes);
 	if (rc == 0)

@@ -2,7 +2,7 @@
 /*
  * port_memory.c -- how a port's device and host memory is shared out
  *
- *	device | receives: a quarter | merges | ring | ring | ring | ...      as --device-memory says
+ *	device | receives: a quarter | merges | frames | ring | ring | ring | ...     as --device-memory says
  *	host   | links and merges    | heads of batches, a share a ring       address space until it is used
  *
  * A ring belongs to a shard from the beginning of its life here to its end (shard.c). All are equally long, so that a
@@ -23,10 +23,12 @@
 #include "common/limits.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "merge/merge_work.h"
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_report.h"
+#include "read/read_frames.h"
 #include "write/write_batch.h"
 
 /* Host memory for links, merges and the transport; touched as it is used. */
@@ -66,6 +68,9 @@ memory_for_rings(const struct mt_port_options *options, uint64_t device_bytes)
 		MT_PORT_RECEIVE_STRIDE_BYTES +
 	    PORT_SPARE_BYTES + mt_merge_device_bytes(device_bytes);
 
+	if (options->settings->has_read_ahead)
+		taken_bytes +=
+		    mt_read_frames_device_bytes(options->settings->frame_bytes, device_bytes);
 	return device_bytes > taken_bytes ? device_bytes - taken_bytes : 0;
 }
 

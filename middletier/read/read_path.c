@@ -38,9 +38,11 @@
 #include "common/shard.h"
 #include "common/turn.h"
 #include "read/block_status.h"
+#include "read/read_frames.h"
 #include "read/read_hops.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
+#include "read/read_pieces.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/write_path.h"
@@ -274,6 +276,12 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->block_count = io->length_bytes / CLEAVE_BLOCK_BYTES;
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
+	read->is_sequential = io->segment == session->read_segment &&
+	    io->offset_bytes == session->read_end_bytes;
+	if (io->opcode == WIRE_READ) {
+		session->read_segment = io->segment;
+		session->read_end_bytes = io->offset_bytes + io->length_bytes;
+	}
 	read->taken_ns = loop_now_ns(shard->port->loop);
 	read->node.took_ns = 0;
 	mt_turn_on_ahead(shard->port, session->volume.service_class);
@@ -404,6 +412,7 @@ mt_read_path_fini(struct mt_port *port)
 	loop_timer_stop(port->loop, &state->turn_timer);
 	loop_task_cancel(port->loop, &state->feed_task);
 	mt_read_pieces_fini(state);
+	mt_read_frames_fini(state->frames);
 	mt_free(state->reads);
 	mt_free(state->status_entries);
 	state->magic = 0;

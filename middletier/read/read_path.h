@@ -15,6 +15,7 @@
 
 struct mt_call;
 struct mt_port;
+struct mt_read_frames;
 struct mt_session;
 struct mt_shard;
 struct read_piece;
@@ -67,6 +68,7 @@ struct mt_read {
 	uint32_t next_block;  /* the first that no piece has taken */
 	uint32_t piece_count; /* out */
 	int rc;
+	bool is_sequential; /* it begins where its session's read before it ended */
 	uint64_t taken_ns, deadline_ns;
 	struct mt_slow_part node; /* its slowest call to one; took_ns 0: none was made */
 	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of its blocks, as the index has them */
@@ -80,6 +82,7 @@ struct mt_read_state {
 	struct mt_port *port;
 	struct mt_read *reads; /* one for each receive of the port */
 	struct read_piece *pieces;
+	struct mt_read_frames *frames; /* read_frames.c; NULL: none are kept */
 	struct loop_link free_reads, parked, starved;
 	struct loop_link free_pieces, waiting;
 	struct loop_timer tick_timer;

@@ -11,6 +11,8 @@
  *	     |
  *	     +-----------> INDEXING  the index of a run on the nodes is being read: then looked up again
  *	     |
+ *	     +-----------> FILLING   a frame is being decompressed for all who read it piece by piece: then looked up again
+ *	     |
  *	     +-----------> WAITING   nobody to ask now: until a link comes up, or the read's deadline
  *
  * Whatever its source, a record is checked by the engine: the CRC of its stored bytes before, the
@@ -49,6 +51,8 @@
 #include "index/memtable.h"
 #include "index/ring.h"
 #include "index/run_load.h"
+#include "read/read_ahead.h"
+#include "read/read_frames.h"
 #include "read/read_hops.h"
 #include "read/read_note.h"
 #include "read/read_path.h"
@@ -56,52 +60,7 @@
 #include "session/session.h"
 #include "write/write_path.h"
 
-#define READ_PIECE_MAGIC 0x43454950u /* "PIEC" */
-
-static const struct sm_state read_piece_table[READ_PIECE_STATE_NR] = {
-	[READ_PIECE_FREE] = { "free", SM_TO(READ_PIECE_CHOOSING), SM_INITIAL },
-	[READ_PIECE_CHOOSING] = { "choosing",
-	    SM_TO(READ_PIECE_ASKING) | SM_TO(READ_PIECE_LOADING) | SM_TO(READ_PIECE_WAITING) |
-		SM_TO(READ_PIECE_INDEXING) | SM_TO(READ_PIECE_FREE),
-	    0 },
-	[READ_PIECE_INDEXING] = { "indexing", SM_TO(READ_PIECE_CHOOSING), 0 },
-	[READ_PIECE_ASKING] = { "asking", SM_TO(READ_PIECE_CHOOSING), 0 },
-	[READ_PIECE_LOADING] = { "loading", SM_TO(READ_PIECE_CHOOSING), 0 },
-	[READ_PIECE_WAITING] = { "waiting", SM_TO(READ_PIECE_CHOOSING), 0 },
-};
-
-static void piece_choose(struct read_piece *piece);
 static bool piece_follow(struct read_piece *piece);
-static void piece_on_job(struct engine_job *job, void *arg);
-
-int
-mt_read_pieces_init(struct mt_read_state *state)
-{
-	assert(state->pieces == NULL);
-	list_init(&state->free_pieces);
-	list_init(&state->waiting);
-	state->pieces = mt_calloc(READ_PIECES_MAX, sizeof(*state->pieces));
-	if (state->pieces == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < READ_PIECES_MAX; i++) {
-		struct read_piece *piece = &state->pieces[i];
-
-		piece->magic = READ_PIECE_MAGIC;
-		piece->state = state;
-		piece->job.fn = piece_on_job;
-		piece->job.arg = piece;
-		sm_init(&piece->sm, "read_piece", read_piece_table, READ_PIECE_FREE, i);
-		list_push_back(&state->free_pieces, &piece->link);
-	}
-	return 0;
-}
-
-void
-mt_read_pieces_fini(struct mt_read_state *state)
-{
-	mt_free(state->pieces);
-	state->pieces = NULL;
-}
 
 /* The stretch at block @first of the read, as it is now; nobody was asked for it yet. */
 static void
@@ -115,7 +74,7 @@ piece_look_up(struct read_piece *piece, uint32_t first)
 	memcpy(piece->job.block_crcs, piece->read->crcs + first,
 	    stretch->count * sizeof(piece->job.block_crcs[0]));
 	mt_chooser_reset(&piece->chooser);
-	piece->is_ring_bad = false;
+	piece->is_ring_bad = piece->is_frameless = false;
 }
 
 static struct mt_extent *
@@ -177,6 +136,9 @@ piece_drop_source(struct read_piece *piece)
 		mt_write_path_kick(piece->read->shard); /* it may be waiting for just that */
 	}
 	piece->is_in_ring = false;
+	if (piece->frame != NULL)
+		mt_read_frame_release(piece->frame);
+	piece->frame = NULL;
 }
 
 /* The stretch is where it belongs: what comes next? */
@@ -194,7 +156,7 @@ piece_on_stretch_done(struct read_piece *piece)
 	}
 	piece->lookup_count = 0;
 	piece_look_up(piece, next);
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 }
 
 /* No copy is to blame, and another would not help. */
@@ -211,19 +173,22 @@ static void
 piece_on_loaded(struct read_piece *piece)
 {
 	uint64_t *metrics = piece->state->port->metrics;
-	bool was_in_ring = piece->is_in_ring;
+	bool was_in_ring = piece->is_in_ring, was_in_frame = piece->frame != NULL;
 	int rc = piece->job.rc;
 
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
-	if (rc != 0 || was_in_ring)
+	if (rc != 0 && was_in_frame)
+		mt_read_frame_spoil(piece->frame);
+	if (rc != 0 || was_in_ring || was_in_frame)
 		piece_drop_source(piece); /* else the next stretch may be in it, too */
 	if (rc == 0) {
 		if (piece->job.ret_key_id != 0 && piece->stretch.what == READ_STORED)
 			memcpy(piece->read->crcs + piece->stretch.first, piece->job.block_crcs,
 			    piece->stretch.count * sizeof(piece->job.block_crcs[0]));
 		if (piece->stretch.what == READ_STORED)
-			metric_add(&metrics[was_in_ring ? MT_METRIC_reads_from_memory
-							: MT_METRIC_reads_from_node],
+			metric_add(&metrics[was_in_ring   ? MT_METRIC_reads_from_memory
+					   : was_in_frame ? MT_METRIC_reads_from_frames
+							  : MT_METRIC_reads_from_node],
 			    1);
 		piece_on_stretch_done(piece);
 		return;
@@ -234,20 +199,20 @@ piece_on_loaded(struct read_piece *piece)
 		piece_fail_without_key(piece);
 		return;
 	}
-	if (was_in_ring) {
+	if (was_in_ring || was_in_frame) {
 		log_limited(LOG_ERROR,
 		    "read: device memory does not match its CRC, a copy is read instead: is this "
 		    "host's memory sound? shard=%" PRIu32 " rc=%s",
 		    piece->read->shard->index, log_errno(rc));
-		piece->is_ring_bad = true;
+		piece->is_ring_bad = was_in_ring;
 	} else {
 		mt_read_note_bad_copy(piece, rc);
 	}
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 }
 
-static void
-piece_on_job(struct engine_job *job, void *arg)
+void
+mt_read_piece_on_job(struct engine_job *job, void *arg)
 {
 	struct read_piece *piece = arg;
 
@@ -287,35 +252,10 @@ piece_submit(struct read_piece *piece)
 	piece_on_loaded(piece);
 }
 
-/* Where the record is that the stretch lies in. */
-static void
-piece_fill_envelope(struct read_piece *piece)
-{
-	const struct read_stretch *stretch = &piece->stretch;
-	const struct wire_io *io = &piece->read->io;
-	uint32_t block = (uint32_t)(io->offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first;
-
-	assert(stretch->location.block_in_record <= block);
-	piece->job.envelope.segment = stretch->segment;
-	piece->job.envelope.block = block - stretch->location.block_in_record;
-}
-
 static void
 piece_load(struct read_piece *piece, dev_ptr source)
 {
-	const struct mt_location *location = &piece->stretch.location;
-
-	assert(piece->stretch.what == READ_STORED);
-	piece->job.kind = ENGINE_JOB_LOAD;
-	piece->job.codec_id = location->codec_id;
-	piece->job.src = source;
-	piece->job.src_bytes = location->stored_bytes;
-	piece->job.stored_crc = location->stored_crc;
-	piece->job.record_blocks = location->record_blocks;
-	piece->job.first_block = location->block_in_record;
-	piece->job.block_count = (uint8_t)piece->stretch.count;
-	if ((location->codec_id & ENGINE_ENCRYPTED) != 0)
-		piece_fill_envelope(piece);
+	mt_read_stretch_load(&piece->stretch, piece->read, source, &piece->job);
 	piece_submit(piece);
 }
 
@@ -339,6 +279,60 @@ piece_load_from_ring(struct read_piece *piece)
 	piece->is_in_ring = true;
 	piece_load(piece, mt_ring_at(ring, piece->stretch.location.ring_position));
 }
+
+/* ---- frames that are read piece by piece ---- */
+
+/* A frame holds plain blocks: their CRCs, as the index has them, are those of what lies there as well. */
+static void
+piece_load_from_frame(struct read_piece *piece, struct read_frame *frame)
+{
+	const struct read_stretch *stretch = &piece->stretch;
+
+	assert(piece->frame == NULL && piece->source == NULL);
+	mt_read_frame_hold(frame);
+	piece->frame = frame;
+	mt_read_stretch_load_plain(stretch, piece->read, frame->plain, &piece->job);
+	piece_submit(piece);
+}
+
+static void
+piece_on_frame(bool is_ready, void *arg)
+{
+	struct read_piece *piece = arg;
+
+	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	assert(piece->sm.state == READ_PIECE_FILLING);
+	sm_move(&piece->sm, READ_PIECE_CHOOSING);
+	piece_look_up(piece, piece->stretch.first); /* anything may have changed meanwhile */
+	piece->is_frameless = !is_ready;
+	mt_read_piece_choose(piece);
+}
+
+/* Is there a frame to load from, or to wait for? */
+static bool
+piece_take_frame(struct read_piece *piece)
+{
+	struct read_frame *frame;
+
+	if (piece->is_frameless)
+		return false;
+	piece->is_frameless =
+	    true; /* the run may have gone when this is asked again without a look-up */
+	frame = mt_read_ahead(&piece->stretch, piece->read);
+	if (frame == NULL)
+		return false;
+	if (frame->sm.state == READ_FRAME_READY) {
+		piece_load_from_frame(piece, frame);
+		return true;
+	}
+	sm_move(&piece->sm, READ_PIECE_FILLING);
+	piece->frame_waiter.fn = piece_on_frame;
+	piece->frame_waiter.arg = piece;
+	mt_read_frame_wait(frame, &piece->frame_waiter);
+	return true;
+}
+
+/* ---- what a node has answered ---- */
 
 /* The reply for an earlier stretch may hold all that is wanted; if not, it goes. */
 static bool
@@ -397,7 +391,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 		mt_chooser_note_failed(&piece->chooser, piece->replica_index);
 		metric_add(&piece->state->port->metrics[MT_METRIC_replica_read_errors], 1);
 	}
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 }
 
 /* Asks copy @index, at @node. False: it cannot be asked. */
@@ -437,7 +431,7 @@ piece_follow(struct read_piece *piece)
 		return false;
 	piece->lookup_count++;
 	piece_look_up(piece, piece->stretch.first);
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 	return true;
 }
 
@@ -511,7 +505,7 @@ piece_on_index(int rc, void *arg)
 		return;
 	}
 	piece_look_up(piece, piece->stretch.first); /* anything may have changed meanwhile */
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 }
 
 static void
@@ -525,8 +519,8 @@ piece_load_index(struct read_piece *piece)
 	mt_run_load(piece->stretch.index_run, &piece->waiter);
 }
 
-static void
-piece_choose(struct read_piece *piece)
+void
+mt_read_piece_choose(struct read_piece *piece)
 {
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	if (piece_load_from_source(piece))
@@ -552,7 +546,8 @@ piece_choose(struct read_piece *piece)
 		piece_load_from_ring(piece);
 		return;
 	}
-	piece_ask_replica(piece);
+	if (!piece_take_frame(piece))
+		piece_ask_replica(piece);
 }
 
 uint32_t
@@ -572,26 +567,6 @@ mt_read_piece_start(struct read_piece *piece, struct mt_read *read)
 	piece->end = stretch->first + stretch->fetch_count;
 	read->next_block = piece->end;
 	bytes = mt_read_stretch_is_at_hand(stretch, read) ? stretch->count * CLEAVE_BLOCK_BYTES : 0;
-	piece_choose(piece);
+	mt_read_piece_choose(piece);
 	return bytes;
-}
-
-void
-mt_read_pieces_retry(struct mt_read_state *state)
-{
-	struct loop_link waiting;
-	struct loop_link *link;
-
-	/* A list of their own: a piece that has to wait again is not looked at twice. */
-	list_init(&waiting);
-	while ((link = list_pop_front(&state->waiting)) != NULL)
-		list_push_back(&waiting, link);
-	while ((link = list_pop_front(&waiting)) != NULL) {
-		struct read_piece *piece = LIST_ENTRY(link, struct read_piece, link);
-
-		CHECK_OBJ(piece, READ_PIECE_MAGIC);
-		assert(piece->sm.state == READ_PIECE_WAITING);
-		sm_move(&piece->sm, READ_PIECE_CHOOSING);
-		piece_choose(piece);
-	}
 }

@@ -12,6 +12,7 @@
 #include "extent/call.h"
 #include "extent/choose.h"
 #include "index/run_load.h"
+#include "read/read_frames.h"
 #include "read/read_stretch.h"
 
 struct mt_read;
@@ -19,16 +20,18 @@ struct mt_read_state;
 struct mt_run;
 struct split_msg;
 
-#define READ_PIECES_MAX 256u /* of a port: records being read at a time */
-#define READ_LOOKUPS_MAX 4u  /* of a piece: as often its blocks may move meanwhile */
+#define READ_PIECE_MAGIC 0x43454950u /* "PIEC" */
+#define READ_PIECES_MAX 256u         /* of a port: records being read at a time */
+#define READ_LOOKUPS_MAX 4u          /* of a piece: as often its blocks may move meanwhile */
 
 enum read_piece_state {
 	READ_PIECE_FREE,
 	READ_PIECE_CHOOSING, /* what is done next is decided within this call */
 	READ_PIECE_INDEXING, /* waits for the index of its stretch's index_run */
-	READ_PIECE_ASKING,   /* a replica was asked */
-	READ_PIECE_LOADING,  /* an engine thread has it */
-	READ_PIECE_WAITING,  /* in state->waiting: for a node to come up, or room in a queue */
+	READ_PIECE_FILLING, /* waits for a frame that is being fetched and decompressed: read_frames.h */
+	READ_PIECE_ASKING,  /* a replica was asked */
+	READ_PIECE_LOADING, /* an engine thread has it */
+	READ_PIECE_WAITING, /* in state->waiting: for a node to come up, or room in a queue */
 	READ_PIECE_STATE_NR
 };
 
@@ -47,6 +50,10 @@ struct read_piece {
 	uint8_t lookup_count;
 	bool is_ring_bad;
 	bool is_in_ring; /* LOADING from the ring, which is held */
+	bool
+	    is_frameless; /* its stretch was looked for among the frames that are kept, or should not be */
+	struct read_frame *frame;              /* LOADING from it; it is held */
+	struct read_frame_waiter frame_waiter; /* FILLING */
 	/* A node's reply, in which more of the piece's stretches may be than the one that is LOADING. */
 	struct split_msg *source;
 	uint32_t source_extent, source_offset_bytes;
@@ -54,10 +61,6 @@ struct read_piece {
 	struct engine_job job;
 };
 
-/* mt_read_pieces_init -- READ_PIECES_MAX of them, all FREE. Returns 0; -ENOMEM: there are none. */
-int mt_read_pieces_init(struct mt_read_state *state);
-/* mt_read_pieces_fini -- frees them, whatever their state; none there is a no-op. */
-void mt_read_pieces_fini(struct mt_read_state *state);
 /*
  * mt_read_piece_start -- fetch blocks of @read with @piece, which is FREE
  *
@@ -66,7 +69,8 @@ void mt_read_pieces_fini(struct mt_read_state *state);
  * Returns: the bytes that it copies in this turn of the loop; 0 where it waits for a node or an index.
  */
 uint32_t mt_read_piece_start(struct read_piece *piece, struct mt_read *read);
-/* mt_read_pieces_retry -- each piece that waits for a node, or for room in an engine's queue, tries again. */
-void mt_read_pieces_retry(struct mt_read_state *state);
+/* mt_read_piece_choose -- CHOOSING: what is done next. mt_read_piece_on_job -- LOADING: its job has ended. For read_pieces.c. */
+void mt_read_piece_choose(struct read_piece *piece);
+void mt_read_piece_on_job(struct engine_job *job, void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_PIECE_H */

@@ -4,7 +4,9 @@
 
 #include <assert.h>
 
+#include "base/crc32c.h"
 #include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "common/port.h"
@@ -142,4 +144,54 @@ mt_read_stretch_has_moved(const struct read_stretch *stretch, const struct mt_re
 	return read_lookup(read, stretch->first, &now, &run) != READ_STORED ||
 	    now.extent_index != stretch->location.extent_index ||
 	    now.offset_bytes != stretch->location.offset_bytes;
+}
+
+/* ---- its job ---- */
+
+static uint32_t
+stretch_block(const struct read_stretch *stretch, const struct mt_read *read)
+{
+	return (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first;
+}
+
+void
+mt_read_stretch_load(const struct read_stretch *stretch, const struct mt_read *read, dev_ptr source,
+    struct engine_job *job)
+{
+	const struct mt_location *location = &stretch->location;
+
+	assert(stretch->what == READ_STORED);
+	job->kind = ENGINE_JOB_LOAD;
+	job->codec_id = location->codec_id;
+	job->src = source;
+	job->src_bytes = location->stored_bytes;
+	job->stored_crc = location->stored_crc;
+	job->record_blocks = location->record_blocks;
+	job->first_block = location->block_in_record;
+	job->block_count = (uint8_t)stretch->count;
+	if ((location->codec_id & ENGINE_ENCRYPTED) == 0)
+		return;
+	assert(location->block_in_record <= stretch_block(stretch, read));
+	job->envelope.segment = stretch->segment;
+	job->envelope.block = stretch_block(stretch, read) - location->block_in_record;
+}
+
+void
+mt_read_stretch_load_plain(const struct read_stretch *stretch, const struct mt_read *read,
+    dev_ptr record, struct engine_job *job)
+{
+	const uint32_t *crcs = read->crcs + stretch->first;
+
+	assert(stretch->what == READ_STORED);
+	assert((stretch->location.codec_id & ENGINE_ENCRYPTED) == 0);
+	job->kind = ENGINE_JOB_LOAD;
+	job->codec_id = ENGINE_NONE;
+	job->src =
+	    dev_ptr_add(record, (uint64_t)stretch->location.block_in_record * CLEAVE_BLOCK_BYTES);
+	job->src_bytes = stretch->count * CLEAVE_BLOCK_BYTES;
+	job->record_blocks = job->block_count = (uint8_t)stretch->count;
+	job->first_block = 0;
+	job->stored_crc = crcs[0];
+	for (uint32_t i = 1; i < stretch->count; i++)
+		job->stored_crc = crc32c_combine(job->stored_crc, crcs[i], CLEAVE_BLOCK_BYTES);
 }

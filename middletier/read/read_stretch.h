@@ -6,8 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cleave/dev_ptr.h"
 #include "index/memtable.h"
 
+struct engine_job;
 struct mt_read;
 struct mt_run;
 
@@ -25,7 +27,8 @@ struct read_stretch {
 	enum read_what what;         /* of all of them */
 	struct mt_location location; /* STORED: of the first block */
 	uint64_t segment; /* STORED: that it was written to: an origin's, where a clone reads */
-	struct mt_run *index_run; /* UNLOADED: whose index is wanted first */
+	/* UNLOADED: whose index is wanted first. STORED: that has it, NULL: the log; within the call that looked it up. */
+	struct mt_run *index_run;
 	/*
 	 * STORED: what one READ of the extent should ask for, in bytes and in blocks of the read. More than the
 	 * stretch where its neighbours in the extent are the next ones of the read as well.
@@ -40,6 +43,17 @@ struct read_stretch {
  */
 void mt_read_stretch_look_up(struct read_stretch *stretch, struct mt_read *read, uint32_t first,
     uint32_t end);
+
+/*
+ * mt_read_stretch_load -- STORED: make @job the LOAD of its blocks from @source, where its record's stored bytes are
+ *
+ * Not the job's destination, nor its blocks' CRCs.
+ */
+void mt_read_stretch_load(const struct read_stretch *stretch, const struct mt_read *read,
+    dev_ptr source, struct engine_job *job);
+/* mt_read_stretch_load_plain -- likewise, from @record, where all blocks of its record are, decompressed. */
+void mt_read_stretch_load_plain(const struct read_stretch *stretch, const struct mt_read *read,
+    dev_ptr record, struct engine_job *job);
 
 /* mt_read_stretch_is_in_ring -- are its stored bytes in the shard's ring? */
 bool mt_read_stretch_is_in_ring(const struct read_stretch *stretch, const struct mt_read *read);

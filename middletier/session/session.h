@@ -69,6 +69,7 @@ struct mt_session {
 	struct mt_share_volume *share; /* port/shares.c's; likewise */
 	bool has_shares; /* volume.limits has a minimum or a weight: counted in port->flow */
 	struct mt_auto autos[SERVICE_CLASS_NR];
+	uint64_t read_segment, read_end_bytes; /* read_path.c: where its last read ended */
 	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;
 	/* session.c's: the question to main, and for how long a peer may wait for its accept. */

@@ -437,6 +437,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.engine_workers = &offload_sim_ops,
 		.device_bytes = from->device_bytes,
 		.log_bytes = from->log_bytes,
+		.has_read_ahead = from->has_read_ahead,
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
 		.hold_ns = from->hold_ns,

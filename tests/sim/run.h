@@ -156,6 +156,8 @@ bool sim_run_has_levels(uint64_t seed);
 bool sim_run_has_members(uint64_t seed);
 /* sim_run_has_balance -- does @seed by itself share out by load? */
 bool sim_run_has_balance(uint64_t seed);
+/* sim_run_has_heat -- do gateways of @seed read ahead (read_frames.h)? */
+bool sim_run_has_heat(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */

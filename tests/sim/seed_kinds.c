@@ -17,6 +17,8 @@
 #define LIMITS_SEEDS 12u
 #define KEYS_SALT UINT64_C(159332)
 #define KEYS_SEEDS 32u
+#define HEAT_SALT UINT64_C(385)
+#define HEAT_SEEDS 8u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -51,6 +53,12 @@ bool
 sim_run_has_limits(uint64_t seed)
 {
 	return sim_run_hash(seed, LIMITS_SALT) % LIMITS_SEEDS == 0;
+}
+
+bool
+sim_run_has_heat(uint64_t seed)
+{
+	return sim_run_hash(seed, HEAT_SALT) % HEAT_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */
