@@ -115,6 +115,7 @@ struct mt_gateway_options {
 	uint64_t balance_floor; /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
+	enum mt_run_codec run_codec; /* how they are compressed [by how often they are read] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* The gateway will never serve: no cluster's store, or another's, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);

@@ -7,6 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How frames of runs are compressed: small, or cheap to read. */
+enum mt_run_codec {
+	MT_RUN_CODEC_AUTO, /* by how often they are read: index/heat.h */
+	MT_RUN_CODEC_ZSTD,
+	MT_RUN_CODEC_LZ4,
+};
+
 /*
  * mt_settings -- the gateway's options, as ports, shards and links need them; defaults are filled in
  *
@@ -21,6 +28,7 @@ struct mt_settings {
 	uint32_t min_replicas; /* copies without which nothing is confirmed */
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
+	enum mt_run_codec run_codec;
 	bool has_read_ahead; /* frames that clients read piece by piece are kept: read_frames.h */
 	uint64_t node_timeout_ns;
 	/* A lost node may be away for so long before its copies are made anew elsewhere. */

@@ -18,6 +18,7 @@
 #include "common/alloc.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "index/memtable.h"
 #include "index/run_index.h"
@@ -298,6 +299,7 @@ mt_index_remove_run(struct mt_run *run)
 	assert(chunk->run_count > 0);
 	assert(chunk->run_bytes >= run->length_bytes);
 	mt_run_forget(run);
+	mt_heat_forget(run);
 	run_count_in_extent(run, false);
 	chunk->run_count--;
 	chunk->run_bytes -= run->length_bytes;

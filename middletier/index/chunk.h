@@ -46,6 +46,8 @@ struct mt_run {
 	struct mt_run_load *load;   /* being loaded */
 	uint32_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
+	uint16_t heat_age;   /* heat.c: the index's, when read_bytes was brought up to date */
+	uint64_t read_bytes; /* heat.c: stored bytes that were read of it */
 };
 
 struct mt_chunk {

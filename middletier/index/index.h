@@ -54,6 +54,8 @@ struct mt_index {
 	struct loop_link chunks;
 	struct loop_link layers_by_age;  /* by first_sequence, oldest first */
 	struct mt_index_cuts *cuts;      /* index_cuts.c */
+	struct mt_run *hot_run;          /* heat.c: worth a merge for its readers; NULL: none is */
+	uint16_t heat_age;               /* heat.c: half-lives that have passed */
 	uint64_t chunk_count, key_count; /* keys: of all layers */
 	uint64_t run_count, run_bytes;
 	uint64_t

@@ -25,6 +25,7 @@
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "index/index.h"
@@ -187,9 +188,8 @@ next_target(const struct flatten *flatten, const struct mt_index *index)
 
 /* ---- whether now ---- */
 
-/* Enough nodes have room that clients will not miss: a copy gives none back. */
-static bool
-nodes_have_room(const struct mt_port *port)
+bool
+mt_flatten_has_room(const struct mt_port *port)
 {
 	uint32_t roomy = 0, up = 0;
 
@@ -239,7 +239,7 @@ mt_flatten_find(struct flatten *flatten, const struct mt_shard *shard,
 	    loop_now_ns(shard->port->loop) < flatten->retry_ns)
 		return -ENOENT;
 	if (mt_manifest_is_long(shard) || mt_reclaim_is_log_full(shard) ||
-	    !nodes_have_room(shard->port)) {
+	    !mt_flatten_has_room(shard->port)) {
 		flatten->retry_ns = loop_now_ns(shard->port->loop) + FLATTEN_RETRY_NS;
 		return -ENOENT;
 	}
@@ -254,7 +254,8 @@ mt_flatten_find(struct flatten *flatten, const struct mt_shard *shard,
 	*ret_input = (struct mt_merge_input){ .from = &flatten->scope,
 		.target = target,
 		.key_id = flatten->key_id,
-		.level = FLATTEN_LEVEL };
+		.level = FLATTEN_LEVEL,
+		.is_hot = shard->port->settings->run_codec == MT_RUN_CODEC_LZ4 };
 	return rc;
 }
 

@@ -15,6 +15,7 @@
 
 struct mt_index;
 struct mt_merge_input;
+struct mt_port;
 struct mt_shard;
 
 /* A shard's. All zero: no clone is flattened. */
@@ -43,6 +44,8 @@ void mt_flatten_count(const struct mt_scope *scope, const struct mt_index *index
 /* mt_flatten_bytes_s -- how fast it goes, as it has gone since it began; 0: not at all, or done. */
 uint64_t mt_flatten_bytes_s(const struct flatten *flatten, uint64_t now_ns);
 
+/* mt_flatten_has_room -- enough nodes have room that clients will not miss, for what gives none back. */
+bool mt_flatten_has_room(const struct mt_port *port);
 /*
  * mt_flatten_ask -- the clone whose scope is @scope is to be flattened; NULL: none is any more
  *

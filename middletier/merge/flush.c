@@ -23,6 +23,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "merge/compact.h"
 #include "merge/flush.h"
@@ -34,8 +35,8 @@
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 
-#define FLUSH_MAGIC 0x48534c46u /* "FLSH" */
-#define FLUSH_TICK_NS NUM_S(1)
+#define FLUSH_MAGIC 0x48534c46u  /* "FLSH" */
+#define FLUSH_TICK_NS NUM_S(1)   /* HEAT_HALF_S counts them */
 #define FLUSH_PAUSE_NS NUM_S(1)  /* after a failure */
 #define FLUSH_AVOID_NS NUM_S(30) /* a chunk that could not be compacted */
 #define FLUSH_AGE_TICKS 60u      /* a layer is old after one to two times as many */
@@ -62,6 +63,7 @@ struct mt_flush {
 	uint64_t gain_bytes; /* MERGING: the log will be so much shorter */
 	bool is_compaction;  /* MERGING */
 	bool is_copy;        /* MERGING */
+	bool is_for_readers; /* MERGING */
 	uint32_t tick_count;
 	struct flush_due due;
 };
@@ -150,6 +152,23 @@ flush_on_copied(struct mt_flush *flush, int rc)
 	mt_flush_kick(flush->shard);
 }
 
+/* A merge for readers alone has found no room: they do without, and no write waits for what it would have brought. */
+static void
+flush_without_room(struct mt_flush *flush)
+{
+	struct mt_shard *shard = flush->shard;
+	struct mt_chunk *chunk = mt_index_chunk(shard->block_index, flush->merging_chunk);
+
+	log_limited(LOG_WARN,
+	    "shard %" PRIu32
+	    ": what is read often is not stored for its readers, for nodes have no room chunk=%" PRIu64,
+	    shard->index, flush->merging_chunk);
+	if (chunk != NULL)
+		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
+	sm_move(&flush->sm, FLUSH_IDLE);
+	mt_flush_kick(shard);
+}
+
 static void
 flush_on_merged(int rc, void *arg)
 {
@@ -167,6 +186,10 @@ flush_on_merged(int rc, void *arg)
 		return;
 	}
 	flush->due.was_flush = !flush->is_compaction;
+	if (rc == -ENOSPC && flush->is_for_readers) {
+		flush_without_room(flush);
+		return;
+	}
 	mt_reclaim_on_merge(flush->shard, rc);
 	if (rc == -ENOKEY) {
 		flush_keyless(flush);
@@ -202,6 +225,7 @@ flush_on_task(struct loop_task *task, void *arg)
 		return;
 	if (rc == 0) {
 		flush->is_copy = input.from != NULL;
+		flush->is_for_readers = input.is_for_readers;
 		flush->merging_chunk = mt_merge_input_target(&input);
 		flush->gain_bytes = flush->is_copy ? 0 : mt_flush_due_gain(&flush->due, &input);
 		flush->is_compaction = !flush->is_copy && mt_flush_input_is_compaction(&input);
@@ -240,6 +264,8 @@ flush_on_tick(struct loop_timer *timer, void *arg)
 	assert(flush->sm.state != FLUSH_STOPPED);
 	if (++flush->tick_count % FLUSH_AGE_TICKS == 0)
 		mt_flush_due_age(&flush->due);
+	if (flush->tick_count % HEAT_HALF_S == 0)
+		mt_heat_half(shard->block_index);
 	flush->due.may_look = true;
 	mt_run_roll_tend(shard);
 	mt_flush_kick(shard);

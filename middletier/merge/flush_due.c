@@ -11,6 +11,7 @@
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *	the manifest is long        a chunk's many runs; a layer, with all runs of its chunk
+ *	a run is read often         its group, stored for who reads it (index/heat.h), if there is room
  *	a clone is flattened        a copy (flatten.c), in turns with all of these
  *
  * The oldest layer is where the log begins, so the log gets shorter with each. Under an even load it
@@ -32,13 +33,16 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_state.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "index/index_cuts.h"
 #include "index/memtable.h"
@@ -296,6 +300,29 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 	return -ENOENT;
 }
 
+/* A run that is read often is stored for its readers, where nothing else is to be done and nothing is short. */
+static int
+due_hot(const struct flush_due *due, struct mt_merge_input *ret_input)
+{
+	struct mt_shard *shard = due->shard;
+	struct mt_run *run = mt_heat_hottest(shard->block_index);
+	struct flush_terms terms = due_terms(due);
+	int rc;
+
+	if (run == NULL || shard->port->settings->run_codec != MT_RUN_CODEC_AUTO || due->is_full ||
+	    mt_reclaim_pressure(shard, 0) > 0 || mt_manifest_is_long(shard) ||
+	    !mt_flatten_has_room(shard->port) ||
+	    run->chunk->retry_ns > loop_now_ns(shard->port->loop))
+		return -ENOENT;
+	rc = mt_flush_input_group(&terms, run, ret_input);
+	mt_heat_forget(run); /* what comes of it is another run */
+	if (rc == -EBUSY)
+		return -ENOENT;
+	ret_input->is_hot = ret_input->is_for_readers = true;
+	ret_input->recoded = ENGINE_ZSTD;
+	return rc;
+}
+
 int
 mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 {
@@ -320,6 +347,8 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 		rc = due_flush(due, discarding_layer(due), false, ret_input);
 	if (rc == -ENOENT || rc == -ENOSPC)
 		rc = due_compaction(due, ret_input);
+	if (rc == -ENOENT)
+		rc = due_hot(due, ret_input);
 	if (rc == -ENOENT && due->was_copy && !is_urgent)
 		rc = mt_flatten_find(&due->flatten, shard, ret_input);
 	return rc == -ENOENT && is_pressed ? -ENOSPC : rc;

@@ -16,14 +16,18 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "index/index_cuts.h"
 #include "index/memtable.h"
 #include "manifest/manifest_room.h"
 #include "merge/compact.h"
+#include "merge/flatten.h"
 #include "merge/merge.h"
 #include "merge/tiers.h"
 
@@ -101,6 +105,30 @@ input_layer_bytes(const struct mt_merge_input *input)
 	}
 }
 
+/* ---- codecs ---- */
+
+/*
+ * How its frames are stored: for space, or for who reads them, by how often that was done since the last merges. Where room
+ * is short nothing is made larger. What a flush does not change stays as it is; a compaction makes cold frames small again.
+ */
+static void
+input_choose_codec(const struct flush_terms *terms, struct mt_merge_input *input)
+{
+	const struct mt_port *port = terms->shard->port;
+	enum mt_run_codec codec = port->settings->run_codec;
+	bool has_room = !terms->is_full && mt_flatten_has_room(port);
+
+	input->is_hot = codec == MT_RUN_CODEC_LZ4 ||
+	    (codec == MT_RUN_CODEC_AUTO && has_room &&
+		mt_heat_of_chunk(input->chunk) >= HEAT_MERGED);
+	input->recoded = ENGINE_NONE;
+	if (input->is_hot)
+		input->recoded = has_room ? ENGINE_ZSTD : ENGINE_NONE;
+	else if (mt_flush_input_is_compaction(input) &&
+	    (codec == MT_RUN_CODEC_ZSTD || mt_heat_is_cold(input->chunk)))
+		input->recoded = ENGINE_LZ4;
+}
+
 /* ---- inputs ---- */
 
 /* The newest runs, as far as it pays to take them along. */
@@ -148,9 +176,11 @@ mt_flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
 	assert(chunk->index == terms->shard->block_index);
 	*ret_input = (struct mt_merge_input){ .chunk = chunk, .level = FLUSH_LEVEL };
 	rc = input_take_layers(terms->shard->block_index, chunk, ret_input);
-	if (rc == 0)
-		input_take_runs(terms, chunk, ret_input);
-	return rc;
+	if (rc != 0)
+		return rc;
+	input_take_runs(terms, chunk, ret_input);
+	input_choose_codec(terms, ret_input);
+	return 0;
 }
 
 int
@@ -169,6 +199,7 @@ mt_flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 		return -EBUSY;
 	ret_input->newest_run = group.newest;
 	ret_input->oldest_run = group.oldest;
+	input_choose_codec(terms, ret_input);
 	if (group.newest->link.prev != &chunk->runs || list_is_empty(&chunk->layers) ||
 	    mt_index_is_cut_between(index, chunk->number, group.newest->cut,
 		flush_layer_of(chunk->layers.prev)->cut))

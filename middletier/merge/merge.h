@@ -23,6 +23,12 @@ struct mt_merge_input {
 	struct mt_run *newest_run, *oldest_run; /* with layers: the newest is the chunk's newest */
 	bool is_urgent; /* the log is longer than it should be: goes before others */
 	int level;      /* of zstd */
+	bool
+	    is_hot; /* read often: its frames are LZ4 HC, which is dear to write and cheap to read */
+	bool
+	    is_for_readers; /* and for nothing else: whatever becomes of it, writes are none the worse */
+	/* Frames of this codec are compressed anew, where others that have not changed are taken as they are stored. */
+	uint8_t recoded; /* ENGINE_ZSTD, ENGINE_LZ4; ENGINE_NONE: none */
 	/*
 	 * A copy (flatten.h) has none of the above but the level. It takes what @from, a clone's scope, shows of the
 	 * clone's chunk @target behind the clone's own spans, and takes nothing away: its runs are the chunk's oldest.

@@ -36,6 +36,7 @@
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "index/run_index.h"
 #include "manifest/edit.h"
@@ -164,9 +165,27 @@ merge_count(struct mt_merge *merge)
 	}
 	metric_add(&metrics[is_flush ? MT_METRIC_flushes : MT_METRIC_compactions],
 	    merge->is_last_stage);
+	metric_add(&metrics[MT_METRIC_hot_merges], merge->is_last_stage && merge->input.is_hot);
 	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
 	metric_add(&metrics[MT_METRIC_merge_read_bytes], merge->read_bytes);
 	merge->read_bytes = 0;
+}
+
+/* How often what the merge takes from runs was read, in the mean of all that it still has; 0: it has none. */
+static uint32_t
+inputs_heat(const struct merge_plan *plan)
+{
+	uint64_t heat = 0, length_bytes = 0;
+
+	for (uint32_t i = 0; i < plan->input_count; i++) {
+		const struct mt_run *run = plan->inputs[i].run;
+
+		if (run == NULL)
+			continue;
+		heat += (uint64_t)mt_heat_of_run(run) * run->length_bytes;
+		length_bytes += run->length_bytes;
+	}
+	return length_bytes == 0 ? 0 : (uint32_t)(heat / length_bytes);
 }
 
 /* The index holds the new runs; those that were merged, and with the last stage the layers, go. */
@@ -175,6 +194,7 @@ merge_apply(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_index *index = merge->shard->block_index;
+	uint32_t heat = inputs_heat(&work->plan);
 
 	assert(work->writer.shard == merge->shard);
 	for (uint32_t i = 0; i < work->writer.part_count; i++) {
@@ -189,6 +209,7 @@ merge_apply(struct mt_merge *merge)
 
 		if (run == NULL)
 			return -ENOMEM;
+		mt_heat_leave(run, heat);
 		frames = mt_run_writer_index(&work->writer, part);
 		if (frames != NULL)
 			mt_run_index_give(run, frames);

@@ -211,6 +211,7 @@ mt_merge_input_take(struct mt_merge *merge)
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);
 	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;
+	plan->recoded = input->recoded;
 	if (input->from != NULL) {
 		/* Oldest of all: cut 0, and nothing of the log is flushed by it. */
 		plan->is_hidden = false;

@@ -215,14 +215,17 @@ frame_continues(const struct merge_plan *plan, const struct merge_frame *frame, 
 static bool
 source_may_be_copied(const struct merge_plan *plan, const struct merge_source *source)
 {
+	if (plan->recoded != ENGINE_NONE &&
+	    ENGINE_CODEC(source->location.codec_id) == plan->recoded)
+		return false;
 	return (source->location.codec_id & ENGINE_ENCRYPTED) == 0 ||
 	    (source->chunk == plan->target &&
 		source->location.stored_bytes <= source->count * CLEAVE_BLOCK_BYTES);
 }
 
 /*
- * A frame that is one whole record of a run: it is what a merge would make of it again. One of the log
- * is worth the try, it may have been compressed in haste.
+ * A frame that is one whole record of a run: it is what a merge would make of it again, unless that is another codec
+ * now. One of the log is worth the try, it may have been compressed in haste.
  */
 static void
 window_find_copies(const struct merge_plan *plan, struct merge_window *window)

@@ -84,6 +84,7 @@ struct merge_plan {
 	bool is_staged; /* inputs may stay behind what replaces a part of them */
 	bool is_hidden; /* all of it: nothing is kept */
 	uint32_t frame_blocks;
+	uint8_t recoded;       /* as struct mt_merge_input has it */
 	uint32_t at;           /* the first block that no window has had */
 	uint64_t stored_bytes; /* of the newest versions, about */
 	uint8_t hidden_kind;   /* RECORD_* of a discard of the whole chunk */

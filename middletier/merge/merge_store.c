@@ -33,6 +33,7 @@
 #include "merge/run_writer.h"
 
 #define MERGE_BUSY_NS NUM_MS(1)
+#define MERGE_HOT_LEVEL 9 /* of LZ4 HC */
 
 /* The frame's blocks from block_at on that are all lost, or all not. */
 static uint32_t
@@ -208,8 +209,8 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	rc = 0;
 	*job = (struct engine_job){
 		.kind = frame->is_copy ? ENGINE_JOB_COPY : ENGINE_JOB_STORE,
-		.codec_id = ENGINE_ZSTD,
-		.level = merge->input.level,
+		.codec_id = merge->input.is_hot ? ENGINE_LZ4 : ENGINE_ZSTD,
+		.level = merge->input.is_hot ? MERGE_HOT_LEVEL : merge->input.level,
 		.src = dev_ptr_add(window->memory, (uint64_t)slot * CLEAVE_BLOCK_BYTES),
 		.src_bytes = bytes,
 		.dst = place,

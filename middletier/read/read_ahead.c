@@ -10,10 +10,12 @@
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "index/chunk.h"
+#include "index/heat.h"
 #include "index/run_index.h"
 #include "read/read_frames.h"
 #include "read/read_path.h"
 #include "read/read_stretch.h"
+#include "session/session.h"
 
 /* The block of the stretch's chunk that it begins with. */
 static uint32_t
@@ -21,6 +23,14 @@ chunk_block(const struct read_stretch *stretch, const struct mt_read *read)
 {
 	return mt_block_in_chunk(
 	    (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first);
+}
+
+/* A frame is decompressed for this read alone: it may be worth to be stored for readers. Capacity volumes want space. */
+static void
+ahead_warm(const struct read_stretch *stretch, const struct mt_read *read)
+{
+	if (read->session->volume.service_class != SERVICE_CAPACITY)
+		mt_heat_on_read(stretch->index_run, &stretch->location);
 }
 
 /* The last of its fill: those behind it are filled before they are asked for. */
@@ -66,6 +76,13 @@ ahead_find(const struct read_stretch *stretch, const struct mt_read *read)
 struct read_frame *
 mt_read_ahead(const struct read_stretch *stretch, const struct mt_read *read)
 {
+	struct read_frame *frame;
+
 	assert(stretch->what == READ_STORED);
-	return stretch->index_run == NULL ? NULL /* in the log */ : ahead_find(stretch, read);
+	if (stretch->index_run == NULL)
+		return NULL; /* in the log */
+	frame = ahead_find(stretch, read);
+	if (frame == NULL)
+		ahead_warm(stretch, read);
+	return frame;
 }

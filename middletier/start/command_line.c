@@ -447,6 +447,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->has_read_ahead = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	options->frame_bytes = (uint32_t)values->frame_bytes;
+	options->run_codec = (enum mt_run_codec)values->run_codec;
 	if (where->place != NULL)
 		rc = line_both(rc, line_take_lease(error, values, where, options));
 	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)

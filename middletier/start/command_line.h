@@ -40,7 +40,8 @@ struct mt_command_line {
 	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
 	uint64_t index_cache;
 	uint64_t frame_bytes;
-	unsigned balance; /* from MT_BALANCE_COUNT on */
+	unsigned run_codec; /* enum mt_run_codec */
+	unsigned balance;   /* from MT_BALANCE_COUNT on */
 	uint64_t balance_interval;
 	struct config_list keks;
 	struct secure_options secure;

@@ -68,7 +68,7 @@ struct sim_cluster_options {
 	bool is_health_watched; /* gateways look at their health by themselves */
 	bool has_balance;       /* gateways share out by load: balancer.h */
 	bool has_keys;          /* each process has one: keys.h */
-	bool has_read_ahead;    /* gateways keep frames that are read piece by piece */
+	bool has_heat;    /* gateways store what is read often for who reads it, and read ahead */
 	bool is_shuffled; /* seeded order of what is due at one time */
 	bool has_drift;   /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;

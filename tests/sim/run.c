@@ -303,7 +303,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		gateways = (uint32_t)num_max(gateways, 2);
 	}
 	options->has_keys = run_has_keys(run);
-	options->has_read_ahead = sim_run_has_heat(given->seed);
+	options->has_heat = sim_run_has_heat(given->seed);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {

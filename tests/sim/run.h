@@ -156,7 +156,7 @@ bool sim_run_has_levels(uint64_t seed);
 bool sim_run_has_members(uint64_t seed);
 /* sim_run_has_balance -- does @seed by itself share out by load? */
 bool sim_run_has_balance(uint64_t seed);
-/* sim_run_has_heat -- do gateways of @seed read ahead (read_frames.h)? */
+/* sim_run_has_heat -- do gateways of @seed store what is read often for who reads it (index/heat.h), and read ahead? */
 bool sim_run_has_heat(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heat.c -- see heat.h: bytes that were decompressed, against those that a run has */
+#include "index/heat.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "index/chunk.h"
+#include "index/index.h"
+#include "index/memtable.h"
+
+/* Half-lives that have passed since the run's bytes were looked at last. */
+static uint16_t
+run_age(const struct mt_run *run)
+{
+	return (uint16_t)(run->chunk->index->heat_age - run->heat_age);
+}
+
+static uint64_t
+run_read_bytes(const struct mt_run *run)
+{
+	uint16_t age = run_age(run);
+
+	return age >= 64 ? 0 : run->read_bytes >> age;
+}
+
+uint32_t
+mt_heat_of_run(const struct mt_run *run)
+{
+	assert(run->length_bytes > 0);
+	return (uint32_t)(run_read_bytes(run) / run->length_bytes);
+}
+
+uint32_t
+mt_heat_of_chunk(const struct mt_chunk *chunk)
+{
+	uint64_t read_bytes = 0;
+
+	for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+	     link = link->next)
+		read_bytes += run_read_bytes(NUM_CONTAINER_OF(link, const struct mt_run, link));
+	return chunk->run_bytes == 0 ? 0 : (uint32_t)(read_bytes / chunk->run_bytes);
+}
+
+bool
+mt_heat_is_cold(const struct mt_chunk *chunk)
+{
+	return chunk->index->heat_age > 0 && mt_heat_of_chunk(chunk) < HEAT_COLD;
+}
+
+void
+mt_heat_on_read(struct mt_run *run, const struct mt_location *location)
+{
+	struct mt_index *index = run->chunk->index;
+	uint64_t read_bytes = run_read_bytes(run) + location->stored_bytes;
+
+	assert(run->length_bytes > 0);
+	run->read_bytes = num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes);
+	run->heat_age = index->heat_age;
+	if (index->hot_run == NULL && ENGINE_CODEC(location->codec_id) == ENGINE_ZSTD &&
+	    run->length_bytes >= HEAT_RUN_BYTES_MIN && mt_heat_of_run(run) >= HEAT_ALONE)
+		index->hot_run = run;
+}
+
+void
+mt_heat_half(struct mt_index *index)
+{
+	index->heat_age++;
+}
+
+void
+mt_heat_leave(struct mt_run *run, uint32_t heat)
+{
+	assert(run->read_bytes == 0);
+	run->heat_age = run->chunk->index->heat_age;
+	run->read_bytes = (uint64_t)num_min(heat, HEAT_MAX) * run->length_bytes / 2;
+}
+
+struct mt_run *
+mt_heat_hottest(struct mt_index *index)
+{
+	struct mt_run *run = index->hot_run;
+
+	if (run != NULL && mt_heat_of_run(run) < HEAT_ALONE)
+		mt_heat_forget(run);
+	return index->hot_run;
+}
+
+void
+mt_heat_forget(struct mt_run *run)
+{
+	struct mt_index *index = run->chunk->index;
+
+	if (index->hot_run == run)
+		index->hot_run = NULL;
+}

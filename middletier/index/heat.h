@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heat.h -- how often what is in a run is read: whether its frames are stored for space, or for who reads them
+ *
+ * A run's *heat* is how often each of its stored bytes was decompressed in the last minutes, in the mean; it halves every
+ * HEAT_HALF_S seconds. To read a block costs its whole frame, so 16 random reads of a frame's blocks are a heat of 16.
+ *
+ *	below HEAT_COLD     a compaction stores what was stored for readers for space again
+ *	from HEAT_MERGED    a merge that is done anyway stores for readers
+ *	from HEAT_ALONE     a merge is done for the readers alone: what they have paid by then is what it costs
+ *
+ * Nothing of it is kept anywhere: who takes a shard over begins at 0. bench/README.md has the figures behind it.
+ */
+#ifndef CLEAVE_MIDDLETIER_INDEX_HEAT_H
+#define CLEAVE_MIDDLETIER_INDEX_HEAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/num.h"
+
+struct mt_chunk;
+struct mt_index;
+struct mt_location;
+struct mt_run;
+
+#define HEAT_COLD 2u
+#define HEAT_MERGED 8u
+#define HEAT_ALONE 16u
+#define HEAT_MAX 64u /* no run gets hotter */
+#define HEAT_HALF_S 600u
+#define HEAT_RUN_BYTES_MIN NUM_KIB(64) /* a shorter one gets no merge for its readers alone */
+
+/*
+ * mt_heat_on_read -- a client's read decompresses the record at @location, which is in @run
+ *
+ * Threads: the port's, as all of these.
+ */
+void mt_heat_on_read(struct mt_run *run, const struct mt_location *location);
+/* mt_heat_half -- HEAT_HALF_S have passed. */
+void mt_heat_half(struct mt_index *index);
+/* mt_heat_of_run, mt_heat_of_chunk -- the heat of a run; of all runs of a chunk, 0 where it has none. */
+uint32_t mt_heat_of_run(const struct mt_run *run);
+uint32_t mt_heat_of_chunk(const struct mt_chunk *chunk);
+/* mt_heat_is_cold -- what is in @chunk's runs is hardly read; false where the shard has not been served for HEAT_HALF_S. */
+bool mt_heat_is_cold(const struct mt_chunk *chunk);
+/* mt_heat_leave -- @run, which a merge has just made of runs of this @heat, has half of it. */
+void mt_heat_leave(struct mt_run *run, uint32_t heat);
+/*
+ * mt_heat_hottest -- a run that has become worth a merge for its readers, and holds frames that are dear to read
+ *
+ * NULL: there is none. One is remembered at a time: the first that came to HEAT_ALONE. It is forgotten when it goes, and
+ * when it is asked for and has cooled.
+ */
+struct mt_run *mt_heat_hottest(struct mt_index *index);
+/* mt_heat_forget -- @run is not asked about any more: it goes, or no merge will have it. */
+void mt_heat_forget(struct mt_run *run);
+
+#endif /* CLEAVE_MIDDLETIER_INDEX_HEAT_H */

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hot.c -- what is read again and again is stored for who reads it, and for space again when it has cooled */
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "middletier/common/metric.h"
+#include "middletier/index/heat.h"
+#include "middletier/index/index.h"
+#include "middletier/index/run_index.h"
+#include "middletier/merge/flush_due.h"
+#include "middletier/merge/flush_input.h"
+#include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/merge/run_roll.h"
+#include "splitlib/sim/loop_sim.h"
+#include "unit/fake_port.h"
+
+#define DENSE_BLOCKS                                                                               \
+	20u /* do not compress: their frames make the run longer than HEAT_RUN_BYTES_MIN */
+#define PACKED_BLOCKS 8u /* behind them */
+#define BLOCKS (DENSE_BLOCKS + PACKED_BLOCKS)
+#define FRAME_BLOCKS 4u
+
+static struct {
+	int rc;
+	uint32_t count;
+} done;
+static struct flush_due due;
+
+static void
+setup(void)
+{
+	memset(&done, 0, sizeof(done));
+	fake_init(1, false);
+	fake_state.epoch = fake.shard.epoch;
+	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
+	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
+	fake_start();
+	mt_reclaim_start(&fake.shard);
+	memset(&due, 0, sizeof(due));
+	mt_flush_due_start(&due, &fake.shard);
+}
+
+static void
+teardown(void)
+{
+	mt_merge_fini(&fake.shard);
+	mt_run_roll_fini(&fake.shard);
+	mt_merge_port_fini(&fake.port);
+	fake_fini();
+}
+
+TestSuite(hot, .init = setup, .fini = teardown);
+
+static struct mt_chunk *
+chunk(void)
+{
+	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+}
+
+static struct mt_run *
+newest_run(void)
+{
+	cr_assert_not_null(chunk());
+	cr_assert_gt(chunk()->run_count, 0);
+	return mt_run_of(chunk()->runs.next);
+}
+
+static void
+on_merged(int rc, void *arg)
+{
+	(void)arg;
+	done.rc = rc;
+	done.count++;
+}
+
+static bool
+is_done(void *arg)
+{
+	return done.count == *(uint32_t *)arg;
+}
+
+static void
+merge(const struct mt_merge_input *input)
+{
+	uint32_t until = done.count + 1;
+
+	cr_assert_eq(mt_merge_start(&fake.shard, input, on_merged, NULL), 0);
+	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+			 sim_world_now_ns(fake.world) + NUM_S(120)),
+	    0);
+	cr_assert_eq(done.rc, 0);
+	cr_assert_eq(fake_replies_held(), 0);
+}
+
+static void
+write_blocks(uint32_t first, uint32_t count, uint64_t version)
+{
+	for (uint32_t i = 0; i < count; i++)
+		cr_assert_eq(fake_wait(fake_write(first + i, 1, version)), 0);
+}
+
+/* The oldest layers, and what flush_input.c takes along. */
+static void
+flush(void)
+{
+	struct flush_terms terms = { .shard = &fake.shard, .is_dirty = true };
+	struct mt_merge_input input;
+
+	cr_assert_eq(mt_flush_input_chunk(&terms, chunk(), &input), 0);
+	merge(&input);
+}
+
+static struct mt_merge_input
+compaction(void)
+{
+	struct flush_terms terms = { .shard = &fake.shard };
+	struct mt_merge_input input;
+
+	cr_assert_eq(mt_flush_input_group(&terms, newest_run(), &input), 0);
+	return input;
+}
+
+static void
+compact(void)
+{
+	struct mt_merge_input input = compaction();
+
+	merge(&input);
+}
+
+static void
+expect_all(void)
+{
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		fake_expect(i, i < DENSE_BLOCKS ? 4 : 1);
+}
+
+/* A run of all blocks. */
+static void
+make_run(void)
+{
+	write_blocks(0, DENSE_BLOCKS, 4);
+	write_blocks(DENSE_BLOCKS, PACKED_BLOCKS, 1);
+	flush();
+	cr_assert_eq(chunk()->run_count, 1);
+	cr_assert_geq(newest_run()->length_bytes, HEAT_RUN_BYTES_MIN);
+	cr_assert_eq(newest_run()->index->frame_count, BLOCKS / FRAME_BLOCKS);
+}
+
+/* Reads until the run is as hot as that. The dense ones count most, and a packed one shows that it is worth it. */
+static void
+warm_to(uint32_t heat)
+{
+	for (uint32_t i = 0; mt_heat_of_run(newest_run()) < heat; i++) {
+		cr_assert_lt(i, 10000u);
+		cr_assert_eq(fake_wait(fake_read(i % DENSE_BLOCKS, 1)), 0);
+	}
+	cr_assert_eq(fake_wait(fake_read(DENSE_BLOCKS, 1)), 0);
+}
+
+/* Frames of each codec in all runs of the chunk. */
+static uint32_t
+frames_of(uint8_t codec)
+{
+	uint32_t count = 0;
+
+	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs;
+	     link = link->next) {
+		const struct mt_run_index *index = mt_run_of(link)->index;
+
+		for (uint32_t i = 0; i < index->frame_count; i++)
+			count += ENGINE_CODEC(index->frames[i].codec_id) == codec;
+	}
+	return count;
+}
+
+static int
+find(struct mt_merge_input *ret_input)
+{
+	due.scan_ns = due.shrink_ns = 0;
+	return mt_flush_due_find(&due, ret_input);
+}
+
+/* ---- heat ---- */
+
+Test(hot, a_read_costs_its_whole_frame)
+{
+	uint64_t frame_bytes, before;
+
+	make_run();
+	cr_assert_eq(mt_heat_of_run(newest_run()), 0);
+	frame_bytes = newest_run()->index->frames[0].stored_bytes;
+	before = newest_run()->read_bytes;
+	fake_expect(1, 4);
+	cr_assert_eq(newest_run()->read_bytes, before + frame_bytes);
+	warm_to(1);
+	cr_assert_eq(mt_heat_of_chunk(chunk()), 1);
+	warm_to(3);
+	cr_assert_eq(mt_heat_of_run(newest_run()), 3);
+}
+
+Test(hot, half_of_it_goes_in_time)
+{
+	make_run();
+	warm_to(8);
+	mt_heat_half(fake.shard.block_index);
+	cr_assert_eq(mt_heat_of_run(newest_run()), 4);
+	mt_heat_half(fake.shard.block_index);
+	cr_assert_eq(mt_heat_of_run(newest_run()), 2);
+	for (uint32_t i = 0; i < 70; i++)
+		mt_heat_half(fake.shard.block_index);
+	cr_assert_eq(mt_heat_of_run(newest_run()), 0);
+	warm_to(2);
+	cr_assert_eq(mt_heat_of_run(newest_run()), 2, "what came before is forgotten");
+}
+
+Test(hot, there_is_an_end_to_it)
+{
+	make_run();
+	for (uint32_t i = 0; i < 20 * HEAT_MAX; i++)
+		cr_assert_eq(fake_wait(fake_read(i % DENSE_BLOCKS, 1)), 0);
+	cr_assert_eq(mt_heat_of_run(newest_run()), HEAT_MAX);
+}
+
+Test(hot, who_wants_space_warms_nothing)
+{
+	make_run();
+	fake.session.volume.service_class = SERVICE_CAPACITY;
+	for (uint32_t i = 0; i < 200; i++)
+		cr_assert_eq(fake_wait(fake_read(i % BLOCKS, 1)), 0);
+	cr_assert_eq(newest_run()->read_bytes, 0);
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index));
+}
+
+Test(hot, what_is_in_memory_warms_nothing)
+{
+	write_blocks(0, 8, 1);
+	for (uint32_t i = 0; i < 100; i++)
+		fake_expect(i % 8, 1);
+	flush();
+	cr_assert_eq(newest_run()->read_bytes, 0);
+}
+
+Test(hot, the_first_that_is_worth_it_is_remembered_until_it_cools)
+{
+	make_run();
+	warm_to(HEAT_ALONE - 1);
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index));
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(mt_heat_hottest(fake.shard.block_index), newest_run());
+	mt_heat_half(fake.shard.block_index);
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index));
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(mt_heat_hottest(fake.shard.block_index), newest_run());
+	compact();
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index), "it has gone");
+}
+
+/* ---- merges ---- */
+
+Test(hot, a_merge_for_readers_is_due_by_reads_alone)
+{
+	struct mt_merge_input input;
+
+	make_run();
+	cr_assert_eq(frames_of(ENGINE_ZSTD), PACKED_BLOCKS / FRAME_BLOCKS);
+	cr_assert_eq(find(&input), -ENOENT);
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(find(&input), 0);
+	cr_assert(input.is_hot && input.is_for_readers);
+	merge(&input);
+	cr_assert_eq(fake.port.metrics[MT_METRIC_hot_merges], 1);
+	cr_assert_eq(frames_of(ENGINE_ZSTD), 0);
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
+	cr_assert_eq(frames_of(ENGINE_NONE), DENSE_BLOCKS / FRAME_BLOCKS);
+	cr_assert_eq(mt_heat_of_run(newest_run()), HEAT_ALONE / 2,
+	    "half of it is left to the new run");
+	expect_all();
+	warm_to(2 * HEAT_ALONE);
+	cr_assert_eq(find(&input), -ENOENT, "nothing in it is dear to read any more");
+}
+
+Test(hot, none_is_due_for_readers_where_something_is_short)
+{
+	struct mt_merge_input input;
+
+	make_run();
+	warm_to(HEAT_ALONE);
+	fake.settings.run_codec = MT_RUN_CODEC_ZSTD;
+	cr_assert_eq(find(&input), -ENOENT);
+	fake.settings.run_codec = MT_RUN_CODEC_AUTO;
+	due.is_full = true;
+	cr_assert_eq(find(&input), -ENOENT);
+	due.is_full = false;
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.links[i].slots_total = 100;
+		fake.links[i].slots_free = 1;
+	}
+	cr_assert_eq(find(&input), -ENOENT);
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_free = 90;
+	chunk()->retry_ns = UINT64_MAX;
+	cr_assert_eq(find(&input), -ENOENT);
+	chunk()->retry_ns = 0;
+	cr_assert_eq(find(&input), 0);
+	cr_assert(input.is_for_readers);
+}
+
+Test(hot, a_merge_that_is_done_anyway_stores_for_readers)
+{
+	struct mt_merge_input input;
+
+	make_run();
+	warm_to(HEAT_MERGED - 1);
+	input = compaction();
+	cr_assert_not(input.is_hot);
+	warm_to(HEAT_MERGED);
+	input = compaction();
+	cr_assert(input.is_hot && !input.is_for_readers);
+	merge(&input);
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
+	expect_all();
+}
+
+Test(hot, a_flush_into_a_hot_chunk_stores_for_readers)
+{
+	make_run();
+	warm_to(HEAT_MERGED);
+	write_blocks(DENSE_BLOCKS + PACKED_BLOCKS, 4, 1);
+	flush();
+	cr_assert_geq(frames_of(ENGINE_LZ4), 1u);
+	expect_all();
+	fake_expect(BLOCKS, 1);
+}
+
+Test(hot, what_has_cooled_is_stored_for_space_by_a_compaction)
+{
+	make_run();
+	warm_to(HEAT_MERGED);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 2u);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 2u,
+	    "a shard that is new here does not know what is cold");
+	for (uint32_t i = 0; i < 4; i++)
+		mt_heat_half(fake.shard.block_index);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 0u);
+	cr_assert_eq(frames_of(ENGINE_ZSTD), 2u);
+	expect_all();
+}
+
+Test(hot, between_hot_and_cold_frames_stay_as_they_are)
+{
+	uint32_t crc;
+
+	make_run();
+	warm_to(HEAT_MERGED);
+	compact();
+	crc = newest_run()->index->frames[DENSE_BLOCKS / FRAME_BLOCKS].stored_crc;
+	mt_heat_half(fake.shard.block_index);
+	warm_to(HEAT_COLD + 1);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 2u);
+	cr_assert_eq(newest_run()->index->frames[DENSE_BLOCKS / FRAME_BLOCKS].stored_crc, crc);
+}
+
+Test(hot, an_option_says_which_codec_whatever_is_read)
+{
+	fake.settings.run_codec = MT_RUN_CODEC_LZ4;
+	make_run();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 2u);
+	expect_all();
+	fake.settings.run_codec = MT_RUN_CODEC_ZSTD;
+	warm_to(HEAT_ALONE);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_ZSTD), 2u);
+	expect_all();
+}
+
+Test(hot, on_nodes_that_are_nearly_full_nothing_is_made_larger)
+{
+	struct mt_merge_input input;
+
+	make_run();
+	warm_to(HEAT_ALONE);
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.links[i].slots_total = 100;
+		fake.links[i].slots_free = 1;
+	}
+	input = compaction();
+	cr_assert_not(input.is_hot);
+	cr_assert_eq(input.recoded, ENGINE_NONE);
+}
+
+Test(hot, encrypted_frames_are_stored_for_readers_too)
+{
+	struct mt_merge_input input;
+
+	fake_encrypt(FAKE_KEY_ID);
+	make_run();
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(find(&input), 0);
+	merge(&input);
+	cr_assert_eq(frames_of(ENGINE_LZ4), 2u);
+	for (uint32_t i = 0; i < newest_run()->index->frame_count; i++)
+		cr_assert(newest_run()->index->frames[i].codec_id & ENGINE_ENCRYPTED);
+	expect_all();
+}
+
+Test(hot, a_volume_reads_the_same_whatever_part_of_a_frame_is_asked_for)
+{
+	fake.settings.run_codec = MT_RUN_CODEC_LZ4;
+	make_run();
+	for (uint32_t first = DENSE_BLOCKS; first < BLOCKS; first++)
+		for (uint32_t count = 1; first + count <= BLOCKS; count++) {
+			struct fake_msg *msg = fake_read(first, count);
+
+			cr_assert_eq(fake_wait(msg), 0);
+			for (uint32_t i = 0; i < count; i++) {
+				uint8_t expected[CLEAVE_BLOCK_BYTES];
+
+				fake_pattern(expected, first + i, 1);
+				cr_assert_arr_eq(msg->payload + i * CLEAVE_BLOCK_BYTES, expected,
+				    CLEAVE_BLOCK_BYTES);
+			}
+		}
+}
