@@ -9,7 +9,7 @@
  *	from HEAT_MERGED    a merge that is done anyway stores for readers
  *	from HEAT_ALONE     a merge is done for the readers alone: what they have paid by then is what it costs
  *
- * Nothing of it is kept anywhere: who takes a shard over begins at 0. bench/README.md has the figures behind it.
+ * Nothing of it is kept anywhere: who takes a shard over begins at 0. merge/HEAT.md has the figures behind it.
  */
 #ifndef CLEAVE_MIDDLETIER_INDEX_HEAT_H
 #define CLEAVE_MIDDLETIER_INDEX_HEAT_H

@@ -67,6 +67,7 @@ struct mt_read_frames {
 	uint32_t magic;
 	struct mt_port *port;
 	uint32_t frame_bytes, frame_count;
+	uint32_t kept_count; /* of frames that are not FREE */
 	dev_ptr memory;
 	struct loop_link all;
 	struct read_frame frames[READ_FRAMES_MAX];
@@ -91,6 +92,8 @@ mt_read_frames_find(struct mt_read_frames *frames, uint64_t extent, uint32_t off
 	struct loop_link *link;
 
 	CHECK_OBJ(frames, READ_FRAMES_MAGIC);
+	if (frames->kept_count == 0)
+		return NULL;
 	/* From behind: what was used last is asked for again. */
 	for (link = frames->all.prev; link != &frames->all; link = link->prev) {
 		struct read_frame *frame = LIST_ENTRY(link, struct read_frame, link);
@@ -116,6 +119,8 @@ frame_take(struct mt_read_frames *frames)
 			continue;
 		if (frame->sm.state == READ_FRAME_READY)
 			sm_move(&frame->sm, READ_FRAME_FREE);
+		else
+			frames->kept_count++;
 		sm_move(&frame->sm, READ_FRAME_FILLING);
 		frame_use(frames, frame);
 		return frame;
@@ -125,13 +130,15 @@ frame_take(struct mt_read_frames *frames)
 
 /* FILLING no more: who waited is told. */
 static void
-frame_end(struct read_frame *frame, bool is_ready)
+frame_end(struct mt_read_frames *frames, struct read_frame *frame, bool is_ready)
 {
 	struct loop_link waiters;
 	struct loop_link *link;
 
 	assert(frame->sm.state == READ_FRAME_FILLING);
 	sm_move(&frame->sm, is_ready ? READ_FRAME_READY : READ_FRAME_FREE);
+	assert(frames->kept_count > 0);
+	frames->kept_count -= !is_ready;
 	list_init(&waiters);
 	while ((link = list_pop_front(&frame->waiters)) != NULL)
 		list_push_back(&waiters, link);
@@ -200,7 +207,7 @@ fill_fail(struct read_fill *fill)
 		left[count++] = fill->members[fill->at++];
 	fill_finish(fill);
 	for (uint32_t i = 0; i < count; i++)
-		frame_end(left[i], false);
+		frame_end(fill->frames, left[i], false);
 }
 
 /* LOADING: a job has ended. */
@@ -210,7 +217,7 @@ fill_on_loaded(struct read_fill *fill)
 	struct read_frame *frame = fill->members[fill->at++];
 
 	assert(fill->sm.state == READ_FILL_LOADING);
-	frame_end(frame, fill->job.rc == 0);
+	frame_end(fill->frames, frame, fill->job.rc == 0);
 }
 
 static void
@@ -389,7 +396,7 @@ mt_read_frames_fill(struct mt_read_frames *frames, struct mt_shard *shard, struc
 	if (!fill_ask(fill, extent)) {
 		/* Nobody waits for them yet. */
 		for (uint32_t i = 0; i < fill->count; i++)
-			frame_end(fill->members[i], false);
+			frame_end(frames, fill->members[i], false);
 		return NULL;
 	}
 	fill->shard = shard;
