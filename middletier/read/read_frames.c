@@ -56,7 +56,7 @@ struct read_fill {
 	struct mt_shard *shard;
 	struct read_frame *members[READ_FILL_FRAMES_MAX]; /* next to each other in the extent */
 	uint32_t count, at;
-	/* Of all members in the extent: the first of them may be another frame before the last is loaded. */
+	/* Where all members lie in the extent: the first may be another frame before the last is loaded. */
 	uint32_t offset_bytes, fetch_bytes;
 	struct split_msg *msg; /* LOADING */
 	struct mt_call call;
