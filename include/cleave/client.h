@@ -61,9 +61,9 @@ struct cleave_stall {
 	const char *volume;
 	uint64_t waited_ns;     /* since its oldest request was sent, or wanted to be */
 	uint32_t request_count; /* submitted, not completed */
-	bool is_over;           /* requests are answered again */
-	const char
-	    *reason; /* for people: what is seen here, and what a gateway says; "" when over */
+	bool is_over;           /* requests are answered again; or were given up */
+	/* For people: what is seen here, and what a gateway says. When over "", or that nobody has answered. */
+	const char *reason;
 };
 /* The views are valid during the call alone; nothing of the library may be called from it. */
 typedef void (*cleave_stall_fn)(const struct cleave_stall *stall, void *arg);

@@ -274,7 +274,10 @@ agent_on_stall(const struct cleave_stall *stall, void *arg)
 
 	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
 	nbd_metrics_on_stall(agent->server, stall);
-	if (stall->is_over)
+	if (stall->is_over && stall->reason[0] != '\0')
+		log_warn("agent: volume '%s': %s after_ms=%llu", stall->volume, stall->reason,
+		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
+	else if (stall->is_over)
 		log_info("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
 		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
 	else

@@ -342,6 +342,7 @@ struct stall {
 	struct sm sm;
 	struct loop_timer timer;
 	uint64_t since_ns; /* ASKING, TOLD: when the oldest message was made */
+	bool was_answered; /* likewise: a message was, since then */
 };
 void stall_init(struct cleave_volume *volume);
 void stall_fini(struct cleave_volume *volume);

@@ -592,6 +592,7 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 	if (message->rc == -EBADMSG)
 		CLIENT_STAT(message->client, checksum_errors, 1);
 	message->connection->failures_in_row = 0;
+	message->volume->stall.was_answered |= message->rc == 0;
 	sm_move(&message->sm, MESSAGE_ANSWERED);
 	if (!message->is_sending)
 		message_decide(message);

@@ -239,6 +239,7 @@ stall_ask(struct cleave_volume *volume)
 	assert(client->is_stall_call_out || client->stalled == NULL);
 	assert(volume->stall.sm.state == STALL_WATCHING);
 	sm_move(&volume->stall.sm, STALL_ASKING);
+	volume->stall.was_answered = false;
 	if (client->is_stall_call_out)
 		return;
 	client->stall_call = (struct cleave_call){ .fn = stall_on_waits, .arg = client };
@@ -268,7 +269,10 @@ stall_look(struct cleave_volume *volume, uint64_t now_ns)
 	} else if (!is_stalled && stall->sm.state != STALL_WATCHING) {
 		sm_move(&stall->sm, STALL_WATCHING);
 		if (was_told)
-			stall_tell(volume, now_ns - stall->since_ns, true, "");
+			stall_tell(volume, now_ns - stall->since_ns, true,
+			    stall->was_answered
+				? ""
+				: "its requests were given up, nobody has answered");
 	}
 	if (oldest == NULL && stall->sm.state == STALL_WATCHING)
 		sm_move(&stall->sm, STALL_QUIET);

@@ -220,7 +220,10 @@ on_stall(const struct cleave_stall *stall, void *arg)
 {
 	(void)arg;
 	assert(stall->volume != NULL && (stall->is_over || stall->reason != NULL));
-	if (stall->is_over)
+	if (stall->is_over && stall->reason[0] != '\0')
+		load_complain("volume '%s': %s, after %.1f s", stall->volume, stall->reason,
+		    (double)stall->waited_ns / NUM_S(1));
+	else if (stall->is_over)
 		load_complain("volume '%s' is answered again after %.1f s", stall->volume,
 		    (double)stall->waited_ns / NUM_S(1));
 	else

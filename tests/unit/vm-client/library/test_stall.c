@@ -7,7 +7,7 @@
 static struct fixture *f;
 static uint8_t data[CLEAVE_BLOCK_BYTES];
 static uint32_t told_count, over_count;
-static char reason[1024];
+static char reason[1024], over_reason[1024];
 static uint64_t waited_ns;
 
 static void
@@ -18,6 +18,7 @@ on_stall(const struct cleave_stall *stall, void *arg)
 	waited_ns = stall->waited_ns;
 	if (stall->is_over) {
 		over_count++;
+		(void)snprintf(over_reason, sizeof(over_reason), "%s", stall->reason);
 		return;
 	}
 	told_count++;
@@ -25,16 +26,28 @@ on_stall(const struct cleave_stall *stall, void *arg)
 }
 
 static void
-begin(void)
+begin_for(uint64_t io_timeout_ns)
 {
 	f = fixture_create(NET_SIM, 1, 1);
 	told_count = over_count = 0;
 	fake_gateway_add(&f->fake, "v", VOLUME_BYTES);
 	f->options.on_stall = on_stall;
 	f->options.stall_arg = f;
-	f->options.io_timeout_ns = CLEAVE_FOREVER;
+	f->options.io_timeout_ns = io_timeout_ns;
 	fixture_client(f);
 	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
+}
+
+static void
+begin(void)
+{
+	begin_for(CLEAVE_FOREVER);
+}
+
+static void
+begin_in_time(void)
+{
+	begin_for(NUM_S(5));
 }
 
 static void
@@ -44,6 +57,7 @@ end(void)
 }
 
 TestSuite(stall, .init = begin, .fini = end);
+TestSuite(stall_in_time, .init = begin_in_time, .fini = end);
 
 static bool
 is_told(void *arg)
@@ -77,6 +91,18 @@ Test(stall, a_silent_gateway_is_told_once_with_what_it_says)
 	cr_assert_eq(f->done_count, 1);
 	cr_assert_eq(f->ios[0].rc, 0);
 	cr_assert_geq(waited_ns, NUM_S(8));
+	cr_assert_str_eq(over_reason, "");
+}
+
+Test(stall_in_time, requests_that_were_given_up_are_not_answered_ones)
+{
+	f->fake.is_holding = true;
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_WRITE, 0, 4096, data), 0);
+	fixture_run(f, is_over);
+	cr_assert_eq(f->ios[0].rc, -ETIMEDOUT);
+	cr_assert(strstr(over_reason, "nobody has answered") != NULL, "%s", over_reason);
+	f->fake.is_holding = false;
+	fake_gateway_release(&f->fake, false);
 }
 
 Test(stall, a_reason_that_shards_share_is_told_once)
