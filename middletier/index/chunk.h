@@ -39,6 +39,7 @@ struct mt_run {
 	struct mt_chunk *chunk;
 	uint32_t extent_index;
 	uint32_t offset_bytes, length_bytes; /* in the extent: whole batches */
+	uint32_t read_units; /* heat.c: stored bytes that were read of it, in HEAT_UNIT_BYTES */
 	uint64_t flushed_sequence;
 	uint64_t cut;
 	uint64_t live_bytes; /* compact.c: of it and what is newer in its group; 0: not counted */
@@ -46,8 +47,7 @@ struct mt_run {
 	struct mt_run_load *load;   /* being loaded */
 	uint32_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
-	uint16_t heat_age;   /* heat.c: the index's, when read_bytes was brought up to date */
-	uint64_t read_bytes; /* heat.c: stored bytes that were read of it */
+	uint16_t heat_age; /* heat.c: the index's, when read_units was brought up to date */
 };
 
 struct mt_chunk {

@@ -24,7 +24,15 @@ run_read_bytes(const struct mt_run *run)
 {
 	uint16_t age = run_age(run);
 
-	return age >= 64 ? 0 : run->read_bytes >> age;
+	return age >= 32 ? 0 : (uint64_t)(run->read_units >> age) * HEAT_UNIT_BYTES;
+}
+
+_Static_assert((uint64_t)HEAT_MAX *UINT32_MAX / HEAT_UNIT_BYTES <= UINT32_MAX, "a run's units fit");
+
+static void
+run_set_read_bytes(struct mt_run *run, uint64_t bytes)
+{
+	run->read_units = (uint32_t)((bytes + HEAT_UNIT_BYTES - 1) / HEAT_UNIT_BYTES);
 }
 
 uint32_t
@@ -58,7 +66,7 @@ mt_heat_on_read(struct mt_run *run, const struct mt_location *location)
 	uint64_t read_bytes = run_read_bytes(run) + location->stored_bytes;
 
 	assert(run->length_bytes > 0);
-	run->read_bytes = num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes);
+	run_set_read_bytes(run, num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes));
 	run->heat_age = index->heat_age;
 	if (index->hot_run == NULL && ENGINE_CODEC(location->codec_id) == ENGINE_ZSTD &&
 	    run->length_bytes >= HEAT_RUN_BYTES_MIN && mt_heat_of_run(run) >= HEAT_ALONE)
@@ -74,9 +82,9 @@ mt_heat_half(struct mt_index *index)
 void
 mt_heat_leave(struct mt_run *run, uint32_t heat)
 {
-	assert(run->read_bytes == 0);
+	assert(run->read_units == 0);
 	run->heat_age = run->chunk->index->heat_age;
-	run->read_bytes = (uint64_t)num_min(heat, HEAT_MAX) * run->length_bytes / 2;
+	run_set_read_bytes(run, (uint64_t)num_min(heat, HEAT_MAX) * run->length_bytes / 2);
 }
 
 struct mt_run *

@@ -25,6 +25,7 @@
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
+#include "middletier/read/read_piece.h"
 #include "middletier/write/cut.h"
 #include "middletier/write/write_path.h"
 #include "splitlib/sim/loop_sim.h"
@@ -458,6 +459,13 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 	machines[i].taken[from] |= SM_TO(to);
 }
 
+/* States that another test goes through: here no frames are kept (test_read_ahead.c). */
+static uint32_t
+states_elsewhere(const char *name)
+{
+	return strcmp(name, "read_piece") == 0 ? SM_TO(READ_PIECE_FILLING) : 0;
+}
+
 static uint32_t
 missing_edges(bool is_verbose)
 {
@@ -469,7 +477,8 @@ missing_edges(bool is_verbose)
 
 			if (from > 0 && machines[i].taken[from] == 0)
 				continue;
-			left = machines[i].table[from].to & ~machines[i].taken[from];
+			left = machines[i].table[from].to & ~machines[i].taken[from] &
+			    ~states_elsewhere(machines[i].name);
 			missing += left != 0;
 			if (left != 0 && is_verbose)
 				fprintf(stderr, "%s: %s -> %#x\n", machines[i].name,

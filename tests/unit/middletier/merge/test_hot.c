@@ -192,9 +192,10 @@ Test(hot, a_read_costs_its_whole_frame)
 	make_run();
 	cr_assert_eq(mt_heat_of_run(newest_run()), 0);
 	frame_bytes = newest_run()->index->frames[0].stored_bytes;
-	before = newest_run()->read_bytes;
+	before = newest_run()->read_units;
 	fake_expect(1, 4);
-	cr_assert_eq(newest_run()->read_bytes, before + frame_bytes);
+	cr_assert_eq(newest_run()->read_units,
+	    before + (frame_bytes + HEAT_UNIT_BYTES - 1) / HEAT_UNIT_BYTES);
 	warm_to(1);
 	cr_assert_eq(mt_heat_of_chunk(chunk()), 1);
 	warm_to(3);
@@ -230,7 +231,7 @@ Test(hot, who_wants_space_warms_nothing)
 	fake.session.volume.service_class = SERVICE_CAPACITY;
 	for (uint32_t i = 0; i < 200; i++)
 		cr_assert_eq(fake_wait(fake_read(i % BLOCKS, 1)), 0);
-	cr_assert_eq(newest_run()->read_bytes, 0);
+	cr_assert_eq(newest_run()->read_units, 0);
 	cr_assert_null(mt_heat_hottest(fake.shard.block_index));
 }
 
@@ -240,7 +241,7 @@ Test(hot, what_is_in_memory_warms_nothing)
 	for (uint32_t i = 0; i < 100; i++)
 		fake_expect(i % 8, 1);
 	flush();
-	cr_assert_eq(newest_run()->read_bytes, 0);
+	cr_assert_eq(newest_run()->read_units, 0);
 }
 
 Test(hot, the_first_that_is_worth_it_is_remembered_until_it_cools)
