@@ -59,7 +59,7 @@ def check(condition, text):
 def memory_for_disks():
     """A folder in memory with room for the disks of tests that run beside each other; None: there is none. CI's is of
     huge pages: to fill and to free small ones is a sixth of what tests compute where a page fault is dear."""
-    folder = os.path.join(BUILD, "..", "memory")
+    folder = os.path.realpath(os.path.join(BUILD, "..", "memory"))
     if not os.path.ismount(folder):
         folder = "/dev/shm"
     with open("/proc/meminfo") as f:
