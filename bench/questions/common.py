@@ -45,6 +45,15 @@ class BenchCluster(Cluster):
             daemon.wait_idle(0.3)
 
 
+def wait_flushed(cluster):
+    """Until all is in runs; what is left of the log becomes old in a minute or two."""
+    for _ in range(300):
+        if cluster.metric("index_blocks") == 0:
+            return
+        time.sleep(1)
+    raise failure("what was written is still in the log after five minutes")
+
+
 def free_slots(cluster):
     nodes = json.loads(cluster.cleave("--json", "node", "list").stdout)
     nodes = nodes if isinstance(nodes, list) else nodes["nodes"]

@@ -28,7 +28,7 @@ struct mt_run;
 #define HEAT_MERGED 8u
 #define HEAT_ALONE 16u
 #define HEAT_MAX 64u        /* no run gets hotter */
-#define HEAT_UNIT_BYTES 64u /* a run is short: there are millions of them */
+#define HEAT_UNIT_BYTES 64u /* so that a run's count fits its struct: there are millions */
 #define HEAT_HALF_S 600u
 #define HEAT_RUN_BYTES_MIN NUM_KIB(64) /* a shorter one gets no merge for its readers alone */
 

@@ -210,14 +210,20 @@ def recover_argv(c):
     return argv
 
 
+def written_since_a_copy(c):
+    """A copy of the store as META.old, of before volume w was made and written; the journal of that."""
+    c.volume_create("v", "64M")
+    shutil.copytree(meta(c), meta(c) + ".old")
+    c.volume_create("w", "64M")
+    journal = os.path.join(c.folder, "journal")
+    c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+    return journal
+
+
 def what_was_found_stale_is_recovered():
     """A gateway that gives an old store up has claimed epochs in it before: they say nothing of its age."""
     with Cluster(nodes=3, shards=2) as c:
-        c.volume_create("v", "64M")
-        shutil.copytree(meta(c), meta(c) + ".old")
-        c.volume_create("w", "64M")
-        journal = os.path.join(c.folder, "journal")
-        c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+        journal = written_since_a_copy(c)
         c.gateway.stop()
         shutil.rmtree(meta(c))
         os.rename(meta(c) + ".old", meta(c))
@@ -232,11 +238,7 @@ def what_was_found_stale_is_recovered():
 def copy_of_a_store_in_use_is_noticed_by_its_ids():
     """Its epochs pass: no shard has had another owner since. Its next volume would get the blocks of another."""
     with Cluster(nodes=3, shards=2) as c:
-        c.volume_create("v", "64M")
-        shutil.copytree(meta(c), meta(c) + ".old")
-        c.volume_create("w", "64M")
-        journal = os.path.join(c.folder, "journal")
-        c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+        journal = written_since_a_copy(c)
         c.gateway.kill()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
