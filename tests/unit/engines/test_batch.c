@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "support/sanitized.h"
 #include "unit/batch_builder.h"
 
 static const enum extent_kind kinds[] = { EXTENT_LOG, EXTENT_RUN, EXTENT_MANIFEST };
@@ -593,7 +594,7 @@ Test(batch, hostile_bytes_under_a_good_crc_never_overrun)
 {
 	uint64_t random = 5;
 
-	for (int i = 0; i < 60000; i++) {
+	for (int i = 0; i < TEST_ROUNDS(60000, 6000); i++) {
 		struct batch_builder *b = builder_sample(kinds[i % 3]);
 		uint8_t *bytes = builder_finish(b);
 		struct batch_check check = builder_check(&b->info);
