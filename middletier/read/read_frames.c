@@ -25,6 +25,7 @@
 #include "index/chunk.h"
 #include "index/run_index.h"
 #include "read/read_path.h"
+#include "write/write_path.h"
 
 #define READ_FRAMES_MAGIC 0x534d5246u /* "FRMS" */
 #define READ_FRAME_MAGIC 0x454d5246u  /* "FRME" */
@@ -258,6 +259,11 @@ fill_go_on(struct read_fill *fill)
 	while (fill->at < fill->count) {
 		int rc;
 
+		/* At the port's end its engines go before what their threads have finished is looked at. */
+		if (fill->shard->write->is_stopped) {
+			fill_fail(fill);
+			return;
+		}
 		fill_make_job(fill, fill->members[fill->at]);
 		rc = engine_submit(fill->frames->port->engines, &fill->job);
 		if (rc == 0)

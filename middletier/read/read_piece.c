@@ -352,6 +352,8 @@ piece_load_from_source(struct read_piece *piece)
 		piece_drop_source(piece);
 		return false;
 	}
+	/* Whatever comes of it, the run that the look-up saw may be gone by then. */
+	piece->is_frameless = true;
 	piece_load(piece, dev_ptr_add(piece->source->payload, from));
 	return true;
 }

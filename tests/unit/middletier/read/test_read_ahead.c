@@ -275,6 +275,18 @@ Test(read_ahead, a_stop_while_frames_are_filled)
 	fake_run_for(NUM_MS(10));
 }
 
+/* A run of the same frames once more, and @run goes. */
+static void
+replace_run(struct mt_run *run)
+{
+	fake_runs_batch(CHUNK, 5, 0);
+	for (uint32_t i = 0; i < FRAMES; i++)
+		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, 1);
+	fake_runs_batch_end();
+	(void)fake_runs_end();
+	mt_index_remove_run(run);
+}
+
 /* The run goes while its frames are on their way: whoever waits looks again. */
 Test(read_ahead, a_run_that_goes_while_its_frames_are_filled)
 {
@@ -284,16 +296,33 @@ Test(read_ahead, a_run_that_goes_while_its_frames_are_filled)
 
 	fake_expect(0, 1);
 	msg = fake_read(1, 1);
-	fake_runs_batch(CHUNK, 5, 0);
-	for (uint32_t i = 0; i < FRAMES; i++)
-		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, 1);
-	fake_runs_batch_end();
-	(void)fake_runs_end();
-	mt_index_remove_run(run);
+	replace_run(run);
 	cr_assert_eq(fake_wait(msg), 0);
 	fake_pattern(expected, 1, 1);
 	cr_assert_arr_eq(msg->payload, expected, sizeof(expected));
 	read_all(1);
+}
+
+/* At any moment of a read whose second frame is bad in two copies. Sanitizers tell of a run that is looked at too late. */
+Test(read_ahead_threads, a_run_that_goes_while_its_second_frame_is_loaded)
+{
+	for (uint32_t us = 0; us < 400; us += 10) {
+		struct mt_run *run = make_run(1);
+		uint8_t expected[CLEAVE_BLOCK_BYTES];
+		struct fake_msg *msg;
+
+		spoil_copy(run, 0, 1);
+		spoil_copy(run, 1, 1);
+		msg = fake_read(0, 2 * FRAME_BLOCKS);
+		fake_run_for(NUM_US(us));
+		replace_run(run);
+		cr_assert_eq(fake_wait(msg), 0);
+		fake_pattern(expected, FRAME_BLOCKS, 1);
+		cr_assert_arr_eq(msg->payload + FRAME_BLOCKS * CLEAVE_BLOCK_BYTES, expected,
+		    sizeof(expected));
+		fake_run_for(NUM_MS(10));
+		fake_runs_extent(); /* with room for the next ones */
+	}
 }
 
 /* Memory that has changed is noticed by the block's CRC, and a copy is read instead. */
@@ -330,6 +359,24 @@ is_first_ready(void *arg)
 	const struct read_frame *frame = kept(arg, 0);
 
 	return frame != NULL && frame->sm.state == READ_FRAME_READY;
+}
+
+/* A port's end: its engines go while a thread has a frame of a fill, and nobody waits for that. */
+Test(read_ahead_threads, a_port_that_ends_while_frames_are_filled)
+{
+	struct mt_run *run = make_run(1);
+	struct engine_set *engines = fake.port.engines;
+
+	cr_assert_not_null(mt_read_frames_fill(fake.port.read->frames, &fake.shard, run, 0));
+	cr_assert_eq(sim_world_run(fake.world, is_first_ready, run,
+			 sim_world_now_ns(fake.world) + NUM_S(1)),
+	    0);
+	cr_assert_eq(kept(run, 1)->sm.state, READ_FRAME_FILLING);
+	fake_stop(-EREMCHG);
+	fake.port.engines = NULL;
+	fake_run_for(NUM_MS(100));
+	fake.port.engines = engines;
+	cr_assert_null(kept(run, 2));
 }
 
 /* While the rest of a fill is at work, its first frame may be taken for another one. */
