@@ -53,6 +53,22 @@ mt_heat_of_chunk(const struct mt_chunk *chunk)
 	return chunk->run_bytes == 0 ? 0 : (uint32_t)(read_bytes / chunk->run_bytes);
 }
 
+uint32_t
+mt_heat_of_runs(const struct mt_run *newest, const struct mt_run *oldest)
+{
+	uint64_t read_bytes = 0, length_bytes = 0;
+
+	assert(newest->chunk == oldest->chunk);
+	for (const struct mt_run *run = newest;;
+	     run = NUM_CONTAINER_OF(run->link.next, const struct mt_run, link)) {
+		assert(&run->link != &newest->chunk->runs);
+		read_bytes += run_read_bytes(run);
+		length_bytes += run->length_bytes;
+		if (run == oldest)
+			return (uint32_t)(read_bytes / length_bytes);
+	}
+}
+
 bool
 mt_heat_is_cold(const struct mt_chunk *chunk)
 {

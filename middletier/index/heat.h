@@ -43,6 +43,8 @@ void mt_heat_half(struct mt_index *index);
 /* mt_heat_of_run, mt_heat_of_chunk -- the heat of a run; of all runs of a chunk, 0 where it has none. */
 uint32_t mt_heat_of_run(const struct mt_run *run);
 uint32_t mt_heat_of_chunk(const struct mt_chunk *chunk);
+/* mt_heat_of_runs -- of those of a chunk from @newest to @oldest, in the mean. */
+uint32_t mt_heat_of_runs(const struct mt_run *newest, const struct mt_run *oldest);
 /* mt_heat_is_cold -- what is in @chunk's runs is hardly read; false where the shard has not been served for HEAT_HALF_S. */
 bool mt_heat_is_cold(const struct mt_chunk *chunk);
 /* mt_heat_leave -- @run, which a merge has just made of runs of this @heat, has half of it. */

@@ -236,6 +236,11 @@ due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
 	rc = mt_flush_input_chunk(&terms, layer->chunk, ret_input);
 	assert(rc != 0 || ret_input->newest_layer->is_frozen);
 	ret_input->is_urgent = is_urgent;
+	/* Writes wait for it, and to compress for readers takes three times as long. */
+	if (is_urgent && due->shard->port->settings->run_codec == MT_RUN_CODEC_AUTO) {
+		ret_input->is_hot = false;
+		ret_input->recoded = ENGINE_NONE;
+	}
 	return rc;
 }
 
@@ -300,22 +305,31 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 	return -ENOENT;
 }
 
-/* A run that is read often is stored for its readers, where nothing else is to be done and nothing is short. */
+/*
+ * A run that is read often is stored for its readers, where nothing else is to be done and nothing is short. Its whole
+ * group is written anew, so that is what has to be as hot: a spot that is changed and read again and again would have
+ * all of its chunk rewritten with each flush.
+ */
 static int
 due_hot(const struct flush_due *due, struct mt_merge_input *ret_input)
 {
 	struct mt_shard *shard = due->shard;
 	struct mt_run *run = mt_heat_hottest(shard->block_index);
 	struct flush_terms terms = due_terms(due);
+	struct compact_group group;
 	int rc;
 
 	if (run == NULL || shard->port->settings->run_codec != MT_RUN_CODEC_AUTO || due->is_full ||
 	    mt_reclaim_pressure(shard, 0) > 0 || mt_manifest_is_long(shard) ||
-	    !mt_flatten_has_room(shard->port) ||
-	    run->chunk->retry_ns > loop_now_ns(shard->port->loop))
+	    !mt_flatten_has_room(shard->port))
+		return -ENOENT;
+	mt_compact_group_of(shard->block_index, run, &group);
+	/* What comes of it is another run; and where it has to wait, others have their turn. */
+	mt_heat_forget(run);
+	if (run->chunk->retry_ns > loop_now_ns(shard->port->loop) ||
+	    mt_heat_of_runs(group.newest, group.oldest) < HEAT_ALONE)
 		return -ENOENT;
 	rc = mt_flush_input_group(&terms, run, ret_input);
-	mt_heat_forget(run); /* what comes of it is another run */
 	if (rc == -EBUSY)
 		return -ENOENT;
 	ret_input->is_hot = ret_input->is_for_readers = true;

@@ -137,16 +137,22 @@ expect_all(void)
 		fake_expect(i, i < DENSE_BLOCKS ? 4 : 1);
 }
 
-/* A run of all blocks. */
+/* A run of all blocks; the chunk has @run_count with it. */
 static void
-make_run(void)
+make_run_beside(uint32_t run_count)
 {
 	write_blocks(0, DENSE_BLOCKS, 4);
 	write_blocks(DENSE_BLOCKS, PACKED_BLOCKS, 1);
 	flush();
-	cr_assert_eq(chunk()->run_count, 1);
+	cr_assert_eq(chunk()->run_count, run_count);
 	cr_assert_geq(newest_run()->length_bytes, HEAT_RUN_BYTES_MIN);
 	cr_assert_eq(newest_run()->index->frame_count, BLOCKS / FRAME_BLOCKS);
+}
+
+static void
+make_run(void)
+{
+	make_run_beside(1);
 }
 
 /* Reads until the run is as hot as that. The dense ones count most, and a packed one shows that it is worth it. */
@@ -304,9 +310,52 @@ Test(hot, none_is_due_for_readers_where_something_is_short)
 		fake.links[i].slots_free = 90;
 	chunk()->retry_ns = UINT64_MAX;
 	cr_assert_eq(find(&input), -ENOENT);
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index), "others have their turn");
 	chunk()->retry_ns = 0;
+	warm_to(HEAT_ALONE);
 	cr_assert_eq(find(&input), 0);
 	cr_assert(input.is_for_readers);
+}
+
+/* A spot's whole group would be written anew, and again with each flush into it. */
+Test(hot, a_hot_spot_of_a_cold_group_gets_no_merge_of_its_own)
+{
+	struct mt_merge_input input;
+	struct mt_run *large;
+
+	write_blocks(64, 64, 4);
+	flush();
+	large = newest_run();
+	chunk()->retry_ns = UINT64_MAX; /* the next one takes no run along */
+	make_run_beside(2);
+	chunk()->retry_ns = 0;
+	cr_assert_gt(large->length_bytes, newest_run()->length_bytes);
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(mt_heat_hottest(fake.shard.block_index), newest_run());
+	cr_assert_eq(find(&input), -ENOENT);
+	cr_assert_null(mt_heat_hottest(fake.shard.block_index));
+	/* With all of it as hot it is worth it. */
+	large->read_units = (uint32_t)(HEAT_ALONE * large->length_bytes / HEAT_UNIT_BYTES);
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(find(&input), 0);
+	cr_assert(input.is_for_readers);
+}
+
+Test(hot, a_flush_that_writes_wait_for_is_in_no_hurry_for_readers)
+{
+	struct mt_merge_input input;
+
+	make_run();
+	warm_to(HEAT_MERGED);
+	write_blocks(BLOCKS, 4, 1);
+	mt_flush_due_age(&due);
+	mt_flush_due_age(&due);
+	cr_assert_eq(find(&input), 0);
+	cr_assert(input.is_hot && !input.is_urgent);
+	fake.shard.is_log_short = true;
+	cr_assert_eq(find(&input), 0);
+	cr_assert(input.is_urgent && !input.is_hot);
+	cr_assert_eq(input.recoded, ENGINE_NONE);
 }
 
 Test(hot, a_merge_that_is_done_anyway_stores_for_readers)
