@@ -56,8 +56,9 @@ leave_node(struct mt_control_request *request)
 
 /* The rest, when a node takes nothing any more, as the ports' links say. */
 struct leave_rest {
-	uint32_t domain_count, up_domain_count; /* of all that stay; of those that answer now */
-	uint64_t free_bytes, used_bytes;        /* of the others; of the node that goes */
+	uint32_t domain_count;           /* of all that stay */
+	uint32_t up_domain_count;        /* of those of them that take writes now */
+	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
 	bool is_up;
 	bool fits; /* the others have room for all copies, each in a domain of its own */
 };
@@ -85,7 +86,7 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 			nodes[count] = (struct mt_balance_node){ .config = &link->config,
 				.slots_total = link->slots_total };
 			rest[count++] = link->config;
-			if (link->is_up)
+			if (link->is_up && !link->is_read_only)
 				up[up_count++] = link->config;
 			left.free_bytes += link->slots_free * link->slot_bytes;
 		}
@@ -117,8 +118,9 @@ drain_on_asked(struct mt_ask *ask, void *arg)
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32
 		    " cannot be drained now: of the others' failure domains %" PRIu32
-		    " answer, and --min-replicas is %" PRIu32
-		    ", so nothing could be written: start the nodes that are down first (cleave node list)",
+		    " answer and take writes, and --min-replicas is %" PRIu32
+		    ", so nothing could be written: start the nodes that are down, or replace those that are "
+		    "read-only, first (cleave node list)",
 		    node->id, rest.up_domain_count, gateway->options.min_replicas);
 	else if (rest.domain_count < CLEAVE_COPIES && !request->is_forced)
 		mt_control_refuse(request, -ENOTEMPTY,

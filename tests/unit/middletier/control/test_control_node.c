@@ -5,6 +5,7 @@
 #include "cleave/level.h"
 #include "middletier/catalog/node_key.h"
 #include "middletier/cluster/node_table.h"
+#include "middletier/extent/link_call.h"
 #include "middletier/meta/meta_txn.h"
 #include "storage-node/node_state.h"
 #include "unit/control_ask.h"
@@ -191,6 +192,16 @@ Test(control_node, a_drain_that_leaves_fewer_than_min_replicas_that_answer_is_no
 	mt_rig_node_start(rig, 2);
 	mt_rig_run(rig, NUM_S(5));
 	expect_ok(FORCED("drain", 1), "draining");
+}
+
+Test(control_node, a_drain_counts_on_no_node_that_takes_no_writes)
+{
+	/* As behind a failed flush, of which a request was told. */
+	rig->nodes[1].node->is_read_only = true;
+	mt_link_set_read_only(&peers[0].gateway->ports[0].links[1], true);
+	expect_refused(FORCED("drain", 1), -ENOTEMPTY, "1 answer and take writes");
+	cr_assert_eq(state_of(1), MT_NODE_IN);
+	expect_ok(FORCED("drain", 2), "draining");
 }
 
 /* Each gateway counts on the node that the other one drains. */
