@@ -90,19 +90,16 @@ mt_data_keys_judge(const struct mt_gateway *gateway, const struct mt_volume *vol
 	return true;
 }
 
-bool
-mt_data_keys_kek_is_another(const struct mt_gateway *gateway, const char *kek)
+int
+mt_data_keys_kek_opens(const struct mt_gateway *gateway, const char *kek)
 {
 	const struct mt_data_keys *keys = &gateway->data_keys;
-	bool is_another = false;
+	int rc = keys->is_loaded ? 0 : 1;
 
 	assert(kek != NULL);
-	for (uint32_t i = 0; i < keys->table.count; i++) {
-		if (strcmp(keys->table.entries[i].kek, kek) != 0)
-			continue;
-		if (keys->open_rcs[i] == 0)
-			return false;
-		is_another = is_another || keys->open_rcs[i] == -EBADMSG;
+	for (uint32_t i = 0; i < keys->table.count && rc != -EBADMSG; i++) {
+		if (strcmp(keys->table.entries[i].kek, kek) == 0 && keys->open_rcs[i] != 0)
+			rc = keys->open_rcs[i];
 	}
-	return is_another;
+	return rc;
 }

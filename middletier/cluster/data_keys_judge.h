@@ -22,11 +22,12 @@ struct mt_gateway;
 bool mt_data_keys_judge(const struct mt_gateway *gateway, const struct mt_volume *volume,
     char *ret_why);
 /*
- * mt_data_keys_kek_is_another -- has this gateway, under the name @kek, another KEK than the cluster's keys are wrapped with?
+ * mt_data_keys_kek_opens -- does this gateway's KEK @kek open all of the cluster's keys that name it?
  *
- * It opens none of those that name it, and one of them because it is another. What is wrapped with it under this name opens
- * at no gateway that opens the others.
+ * If not, it may be another one under the same name, and what is wrapped with it would open at no gateway that opens the
+ * others. That it has wrapped some itself, since then, is no evidence.
+ * Returns: 0; 1 some are not tried yet; -EBADMSG it is another one; -EIO, -ETIMEDOUT, -ENOMEM why one could not be tried.
  */
-bool mt_data_keys_kek_is_another(const struct mt_gateway *gateway, const char *kek);
+int mt_data_keys_kek_opens(const struct mt_gateway *gateway, const char *kek);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_DATA_KEYS_JUDGE_H */

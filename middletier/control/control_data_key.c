@@ -49,6 +49,7 @@ static bool
 key_is_refused(struct mt_control_request *request, const char *kek)
 {
 	const struct mt_gateway *gateway = request->gateway;
+	int rc = mt_data_keys_kek_opens(gateway, kek);
 
 	if (gateway->cluster.level < CLEAVE_LEVEL_ENCRYPTED)
 		mt_control_refuse(request, -ENOTSUP,
@@ -62,15 +63,44 @@ key_is_refused(struct mt_control_request *request, const char *kek)
 		    "gateway %" PRIu64
 		    " has no KEK '%s': start it, and all others, with --kek (cleave key kek makes one)",
 		    gateway->options.gateway_id, kek);
-	else if (mt_data_keys_kek_is_another(gateway, kek))
+	else if (rc == -EBADMSG)
 		mt_control_refuse(request, -EINVAL,
 		    "the KEK '%s' of gateway %" PRIu64
 		    " is another than the one that the cluster's keys of that name are wrapped with: what is made "
 		    "with it would open nowhere where they do; give the new one a name of its own, --kek "
 		    "NAME=SOURCE beside the old one, and rotate-key --kek NAME",
 		    kek, gateway->options.gateway_id);
+	else if (rc != 0)
+		mt_control_refuse(request, -EBUSY,
+		    "gateway %" PRIu64
+		    " has not opened all of the cluster's keys that the KEK '%s' has wrapped (its log says why), so it "
+		    "may be another one, and wraps nothing: ask again when it has, or say --kek NAME of another",
+		    gateway->options.gateway_id, kek);
 	else
 		return false;
+	return true;
+}
+
+static void
+key_on_read(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc == -ECANCELED)
+		return;            /* the port goes, and takes its slots along */
+	request->op->run(request); /* where the store did not answer, with what is known */
+}
+
+/* Reads the cluster's data keys, once a request. True: the request is run again behind that. */
+static bool
+key_reads(struct mt_control_request *request)
+{
+	if (request->are_keys_read)
+		return false;
+	request->are_keys_read = true;
+	request->waiter = (struct mt_volumes_waiter){ .fn = key_on_read, .arg = request };
+	mt_data_keys_read(request->gateway, &request->waiter);
 	return true;
 }
 
@@ -83,6 +113,9 @@ mt_control_data_key_is_made(struct mt_control_request *request, uint64_t volume,
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	kek = kek != NULL ? kek : MT_KEK_DEFAULT;
+	/* New ones may have come since this gateway looked: whether it opens them is asked of all. */
+	if (key_reads(request))
+		return false;
 	if (key_is_refused(request, kek))
 		return false;
 	if (made != NULL && made->volume == volume && strcmp(made->kek, kek) == 0 &&
@@ -97,17 +130,6 @@ mt_control_data_key_is_made(struct mt_control_request *request, uint64_t volume,
 	return false;
 }
 
-static void
-key_on_read(int rc, void *arg)
-{
-	struct mt_control_request *request = arg;
-
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc == -ECANCELED)
-		return;            /* the port goes, and takes its slots along */
-	request->op->run(request); /* where the store did not answer, with what is known */
-}
-
 bool
 mt_control_data_key_lacks(struct mt_control_request *request, const struct mt_volume *volume,
     const char *name)
@@ -118,12 +140,8 @@ mt_control_data_key_lacks(struct mt_control_request *request, const struct mt_vo
 	if (mt_data_keys_judge(request->gateway, volume, why))
 		return false;
 	/* The volume may be new, and another gateway's. */
-	if (!request->are_keys_read) {
-		request->are_keys_read = true;
-		request->waiter = (struct mt_volumes_waiter){ .fn = key_on_read, .arg = request };
-		mt_data_keys_read(request->gateway, &request->waiter);
+	if (key_reads(request))
 		return true;
-	}
 	mt_control_refuse(request, -ENOMEDIUM, "volume '%.130s': %s", name, why);
 	return true;
 }

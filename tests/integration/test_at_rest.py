@@ -309,6 +309,7 @@ def a_program_has_the_kek():
         program = os.path.join(c.folder, "program")
         with open(program, "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\nread line\n[ -e \"$0.away\" ] && { echo 'the vault is away' >&2; exit 1; }\n"
+                       "[ -e \"$0.shut\" ] && case $line in *unwrap*) exit 1;; esac\n"
                        "echo \"$line\" | sed 's/.*\\(\"data\":\"[^\"]*\"\\).*/{\\1}/'\n")
         os.chmod(program, 0o700)
         c.gateway.stop()
@@ -326,7 +327,11 @@ def a_program_has_the_kek():
         c.gateway.start()
         c.gateway.wait_line("a data key stays shut")
         expect_error(c.load("--volume", NAME, "--operations", "1", check_rc=False), "KEK 'tenant'")
-        os.unlink(f"{program}.away")
+        # What wraps, and opens nothing of what there is, may have another key behind it.
+        os.rename(f"{program}.away", f"{program}.shut")
+        expect_error(c.cleave("volume", "create", "other", "--size", "64M", "--kek", "tenant", check_rc=False),
+                     "KEK 'tenant'", "wraps nothing")
+        os.unlink(f"{program}.shut")
         # It is asked again, by itself.
         c.gateway.wait_line("a data key is open id=1 ")
         c.load("--volume", NAME, "--operations", "200")
