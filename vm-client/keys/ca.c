@@ -483,6 +483,26 @@ ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issue
 	return rc == 0 ? issue_with(ca, wish, &hosts, now_s, ret_entry, why) : rc;
 }
 
+/*
+ * Is it whole, and all of it in a renewed one, too? A certificate is no secret: who asks shows by the private key that the
+ * file is its subject's. 0, or a negative errno.
+ */
+static int
+check_whole(const char *path, const struct key_look *look, char *why)
+{
+	if ((look->problems & (KEY_PROBLEM_NO_KEY | KEY_PROBLEM_OTHER_KEY)) != 0)
+		return ca_fail(-ENOKEY, why,
+		    "%s: its own private key is not in it, so whose it is cannot be told: nothing was changed. Issue "
+		    "%s a new one, and revoke the old one, %s",
+		    path, look->subject, look->serial);
+	if (look->other_authorities > 0)
+		return ca_fail(-ENOTUNIQ, why,
+		    "%s: it has another authority, too, which a renewed one would lack: nothing was changed. Issue %s a "
+		    "new one with the new authority, and append the other one's " CA_CERTIFICATE_NAME,
+		    path, look->subject);
+	return 0;
+}
+
 /* A file may be anybody's work: hosts are kept of a certificate that this authority has signed, and of no other. */
 int
 ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issued_entry *ret_entry,
@@ -510,6 +530,9 @@ ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issue
 	if (old->revoked_s != 0)
 		return ca_fail(-EKEYREVOKED, why,
 		    "%s: it is revoked. Issue a new one where its subject is to have one", path);
+	rc = check_whole(path, &look, why);
+	if (rc != 0)
+		return rc;
 	*ret_old = *old;
 	renewed.subject = ret_old->subject;
 	renewed.replaces = true;

@@ -73,7 +73,9 @@ int ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
  * ca_renew -- the subject of key file @wish->out once more: a new key and serial, in the place of the old one
  *
  * Returns as ca_issue, and the @ret_old; -ENOENT: this authority has not issued it, or not signed what is in it;
- * -EKEYREVOKED: it is revoked. The old certificate stays valid: connections stand.
+ * -EKEYREVOKED: it is revoked; -ENOKEY: the private key of its certificate is not in it; -ENOTUNIQ: another authority's
+ * certificate is in it, too, which the new file would lack. Then nothing was changed. The old certificate stays valid:
+ * connections stand.
  */
 int ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
     struct issued_entry *ret_entry, struct issued_entry *ret_old, char *why);

@@ -133,6 +133,8 @@ look_authority(struct key_look *look, const struct parts *parts, gnutls_x509_crt
 
 	if (parts->authority_count == 0)
 		look->problems |= KEY_PROBLEM_NO_CA;
+	for (unsigned i = 0; wanted != NULL && i < parts->authority_count; i++)
+		look->other_authorities += !gnutls_x509_crt_equals(parts->authorities[i], wanted);
 	if (signer_count == 0)
 		return;
 	if (gnutls_x509_crt_list_verify(&parts->own, 1, signers, signer_count, NULL, 0,

@@ -49,6 +49,7 @@ struct key_look {
 	struct hosts hosts;
 	char issuer[KEY_LOOK_NAME_BYTES];
 	char fingerprint[KEY_LOOK_FINGERPRINT_BYTES];
+	unsigned other_authorities;       /* in it, beside @authority; NULL: 0 */
 	unsigned problems;                /* bits of enum key_problem */
 	char refusal[KEY_LOOK_WHY_BYTES]; /* KEY_PROBLEM_REFUSED: why */
 };

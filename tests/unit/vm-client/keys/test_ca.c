@@ -431,6 +431,108 @@ Test(ca, a_certificate_that_somebody_else_signed_is_not_renewed)
 	rig_fini(&rig);
 }
 
+static void
+check_text(const char *path, const char *text, size_t bytes)
+{
+	size_t now_bytes;
+	char *now = read_text(path, &now_bytes);
+
+	cr_assert(now_bytes == bytes && memcmp(now, text, bytes) == 0, "%s has changed", path);
+	free(now);
+}
+
+/* The key file is @text: a renewal is refused with @rc, and neither that nor the list has changed. */
+static void
+check_not_renewed(struct rig *rig, const char *text, size_t bytes, int rc, const char *word)
+{
+	const struct ca_wish wish = { .out = rig->key };
+	struct ca *ca = ca_open(rig->ca, rig->why);
+	size_t list_bytes;
+	char *list = read_text(in(rig->ca, CA_ISSUED_NAME), &list_bytes);
+
+	cr_assert_not_null(ca, "%s", rig->why);
+	write_text(rig, text, bytes);
+	cr_assert_eq(ca_renew(ca, &wish, NOW, &rig->entry, &rig->old, rig->why), rc, "%s",
+	    rig->why);
+	cr_assert(strstr(rig->why, word) != NULL && strstr(rig->why, rig->key) != NULL, "%s",
+	    rig->why);
+	ca_close(ca);
+	check_text(rig->key, text, bytes);
+	check_text(in(rig->ca, CA_ISSUED_NAME), list, list_bytes);
+	free(list);
+}
+
+/* A certificate is shown to whoever connects: a copy of it is nobody's key. */
+Test(ca, a_certificate_without_its_private_key_is_not_renewed)
+{
+	static const char key_begins[] = "-----BEGIN PRIVATE KEY";
+	size_t bytes, other_bytes;
+	char *text, *other, *at;
+	struct rig rig;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "node/8", 0, NOW, false), 0);
+	other = read_text(rig.key, &other_bytes);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, true), 0);
+	text = read_text(rig.key, &bytes);
+	check_not_renewed(&rig, text, (size_t)(strstr(text, key_begins) - text), -ENOKEY,
+	    "its own private key is not in it");
+	cr_assert_not_null(strstr(rig.why, "node/7"), "%s", rig.why);
+	/* The private key of another file, which is behind its certificate. */
+	at = strstr(other, key_begins);
+	memcpy(strstr(text, key_begins), at, other_bytes - (size_t)(at - other));
+	check_not_renewed(&rig, text, bytes, -ENOKEY, "its own private key is not in it");
+	free(text);
+	free(other);
+	rig_fini(&rig);
+}
+
+/* @text with the certificate of the authority in @folder behind it, for free. */
+static char *
+with_authority(const char *text, size_t bytes, const char *folder, size_t *ret_bytes)
+{
+	size_t ca_bytes;
+	char *ca = read_text(in(folder, CA_CERTIFICATE_NAME), &ca_bytes);
+	char *both = malloc(bytes + ca_bytes);
+
+	cr_assert_not_null(both);
+	memcpy(both, text, bytes);
+	memcpy(both + bytes, ca, ca_bytes);
+	free(ca);
+	*ret_bytes = bytes + ca_bytes;
+	return both;
+}
+
+/* While one authority replaces another, key files have both: a renewed one would have lost one of them. */
+Test(ca, a_key_file_with_another_authority_is_not_renewed)
+{
+	size_t bytes, both_bytes;
+	struct rig rig, other;
+	char *text, *both;
+	struct ca *ca;
+
+	rig_init(&rig);
+	rig_init(&other);
+	cr_assert_eq(issue(&rig, "node/7", 0, NOW, false), 0);
+	text = read_text(rig.key, &bytes);
+	both = with_authority(text, bytes, other.ca, &both_bytes);
+	check_not_renewed(&rig, both, both_bytes, -ENOTUNIQ, "it has another authority, too");
+	free(both);
+	/* The same authority twice is one. */
+	both = with_authority(text, bytes, rig.ca, &both_bytes);
+	write_text(&rig, both, both_bytes);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_renew(ca, &(const struct ca_wish){ .out = rig.key }, NOW, &rig.entry,
+			 &rig.old, rig.why),
+	    0, "%s", rig.why);
+	ca_close(ca);
+	cr_assert_eq(problems(&rig, NOW), 0u);
+	free(both);
+	free(text);
+	rig_fini(&rig);
+	rig_fini(&other);
+}
+
 Test(ca, revoked_by_serial_or_by_subject_and_once)
 {
 	char first[ISSUED_SERIAL_TEXT_BYTES];
