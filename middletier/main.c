@@ -354,6 +354,8 @@ run_mode(const struct mt_command_line *values, struct mt_gateway_options *option
 	char error[ERROR_BYTES];
 	int rc;
 
+	/* A KEK's program may end before it has read what it is asked (kek_command.h). */
+	(void)signal(SIGPIPE, SIG_IGN);
 	if (values->is_recovery &&
 	    mt_kms_open(values->keks.items, values->keks.count, NULL, 0, &kms, error) != 0) {
 		log_error("recover: --kek: %s", error);

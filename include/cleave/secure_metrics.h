@@ -4,7 +4,7 @@
  *
  *	a key   --metrics            words             it speaks   to whom
  *	no      loopback             -                 HTTP        anybody who reaches it
- *	no      others reach it      -                 -           the daemon ends with 2
+ *	no      others reach it      -                 -           the daemon ends: see secure_metrics_check
  *	any     others reach it      --metrics-open    HTTP        anybody who reaches it
  *	yes     loopback             -                 HTTP        anybody who reaches it
  *	yes     others reach it      -                 TLS         monitors and admins, by their keys
@@ -60,7 +60,8 @@ extern const struct metrics_guard secure_metrics_guard;
  * secure_metrics_check -- may @text, HOST:PORT, be told at with these words? NULL: there is none
  *
  * Not where other hosts reach it and there is neither a key nor the word for that; and TLS wants a key. What is wrong
- * goes to config_problem. What a name stands for is judged when it is looked up.
+ * goes to config_problem, and the daemon ends with 2. What a name stands for is judged when it is looked up, at the
+ * start (metrics_http_start): then the daemon ends with 1.
  */
 void secure_metrics_check(const struct config_program *program, struct config_result *result,
     const struct secure *secure, const char *text, const struct secure_metrics_words *words);

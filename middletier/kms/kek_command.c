@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/timerfd.h>
@@ -41,8 +40,8 @@ struct command {
 	pid_t pid;
 	int in, out, err; /* our ends of its pipes; -1: closed */
 	int clock;
-	char answer[COMMAND_ANSWER_BYTES], words[COMMAND_WORDS_BYTES];
-	size_t answer_bytes, words_bytes;
+	char request[COMMAND_TEXT_BYTES], answer[COMMAND_ANSWER_BYTES], words[COMMAND_WORDS_BYTES];
+	size_t request_bytes, answer_bytes, words_bytes;
 };
 
 static void
@@ -193,26 +192,30 @@ command_reap(struct command *command, int *rc)
 
 /* ---- what is asked, and answered ---- */
 
-static char *
-request_text(const struct mt_kek *kek, const struct mt_kek_run *run)
+/*
+ * The request, into @command. By hand, since a JSON library would leave a plain data key in memory that it frees; nothing
+ * in it needs an escape. 0; -ENOMEM.
+ */
+static int
+request_fill(const struct mt_kek *kek, const struct mt_kek_run *run, struct command *command)
 {
 	const gnutls_datum_t data = { .data = (unsigned char *)(uintptr_t)run->data,
 		.size = (unsigned)run->data_bytes };
 	gnutls_datum_t text;
-	json_t *object;
-	char *request;
+	int bytes;
 
 	assert(run->data_bytes >= 1 && run->data_bytes <= MT_WRAPPED_BYTES_MAX);
+	assert(mt_kek_name_check(kek->name) == NULL);
 	if (gnutls_base64_encode2(&data, &text) < 0)
-		return NULL;
-	object = json_pack("{s:s, s:s, s:s%}", "op", run->op, "kek", kek->name, "data", text.data,
-	    (size_t)text.size);
+		return -ENOMEM;
+	bytes = snprintf(command->request, sizeof(command->request),
+	    "{\"op\":\"%s\",\"kek\":\"%s\",\"data\":\"%.*s\"}", run->op, kek->name, (int)text.size,
+	    (const char *)text.data);
 	gnutls_memset(text.data, 0, text.size);
 	gnutls_free(text.data);
-	request = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-	json_decref(object);
-	assert(request == NULL || strlen(request) < COMMAND_TEXT_BYTES);
-	return request;
+	assert(bytes > 0 && (size_t)bytes < sizeof(command->request));
+	command->request_bytes = (size_t)bytes;
+	return 0;
 }
 
 /* The bytes in it; -EIO: it is no answer. */
@@ -234,6 +237,12 @@ answer_parse(const char *answer, size_t bytes, uint8_t *ret_data)
 		gnutls_memset(out.data, 0, out.size);
 		gnutls_free(out.data);
 	}
+	/*
+	 * A plain data key may be in the library's own copy, which is freed as it is. Copies that its lexer and GnuTLS
+	 * made on the way, and have freed, are out of reach.
+	 */
+	if (in.size > 0)
+		gnutls_memset(in.data, 0, in.size);
 	json_decref(object);
 	return rc;
 }
@@ -266,17 +275,17 @@ int
 mt_kek_command(const struct mt_kek *kek, const struct mt_kek_run *run, uint8_t *ret_data, char *why)
 {
 	struct command command = { .pid = 0, .in = -1, .out = -1, .err = -1, .clock = -1 };
-	char *request = request_text(kek, run);
 	int rc, status = 0;
 
 	assert(kek->kind == MT_KEK_COMMAND);
 	(void)snprintf(why, MT_ERROR_BYTES, "out of memory");
-	if (request == NULL)
-		return -ENOMEM;
+	rc = request_fill(kek, run, &command);
+	if (rc != 0)
+		return rc;
 	rc = command_begin(&command, kek->place, run->timeout_ns);
 	if (rc == 0) {
 		/* A program that does not read it is judged by what it says. */
-		(void)!write(command.in, request, strlen(request));
+		(void)!write(command.in, command.request, command.request_bytes);
 		close_one(&command.in);
 		rc = command_listen(&command);
 		status = command_reap(&command, &rc);
@@ -293,8 +302,7 @@ mt_kek_command(const struct mt_kek *kek, const struct mt_kek_run *run, uint8_t *
 	close_one(&command.out);
 	close_one(&command.err);
 	close_one(&command.clock);
-	gnutls_memset(request, 0, strlen(request));
-	free(request);
+	gnutls_memset(command.request, 0, sizeof(command.request));
 	gnutls_memset(command.answer, 0, sizeof(command.answer));
 	return rc;
 }

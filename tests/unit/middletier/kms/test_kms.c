@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "cleave/loop.h"
+#include "middletier/kms/kek_command.h"
 #include "middletier/kms/kms.h"
 
 #define HEX_KEK "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -331,6 +332,36 @@ Test(kms, a_program_wraps_and_unwraps)
 	    log);
 	cr_assert_not_null(strstr(log, "{\"op\":\"unwrap\",\"kek\":\"default\",\"data\":\""), "%s",
 	    log);
+	rig_fini(&rig);
+}
+
+/* The longest name and the most bytes that there are: a program has all of it in one line, and hands the bytes back. */
+Test(kms, a_program_reads_the_longest_request_whole)
+{
+	uint8_t data[MT_WRAPPED_BYTES_MAX], back[MT_WRAPPED_BYTES_MAX] = { 0 };
+	const struct mt_kek_run run = { "unwrap", data, sizeof(data), NUM_S(5) };
+	struct mt_kek kek = { .kind = MT_KEK_COMMAND };
+	char log[2048] = "", wanted[128], path[PATH_BYTES];
+	struct rig rig;
+	FILE *file;
+
+	rig_init(&rig);
+	rig_open_command(&rig, SAME);
+	(void)snprintf(kek.place, sizeof(kek.place), "%s/program", rig.folder);
+	memset(kek.name, 'k', sizeof(kek.name) - 1);
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 7);
+	cr_assert_eq(mt_kek_command(&kek, &run, back, rig.why), (int)sizeof(data), "%s", rig.why);
+	cr_assert_eq(memcmp(data, back, sizeof(data)), 0);
+	(void)snprintf(path, sizeof(path), "%s/program.log", rig.folder);
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	cr_assert_gt(fread(log, 1, sizeof(log) - 1, file), 0u);
+	(void)fclose(file);
+	(void)snprintf(wanted, sizeof(wanted), "{\"op\":\"unwrap\",\"kek\":\"%s\",\"data\":\"AAcO",
+	    kek.name);
+	cr_assert_eq(strncmp(log, wanted, strlen(wanted)), 0, "%s", log);
+	cr_assert_str_eq(log + strlen(log) - 3, "\"}\n");
 	rig_fini(&rig);
 }
 
