@@ -82,7 +82,7 @@ def an_agent_that_was_killed_has_its_exports_again():
             s.command(0, 0, BLOCK)
             check(s.error() == 0 and s.get(BLOCK) == b"1" * BLOCK, "what was written")
             # Refused while it is in use, and then nothing is changed.
-            expect_error(host.cleave("detach", "v", check_rc=False), "in use")
+            expect_error(host.cleave("detach", "v", check_rc=False), "'v' is in use", "--force")
             check(host.read() == "v\nv@s\n", "it is there still")
             s.s.close()
             wait_for(lambda: host.exports()["v"]["users"] == 0, "its client has gone")

@@ -35,8 +35,8 @@ def a_client_has_what_its_user_says():
         expect_error(c.cleave_as(key, "node", "list"), "right|may not")
         # A right that lacks is no gateway that lacks.
         said = c.cleave_as(key, "status")
-        check(said.returncode == 2 and "may not ask for health" in said.stderr and "gateway-silent" not in said.stdout,
-              f"{said}")
+        check(said.returncode == 2 and "may not ask for health" in said.stderr and "key-refused" in said.stdout, f"{said}")
+        check("gateway-silent" not in said.stdout and "no-gateway" not in said.stdout, f"{said}")
         check(names(c, c.client_key) == ["db-1", "golden", "other"], "an admin sees all, and all is there")
 
 

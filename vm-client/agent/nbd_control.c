@@ -160,8 +160,14 @@ control_detach(struct nbd_control *control, const struct ucred *peer, const json
 	export = nbd_export_by_name(server, name);
 	if (export == NULL)
 		return fail("it is not attached");
-	if (export->user_count > 0 && !is_forced)
-		return fail("it is in use");
+	if (export->user_count > 0 && !is_forced) {
+		char text[CLEAVE_NAME_BYTES_MAX + 128];
+
+		(void)snprintf(text, sizeof(text),
+		    "'%s' is in use, by connections=%u: end what uses it, or say --force, which cuts them off",
+		    name, export->user_count);
+		return fail(text);
+	}
 	/* The export goes when its last client has. */
 	export->is_on_demand = true;
 	export->is_persistent = false;

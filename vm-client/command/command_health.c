@@ -321,11 +321,12 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 	return rc;
 }
 
-/* A gateway that is there, and a key that is not believed, is no gateway that has to be started. */
+/* A gateway that is there, and a key that is not believed or has no right, is no gateway that has to be started. */
 static enum cleave_health_code
 unreached_code(int rc)
 {
-	return rc == -EKEYREJECTED ? CLEAVE_HEALTH_KEY_REFUSED : CLEAVE_HEALTH_NO_GATEWAY;
+	return rc == -EKEYREJECTED || rc == -ENOKEY ? CLEAVE_HEALTH_KEY_REFUSED
+						    : CLEAVE_HEALTH_NO_GATEWAY;
 }
 
 /* Each address is asked by itself: the session's client has told of the last one alone. */
