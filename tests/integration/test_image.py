@@ -60,7 +60,8 @@ def raw_and_qcow2_there_and_back():
             kind = json.loads(run_argv(["qemu-img", "info", "--output=json", out]).stdout)
             is_qcow2 = "2" in file
             check(kind["format"] == ("qcow2" if is_qcow2 else "raw"), str(kind))
-            check(disk_bytes(out) < 6 * MIB, f"{file} is not sparse: {disk_bytes(out)} bytes")
+            # 4 MiB of data of 96; a file system in memory may give 2 MiB at a time.
+            check(disk_bytes(out) < 12 * MIB, f"{file} is not sparse: {disk_bytes(out)} bytes")
             if is_qcow2:
                 run_argv(["qemu-img", "check", out])
                 run_argv(["qemu-img", "convert", "-O", "raw", out, out + ".raw"])
