@@ -324,7 +324,7 @@ due_hot(const struct flush_due *due, struct mt_merge_input *ret_input)
 	    !mt_flatten_has_room(shard->port))
 		return -ENOENT;
 	mt_compact_group_of(shard->block_index, run, &group);
-	/* What comes of it is another run; and where it has to wait, others have their turn. */
+	/* Another run comes of it; and where it has to wait, others have their turn. */
 	mt_heat_forget(run);
 	if (run->chunk->retry_ns > loop_now_ns(shard->port->loop) ||
 	    mt_heat_of_runs(group.newest, group.oldest) < HEAT_ALONE)
