@@ -222,9 +222,12 @@ walk_fill(struct layout *layout, struct split_qp *qp)
 	assert(recv_is_filling(qp));
 	fill->host += taken;
 	fill->host_left -= taken;
-	taken = cursor_take(layout, fill->device, fill->device_left);
-	fill->device += taken;
-	fill->device_left -= taken;
+	/* A message without a payload has no place for one. */
+	if (fill->device_left > 0) {
+		taken = cursor_take(layout, fill->device, fill->device_left);
+		fill->device += taken;
+		fill->device_left -= taken;
+	}
 	if (fill->host_left == 0 && fill->device_left == 0)
 		walk_discard(layout, fill);
 }
