@@ -217,12 +217,15 @@ static void
 walk_fill(struct layout *layout, struct split_qp *qp)
 {
 	struct recv_fill *fill = &qp->fill;
-	uint32_t taken = cursor_take(layout, fill->host, fill->host_left);
+	uint32_t taken;
 
 	assert(recv_is_filling(qp));
-	fill->host += taken;
-	fill->host_left -= taken;
-	/* A message without a payload has no place for one. */
+	/* What a message has nothing of has no place either. */
+	if (fill->host_left > 0) {
+		taken = cursor_take(layout, fill->host, fill->host_left);
+		fill->host += taken;
+		fill->host_left -= taken;
+	}
 	if (fill->device_left > 0) {
 		taken = cursor_take(layout, fill->device, fill->device_left);
 		fill->device += taken;
