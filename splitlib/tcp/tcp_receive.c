@@ -220,7 +220,7 @@ walk_fill(struct layout *layout, struct split_qp *qp)
 	uint32_t taken;
 
 	assert(recv_is_filling(qp));
-	/* What a message has nothing of has no place either. */
+	/* A message that has none of it has no place for it. */
 	if (fill->host_left > 0) {
 		taken = cursor_take(layout, fill->host, fill->host_left);
 		fill->host += taken;
