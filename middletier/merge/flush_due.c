@@ -233,14 +233,10 @@ due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
 	if (due_is_pressed(due, layer->chunk))
 		return -ENOSPC;
 	terms = due_terms(due);
+	terms.is_urgent = is_urgent;
 	rc = mt_flush_input_chunk(&terms, layer->chunk, ret_input);
 	assert(rc != 0 || ret_input->newest_layer->is_frozen);
 	ret_input->is_urgent = is_urgent;
-	/* Writes wait for it, and to compress for readers takes three times as long. */
-	if (is_urgent && due->shard->port->settings->run_codec == MT_RUN_CODEC_AUTO) {
-		ret_input->is_hot = false;
-		ret_input->recoded = ENGINE_NONE;
-	}
 	return rc;
 }
 

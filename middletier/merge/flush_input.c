@@ -109,7 +109,8 @@ input_layer_bytes(const struct mt_merge_input *input)
 
 /*
  * How its frames are stored: for space, or for who reads them, by how often that was done since the last merges. Where room
- * is short nothing is made larger. What a flush does not change stays as it is; a compaction makes cold frames small again.
+ * is short nothing is made larger; where writes wait, nothing is compressed for three times as long. What a flush does
+ * not change stays as it is; a compaction makes cold frames small again.
  */
 static void
 input_choose_codec(const struct flush_terms *terms, struct mt_merge_input *input)
@@ -119,7 +120,7 @@ input_choose_codec(const struct flush_terms *terms, struct mt_merge_input *input
 	bool has_room = !terms->is_full && mt_flatten_has_room(port);
 
 	input->is_hot = codec == MT_RUN_CODEC_LZ4 ||
-	    (codec == MT_RUN_CODEC_AUTO && has_room &&
+	    (codec == MT_RUN_CODEC_AUTO && has_room && !terms->is_urgent &&
 		mt_heat_of_chunk(input->chunk) >= HEAT_MERGED);
 	input->recoded = ENGINE_NONE;
 	if (input->is_hot)

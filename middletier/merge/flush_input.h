@@ -16,8 +16,9 @@ struct mt_shard;
 /* The shard's state, as far as it says what a flush takes along. */
 struct flush_terms {
 	struct mt_shard *shard;
-	bool is_full;  /* the last merge found no room: as little as can be is written anew */
-	bool is_dirty; /* mt_tiers_is_dirty: runs are taken along where that is worth it */
+	bool is_full;   /* the last merge found no room: as little as can be is written anew */
+	bool is_dirty;  /* mt_tiers_is_dirty: runs are taken along where that is worth it */
+	bool is_urgent; /* writes wait for it */
 };
 
 static inline struct mt_layer *

@@ -74,15 +74,20 @@ read_requests(void)
 
 /* A run of frames of four blocks, of one version. */
 static struct mt_run *
-make_run(uint64_t version)
+add_run(uint64_t version)
 {
-	struct mt_run *run;
-
 	fake_runs_batch(CHUNK, 5, 0);
 	for (uint32_t i = 0; i < FRAMES; i++)
 		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, version);
 	fake_runs_batch_end();
-	run = fake_runs_end();
+	return fake_runs_end();
+}
+
+static struct mt_run *
+make_run(uint64_t version)
+{
+	struct mt_run *run = add_run(version);
+
 	fake_expect(BLOCKS, 0); /* its index comes to memory */
 	cr_assert_not_null(run->index);
 	return run;
@@ -279,11 +284,7 @@ Test(read_ahead, a_stop_while_frames_are_filled)
 static void
 replace_run(struct mt_run *run)
 {
-	fake_runs_batch(CHUNK, 5, 0);
-	for (uint32_t i = 0; i < FRAMES; i++)
-		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, 1);
-	fake_runs_batch_end();
-	(void)fake_runs_end();
+	(void)add_run(1);
 	mt_index_remove_run(run);
 }
 
