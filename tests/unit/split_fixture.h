@@ -220,6 +220,15 @@ fixture_make_keys(struct fixture *f)
 }
 
 static inline void
+fixture_free_keys(struct fixture *f)
+{
+	split_key_free(f->client_key);
+	split_key_free(f->server_key);
+	f->client_key = f->server_key = NULL;
+	key_authority_fini(&f->authority);
+}
+
+static inline void
 fixture_on_refused(const char *peer, const char *why, void *arg)
 {
 	struct fixture *f = arg;
@@ -285,12 +294,8 @@ fixture_close(struct fixture *f)
 {
 	split_port_close(f->client_port);
 	split_port_close(f->server_port);
-	if (f->is_keyed_by_environment) {
-		split_key_free(f->client_key);
-		split_key_free(f->server_key);
-		f->client_key = f->server_key = NULL;
-		key_authority_fini(&f->authority);
-	}
+	if (f->is_keyed_by_environment)
+		fixture_free_keys(f);
 	if (f->kind != NET_SIM) {
 		loop_destroy(f->client_loop);
 		return;

@@ -375,19 +375,21 @@ BOTH(credit_idle, a_connection_may_break_in_each_state)
 
 BOTH(credit_idle, recalls_leave_a_few_at_a_time)
 {
-	enum { COUNT = 200, HELD = 4, IN_A_TURN = 32 };
+	enum { HELD = 4, IN_A_TURN = 32 };
+	/* Where they connect in no time there are more than a turn tells. */
+	const uint32_t count = kind == NET_SIM ? 200 : 40;
 	uint64_t told;
 
 	f.server_ops = &server_ops;
-	many_connect_to(small_port(1024, 64), COUNT, kind);
-	fixture_run(&f, many_ready, COUNT);
-	for (uint32_t i = 0; i < COUNT; i++)
+	many_connect_to(small_port(1024, 64), count, kind);
+	fixture_run(&f, many_ready, count);
+	for (uint32_t i = 0; i < count; i++)
 		send_requests(&many->sides[i], i * HELD, HELD);
 	fixture_run(&f, many_got_each, HELD);
-	busy_begin(&many->sides[COUNT - 1], 64);
+	busy_begin(&many->sides[count - 1], 64);
 	if (kind == NET_SIM) { /* where connecting takes no second */
-		cr_assert_eq(awake_count(), COUNT);
-		fixture_run(&f, heard_last_holds, 768 / COUNT);
+		cr_assert_eq(awake_count(), count);
+		fixture_run(&f, heard_last_holds, 768 / count);
 		told = CREDIT_MESSAGES(f.server_port);
 		fixture_run(&f, server_told, told + 1);
 		cr_assert_leq(CREDIT_MESSAGES(f.server_port) - told, IN_A_TURN);

@@ -384,6 +384,7 @@ Test(transport_verbs_keyed, a_request_without_its_handshake_is_refused)
 			cr_assert(strstr(f.refused, "without a key") != NULL, "%s", f.refused);
 		}
 		fixture_close(&f);
+		fixture_free_keys(&f);
 	}
 }
 
@@ -410,6 +411,7 @@ enemy_on_refusal(enum rdma_cm_event_type type, uint8_t *data)
 Test(transport_verbs_keyed, a_refusal_in_the_clear_says_not_believed)
 {
 	fixture_make_keys(&f);
+	split_key_free(f.server_key);
 	f.server_key = NULL;
 	fixture_open(&f, NET_VERBS, NULL, NULL);
 	fake_verbs.on_private_data = enemy_on_refusal;
@@ -428,6 +430,7 @@ Test(transport_verbs_keyed, an_open_connection_to_a_port_with_a_key_gets_its_pay
 	dev_ptr memory;
 
 	fixture_make_keys(&f);
+	split_key_free(f.client_key);
 	f.client_key = NULL;
 	f.server_security = SPLIT_SECURITY_OPEN;
 	fixture_open(&f, NET_VERBS, NULL, NULL);
@@ -517,9 +520,7 @@ Test(transport_verbs_keyed, each_call_that_fails_while_connecting_is_a_clean_err
 			if (f.client.closed_count > 0)
 				cr_assert_neq(f.client.reason[0], '\0', "%s", names[i]);
 			fixture_close(&f);
-			split_key_free(f.client_key);
-			split_key_free(f.server_key);
-			key_authority_fini(&f.authority);
+			fixture_free_keys(&f);
 			cr_assert_eq(fake_verbs.object_count, 0, "%s, call %u", names[i], nth - 1);
 			cr_assert_eq(split_alloc_live_count(), 0, "%s, call %u", names[i], nth - 1);
 		} while (fake_verbs.fail_count > 0);
