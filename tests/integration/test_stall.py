@@ -42,8 +42,11 @@ def an_error_that_a_client_gets_is_in_the_log():
             check("ERROR" in line and "name=v offset_bytes=8192 bytes=4096 rc=-ETIMEDOUT" in line, line)
             check(agent.count_lines("WARN agent: volume 'v' gets no answers") == 1, "its stall was not said once")
             agent.wait_line("WARN agent: volume 'v': its requests were given up, nobody has answered")
+            first = len(c.gateway.lines)
             for index in range(2):
                 c.start_node(index, listen=c.addresses[index])
+            for number in (1, 2):  # the gateway asks for them less and less often
+                c.gateway.wait_line(f"node {number}: link up", first)
             client.command(1, 8192, 4096, data=b"b" * 4096)
             check(client.error() == 0, "a write when the nodes are back")
             check(agent.count_lines("is answered again") == 0, "nothing was")

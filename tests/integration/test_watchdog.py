@@ -108,13 +108,14 @@ def a_port_that_stands_still_lets_it_fire():
             manager.expect_fed(c.gateway)
             with Frozen(c.gateway, "port1"):
                 first = len(c.gateway.lines)
+                told = c.gateway.count_lines("a thread stands still")  # a start on a busy machine may be one
                 line = c.gateway.wait_line("a thread stands still, the watchdog is not fed", first)
                 check(re.search(r"ERROR gateway: .* port=1 for_ms=\d+", line), line)
                 check(manager.drain() <= 1, "it was fed behind that")
                 manager.expect_fired(c.gateway)
             c.gateway.wait_line("the thread that stood still turns again", first)
             manager.expect_fed(c.gateway)
-            check(c.gateway.count_lines("a thread stands still") == 1, "said more than once")
+            check(c.gateway.count_lines("a thread stands still") == told + 1, "said more than once")
             check(c.gateway.stop() == 0, "it ended badly")
             check(manager.wait("STOPPING=1"), "it has not told that it stops")
 
