@@ -224,7 +224,10 @@ rollback_on_taken(int rc, void *arg)
 	}
 	/* The mark that keeps the cut. */
 	made.snapshot = *mt_taking_snapshot(gateway, 0, &made.snapshot_version);
+	/* Names may have changed meanwhile: another volume that has this one's name now keeps its content. */
 	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
+	    entry->volume.id != made.snapshot.volume_id ||
+	    entry->volume.id != snapshot->snapshot.volume_id ||
 	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
 		&snapshot->snapshot.scope, &scope) != 0) {
 		mt_taking_end(gateway, -EAGAIN);
