@@ -43,11 +43,8 @@ static void
 close_all(void)
 {
 	fixture_close(&f);
-	split_key_free(f.client_key);
-	split_key_free(f.server_key);
-	f.client_key = f.server_key = NULL;
+	fixture_free_keys(&f);
 	cr_assert_eq(alloc_live_count(ALLOC_SPLIT), 0, "something is left");
-	key_authority_fini(&f.authority);
 }
 
 TestSuite(rekey, .timeout = 60);
