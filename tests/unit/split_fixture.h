@@ -30,7 +30,7 @@
 #include "splitlib/sim/sim_net.h"
 #include "support/key_maker.h"
 
-#define FIXTURE_WAIT_NS NUM_S(20)
+#define FIXTURE_WAIT_NS NUM_S(60)
 #define FIXTURE_MESSAGES_MAX 4096u
 
 enum net_kind { NET_TCP, NET_SIM, NET_VERBS };
