@@ -30,7 +30,8 @@ struct mt_volumes {
 	struct mt_volume_entry *entries; /* sorted by name */
 	uint32_t count, max;
 	bool is_loaded;
-	bool is_incomplete; /* a key could not be understood, and its volume is missing here */
+	bool
+	    is_incomplete; /* a volume may be missing here: a key could not be understood, or has gone */
 	struct mt_snapshots snapshots;
 	/* volume_refresh.c: being read */
 	struct mt_volume_entry *next_entries;
@@ -39,6 +40,7 @@ struct mt_volumes {
 	struct mt_snapshots next_snapshots;
 	/* The one change under way: control_request.c makes them one after the other. */
 	struct mt_volume_entry change;
+	bool is_deletion;
 	int change_rc;
 	mt_volume_fn fn;
 	void *arg;

@@ -8,6 +8,10 @@
  *
  *	change: txn --> list "cluster" --> list "volumes/NAME" --> fn(rc of the txn)
  *
+ * A volume that is not where it was, and that this change has not deleted, may have another name, or be in the
+ * trash: one key does not tell. What main knew of it stays until a reading of all has found it by its id, and
+ * until then nothing is judged by what the tables lack.
+ *
  * Deleting: volume_delete.c.
  */
 #include "cluster/volume_change.h"
@@ -21,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/data_key.h"
@@ -240,6 +245,7 @@ volumes_start(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
 		return -EBUSY;
 	volumes->fn = fn;
 	volumes->arg = arg;
+	volumes->is_deletion = false;
 	volumes->change_serial++;
 	return 0;
 }
@@ -260,22 +266,56 @@ mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
 
 /* Changes. */
 
+/* Is @item, or the lack of one (NULL), another volume than the one that main knew by the name? */
+static bool
+change_has_lost(struct mt_volumes *volumes, const char *name, const struct meta_item *item)
+{
+	const struct mt_volume_entry *known = mt_volumes_by_name(volumes, name);
+	struct mt_volume volume;
+	const char *field;
+
+	if (known == NULL || MUTANT(conflict_forgets))
+		return false;
+	return item == NULL ||
+	    (mt_volume_decode(name, item->value, item->value_bytes, &volume, &field) == 0 &&
+		volume.id != known->volume.id);
+}
+
+/* @item: what is there now, or NULL. */
+static int
+change_take_item(struct mt_gateway *gateway, const struct meta_item *item)
+{
+	struct mt_volumes *volumes = &gateway->volumes;
+	const char *name = volumes->change.volume.name;
+
+	assert(volumes->fn != NULL);
+	if (volumes->is_deletion && volumes->change_rc == 0)
+		mt_volumes_remove(volumes, name);
+	if (change_has_lost(volumes, name, item)) {
+		volumes->is_incomplete = true;
+		mt_volumes_refresh_soon(gateway);
+		return 0;
+	}
+	if (item != NULL)
+		return mt_volumes_put_item(volumes, item);
+	if (MUTANT(conflict_forgets))
+		mt_volumes_remove(volumes, name);
+	return 0;
+}
+
 static void
 change_on_item(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_gateway *gateway = arg;
 	struct mt_volumes *volumes = &gateway->volumes;
-	const char *name = volumes->change.volume.name;
 	char key[MT_VOLUME_KEY_BYTES];
 	bool is_there;
 
-	assert(volumes->fn != NULL && name[0] != '\0');
-	mt_volume_key(name, key);
-	is_there = rc == 0 && count > 0 && strcmp(items[0].key, key) == 0;
-	if (is_there)
-		rc = mt_volumes_put_item(volumes, &items[0]);
-	else if (rc == 0)
-		mt_volumes_remove(volumes, name);
+	assert(volumes->fn != NULL && volumes->change.volume.name[0] != '\0');
+	mt_volume_key(volumes->change.volume.name, key);
+	is_there = count > 0 && strcmp(items[0].key, key) == 0;
+	if (rc == 0)
+		rc = change_take_item(gateway, is_there ? &items[0] : NULL);
 	/* Durable, but main could not read it back: say so rather than answer from an old copy. */
 	volumes_finish(gateway, volumes->change_rc != 0 ? volumes->change_rc : rc);
 }
@@ -454,6 +494,7 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 		volumes->fn = NULL;
 		return -ENOMEM;
 	}
+	volumes->is_deletion = true;
 	rc = change_submit(gateway, ops->ops, ops->count);
 	mt_delete_ops_free(ops);
 	return rc;

@@ -114,10 +114,11 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 	"gone_admitted", "maker_ignored", "run_order_ignored" };
 
 /*
- * A mutant that histories cannot show: clients keep the order of what overlaps themselves. A unit test has it on
- * (test_share_mutant.c).
+ * Mutants that histories cannot show, or hardly: clients keep the order of what overlaps themselves; somebody must
+ * come in a moment that no seed has hit. Unit tests have them on (test_share_mutant.c, test_drop.c,
+ * test_control_unused.c).
  */
-static const char *const of_units[] = { "share_overtakes" };
+static const char *const of_units[] = { "share_overtakes", "conflict_forgets" };
 
 struct search {
 	struct mutant_set mutants;
