@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
@@ -125,7 +126,7 @@ change_on_read(int rc, void *arg)
 	if (rc == -ECANCELED)
 		return; /* the port goes, and takes its slots along */
 	if (request->change.rc != 0)
-		mt_change_fail_unused(request, request->change.rc, NULL);
+		mt_control_fail_volume(request, request->change.rc);
 	else if (rc != 0)
 		mt_control_fail(request, rc,
 		    "done, but the metadata store cannot be read: see the gateway's log");
@@ -238,25 +239,8 @@ mt_change_on_volume(struct mt_control_request *request)
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
-	entry->is_deleting = false;
 	change_tell(request, &entry->volume);
 	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
-}
-
-/* Sessions may come again; the request ends. */
-void
-mt_change_fail_unused(struct mt_control_request *request, int rc, const char *text)
-{
-	struct mt_volume_entry *entry =
-	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
-
-	assert(request->sm.state == MT_CONTROL_RUNNING && rc < 0);
-	if (entry != NULL)
-		entry->is_deleting = false;
-	if (text != NULL)
-		mt_control_fail(request, rc, text);
-	else
-		mt_control_fail_volume(request, rc);
 }
 
 /* Nobody new comes in; who is there at any gateway? Then @fn. */
@@ -270,10 +254,20 @@ mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
 	if (entry == NULL)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	entry->is_deleting = true;
+	mt_control_let_in(request); /* where it asks again, in the same run */
+	mt_control_keep_out(request, entry);
 	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
 	if (rc != 0)
-		mt_change_fail_unused(request, rc, NULL);
+		mt_control_fail_volume(request, rc);
+}
+
+bool
+mt_change_is_still_unused(const struct mt_control_request *request, const struct mt_volume *volume)
+{
+	assert(request->alone.id != 0);
+	return volume->id == request->alone.id &&
+	    (request->is_forced || volume->attach == request->alone.attach ||
+		MUTANT(newcomer_ignored));
 }
 
 /* Somebody uses the volume: true, and the request has ended, with a text that says who. */
@@ -314,12 +308,16 @@ mt_change_when_unused_entry(struct mt_control_request *request,
 	struct mt_volume_entry *entry;
 
 	assert(answer != NULL && request->op->is_change);
+	assert(answer->attach == request->alone.attach);
 	entry = mt_change_find_volume(request);
-	if (entry == NULL || request->is_forced ||
-	    !change_refuse_users(request, &entry->volume, answer))
-		return entry;
-	entry->is_deleting = false;
-	return NULL;
+	if (entry == NULL)
+		return NULL;
+	if (!mt_change_is_still_unused(request, &entry->volume)) {
+		mt_control_fail_volume(request, -EAGAIN);
+		return NULL;
+	}
+	return request->is_forced || !change_refuse_users(request, &entry->volume, answer) ? entry
+											   : NULL;
 }
 
 void

@@ -32,11 +32,17 @@ void mt_change_on_volume(struct mt_control_request *request);
 
 /* mt_change_when_unused -- nobody new comes in, and all gateways say who is there: then @fn. */
 void mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn);
-/* mt_change_when_unused_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended. */
+/*
+ * mt_change_is_still_unused -- after mt_change_when_unused, each time the request has waited: may it change @volume?
+ *
+ * False: it is another volume, which has that one's name by now, or somebody has attached it since, at whichever
+ * gateway. Who insists puts out whoever came.
+ */
+bool mt_change_is_still_unused(const struct mt_control_request *request,
+    const struct mt_volume *volume);
+/* mt_change_when_unused_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended, or begins again. */
 struct mt_volume_entry *mt_change_when_unused_entry(struct mt_control_request *request,
     const struct mt_holder_answer *answer);
-/* mt_change_fail_unused -- sessions may come again; the request ends. @text NULL: what @rc means. */
-void mt_change_fail_unused(struct mt_control_request *request, int rc, const char *text);
 
 /*
  * mt_control_change -- a transaction; then everything is read anew, and @fn goes on

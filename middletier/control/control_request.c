@@ -33,6 +33,7 @@
 #include "base/num.h"
 #include "base/plain.h"
 #include "base/sm.h"
+#include "catalog/volume_table.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/level.h"
 #include "cleave/loop.h"
@@ -66,6 +67,31 @@ static const struct sm_state control_table[MT_CONTROL_STATE_NR] = {
 	[MT_CONTROL_ANSWERED] = { "answered", 0, SM_FINAL },
 };
 
+/* ---- nobody new ---- */
+
+void
+mt_control_keep_out(struct mt_control_request *request, struct mt_volume_entry *entry)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	assert(request->alone.id == 0 && entry->volume.id != 0);
+	request->alone.id = entry->volume.id;
+	request->alone.attach = entry->volume.attach;
+	entry->is_deleting = true;
+}
+
+void
+mt_control_let_in(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry;
+
+	if (request->alone.id == 0)
+		return;
+	entry = mt_volumes_by_id(&request->gateway->volumes, request->alone.id);
+	if (entry != NULL)
+		entry->is_deleting = false;
+	request->alone.id = 0;
+}
+
 static void control_next(struct mt_gateway *gateway);
 static void control_read(struct mt_control_request *request);
 static void control_on_answer(struct loop_post *post, void *arg);
@@ -91,6 +117,7 @@ control_answer(struct mt_control_request *request, int rc, char *answer)
 	struct mt_gateway *gateway = request->gateway;
 
 	assert(request->is_busy && rc <= 0);
+	mt_control_let_in(request);
 	sm_move(&request->sm, MT_CONTROL_ANSWERED);
 	request->rc = rc;
 	request->answer = answer;
@@ -257,6 +284,7 @@ static void
 control_read(struct mt_control_request *request)
 {
 	assert(request->op->is_volume);
+	mt_control_let_in(request);
 	sm_move(&request->sm, MT_CONTROL_READING);
 	memset(&request->volume, 0, sizeof(request->volume));
 	request->waiter.fn = control_on_fresh;

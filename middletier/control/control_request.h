@@ -22,6 +22,7 @@
 struct mt_control_request;
 struct mt_gateway;
 struct mt_session;
+struct mt_volume_entry;
 struct split_msg;
 struct wire_control;
 
@@ -98,6 +99,10 @@ struct mt_control_request {
 	bool has_snapshots;              /* volume.delete: these as well */
 	bool are_keys_read;              /* control_data_key.c, for this request */
 	struct {
+		uint64_t id;     /* the volume that lets no session in meanwhile; 0: none */
+		uint64_t attach; /* its newest, when that began */
+	} alone;                 /* mt_control_keep_out */
+	struct {
 		bool is_purge;   /* volume.delete: at once */
 		uint64_t keep_s; /* volume.delete; 0: it does not say */
 		uint64_t id;     /* trash.purge: of the volume that is being purged */
@@ -164,6 +169,14 @@ void mt_control_fail_volume(struct mt_control_request *request, int rc);
 /* mt_control_refuse -- mt_control_fail with a sentence; what is longer than MT_ERROR_BYTES is cut. */
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+ * mt_control_keep_out -- no session is let in to the volume of @entry, until mt_control_let_in
+ *
+ * It is called where the request ends, or begins again, whatever the volume is called by then.
+ */
+void mt_control_keep_out(struct mt_control_request *request, struct mt_volume_entry *entry);
+void mt_control_let_in(struct mt_control_request *request);
 
 /*
  * mt_control_has_level -- the cluster is of @level or above; otherwise the request is refused with -ENOTSUP

@@ -102,7 +102,6 @@ resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (request->change.is_check) {
-		entry->is_deleting = false;
 		mt_control_finish(request,
 		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
 	} else {

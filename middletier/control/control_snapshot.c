@@ -199,7 +199,7 @@ rollback_on_made(struct mt_control_request *request)
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
-	entry->is_deleting = false;
+	mt_control_let_in(request);
 	rc = mt_holder_tell(request->gateway, &entry->volume, rollback_on_told, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
@@ -219,19 +219,20 @@ rollback_on_taken(int rc, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		mt_change_fail_unused(request, rc, mt_taking_error(gateway));
+		mt_control_fail(request, rc, mt_taking_error(gateway));
 		return;
 	}
 	/* The mark that keeps the cut. */
 	made.snapshot = *mt_taking_snapshot(gateway, 0, &made.snapshot_version);
 	/* Names may have changed meanwhile: another volume that has this one's name now keeps its content. */
 	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
-	    entry->volume.id != made.snapshot.volume_id ||
+	    !mt_change_is_still_unused(request, &entry->volume) ||
 	    entry->volume.id != snapshot->snapshot.volume_id ||
+	    entry->volume.size_bytes != made.snapshot.size_bytes ||
 	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
 		&snapshot->snapshot.scope, &scope) != 0) {
 		mt_taking_end(gateway, -EAGAIN);
-		mt_change_fail_unused(request, -EAGAIN, NULL);
+		mt_control_fail_volume(request, -EAGAIN);
 		return;
 	}
 	made.snapshot.state = MT_SNAPSHOT_DELETED;
@@ -259,7 +260,7 @@ rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 	    &(struct mt_taking_wish){ &entry->volume, ROLL_BACK_NAME }, 1, rollback_on_taken,
 	    request);
 	if (rc != 0)
-		mt_change_fail_unused(request, rc, NULL);
+		mt_control_fail_volume(request, rc);
 }
 
 static bool

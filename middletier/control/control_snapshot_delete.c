@@ -101,14 +101,17 @@ bool
 mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
     void (*again)(struct mt_control_request *request))
 {
-	const struct mt_snapshots *snapshots = &request->gateway->volumes.snapshots;
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const struct mt_snapshots *snapshots = &volumes->snapshots;
+	const struct mt_volume_entry *volume = mt_volumes_by_id(volumes, volume_id);
+	char volume_key[MT_VOLUME_KEY_BYTES];
 	char keys[SNAPSHOTS_PER_TXN][MT_SNAPSHOT_KEY_BYTES];
 	char *texts[SNAPSHOTS_PER_TXN];
-	struct meta_op ops[2 * SNAPSHOTS_PER_TXN];
+	struct meta_op ops[2 * SNAPSHOTS_PER_TXN + 1];
 	uint32_t count = 0;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	assert(volume_id != 0);
+	assert(volume != NULL);
 	if (mt_control_refuse_obstacle(request, volume_id))
 		return true;
 	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
@@ -125,7 +128,10 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 	}
 	if (count == 0)
 		return false;
-	mt_control_change(request, ops, 2 * count, again);
+	/* The snapshots stay, too, where somebody has attached the volume meanwhile. */
+	mt_volume_key(volume->volume.name, volume_key);
+	ops[2 * count] = mt_change_compare(volume_key, volume->version);
+	mt_control_change(request, ops, 2 * count + 1, again);
 	while (count > 0)
 		free(texts[--count]);
 	return true;

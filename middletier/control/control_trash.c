@@ -73,13 +73,9 @@ mt_control_trash_is_kept(const struct mt_control_request *request)
 static void
 move_on_done(struct mt_control_request *request)
 {
-	struct mt_volume_entry *entry =
-	    mt_volumes_trashed(&request->gateway->volumes, request->volume.id);
 	const struct mt_volume *volume = &request->volume;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (entry != NULL)
-		entry->is_deleting = false;
 	mt_control_event(request, CLEAVE_EVENT_VOLUME_TRASHED, volume->trash.name,
 	    "volume: deleted, and in the trash name=%s id=%" PRIu64 " keep_s=%" PRIu64,
 	    volume->trash.name, volume->id, volume->trash.keep_ms / 1000);

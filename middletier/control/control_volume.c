@@ -213,7 +213,7 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		    control_on_sessions_closed, request);
 	}
 	if (rc != 0)
-		mt_change_fail_unused(request, rc, NULL);
+		mt_control_fail_volume(request, rc);
 }
 
 static void
@@ -231,7 +231,6 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 	if (!request->has_snapshots)
 		snapshot_count = mt_snapshots_live_count(&volumes->snapshots, entry->volume.id);
 	if (snapshot_count > 0) {
-		entry->is_deleting = false;
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "volume '%s' has %" PRIu32 " snapshots: delete them first, or all with it "
 		    "(--snapshots)",
@@ -239,19 +238,15 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 		return;
 	}
 	if (mt_control_trash_is_kept(request)) {
-		if (mt_control_refuse_obstacle(request, entry->volume.id))
-			entry->is_deleting = false;
-		else
+		if (!mt_control_refuse_obstacle(request, entry->volume.id))
 			mt_control_trash_move(request, entry);
 		return;
 	}
-	if (mt_control_delete_snapshots(request, entry->volume.id, mt_control_volume_delete)) {
-		entry->is_deleting = false; /* it runs again, or has ended */
-		return;
-	}
+	if (mt_control_delete_snapshots(request, entry->volume.id, mt_control_volume_delete))
+		return; /* it runs again, or has ended */
 	rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted, request);
 	if (rc != 0)
-		mt_change_fail_unused(request, rc, NULL);
+		mt_control_fail_volume(request, rc);
 }
 
 void

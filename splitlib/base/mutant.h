@@ -93,6 +93,8 @@
 	X(trash_early, "a volume in the trash is purged before its time")                          \
 	X(trash_name, "a volume comes back from the trash over another one of its name")           \
 	X(trash_forgotten, "snapshots of a volume in the trash go as those of one that is gone")   \
+	X(newcomer_ignored,                                                                        \
+	    "what is done where nobody uses a volume is done to who came meanwhile")               \
 	X(conflict_forgets, "a volume that a change did not find under its name counts as gone")   \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	/* Keys: who is let in, and to what. */                                                    \

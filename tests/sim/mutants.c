@@ -118,7 +118,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * come in a moment that no seed has hit. Unit tests have them on (test_share_mutant.c, test_drop.c,
  * test_control_unused.c).
  */
-static const char *const of_units[] = { "share_overtakes", "conflict_forgets" };
+static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored" };
 
 struct search {
 	struct mutant_set mutants;

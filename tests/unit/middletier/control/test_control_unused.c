@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_control_unused.c -- what is done to a volume that nobody uses, while others attach it or give it another name
+ *
+ * A cluster of two gateways. The first asks both who uses the volume; what others do before it goes on is put into
+ * the store, and into its tables as by a reading that ends there. What asks is built in with a planted bug,
+ * newcomer_ignored, that no seed of the simulator comes upon.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/control/control_change.c"
+
+#include "cleave/status.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/snapshot.h"
+#include "unit/control_ask.h"
+#include "unit/member_fixture.h"
+
+#define SIZE_BYTES 1073741824u
+#define OTHERS_SESSION 77u
+
+struct mutant_set mutants_on;
+
+static struct sg sg; /* the client's half of it */
+static struct sg_qp qp;
+
+#define ask(want_rc, ...) control_want(&qp, (want_rc), __VA_ARGS__)
+
+static void
+create(const char *name)
+{
+	json_decref(ask(0, "{'op':'volume.create','name':'%s','size_bytes':%u}", name, SIZE_BYTES));
+}
+
+static void
+setup_cluster(void)
+{
+	setup();
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	create("v");
+	json_decref(ask(0, "{'op':'snapshot.create','name':'v@s'}"));
+}
+
+static void
+teardown_cluster(void)
+{
+	sg_close(&qp);
+	sg_client_close(&sg);
+	teardown();
+}
+
+TestSuite(unused, .init = setup_cluster, .fini = teardown_cluster);
+
+/* ---- what others do ---- */
+
+static struct mt_volumes *
+tables(void)
+{
+	return &peers[0].gateway->volumes;
+}
+
+static struct mt_volume_entry *
+entry_of(const char *name)
+{
+	struct mt_volume_entry *entry = mt_volumes_by_name(tables(), name);
+
+	cr_assert_not_null(entry, "%s", name);
+	return entry;
+}
+
+/* The volume is as @volume says, in the store and in the tables. */
+static void
+put_elsewhere(const struct mt_volume *volume)
+{
+	char *text = mt_volume_encode(volume);
+	struct meta_item *items = NULL;
+	char key[MT_VOLUME_KEY_BYTES];
+	uint32_t count = 0;
+
+	cr_assert_not_null(text);
+	mt_volume_key(volume->name, key);
+	made_cluster_put(rig->store, key, text);
+	cr_assert_eq(meta_store_list(rig->store, key, &items, &count), 0);
+	cr_assert_eq(count, 1);
+	cr_assert_eq(mt_volumes_put_item(tables(), &items[0]), 0);
+	mt_free(items);
+	free(text);
+}
+
+static void
+attach_elsewhere(void)
+{
+	struct mt_volume volume = entry_of("v")->volume;
+
+	volume.attach++;
+	volume.session_id = OTHERS_SESSION;
+	put_elsewhere(&volume);
+}
+
+static void
+rename_elsewhere(const char *name, const char *new_name)
+{
+	struct mt_volume_entry *entry = entry_of(name);
+	struct mt_volume volume = entry->volume;
+	bool is_deleting = entry->is_deleting;
+	char key[MT_VOLUME_KEY_BYTES];
+
+	mt_volume_key(name, key);
+	made_cluster_put(rig->store, key, NULL);
+	mt_volumes_remove(tables(), name);
+	(void)snprintf(volume.name, sizeof(volume.name), "%s", new_name);
+	put_elsewhere(&volume);
+	entry_of(new_name)->is_deleting = is_deleting; /* as a reading keeps it, by the id */
+}
+
+/* ---- asking ---- */
+
+static bool
+is_kept_alone(void *arg)
+{
+	(void)arg;
+	return entry_of("v")->is_deleting;
+}
+
+static bool
+is_taking(void *arg)
+{
+	(void)arg;
+	return mt_taking_state(peers[0].gateway) == MT_TAKING_ASKING;
+}
+
+/* Sends @text, in which single quotes stand for double ones, and returns how many replies there are with its own. */
+static uint32_t
+begin(const char *text, bool (*until)(void *arg))
+{
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = qp.next_request_id++ };
+	uint32_t count = qp.reply_count + 1;
+	char request[CONTROL_REQUEST_BYTES];
+	size_t bytes = strlen(text);
+
+	cr_assert_lt(bytes, sizeof(request));
+	for (size_t i = 0; i < bytes; i++)
+		request[i] = text[i] == '\'' ? '"' : text[i];
+	sg_send(&qp, &header, request, (uint32_t)bytes);
+	cr_assert(mt_rig_run_until(rig, until, NULL), "%s", text);
+	cr_assert_lt(qp.reply_count, count, "%s", text);
+	return count;
+}
+
+static void
+expect_end(uint32_t count, int rc, const char *word)
+{
+	const struct sg_reply *reply;
+
+	cr_assert(sg_wait_replies(&qp, count));
+	reply = &qp.replies[count - 1];
+	cr_assert_eq(reply->header.status, status_from_errno(rc), "%u: %s", reply->header.status,
+	    reply->text);
+	cr_assert_not_null(strstr(reply->text, word), "%s", reply->text);
+	for (uint32_t i = 0; i < tables()->count; i++)
+		cr_assert(!tables()->entries[i].is_deleting, "%s lets nobody in",
+		    tables()->entries[i].volume.name);
+}
+
+static void
+expect_all_there(void)
+{
+	json_t *answer = ask(0, "{'op':'volume.show','name':'v'}");
+
+	cr_assert_eq(json_integer_value(
+			 json_object_get(json_object_get(answer, "volume"), "size_bytes")),
+	    SIZE_BYTES);
+	json_decref(answer);
+	cr_assert_eq(mt_snapshots_live_count(&tables()->snapshots, entry_of("v")->volume.id), 1);
+}
+
+/* ---- somebody comes ---- */
+
+Test(unused, a_volume_that_was_attached_meanwhile_is_not_deleted)
+{
+	uint32_t count =
+	    begin("{'op':'volume.delete','name':'v','purge':true,'snapshots':true}", is_kept_alone);
+
+	attach_elsewhere();
+	expect_end(count, -ENOTEMPTY, "in use by");
+	expect_all_there();
+}
+
+Test(unused, nor_is_it_cut_short)
+{
+	uint32_t count = begin("{'op':'volume.resize','name':'v','size_bytes':4096,'shrink':true}",
+	    is_kept_alone);
+
+	attach_elsewhere();
+	expect_end(count, -ENOTEMPTY, "in use by");
+	expect_all_there();
+}
+
+Test(unused, nor_is_it_rolled_back)
+{
+	uint32_t count = begin("{'op':'snapshot.rollback','name':'v@s'}", is_taking);
+	uint64_t attach;
+
+	attach_elsewhere();
+	attach = entry_of("v")->volume.attach;
+	expect_end(count, -ENOTEMPTY, "in use by");
+	expect_all_there();
+	cr_assert_eq(entry_of("v")->volume.attach, attach);
+	cr_assert_eq(entry_of("v")->volume.session_id, OTHERS_SESSION);
+}
+
+Test(unused, who_insists_puts_out_whoever_came)
+{
+	uint32_t count = begin("{'op':'snapshot.rollback','name':'v@s','force':true}", is_taking);
+
+	attach_elsewhere();
+	expect_end(count, 0, "volume");
+	cr_assert_eq(entry_of("v")->volume.session_id, 0);
+}
+
+/* The user has agreed to the loss of nothing: the volume was as large as its snapshot. */
+Test(unused, what_a_volume_has_grown_by_meanwhile_is_not_rolled_back)
+{
+	uint32_t count = begin("{'op':'snapshot.rollback','name':'v@s'}", is_taking);
+	struct mt_volume volume = entry_of("v")->volume;
+
+	volume.size_bytes *= 2;
+	volume.segment_count = mt_volume_segment_count(volume.size_bytes);
+	put_elsewhere(&volume);
+	expect_end(count, -EINVAL, "--shrink");
+	cr_assert_eq(entry_of("v")->volume.size_bytes, 2 * SIZE_BYTES);
+}
+
+Test(unused, a_planted_bug_does_so)
+{
+	uint32_t count = begin("{'op':'snapshot.rollback','name':'v@s'}", is_taking);
+
+	mutant_set_add(&mutants_on, MUTANT_newcomer_ignored);
+	attach_elsewhere();
+	expect_end(count, 0, "volume");
+}
+
+/* ---- another name ---- */
+
+Test(unused, another_volume_that_has_its_name_by_then_keeps_its_content)
+{
+	struct mt_scope scope;
+	uint32_t count;
+
+	create("w");
+	scope = entry_of("w")->volume.scope;
+	count = begin("{'op':'snapshot.rollback','name':'v@s'}", is_taking);
+	rename_elsewhere("v", "x");
+	rename_elsewhere("w", "v");
+	expect_end(count, -ENOENT, "no such snapshot");
+	cr_assert_eq(memcmp(&entry_of("v")->volume.scope, &scope, sizeof(scope)), 0);
+	cr_assert_eq(mt_snapshots_live_count(&tables()->snapshots, entry_of("x")->volume.id), 1);
+}
+
+Test(unused, whoever_insists_deletes_no_other_one_by_the_way)
+{
+	uint64_t id = entry_of("v")->volume.id;
+	uint32_t count =
+	    begin("{'op':'volume.delete','name':'v','snapshots':true,'force':true}", is_kept_alone);
+
+	rename_elsewhere("v", "x");
+	expect_end(count, -ENOENT, "'v'");
+	cr_assert_eq(entry_of("x")->volume.id, id);
+}
+
+Test(unused, a_renamed_volume_lets_sessions_in_again)
+{
+	uint32_t count =
+	    begin("{'op':'volume.delete','name':'v','purge':true,'snapshots':true}", is_kept_alone);
+
+	rename_elsewhere("v", "x");
+	expect_end(count, -ENOENT, "'v'"); /* it looks at all of them */
+	json_decref(ask(0, "{'op':'volume.attach','name':'x','session':'00000000000000aa'}"));
+}
