@@ -39,6 +39,7 @@ struct sn_extent {
 	struct sn_extent *hash_next;
 	struct ondisk_slot slot; /* identity; of a free slot: the last one's */
 	bool is_virgin;          /* never held an extent */
+	bool is_header_lost;     /* at the start its header page was not a good one */
 	bool is_prewritten;      /* all its blocks are written ones (disk_is_written) */
 	uint64_t end_bytes;      /* where the next append goes, those in flight counted */
 	uint64_t durable_bytes;

@@ -6,9 +6,12 @@
  * identity is the youngest that any of them names: they repeat it, so that a lost header does not orphan an
  * extent. Every epoch seen raises its shard's fence. Pages are read one by one where the three cannot be together.
  *
- * Failure: a slot of which nothing can be read is BAD and not used again; where that is more than one in
- * UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start ends: else the node would say that copies
- * are absent, and its room used up, which may be there tomorrow.
+ * Only a good header says that a slot is free: state pages under a lost one may be of a former life, and the copy
+ * that the slot holds now has none until its freeze.
+ *
+ * Failure: a slot of which nothing can be read is BAD and not used, and so is one that looks free under a lost header;
+ * where nothing can be read of more than one in UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start
+ * ends: else the node would say that copies are absent, and its room used up, which may be there tomorrow.
  */
 #include "recover_slots.h"
 
@@ -60,8 +63,9 @@ struct slot_view {
 	struct ondisk_slot slot;
 	bool has_state;
 	struct ondisk_state state;
-	int worst_rc;      /* of the pages that are neither good nor unwritten */
-	const char *field; /* of that page */
+	bool is_header_lost; /* something was written here, and no good header is */
+	int worst_rc;        /* of a page neither good nor unwritten, or of a lost header */
+	const char *field;   /* of that page */
 };
 
 static void
@@ -93,6 +97,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 	const char *field = "read";
 	struct ondisk_slot slot;
 	int rc = read->page_rcs[0];
+	bool has_header;
 
 	*ret_view = (struct slot_view){ 0 };
 	if (rc == 0)
@@ -100,6 +105,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 	if (rc == 0)
 		slot_view_take(ret_view, &slot);
 	slot_view_note(ret_view, rc, field);
+	has_header = rc == 0;
 	for (uint32_t i = 0; i < 2; i++) {
 		field = "read";
 		rcs[i] = read->page_rcs[1 + i];
@@ -121,6 +127,23 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 			ret_view->has_state = true;
 		}
 	}
+	/* A header is written before any state page, and never unwritten. */
+	if (!has_header && ret_view->has_identity && ret_view->worst_rc == 0) {
+		ret_view->worst_rc = -ENODATA;
+		ret_view->field = "header";
+	}
+	ret_view->is_header_lost = !has_header && ret_view->worst_rc != 0;
+}
+
+/* The slot holds nobody knows what: it is not used before a start that knows. */
+static void
+slot_retire(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	assert(node->bad_count < node->super.slot_count);
+	sm_move(&extent->sm, EXTENT_BAD);
+	node->bad_count++;
 }
 
 /* Has another slot a younger copy of @extent's id? The older copy's create was never answered, or its delete was. */
@@ -137,6 +160,8 @@ extent_is_superseded(struct sn_extent *extent)
 	sm_move(&other->sm, EXTENT_DELETING);
 	sn_extent_remove(other);
 	sm_move(&other->sm, EXTENT_FREE);
+	if (other->is_header_lost)
+		slot_retire(other);
 	return false;
 }
 
@@ -175,15 +200,13 @@ extent_load(struct sn_extent *extent, const struct slot_view *view)
 	sn_extent_insert(extent);
 }
 
+/* Counts the slot if not one of its pages could be read. */
 static void
-slot_retire(const struct sn_slot_read *read)
+slot_note_unreadable(const struct sn_slot_read *read)
 {
-	struct node *node = read->node;
-	struct sn_slots *slots = node->slots;
+	struct sn_slots *slots = read->node->slots;
 
-	assert(node->bad_count < node->super.slot_count);
-	sm_move(&node->extents[read->slot_index].sm, EXTENT_BAD);
-	node->bad_count++;
+	assert(read->slot_index < read->node->super.slot_count);
 	for (uint32_t i = 0; i < ONDISK_SLOT_PAGES; i++)
 		if (read->page_rcs[i] == 0)
 			return;
@@ -202,18 +225,19 @@ slot_load(const struct sn_slot_read *read)
 
 	assert(extent->sm.state == EXTENT_FREE);
 	assert(!extent->is_virgin);
+	slot_note_unreadable(read);
 	slot_view_fill(read, &view);
+	extent->is_header_lost = view.is_header_lost;
+	extent->is_virgin = !view.has_identity && view.worst_rc == 0;
+	if (view.has_identity)
+		extent_load(extent, &view);
+	if (extent->sm.state == EXTENT_FREE && view.is_header_lost)
+		slot_retire(extent);
 	if (view.worst_rc != 0)
 		log_limited(LOG_WARN, "recover: a page of a slot is bad slot=%u rc=%s field=%s: %s",
 		    read->slot_index, log_errno(view.worst_rc), view.field,
-		    view.has_identity ? "its other pages count" : "the slot is not used");
-	if (view.has_identity) {
-		extent_load(extent, &view);
-	} else if (view.worst_rc != 0) {
-		slot_retire(read);
-	} else {
-		extent->is_virgin = true;
-	}
+		    extent->sm.state == EXTENT_BAD ? "the slot is not used"
+						   : "its other pages count");
 }
 
 /* ---- reading ---- */
