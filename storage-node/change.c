@@ -11,7 +11,8 @@
  * (for a delete, reads too). A truncation below the durable length follows the chain from the beginning, to
  * learn whether that length is a batch's end, and the mark and CRC there. Then one page is written
  * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both;
- * also one of an extent that is not here, so that no older owner creates it later.
+ * also one of an extent that is not here, so that no older owner creates it later. One that is refused at its
+ * turn, as where a delete came first, leaves the line and ends with its fence; those behind it go on.
  *
  * State pages have two copies, written in turn by generation; a generation counts as used only once
  * it is durable, so a failed write leaves the copy that counts alone.
@@ -396,10 +397,12 @@ extent_run_changes(struct sn_extent *extent)
 			sm_move(&change->sm, CHANGE_SETTLING);
 			change_try_settled(req);
 		} else if (change->pending_count > 0) {
-			/* As in change_try_settled: a freeze's fence is still on its way. */
+			/* A freeze's fence may take longer than the slot stays empty: the next extent has no part in it. */
+			assert(rc < 0);
+			list_remove(&change->link);
+			req->extent = NULL;
 			change->rc = rc;
 			sm_move(&change->sm, CHANGE_SYNCING);
-			return;
 		} else {
 			change_finish(req, rc);
 		}

@@ -259,6 +259,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	list_remove(&extent->link);
 	assert(node->free_count > 0);
 	node->free_count--;
+	assert(list_is_empty(&extent->changes)); /* those of the extent before have left */
 	sm_move(&extent->sm, EXTENT_CREATING);
 	extent->is_virgin = false;
 	extent->slot = (struct ondisk_slot){

@@ -6,7 +6,9 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
+#include "storage-node/extent.h"
 #include "storage-node/fence.h"
+#include "storage-node/node_state.h"
 #include "unit/extent_fixture.h"
 
 TestSuite(seal, .init = setup, .fini = teardown);
@@ -313,6 +315,79 @@ Test(seal, newer_freeze_stops_an_older_cut_in_line)
 	rig_done(older);
 	rig_done(cut);
 	rig_done(newer);
+}
+
+/* The first slot's extent is in the state that @arg points at. */
+static bool
+is_first_slot(void *arg)
+{
+	return rig->node->extents[0].sm.state == *(enum extent_state *)arg;
+}
+
+static bool
+is_fence_written(void *arg)
+{
+	(void)arg;
+	return rig->node->fences[0].sm.state == FENCE_WRITING;
+}
+
+static struct rig_call *
+post_change(enum wire_opcode opcode, uint64_t offset_bytes)
+{
+	return rig_post(rig,
+	    &(struct wire_node){ .opcode = opcode,
+		.id = extent.id,
+		.epoch = 6,
+		.offset_bytes = offset_bytes },
+	    NULL, 0);
+}
+
+/* In line are a cut that is refused, a delete, a freeze whose fence takes long, and a cut. */
+static void
+post_line(struct rig_call **ret_calls)
+{
+	enum extent_state state = EXTENT_SEALING;
+
+	disk_sim_set_slowness(rig->disk, 20);
+	ret_calls[0] = post_change(WIRE_EXTENT_TRUNCATE, 4096);
+	ret_calls[1] = post_change(WIRE_EXTENT_DELETE, extent.incarnation);
+	rig_run_until(rig, is_first_slot, &state);
+	disk_sim_set_slowness(rig->disk, 1000);
+	ret_calls[2] = post_change(WIRE_EXTENT_FREEZE, 0);
+	ret_calls[3] = post_change(WIRE_EXTENT_TRUNCATE, 0);
+	rig_run_until(rig, is_fence_written, NULL);
+	disk_sim_set_slowness(rig->disk, 1);
+	cr_assert(is_first_slot(&state));
+	cr_assert_not(ret_calls[3]->is_answered);
+}
+
+/* A freeze whose extent is deleted before its turn waits for its fence alone: the slot's next extent is not its own. */
+Test(seal, freeze_behind_a_delete_leaves_the_next_extent_alone)
+{
+	enum extent_state state = EXTENT_FREE;
+	struct rig_call *calls[4];
+	struct rig_extent next;
+
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	post_line(calls);
+	rig_run_until(rig, is_first_slot, &state);
+	rig_extent_init(&next, 3, 6, 2, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &next), 0);
+	state = EXTENT_OPEN;
+	cr_assert(is_first_slot(&state), "it has the same slot");
+	cr_assert_not(calls[2]->is_answered, "its fence is not durable");
+	cr_assert_eq(rig_wait(calls[0]), -EINVAL);
+	cr_assert_eq(rig_wait(calls[1]), 0);
+	cr_assert_eq(rig_wait(calls[3]), -ENOENT);
+	cr_assert_not(calls[2]->is_answered, "the cut behind it has not waited");
+	cr_assert_eq(rig_wait(calls[2]), -ENOENT);
+	for (int i = 0; i < 4; i++)
+		rig_done(calls[i]);
+	cr_assert_eq(rig_append(rig, &next, 1), 0, "nobody has sealed it");
+	restart(true);
+	cr_assert_eq(rig_fence(rig, 3, 5), -ESTALE);
+	cr_assert(rig_extent_matches(rig, &next, next.acked_bytes));
+	rig_extent_fini(&next);
 }
 
 /* Each n-th write or flush fails: what was answered 0 is there after a power loss. */
