@@ -7,7 +7,8 @@
  * extent. Every epoch seen raises its shard's fence. Pages are read one by one where the three cannot be together.
  *
  * Only a good header says that a slot is free: state pages under a lost one may be of a former life, and the copy
- * that the slot holds now has none until its freeze.
+ * that the slot holds now has none until its freeze. Nor does anybody know the incarnation of that copy: new ones
+ * leap over it.
  *
  * Failure: a slot of which nothing can be read is BAD and not used, and so is one that looks free under a lost header;
  * where nothing can be read of more than one in UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start
@@ -34,6 +35,13 @@
 #define SLOT_READS 16u        /* slots that are read at a time */
 #define UNREADABLE_ONE_IN 16u /* of all slots: more that cannot be read end the start */
 
+/*
+ * Incarnations left out at a start that finds a lost header, for that may be of the disk's youngest copy: one that was
+ * given again would be the name of two. No slots take so many creates between two starts, and 2^30 leaps fit below
+ * ONDISK_COUNT_MAX. Not covered: two starts of which each misses what was created after the other's leap.
+ */
+#define INCARNATION_LEAP (1ull << 32)
+
 /* Reads the head of one slot after another. */
 struct sn_slot_read {
 	struct node *node;
@@ -50,6 +58,7 @@ struct sn_slots {
 	struct sn_slot_read reads[SLOT_READS];
 	uint32_t next;             /* slot to read */
 	uint32_t left_count;       /* of those that are not read */
+	bool is_header_lost;       /* of any slot */
 	uint32_t unreadable_count; /* slots of which not one page can be read */
 	uint32_t unreadable_slot;  /* the first of them */
 	int unreadable_rc;         /* the error of that one */
@@ -228,6 +237,7 @@ slot_load(const struct sn_slot_read *read)
 	slot_note_unreadable(read);
 	slot_view_fill(read, &view);
 	extent->is_header_lost = view.is_header_lost;
+	node->slots->is_header_lost |= view.is_header_lost;
 	extent->is_virgin = !view.has_identity && view.worst_rc == 0;
 	if (view.has_identity)
 		extent_load(extent, &view);
@@ -260,6 +270,9 @@ slots_on_all(struct node *node)
 
 	assert(slots->left_count == 0);
 	assert(slots->next == node->super.slot_count);
+	if (slots->is_header_lost)
+		node->incarnation_last =
+		    num_min(node->incarnation_last + INCARNATION_LEAP, ONDISK_COUNT_MAX);
 	if (slots->unreadable_count <= node->super.slot_count / UNREADABLE_ONE_IN) {
 		slots->fn(node, 0, NULL);
 		return;

@@ -128,3 +128,81 @@ Test(recover_slots, lost_header_of_an_older_copy_is_bad)
 		cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
 	}
 }
+
+/* Slot 1 holds the disk's youngest copy, and is not read at this start: its extent is made anew, in another slot. */
+static void
+make_anew(struct rig_extent *lost, struct rig_extent *anew, enum header_loss loss)
+{
+	rig_extent_init(lost, 3, 5, 2, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, lost), 0);
+	rig_kill(rig, true);
+	lose_header(1, loss);
+	rig_up(rig);
+	rig_extent_init(anew, 3, 5, 2, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, anew), 0);
+	cr_assert_eq(rig_append(rig, anew, 1), 0);
+}
+
+/* Two copies of an id with one incarnation: a delete of the one would be a delete of the other. */
+Test(recover_slots, incarnation_that_was_not_seen_is_not_given_again)
+{
+	struct rig_extent lost, anew;
+
+	make_anew(&lost, &anew, HEADER_ROTTEN);
+	cr_assert_gt(anew.incarnation, lost.incarnation);
+	cr_assert_eq(rig_delete(rig, &lost, 5), -ENOENT);
+	rig_kill(rig, true);
+	lose_header(1, HEADER_ROTTEN); /* the same bit: it is as it was */
+	rig_up(rig);
+	cr_assert_eq(rig->node->bad_count, 0);
+	cr_assert(rig_extent_matches(rig, &anew, anew.acked_bytes));
+	cr_assert_eq(rig_delete(rig, &lost, 5), -ENOENT);
+	cr_assert_eq(rig_delete(rig, &anew, 5), 0);
+	rig_extent_fini(&lost);
+	rig_extent_fini(&anew);
+}
+
+Test(recover_slots, incarnations_leap_at_each_start_that_misses_one)
+{
+	struct rig_extent lost, anew;
+	uint64_t before;
+
+	make_anew(&lost, &anew, HEADER_UNREADABLE);
+	for (uint32_t i = 0; i < 4; i++) {
+		before = anew.incarnation;
+		cr_assert_geq(before, (i + 1ull) << 32);
+		rig_extent_fini(&anew);
+		rig_kill(rig, true);
+		rig_up(rig);
+		rig_extent_init(&anew, 3, 5, 3 + i, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &anew), 0);
+		cr_assert_gt(anew.incarnation, before + 1);
+	}
+	rig_extent_fini(&lost);
+	rig_extent_fini(&anew);
+}
+
+/* The count of incarnations has an end, and a leap over it is none. */
+Test(recover_slots, leap_ends_where_incarnations_do)
+{
+	const struct ondisk_super super = rig->node->super;
+	const struct ondisk_slot slot = {
+		.slot_index = 5,
+		.id = { .shard = 3, .epoch = 5, .counter = 7 },
+		.kind = EXTENT_LOG,
+		.create_epoch = 5,
+		.incarnation = ONDISK_COUNT_MAX - 1,
+	};
+	uint8_t page[ONDISK_PAGE_BYTES];
+	struct rig_extent other;
+
+	rig_kill(rig, false);
+	ondisk_slot_encode(page, &super, &slot);
+	disk_sim_poke(rig->disk, ondisk_slot_offset(&super, 5), page, sizeof(page));
+	lose_header(0, HEADER_ROTTEN);
+	rig_up(rig);
+	cr_assert_eq(rig->node->incarnation_last, ONDISK_COUNT_MAX);
+	rig_extent_init(&other, 3, 5, 8, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &other), -ENOSPC);
+	rig_extent_fini(&other);
+}
