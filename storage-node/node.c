@@ -3,10 +3,11 @@
  * node.c -- a node's life: create, recover, serve, stop
  *
  *	CREATED --start--> RECOVERING --all known, listening--> READY --stop--> STOPPING --> STOPPED
- *	                        \--- the disk, memory, the address --> FAILED --stop--> STOPPED
+ *	                        \--- the disk, memory, the address --> FAILED --stop-------^
  *
  * Memory that depends on the disk's geometry is allocated when the superblock is known. A stop refuses
- * new requests, and waits until those at work are answered and the replies have left. All memory is
+ * new requests, and waits until those at work are answered and the replies have left. CREATED and RECOVERING
+ * may be stopped, too: a start goes no further then, whatever of the disk is still to come. All memory is
  * freed in node_destroy alone, also that of a node that is killed in the middle: first the disk is
  * closed, so that it lets go of all buffers, then the rest.
  */
@@ -52,13 +53,13 @@
 #define HOST_BYTES_A_RECEIVE 4096u /* of the port's host memory */
 
 const struct sm_state node_table[NODE_STATE_NR] = {
-	[NODE_CREATED] = { "created", SM_TO(NODE_RECOVERING) | SM_TO(NODE_STOPPED), SM_INITIAL },
+	[NODE_CREATED] = { "created", SM_TO(NODE_RECOVERING) | SM_TO(NODE_STOPPING), SM_INITIAL },
 	[NODE_RECOVERING] = { "recovering",
-	    SM_TO(NODE_READY) | SM_TO(NODE_FAILED) | SM_TO(NODE_STOPPED), 0 },
+	    SM_TO(NODE_READY) | SM_TO(NODE_FAILED) | SM_TO(NODE_STOPPING), 0 },
 	[NODE_READY] = { "ready", SM_TO(NODE_STOPPING), 0 },
 	[NODE_STOPPING] = { "stopping", SM_TO(NODE_STOPPED), 0 },
 	[NODE_STOPPED] = { "stopped", 0, SM_FINAL },
-	[NODE_FAILED] = { "failed", SM_TO(NODE_STOPPED), SM_FAILURE },
+	[NODE_FAILED] = { "failed", SM_TO(NODE_STOPPING), SM_FAILURE },
 };
 
 /* ---- ready, or not ---- */
@@ -321,12 +322,8 @@ node_on_stop_task(struct loop_task *task, void *arg)
 	struct node *node = arg;
 
 	(void)task;
-	if (node->sm.state != NODE_STOPPING) {
-		if (node->sm.state != NODE_STOPPED)
-			node_stopped(node, 0);
-	} else if (node_is_idle(node)) {
+	if (node->sm.state == NODE_STOPPING && node_is_idle(node))
 		node_stopped(node, 0);
-	}
 }
 
 static void
@@ -346,15 +343,18 @@ node_on_stop_timer(struct loop_timer *timer, void *arg)
 void
 node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void *arg), void *arg)
 {
+	enum node_state was;
+
 	CHECK_OBJ(node, SN_NODE_MAGIC);
-	assert(node->sm.state != NODE_STOPPING);
-	assert(node->sm.state != NODE_STOPPED);
+	was = (enum node_state)node->sm.state;
+	assert(was != NODE_STOPPING);
+	assert(was != NODE_STOPPED);
 	node->on_stopped = on_stopped;
 	node->on_stopped_arg = arg;
 	loop_task_cancel(node->loop, &node->ready_task);
 	sn_recover_stop(node);
-	if (node->sm.state == NODE_READY) {
-		sm_move(&node->sm, NODE_STOPPING);
+	sm_move(&node->sm, NODE_STOPPING);
+	if (was == NODE_READY) {
 		sn_store_stop(node);
 		sn_zero_stop(node);
 		sn_verify_stop(node);

@@ -16,6 +16,8 @@
  * Failure: no good superblock, or a fence page of which both copies are bad, ends the start (a node
  * that has forgotten a fence must not serve), and so do too many slots of which nothing can be read.
  * A disk that is marked as failed, or fails the flush, is served read-only.
+ *
+ * A node that has failed, or is stopped, recovers no further: requests at the disk end, and their handlers do nothing.
  */
 #include "recover.h"
 
@@ -221,6 +223,8 @@ recover_on_super(struct disk_io *io, int rc, void *arg)
 	const char *field = NULL;
 
 	(void)io;
+	if (node->sm.state != NODE_RECOVERING)
+		return;
 	assert(recover->step < ONDISK_SUPER_COPIES);
 	if (rc == 0)
 		rc = ondisk_super_decode(recover->page, node->disk->capacity_bytes, &super, &field);
@@ -273,6 +277,8 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 	const char *field = "cannot be read";
 
 	(void)io;
+	if (node->sm.state != NODE_RECOVERING)
+		return;
 	assert(page_index < ONDISK_FENCE_PAGES);
 	if (rc == 0)
 		rc = ondisk_fence_decode(recover->page, &node->super, page_index, &fence, &field);
@@ -358,6 +364,8 @@ recover_on_scanned(struct sn_scan_job *job)
 	struct node *node = extent->node;
 	struct sn_recover *recover = node->recover;
 
+	if (node->sm.state != NODE_RECOVERING)
+		return;
 	assert(extent->sm.state == EXTENT_STOPPED || extent->sm.state == EXTENT_FROZEN);
 	extent->durable_bytes = extent->end_bytes = job->length_bytes;
 	/* A mark behind the end counts, too: it tells what was acknowledged, here or elsewhere. */

@@ -293,6 +293,8 @@ slot_on_read(struct disk_io *io, int rc, void *arg)
 	uint32_t page = read->page_index;
 
 	(void)io;
+	if (node->sm.state != NODE_RECOVERING)
+		return;
 	assert(node->slots->left_count > 0);
 	assert(page <= ONDISK_SLOT_PAGES);
 	if (rc != 0)

@@ -241,6 +241,84 @@ Test(node_server, stopping_refuses_new_work)
 	rig_done(call);
 }
 
+static void
+on_stopped(struct node *node, int rc, void *arg)
+{
+	(void)node;
+	(void)arg;
+	cr_assert_not(rig->is_stopped, "once");
+	cr_assert_eq(rc, 0);
+	rig->is_stopped = true;
+}
+
+/* The last request of a start is done, and its handler runs next: somebody stops the node in the same turn. */
+static void
+stop_at_a_flush(const struct disk_sim_event *event, void *arg)
+{
+	bool *is_asked = arg;
+
+	if (event->op != DISK_FLUSH || *is_asked)
+		return;
+	*is_asked = true;
+	node_stop(rig->node, on_stopped, NULL);
+}
+
+Test(node_server, stop_in_the_turn_in_which_a_start_ends)
+{
+	bool is_asked = false;
+
+	rig_kill(rig, false);
+	rig_start_begin(rig);
+	disk_sim_trace(rig->disk, stop_at_a_flush, &is_asked);
+	rig_run(rig, NUM_MS(100));
+	disk_sim_trace(rig->disk, NULL, NULL);
+	cr_assert(is_asked);
+	cr_assert(rig->is_stopped);
+	cr_assert_not(rig->is_ready_called);
+	cr_assert_eq(rig_connect(rig), -ECONNREFUSED);
+	rig_kill(rig, false);
+	rig_up(rig);
+	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
+}
+
+/* Stops a start after @at_ns; the node is left alone for a while before it is destroyed. Returns whether it had ended. */
+static bool
+stop_a_start(uint64_t at_ns)
+{
+	bool was_ready_called;
+
+	rig_kill(rig, false);
+	rig_start_begin(rig);
+	rig_run(rig, at_ns);
+	was_ready_called = rig->is_ready_called;
+	node_stop(rig->node, on_stopped, NULL);
+	cr_assert_not(rig->is_stopped, "never from inside");
+	rig_run(rig, NUM_MS(100));
+	cr_assert(rig->is_stopped);
+	cr_assert_eq(rig->is_ready_called, was_ready_called, "at %lu", (unsigned long)at_ns);
+	return was_ready_called;
+}
+
+Test(node_server, stop_at_any_time_of_a_start)
+{
+	uint64_t at_ns = 0;
+
+	while (!stop_a_start(at_ns))
+		at_ns += NUM_US(20);
+	cr_assert_gt(at_ns, NUM_MS(1));
+	rig_kill(rig, false);
+	rig_up(rig);
+	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
+}
+
+Test(node_server, stop_at_any_time_of_a_start_that_fails)
+{
+	cr_assert_eq(disk_sim_set_bad(rig->disk, ondisk_fence_offset(1, 0), 8192), 0);
+	for (uint64_t at_ns = 0; !stop_a_start(at_ns); at_ns += NUM_US(20))
+		;
+	cr_assert_eq(rig->ready_rc, -EIO);
+}
+
 Test(node_server, many_requests_at_once_all_answered)
 {
 	struct rig_call *calls[60];
