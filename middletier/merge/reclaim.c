@@ -3,8 +3,9 @@
  * reclaim.c -- extents that hold nothing any more are deleted; how long the log may be
  *
  *	a log extent    sealed, and older than the one in which the oldest layer begins: what it holds is
- *	                in runs. So the log goes from its oldest extent on, and what is left of it says
- *	                everything that was said later about any block
+ *	                in runs. So the log goes from its oldest extent on, in one commit or in many, and
+ *	                what is left of it says everything that was said later about any block: a take-over
+ *	                between two of them replays no write whose discard has gone
  *	a run extent    sealed, and no run of the index lies in it
  *
  * Neither while somebody uses it (mt_extent_use): a merge that has written into it what no edit names
@@ -22,6 +23,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -314,6 +316,24 @@ reclaim_may_go(const struct mt_extent *extent, uint64_t log_end)
 	return extent->kind == EXTENT_RUN && extent->run_count == 0;
 }
 
+/* Likewise, but for one that may not go yet: those behind it stay, too. */
+static uint64_t
+reclaim_log_kept(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	uint64_t log_end = reclaim_log_end(reclaim);
+	uint64_t kept = log_end;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (extent != NULL && extent->kind == EXTENT_LOG && !extent->is_going &&
+		    !reclaim_may_go(extent, log_end))
+			kept = num_min(kept, extent_id_pack(&extent->id));
+	}
+	return kept;
+}
+
 /* ---- their end ---- */
 
 static void
@@ -369,24 +389,54 @@ reclaim_on_committed(int rc, void *arg)
 	mt_shard_on_room(reclaim->shard);
 }
 
+/* Is @a to go before @b? The log's from the oldest on, then runs. */
+static bool
+reclaim_is_before(const struct mt_extent *a, const struct mt_extent *b)
+{
+	if (a->kind != b->kind)
+		return a->kind == EXTENT_LOG;
+	return extent_id_pack(&a->id) < extent_id_pack(&b->id);
+}
+
+/* The first of those that may go, in order; returns how many. */
+static uint32_t
+reclaim_choose(const struct mt_reclaim *reclaim,
+    const struct mt_extent *chosen[MT_COMMIT_EDITS_MAX])
+{
+	const struct mt_shard *shard = reclaim->shard;
+	uint64_t log_end = reclaim_log_kept(reclaim);
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+		uint32_t at = count;
+
+		if (!reclaim_may_go(extent, log_end))
+			continue;
+		while (at > 0 && reclaim_is_before(extent, chosen[at - 1]))
+			at--;
+		if (at == MT_COMMIT_EDITS_MAX)
+			continue;
+		count = (uint32_t)num_min(count + 1, MT_COMMIT_EDITS_MAX);
+		memmove(&chosen[at + 1], &chosen[at], (count - at - 1) * sizeof(chosen[0]));
+		chosen[at] = extent;
+	}
+	return count;
+}
+
 static void
 reclaim_commit(struct mt_reclaim *reclaim)
 {
 	struct mt_shard *shard = reclaim->shard;
+	const struct mt_extent *chosen[MT_COMMIT_EDITS_MAX];
 	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
-	uint64_t log_end = reclaim_log_end(reclaim);
-	uint32_t count = 0;
+	uint32_t count = reclaim_choose(reclaim, chosen);
 	int rc;
 
 	assert(!reclaim->is_committing);
-	for (uint32_t i = 0; i < shard->extent_count && count < MT_COMMIT_EDITS_MAX; i++) {
-		const struct mt_extent *extent = shard->extents[i];
-
-		if (!reclaim_may_go(extent, log_end))
-			continue;
-		reclaim->indexes[count] = extent->index;
-		edits[count++] =
-		    (struct mt_edit){ .kind = MT_EDIT_EXTENT_DELETED, .id = extent->id };
+	for (uint32_t i = 0; i < count; i++) {
+		reclaim->indexes[i] = chosen[i]->index;
+		edits[i] = (struct mt_edit){ .kind = MT_EDIT_EXTENT_DELETED, .id = chosen[i]->id };
 	}
 	if (count == 0)
 		return;

@@ -315,6 +315,9 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 			gateways = RUN_GATEWAYS_MAX;
 			options->port_count = 1;
 			options->device_bytes = NUM_MIB(8);
+		} else if (options->port_count == 1 && gateways < RUN_GATEWAYS_MAX) {
+			/* Two ports of the least memory have no room for all. */
+			options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
 		}
 	}
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;

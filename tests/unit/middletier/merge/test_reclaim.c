@@ -246,6 +246,38 @@ Test(reclaim, a_run_extent_that_is_open_or_in_use_stays)
 	cr_assert_eq(extents_of(EXTENT_RUN), 0);
 }
 
+/* A slot that is free is used again: here young log extents stand before old ones, and all of them among runs' extents. */
+Test(reclaim, of_more_than_a_commit_takes_the_log_goes_first_and_from_its_oldest_on)
+{
+	enum { EARLY = 8, RUNS = MT_COMMIT_EDITS_MAX + EARLY };
+	struct mt_extent *runs[RUNS];
+	uint32_t log_count;
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < RUNS; i++)
+		runs[i] = make_run_extent();
+	write_chunk(0, 10);
+	for (uint32_t i = 0; i < EARLY; i++)
+		mt_extent_seal(runs[i], 0);
+	mt_reclaim_kick(&fake.shard);
+	fake_run_for(NUM_MS(100));
+	cr_assert_eq(extents_of(EXTENT_RUN), RUNS - EARLY);
+	write_chunk(0, 10);
+	log_count = extents_of(EXTENT_LOG);
+	fake.edit_count = 0;
+	for (uint32_t i = EARLY; i < RUNS; i++)
+		mt_extent_seal(runs[i], 0);
+	drop_layers(0);
+	cr_assert_eq(extents_of(EXTENT_RUN), 0);
+	log_count -= extents_of(EXTENT_LOG);
+	cr_assert_geq(log_count, 4);
+	for (uint32_t i = 0; i < log_count; i++) {
+		cr_assert_eq(fake.edits[i].kind, MT_EDIT_EXTENT_DELETED);
+		cr_assert_gt(extent_id_pack(&fake.edits[i].id), last, "edit %u", i);
+		last = extent_id_pack(&fake.edits[i].id);
+	}
+}
+
 /* ---- limits ---- */
 
 static void
