@@ -56,12 +56,13 @@ int cleave_trash_list_wait(struct cleave *cleave, struct cleave_trash_entry **re
 /*
  * cleave_trash_restore, cleave_trash_restore_wait -- bring a volume back, with its snapshots, as it was
  *
- * @which: its id in decimal digits, or the name that it had, if one alone in the trash had that. @new_name: what
- * it shall be called; NULL: as it was.
+ * @which: its id in decimal digits, or the name that it had, if one alone in the trash had that. A number that is
+ * the id of one and the name of another is refused; by cleave_control "by_id":true insists on the id. @new_name:
+ * what it shall be called; NULL: as it was.
  * Ownership: @which and @new_name are copied; else as with cleave_volume_create.
  * Returns:   as cleave_volume_create; the volume has its id, and that name.
  * Errors:    -EINVAL a name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT there is none, or it is being
- *            purged; -EINVAL several had the name: the text has their ids; -EEXIST there is a volume of that
+ *            purged; -EINVAL several are meant: the text has their ids; -EEXIST there is a volume of that
  *            name by now; and those of the way (cleave_volume_create).
  * Threads:   the loop's; _wait: any but the library's.
  */
@@ -77,7 +78,7 @@ int cleave_trash_restore_wait(struct cleave *cleave, const char *which, const ch
  * Ownership: @which is copied; else as with cleave_volume_delete.
  * Returns:   as cleave_volume_delete.
  * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT there is none; -EINVAL
- *            several had the name: the text has their ids; -ENOTEMPTY a snapshot of it is protected, or has
+ *            several are meant: the text has their ids; -ENOTEMPTY a snapshot of it is protected, or has
  *            clones; and those of the way (cleave_volume_create).
  * Threads:   the loop's; _wait: any but the library's.
  */

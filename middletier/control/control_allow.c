@@ -46,6 +46,12 @@ mt_control_sees(const struct mt_control_request *request, const char *name)
 }
 
 bool
+mt_control_knows(const struct mt_control_request *request, const char *name)
+{
+	return mt_right_may(request->gateway, mt_control_subject(request), name) != 0;
+}
+
+bool
 mt_control_may_open(const struct mt_control_request *request, const char *name)
 {
 	return mt_right_judge(request->gateway, mt_control_subject(request), name,

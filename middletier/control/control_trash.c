@@ -172,17 +172,40 @@ mt_control_trash_list(struct mt_control_request *request)
 
 /* ---- by name, or by id ---- */
 
-/* The volume whose id the text is; NULL: it is none's. */
+/* The volume whose id the text is; NULL: it is none's, or one's that who asks may not know of. */
 static struct mt_volume_entry *
-trash_by_id(struct mt_volumes *volumes, const char *text)
+trash_by_id(struct mt_control_request *request, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
+	struct mt_volume_entry *entry;
 	uint64_t id;
 
 	if (digits == 0 || digits > 19 || text[digits] != '\0')
 		return NULL;
 	id = strtoull(text, NULL, 10);
-	return id == 0 || id > MT_NUMBER_MAX ? NULL : mt_volumes_trashed(volumes, id);
+	if (id == 0 || id > MT_NUMBER_MAX)
+		return NULL;
+	entry = mt_volumes_trashed(&request->gateway->volumes, id);
+	return entry != NULL && mt_control_knows(request, entry->volume.trash.name) ? entry : NULL;
+}
+
+/* The first volume but @other that was called @name; NULL: none was, or who asks may not know of it. */
+static struct mt_volume_entry *
+trash_by_name(struct mt_control_request *request, const char *name,
+    const struct mt_volume_entry *other)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	uint32_t first, count = mt_volumes_trash(volumes, &first);
+
+	if (!mt_control_knows(request, name))
+		return NULL;
+	for (uint32_t i = first; i < first + count; i++) {
+		struct mt_volume_entry *entry = &volumes->entries[i];
+
+		if (entry != other && strcmp(entry->volume.trash.name, name) == 0)
+			return entry;
+	}
+	return NULL;
 }
 
 static void
@@ -204,31 +227,33 @@ trash_refuse_several(struct mt_control_request *request, const char *name)
 	    "several volumes in the trash were called '%s': say which, by its id: %s", name, ids);
 }
 
-/* The request's "name" is an id, or a name that one volume alone had. NULL, and the request has ended. */
+/*
+ * The request's "name" is an id, or a name that one volume alone had; with "by_id" an id. What could be two volumes is
+ * refused: the wrong one would be purged for good. NULL, and the request has ended.
+ */
 static struct mt_volume_entry *
-trash_find(struct mt_control_request *request, const char *name)
+trash_find(struct mt_control_request *request, const char *name, bool is_id)
 {
-	struct mt_volumes *volumes = &request->gateway->volumes;
-	struct mt_volume_entry *found;
-	uint32_t first, count = mt_volumes_trash(volumes, &first);
+	struct mt_volume_entry *found, *named;
 
 	if (!mt_change_take_name(request, name, request->volume.name))
 		return NULL;
-	found = trash_by_id(volumes, name);
-	if (found != NULL)
-		return found;
-	for (uint32_t i = first; i < first + count; i++) {
-		if (strcmp(volumes->entries[i].volume.trash.name, name) != 0)
-			continue;
-		if (found != NULL) {
-			trash_refuse_several(request, name);
-			return NULL;
-		}
-		found = &volumes->entries[i];
+	found = trash_by_id(request, name);
+	named = is_id ? NULL : trash_by_name(request, name, found);
+	if (found != NULL && named != NULL) {
+		mt_control_refuse(request, -EINVAL,
+		    "'%s' is the id of volume '%s' in the trash, and another one there, id %" PRIu64
+		    ", was called so: say which is meant, by its id (--id)",
+		    name, found->volume.trash.name, named->volume.id);
+		return NULL;
 	}
-	if (found == NULL)
+	if (named != NULL && trash_by_name(request, name, named) != NULL) {
+		trash_refuse_several(request, name);
+		return NULL;
+	}
+	if (found == NULL && named == NULL)
 		mt_control_trash_refuse_unknown(request, name);
-	return found;
+	return found != NULL ? found : named;
 }
 
 void
@@ -242,7 +267,7 @@ mt_control_trash_refuse_unknown(struct mt_control_request *request, const char *
 const char *
 mt_control_trash_name(struct mt_control_request *request, const char *name)
 {
-	const struct mt_volume_entry *entry = trash_by_id(&request->gateway->volumes, name);
+	const struct mt_volume_entry *entry = trash_by_id(request, name);
 
 	return entry == NULL ? name : entry->volume.trash.name;
 }
@@ -307,10 +332,12 @@ mt_control_trash_restore(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = "", *new_name = NULL;
+	bool is_id = false;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "new", READER_TEXT, false, 0, 0, { .text = &new_name } },
+		{ "by_id", READER_BOOL, false, 0, 0, { .flag = &is_id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -319,7 +346,7 @@ mt_control_trash_restore(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	entry = trash_find(request, name);
+	entry = trash_find(request, name, is_id);
 	if (entry == NULL)
 		return;
 	if (new_name == NULL)
@@ -380,9 +407,11 @@ mt_control_trash_purge(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = "";
+	bool is_id = false;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "by_id", READER_BOOL, false, 0, 0, { .flag = &is_id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -393,7 +422,7 @@ mt_control_trash_purge(struct mt_control_request *request)
 	}
 	/* Run again after a conflict, it is about the same volume. */
 	if (request->trash.id == 0) {
-		entry = trash_find(request, name);
+		entry = trash_find(request, name, is_id);
 		if (entry == NULL)
 			return;
 		request->trash.id = entry->volume.id;

@@ -19,7 +19,11 @@ bool mt_control_trash_is_kept(const struct mt_control_request *request);
 void mt_control_trash_move(struct mt_control_request *request, const struct mt_volume_entry *entry);
 
 /* For control_allow.c: */
-/* mt_control_trash_name -- what the volume in the trash was called that has @name as its id; else @name. */
+/*
+ * mt_control_trash_name -- what the volume in the trash was called that has @name as its id; else @name
+ *
+ * A volume that who asks may not know of is none.
+ */
 const char *mt_control_trash_name(struct mt_control_request *request, const char *name);
 /* mt_control_trash_refuse_unknown -- an end of the request: no volume in the trash is @name. */
 void mt_control_trash_refuse_unknown(struct mt_control_request *request, const char *name);

@@ -109,6 +109,31 @@ def a_purge_gives_the_room_back():
         wait_for(lambda: orphans(c) == 0 and before - slots_free(c) < used / 4, "and that of what no manifest names")
 
 
+def a_number_that_is_two_volumes_is_refused():
+    """The id of one, and what another was called: a slip would purge the wrong one."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("2", "1M")
+        for name in ("v", "3"):
+            c.volume_create(name, "1M")
+        for name in ("2", "v"):
+            c.cleave("volume", "delete", name)
+        for verb in ("purge", "restore"):
+            expect_error(c.cleave("trash", verb, "2", check_rc=False), "id of volume 'v'", "another one there, id 1",
+                         "--id", codes=(1,))
+        check(c.cleave("trash", "restore", "2", "--id").stdout == "v: restored\n", "by its id")
+        c.cleave("volume", "delete", "v")
+        check(c.cleave("trash", "restore", "2", "w", "--id").stdout == "w: restored\n", "under another name")
+        c.cleave("volume", "delete", "w")
+        check(c.cleave("trash", "purge", "--id", "2").stdout == "2: purged\n", "the one that was v")
+        check([v["id"] for v in trash(c)] == [1], f"{trash(c)}")
+        expect_error(c.cleave("trash", "purge", "2", "--id", check_rc=False), "cleave trash list", codes=(1,))
+        c.cleave("volume", "delete", "3")
+        c.volume_create("1", "1M")
+        c.cleave("volume", "delete", "1")
+        text = c.cleave("trash", "purge", "--all").stdout
+        check(text.count(": purged") == 3 and trash(c) == [], text)
+
+
 def its_time_is_over():
     """Two gateways: one is killed and comes back, which makes it later."""
     with Cluster(nodes=3, shards=2, gateways=2) as c:
@@ -175,5 +200,5 @@ def a_full_cluster_says_that_there_is_a_trash():
 
 
 main(a_deleted_volume_comes_back_with_its_data, a_session_of_before_does_not_write_again,
-     a_purge_gives_the_room_back, its_time_is_over, a_recovered_volume_is_in_the_trash_still,
-     a_full_cluster_says_that_there_is_a_trash)
+     a_purge_gives_the_room_back, a_number_that_is_two_volumes_is_refused, its_time_is_over,
+     a_recovered_volume_is_in_the_trash_still, a_full_cluster_says_that_there_is_a_trash)

@@ -42,6 +42,7 @@ struct command_options {
 	bool is_check;              /* cluster upgrade: only say whether it would be done */
 	struct config_list without; /* cluster upgrade: nodes that may be left behind */
 	bool is_purge, is_all;      /* volume delete: not into the trash; trash purge: all of it */
+	bool is_id;                 /* trash restore, trash purge: the name is an id */
 	uint64_t keep_ns;           /* volume delete: how long it is in the trash */
 	bool must_take;             /* import: from whoever writes the volume */
 	const char *domain, *note, *address, *with; /* node add, set, replace */
@@ -144,6 +145,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_ENCRYPT (UINT64_C(1) << 42) /* --encrypt, --kek */
 #define COMMAND_KEK (UINT64_C(1) << 43)     /* --kek alone */
 #define COMMAND_HOST (UINT64_C(1) << 44)
+#define COMMAND_ID (UINT64_C(1) << 45)
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {

@@ -86,13 +86,13 @@ static const struct command command_table[] = {
 	{ "trash", "list", "",
 	    "List deleted volumes that can be restored, and when each is purged, at the earliest.",
 	    { COMMAND_NOTHING }, 0, command_trash_list },
-	{ "trash", "restore", "NAME|ID [NEW]",
+	{ "trash", "restore", "NAME|ID [NEW] [--id]",
 	    "Bring a deleted volume back, with its snapshots; under another name, where NEW is given.",
-	    { COMMAND_TRASH, COMMAND_MAY_NEW_NAME }, 0, command_trash_restore },
-	{ "trash", "purge", "NAME|ID | --all",
+	    { COMMAND_TRASH, COMMAND_MAY_NEW_NAME }, COMMAND_ID, command_trash_restore },
+	{ "trash", "purge", "NAME|ID [--id] | --all",
 	    "Delete a volume of the trash for good, with its snapshots, or all that are in it: their space "
 	    "comes back.",
-	    { COMMAND_MAY_TRASH }, COMMAND_ALL, command_trash_purge },
+	    { COMMAND_MAY_TRASH }, COMMAND_ALL | COMMAND_ID, command_trash_purge },
 	{ "snapshot", "rotate", "VOLUME ... [--hourly N] [--daily N] [--weekly N] [--dry-run]",
 	    "Take a snapshot that is called auto- and the time, of several volumes at one point in time, and "
 	    "delete those of such names that no rule keeps, nor a clone, and that are not protected. Others "

@@ -225,6 +225,33 @@ Test(control_allow, the_trash_is_told_by_the_names_that_volumes_had)
 	who_goes(&who);
 }
 
+/* A number that is the id of one volume of the trash and the name of another: of those that one may not see it is none's. */
+Test(control_allow, a_number_in_the_trash_is_what_one_may_see)
+{
+	struct who who;
+	uint64_t id = mt_volumes_by_name(&sg.gateway->volumes, "other")->volume.id;
+	char both[128], named[64];
+
+	(void)snprintf(named, sizeof(named), "{'volumes':'%" PRIu64 "','may':'a'}", id);
+	(void)snprintf(both, sizeof(both), "{'volumes':'other','may':'a'},%s", named);
+	who_asks(&who, "client/db");
+	asked(&admin, 0, "{'op':'volume.rename','name':'mine','new':'%" PRIu64 "'}", id);
+	asked(&admin, 0, "{'op':'volume.delete','name':'%" PRIu64 "'}", id);
+	asked(&admin, 0, "{'op':'volume.delete','name':'other'}");
+	asked(&admin, -EINVAL, "{'op':'trash.restore','name':'%" PRIu64 "'}", id);
+	user_is("db", both);
+	asked(&who, -EINVAL, "{'op':'trash.restore','name':'%" PRIu64 "'}", id);
+	user_is("db", named);
+	asked(&who, -ENOENT, "{'op':'trash.restore','name':'%" PRIu64 "','by_id':true}", id);
+	asked(&who, 0, "{'op':'trash.restore','name':'%" PRIu64 "'}", id);
+	cr_assert_null(mt_volumes_by_name(&sg.gateway->volumes, "other"));
+	asked(&admin, 0, "{'op':'volume.delete','name':'%" PRIu64 "'}", id);
+	user_is("db", "{'volumes':'other','may':'a'}");
+	asked(&who, 0, "{'op':'trash.restore','name':'%" PRIu64 "'}", id);
+	cr_assert_not_null(mt_volumes_by_name(&sg.gateway->volumes, "other"));
+	who_goes(&who);
+}
+
 /* ---- ids ---- */
 
 Test(control_allow, an_id_of_what_one_may_not_see_is_nobodys)

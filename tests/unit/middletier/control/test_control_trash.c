@@ -118,16 +118,40 @@ Test(trash, one_name_of_several_is_ambiguous)
 	done(ask(-ENOENT, "{'op':'trash.purge','name':'99999999999999999999'}"));
 }
 
-/* An id is an id, also where another volume was called so. */
-Test(trash, a_number_is_an_id_first)
+/* A slip would purge the wrong one, for good. */
+Test(trash, a_number_that_is_an_id_and_anothers_name_is_neither)
 {
 	create("2");
 	create("v");
 	throw_away("2", 60);
 	throw_away("v", 60);
-	done(ask(0, "{'op':'trash.purge','name':'2'}"));
+	refused(ask(-EINVAL, "{'op':'trash.purge','name':'2'}"), "'2' is the id of volume 'v'");
+	refused(ask(-EINVAL, "{'op':'trash.purge','name':'2'}"), "another one there, id 1");
+	refused(ask(-EINVAL, "{'op':'trash.restore','name':'2'}"), "(--id)");
+	done(ask(0, "{'op':'trash.restore','name':'2','by_id':true,'new':'w'}"));
 	done(ask(0, "{'op':'trash.restore','name':'2'}"));
 	done(ask(0, "{'op':'volume.show','name':'2'}"));
+	throw_away("2", 60);
+	throw_away("w", 60);
+	done(ask(0, "{'op':'trash.purge','name':'2','by_id':true}"));
+	done(ask(-ENOENT, "{'op':'trash.purge','name':'2','by_id':true}"));
+	cr_assert_eq(list(0, NULL), 1);
+	done(ask(0, "{'op':'trash.purge','name':'2'}"));
+	cr_assert_eq(list(0, NULL), 0);
+}
+
+/* By its id no name is meant, and no other volume of that name. */
+Test(trash, a_volume_that_is_called_as_its_id_is_one)
+{
+	create("1");
+	throw_away("1", 60);
+	done(ask(0, "{'op':'trash.restore','name':'1'}"));
+	throw_away("1", 60);
+	create("v");
+	throw_away("v", 60);
+	refused(ask(-ENOENT, "{'op':'trash.purge','name':'v','by_id':true}"), "cleave trash list");
+	done(ask(0, "{'op':'trash.purge','name':'1','by_id':true}"));
+	cr_assert_eq(list(0, NULL), 1);
 }
 
 Test(trash, a_volume_is_purged_at_once_on_purpose)
