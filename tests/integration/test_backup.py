@@ -326,6 +326,54 @@ def a_backup_that_is_killed_goes_on():
         c.cleave("backup", "verify", out + "2")
 
 
+def begun(c, out, *words):
+    """A backup that has made its part, and waits for the gateway, which stands still."""
+    c.gateway.signal(signal.SIGSTOP)
+    backup = subprocess.Popen(argv(c, "backup", *words, out), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+    wait(lambda: os.path.exists(out + ".part") or backup.poll() is not None, "a part")
+    return backup
+
+
+def two_of_one_file_leave_each_other_alone():
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", 16 * MIB, ((0, 3 * MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        out = path(c, "out")
+        first = begun(c, out, "v@a")
+        expect_error(c.cleave("backup", "v@a", out, check_rc=False), "another cleave writes it")
+        check(os.path.exists(out + ".part"), "the second one has removed the first one's part")
+        c.gateway.signal(signal.SIGCONT)
+        _, said = first.communicate(timeout=WAIT_S)
+        check(first.returncode == 0, said)
+        c.cleave("backup", "verify", out)
+        check(not os.path.exists(out + ".part"), "a part is left")
+        # Another file has the name of its part by then, or none has.
+        for text in ("another one's", None):
+            os.unlink(out)
+            backup = begun(c, out, "v@a")
+            os.unlink(out + ".part")
+            if text is not None:
+                with open(out + ".part", "w") as f:
+                    f.write(text)
+            c.gateway.signal(signal.SIGCONT)
+            _, said = backup.communicate(timeout=WAIT_S)
+            check(backup.returncode == 1 and "out.part: " in said and "run it again" in said, said)
+            check(not os.path.exists(out), f"{out} is another one's, or empty")
+            if text is not None:
+                check(open(out + ".part").read() == text, "what another one wrote")
+                os.unlink(out + ".part")
+            c.cleave("backup", "v@a", out)
+        # An empty one that was there stays: it is not this one's.
+        os.unlink(out)
+        with open(out + ".part", "wb"):
+            pass
+        expect_error(c.cleave("backup", "v@z", out, check_rc=False), "no snapshot 'z'")
+        check(os.path.exists(out + ".part"), "it was another one's")
+        c.cleave("backup", "v@a", out)
+        c.cleave("backup", "verify", out)
+
+
 def a_restore_that_is_killed_goes_on():
     with Cluster(nodes=3, shards=4, gateway_args=("--session-timeout", "2s")) as c:
         import_random(c, "v", 96 * MIB, ((0, 64 * MIB),))
@@ -430,5 +478,5 @@ if __name__ == "__main__":
     main(full_and_incremental_ones_restore_each_snapshot, options_of_the_volume_are_kept_or_given,
          through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
-         a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,
+         two_of_one_file_leave_each_other_alone, a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,
          a_full_disk_is_told_and_gone_on_from, snapshots_are_rotated_by_the_clock)

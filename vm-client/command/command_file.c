@@ -40,10 +40,58 @@ begin_pipe(struct command_file *file)
 	return 0;
 }
 
+/* FILE.part is the file that is open, and no other one of that name. */
+static bool
+part_is_open(const struct command_file *file)
+{
+	struct stat open_one, named;
+
+	assert(file->fd >= 0 && file->part[0] != '\0');
+	return fstat(file->fd, &open_one) == 0 && lstat(file->part, &named) == 0 &&
+	    open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+static int
+fail_late(struct command_file *file)
+{
+	return command_fail(file->session, -EBUSY, "%.200s: another cleave wrote it just now",
+	    file->part);
+}
+
+/* Opened and locked. One who creates it may be second to lock it: then it is the other's. */
+static int
+part_open(struct command_file *file)
+{
+	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+	struct stat status;
+	bool is_new;
+
+	file->fd = open(file->part, flags | O_CREAT | O_EXCL, 0666);
+	is_new = file->fd >= 0;
+	if (!is_new && errno == EEXIST) {
+		file->fd = open(file->part, flags);
+		if (file->fd < 0 && errno == ENOENT)
+			return fail_late(file);
+	}
+	if (file->fd < 0)
+		return file_fail(file, -errno);
+	if (flock(file->fd, LOCK_EX | LOCK_NB) != 0)
+		return command_fail(file->session, -EBUSY, "%.200s: another cleave writes it",
+		    file->part);
+	/* The one who had it may have given it its name meanwhile. */
+	if (!part_is_open(file))
+		return fail_late(file);
+	if (fstat(file->fd, &status) != 0)
+		return file_fail(file, -errno);
+	file->is_ours = is_new;
+	file->found_bytes = (uint64_t)status.st_size;
+	return 0;
+}
+
 int
 command_file_begin(struct command_file *file, struct command_session *session, const char *path)
 {
-	struct stat status, named;
+	struct stat status;
 	bool is_there;
 
 	assert(path != NULL);
@@ -60,20 +108,7 @@ command_file_begin(struct command_file *file, struct command_session *session, c
 		return command_fail(session, -EEXIST, "%.200s is no regular file", path);
 	if (is_there && !session->options->is_forced)
 		return command_fail(session, -EEXIST, "%.200s exists; --force replaces it", path);
-	file->fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (file->fd < 0)
-		return file_fail(file, -errno);
-	if (flock(file->fd, LOCK_EX | LOCK_NB) != 0)
-		return command_fail(session, -EBUSY, "%.200s: another cleave writes it",
-		    file->part);
-	/* The one who had it may have given it its name meanwhile. */
-	if (fstat(file->fd, &status) != 0 || stat(file->part, &named) != 0)
-		return file_fail(file, -errno);
-	if (status.st_ino != named.st_ino || status.st_dev != named.st_dev)
-		return command_fail(session, -EBUSY, "%.200s: another cleave wrote it just now",
-		    file->part);
-	file->found_bytes = (uint64_t)status.st_size;
-	return 0;
+	return part_open(file);
 }
 
 /* ---- what was there ---- */
@@ -161,9 +196,8 @@ command_file_frame(struct command_file *file, const struct backup_frame *frame)
 
 /* ---- the end ---- */
 
-/* The name is on the disk as well. */
-static int
-sync_folder(const char *path)
+int
+command_sync_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_MAX];
@@ -179,20 +213,35 @@ sync_folder(const char *path)
 	return rc;
 }
 
+/* All is in FILE.part, which becomes FILE. */
+static int
+file_name(struct command_file *file)
+{
+	int rc;
+
+	if (fsync(file->fd) != 0)
+		return file_fail(file, -errno);
+	if (!part_is_open(file))
+		return command_fail(file->session, -EBUSY,
+		    "%.200s: it was removed meanwhile, or another file has that name; %.200s was not made: "
+		    "run it again",
+		    file->part, file->path);
+	if (rename(file->part, file->path) != 0)
+		return file_fail(file, -errno);
+	rc = command_sync_folder(file->path);
+	return rc == 0 ? 0 : file_fail(file, rc);
+}
+
 int
 command_file_finish(struct command_file *file)
 {
 	int rc = file->writer == NULL ? 0 : backup_writer_end(file->writer);
 
 	assert(file->fd >= 0);
-	if (rc == 0 && file->part[0] != '\0') {
-		if (fsync(file->fd) != 0 || rename(file->part, file->path) != 0)
-			rc = -errno;
-		else
-			rc = sync_folder(file->path);
-	}
 	if (rc != 0)
 		(void)file_fail(file, rc);
+	else if (file->part[0] != '\0')
+		rc = file_name(file);
 	command_file_abandon(file);
 	return rc;
 }
@@ -203,15 +252,16 @@ command_file_abandon(struct command_file *file)
 	struct stat status;
 
 	assert(file->path != NULL);
-	/* Nothing to go on from. After a finish the name is gone. */
-	if (file->fd >= 0 && file->part[0] != '\0' && fstat(file->fd, &status) == 0 &&
-	    status.st_size == 0)
+	/* Nothing to go on from. One that was there stays: another cleave may write it. After a finish the name is gone. */
+	if (file->is_ours && fstat(file->fd, &status) == 0 && status.st_size == 0 &&
+	    part_is_open(file))
 		(void)unlink(file->part);
 	backup_writer_destroy(file->writer);
 	file->writer = NULL;
 	if (file->fd >= 0 && file->part[0] != '\0')
 		(void)close(file->fd);
 	file->fd = -1;
+	file->is_ours = false;
 }
 
 /* ---- files that are read ---- */

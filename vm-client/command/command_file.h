@@ -19,6 +19,7 @@ struct command_file {
 	const char *path;     /* "-": standard output */
 	char part[PATH_MAX];  /* path.part; "": a pipe */
 	int fd;               /* -1: not open */
+	bool is_ours;         /* made, and locked, by us: nobody else writes it */
 	uint64_t found_bytes; /* that were in it */
 	struct backup_writer *writer;
 };
@@ -26,8 +27,8 @@ struct command_file {
 /*
  * command_file_begin -- open FILE.part, as the only one, or standard output
  *
- * FILE has to be absent, or with --force a regular file.
- * Returns 0, and command_file_finish or _abandon follows; else a negative errno with session->error set.
+ * FILE has to be absent, or with --force a regular file. FILE.part is locked: -EBUSY, another cleave writes it.
+ * Returns 0, and command_file_finish or _abandon follows; else a negative errno with session->error set, and _abandon.
  */
 int command_file_begin(struct command_file *file, struct command_session *session,
     const char *path);
@@ -41,9 +42,16 @@ int command_file_start(struct command_file *file, const struct backup_header *he
     bool may_resume);
 /* command_file_frame -- write it: 0, or with the error set. */
 int command_file_frame(struct command_file *file, const struct backup_frame *frame);
-/* command_file_finish -- FILE is whole, on the disk, under its name: 0, or with the error set. Then closed, as after _abandon. */
+/*
+ * command_file_finish -- FILE is whole, on the disk, under its name: 0, or with the error set. Then closed, as after _abandon
+ *
+ * Where FILE.part is not the file any more that was written, FILE is not touched: -EBUSY.
+ */
 int command_file_finish(struct command_file *file);
+/* command_file_abandon -- closed. FILE.part is removed if command_file_begin made it, and nothing was written. */
 void command_file_abandon(struct command_file *file);
+/* command_sync_folder -- @path, which has got that name, has it after a loss of power, too. 0 or a negative errno. */
+int command_sync_folder(const char *path);
 
 /* command_open_sources -- open options->files to be read; "-" is standard input. 0, or with the error set. */
 struct backup_source;

@@ -26,6 +26,7 @@
 #include "command.h"
 #include "command_ask.h"
 #include "command_disk.h"
+#include "command_file.h"
 
 #define IMAGE_TOOL "qemu-img"
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
@@ -465,15 +466,15 @@ static int
 export_finish(struct command_session *session, const char *path)
 {
 	assert(path[0] != '\0' && session->options->file != NULL);
+	const char *file = session->options->file;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = fd < 0 || fsync(fd) != 0 || rename(path, session->options->file) != 0 ? -errno : 0;
+	int rc = fd < 0 || fsync(fd) != 0 || rename(path, file) != 0 ? -errno
+								     : command_sync_folder(file);
 
-	assert(session->options->file != NULL);
+	assert(rc <= 0);
 	if (fd >= 0)
 		(void)close(fd);
-	return rc == 0
-	    ? 0
-	    : command_fail(session, rc, "%.200s: %s", session->options->file, strerror(-rc));
+	return rc == 0 ? 0 : command_fail(session, rc, "%.200s: %s", file, strerror(-rc));
 }
 
 int
