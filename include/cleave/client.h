@@ -209,7 +209,7 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	{"op":"volume.set","name":N,"iops":L,...}   "volume":{..., "qos":{...}}; CLEAVE_LIMIT_LIST has all
  *	{"op":"volume.limits","id":I}               "qos":{...}, if any is set
  *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
- *	{"op":"volume.delete","name":N,"force":false,"snapshots":false}
+ *	{"op":"volume.delete","name":N,"id":I,"force":false,"snapshots":false}
  *	{"op":"trash.restore","name":N,"new":M,"by_id":false}  {"op":"trash.purge","name":N,"by_id":false}
  *	{"op":"volume.attach","name":N,"session":"16 hex digits","take":false,"client":TEXT}
  *	{"op":"volume.open","name":N}  {"op":"volume.detach","id":I,"session":"16 hex digits"}

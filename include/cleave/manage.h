@@ -183,6 +183,8 @@ struct cleave_delete_options {
 	const char *name; /* required */
 	unsigned flags;   /* CLEAVE_MANAGE_FORCE, _SNAPSHOTS, _PURGE */
 	uint64_t keep_s;  /* in the trash, up to a hundred years [a day]; not with _PURGE */
+	uint64_t
+	    id; /* that it has: another one of this name by now is -ENOENT [the one that has the name] */
 };
 
 struct cleave_ask;
@@ -281,12 +283,13 @@ int cleave_volume_delete_wait(struct cleave *cleave, const char *name, unsigned 
     char *ret_error);
 
 /*
- * cleave_volume_delete_as, cleave_volume_delete_as_wait -- cleave_volume_delete, and how long it is kept
+ * cleave_volume_delete_as, cleave_volume_delete_as_wait -- cleave_volume_delete, and how long it is kept, or which one it is
  *
  * Ownership: @options and its name are copied; else as with cleave_volume_delete.
  * Returns:   as cleave_volume_delete.
- * Errors:    as cleave_volume_delete; -EINVAL also for keep_s together with CLEAVE_MANAGE_PURGE, or too long. To
- *            @fn, and from _wait too: -ENOTSUP keep_s is given, and the cluster, of level 1, has no trash.
+ * Errors:    as cleave_volume_delete; -EINVAL also for keep_s together with CLEAVE_MANAGE_PURGE, or too long, and an
+ *            id above INT64_MAX. To @fn, and from _wait too: -ENOTSUP keep_s is given, and the cluster, of level 1, has no
+ *            trash; -EINVAL an id is given, and the gateway's release takes none.
  * Threads:   the loop's; _wait: any but the library's.
  */
 int cleave_volume_delete_as(struct cleave_client *client, struct cleave_ask *ask,

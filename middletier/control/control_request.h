@@ -105,7 +105,8 @@ struct mt_control_request {
 	struct {
 		bool is_purge;   /* volume.delete: at once */
 		uint64_t keep_s; /* volume.delete; 0: it does not say */
-		uint64_t id;     /* trash.purge: of the volume that is being purged */
+		/* trash.purge: of the volume that is being purged; volume.delete: of the one that is meant, or 0 */
+		uint64_t id;
 	} trash;
 	struct {
 		uint64_t session_id;

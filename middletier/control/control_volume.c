@@ -216,6 +216,28 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		mt_control_fail_volume(request, rc);
 }
 
+/*
+ * The client may know the id of the volume that it means; the name may be another volume's by now, also since it was
+ * asked who uses it. True: it is, and the request has ended.
+ */
+static bool
+control_refuse_another(struct mt_control_request *request, struct mt_volume_entry *entry)
+{
+	uint64_t id = request->trash.id;
+	struct mt_volume_entry *meant;
+
+	if (id == 0 || id == entry->volume.id)
+		return false;
+	meant = mt_volumes_by_id(&request->gateway->volumes, id);
+	if (meant != NULL)
+		meant->is_deleting = false;
+	entry->is_deleting = false;
+	mt_control_refuse(request, -ENOENT,
+	    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
+	    request->volume.name);
+	return true;
+}
+
 static void
 control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
@@ -225,7 +247,7 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 	uint32_t snapshot_count = 0;
 	int rc;
 
-	if (entry == NULL)
+	if (entry == NULL || control_refuse_another(request, entry))
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (!request->has_snapshots)
@@ -261,7 +283,9 @@ mt_control_volume_delete(struct mt_control_request *request)
 		{ "purge", READER_BOOL, false, 0, 0, { .flag = &request->trash.is_purge } },
 		{ "keep_s", READER_U64, false, 1, MT_TRASH_KEEP_S_MAX,
 		    { .u64 = &request->trash.keep_s } },
+		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->trash.id } },
 	};
+	struct mt_volume_entry *entry;
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
@@ -271,6 +295,9 @@ mt_control_volume_delete(struct mt_control_request *request)
 	}
 	if (mt_control_trash_refuse(request))
 		return;
-	if (mt_change_take_name(request, name, request->volume.name))
+	if (!mt_change_take_name(request, name, request->volume.name))
+		return;
+	entry = mt_change_find_volume(request);
+	if (entry != NULL && !control_refuse_another(request, entry))
 		mt_change_when_unused(request, control_on_users);
 }

@@ -225,7 +225,7 @@ static void
 throw_away_and_restore(void)
 {
 	const struct cleave_volume_options other = { .name = "v", .size_bytes = 4 * MIB };
-	const struct cleave_delete_options how = { .name = "v",
+	struct cleave_delete_options how = { .name = "v",
 		.flags = CLEAVE_MANAGE_SNAPSHOTS,
 		.keep_s = 3600 };
 	const struct cleave_delete_options wrong = { .name = "v",
@@ -239,6 +239,9 @@ throw_away_and_restore(void)
 	EXPECT_RC(cleave_trash_list_wait(cleave, &trash, &count, error), 0);
 	EXPECT(count == 0 && trash == NULL);
 	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &wrong, error), -EINVAL);
+	how.id = volume.info.id + 1;
+	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &how, error), -ENOENT);
+	how.id = volume.info.id;
 	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &how, error), 0);
 	EXPECT_RC(cleave_volume_show_wait(cleave, "v", &back, error), -ENOENT);
 	EXPECT_RC(cleave_trash_list_wait(cleave, &trash, &count, error), 0);

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from libagent import EPERM, Agent, Client, need
-from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv, wait_for
 
 need("qemu-img", "qemu-io", "nbdinfo")
 
@@ -270,34 +270,80 @@ def without_the_tool():
         check(volumes(c) == [], str(volumes(c)))
 
 
+WAITS = "exec tail -f /dev/null"
+WRITES = """for uri; do :; done
+exec qemu-io -f raw -c 'write 0 4k' -c 'sleep 600000' "$uri" >/dev/null"""
+
+
+def endless_import(c, name, convert=WAITS):
+    """An import that has made its volume, with a qemu-img that says when it copies, and does not end."""
+    folder, image = os.path.join(c.folder, f"tools-{name}"), os.path.join(c.folder, "image")
+    make_image(image, MIB, ())
+    os.mkdir(folder)
+    tool = os.path.join(folder, "qemu-img")
+    with open(tool, "w") as f:
+        f.write("#!/bin/sh\n[ $1 = convert ] || { exec /usr/bin/qemu-img \"$@\"; }\n"
+                f"echo converting\n{convert}\n")
+    os.chmod(tool, 0o755)
+    p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, name],
+                         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, start_new_session=True)
+    check(p.stdout.readline() == "converting\n", "qemu-img is not run")
+    check(name in volumes(c), "the volume")
+    return p
+
+
+def ended(p):
+    _, text = p.communicate(timeout=60)
+    check(p.returncode == 1 and "interrupted" in text, f"exit {p.returncode}: {text}")
+    return text
+
+
 def interrupted():
     """A signal ends all three processes; the volume that was made is gone again."""
     with Cluster(nodes=3) as c:
-        fifo = os.path.join(c.folder, "tools")
-        image = os.path.join(c.folder, "image")
-        make_image(image, MIB, ())
-        os.mkdir(fifo)
-        tool = os.path.join(fifo, "qemu-img")
-        # A qemu-img that says when it runs, and then waits for its end.
-        with open(tool, "w") as f:
-            f.write("#!/bin/sh\n[ $1 = convert ] || { exec /usr/bin/qemu-img \"$@\"; }\n"
-                    "echo converting\nexec tail -f /dev/null\n")
-        os.chmod(tool, 0o755)
         before = leftovers()
-        p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, "v"],
-                             env={**os.environ, "PATH": f"{fifo}:{os.environ['PATH']}"},
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True)
-        check(p.stdout.readline() == "converting\n", "qemu-img is not run")
-        check(volumes(c) == ["v"], "the volume")
+        p = endless_import(c, "v")
         p.send_signal(signal.SIGTERM)
-        _, text = p.communicate(timeout=60)
-        check(p.returncode == 1 and "interrupted" in text, f"exit {p.returncode}: {text}")
+        ended(p)
+        check(volumes(c) == [], str(volumes(c)))
+        # A terminal's Ctrl-C, which all get, while the volume is open.
+        p = endless_import(c, "w", WRITES)
+        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "it writes")
+        os.killpg(p.pid, signal.SIGINT)
+        ended(p)
         check(volumes(c) == [], str(volumes(c)))
         check(leftovers() == before, f"left behind: {leftovers()}")
+
+
+def what_somebody_else_has_found_stays():
+    """An import that fails deletes the volume that it made: by its id, and not from under whoever uses it."""
+    with Cluster(nodes=3) as c:
+        p = endless_import(c, "v")
+        c.cleave("volume", "rename", "v", "w")
+        c.volume_create("v", "1M")
+        p.send_signal(signal.SIGTERM)
+        text = ended(p)
+        check(volumes(c) == ["v", "w"], str(volumes(c)))
+        check("id 1, is not called 'v' any more" in text, text)
+        p = endless_import(c, "x")
+        with Agent(c, "--volume", "x") as agent:
+            guest = Client(agent)
+            check(guest.go(b"x") == 1, "GO")
+            for is_over in (False, True):
+                guest.command(1, 0, 4096, data=bytes(4096))
+                check(guest.error() == 0, "the guest has lost its volume")
+                if not is_over:
+                    p.send_signal(signal.SIGTERM)
+                    text = ended(p)
+        check(volumes(c) == ["v", "w", "x"], str(volumes(c)))
+        check("'x', id 3, is still there" in text and "in use by cleave-agent" in text and
+              "cleave volume delete x --purge" in text, text)
+        c.cleave("volume", "delete", "x", "--purge")
 
 
 if __name__ == "__main__":
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
-         without_the_tool, interrupted)
+         without_the_tool, interrupted, what_somebody_else_has_found_stays)

@@ -5,11 +5,12 @@
  *	FILE <-- qemu-img convert --> unix socket in a private folder <-- cleave-agent --> gateway
  *
  * The agent is started for the one copy, with a socket that listens already, so nobody waits for it. It
- * and qemu-img end with this process. An import that fails deletes the volume that it made; an export
- * appears under its name when it is whole.
+ * and qemu-img end with this process. An import that fails deletes the volume that it made, unless somebody else has
+ * found that; an export appears under its name when it is whole.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -142,6 +143,8 @@ agent_exec(const struct command_session *session, bool is_read_only, int listen_
 
 	assert(listen_fd >= 0 && session->options->name != NULL);
 	assert(session->options->gateways.count <= CLEAVE_GATEWAYS_MAX);
+	/* A terminal's Ctrl-C is not for it: by our SIGTERM behind that it would not close the volume. */
+	(void)setpgid(0, 0);
 	end_with_parent(parent);
 	argv[count++] = "--log-level";
 	argv[count++] = "warn";
@@ -290,10 +293,11 @@ import_look(struct command_session *session)
 	return rc;
 }
 
-/* There is no such volume: make it, as large as the image, or --size. */
+/* There is no such volume: make it, as large as the image, or --size. @ret_id: its id. */
 static int
-import_create(struct command_session *session, uint64_t image_bytes)
+import_create(struct command_session *session, uint64_t image_bytes, uint64_t *ret_id)
 {
+	const struct cleave_volume_entry *made;
 	struct command_options options = *session->options;
 	struct cleave_volume_options volume;
 	struct command_question question;
@@ -312,22 +316,25 @@ import_create(struct command_session *session, uint64_t image_bytes)
 	rc = command_wait(&question,
 	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
 		&question));
+	made = question.entries;
+	if (rc == 0)
+		*ret_id = made->info.id;
 	command_question_fini(&question);
 	return rc;
 }
 
-/* The volume, made unless it is there. @ret_is_new: it was made. */
+/* The volume, made unless it is there. @ret_new_id: of one that was made; else 0. */
 static int
-import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_is_new)
+import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *ret_new_id)
 {
 	const struct command_options *options = session->options;
 	uint64_t size_bytes;
 	int rc = command_volume_size(session, options->name, &size_bytes);
 
 	assert(image_bytes > 0);
-	*ret_is_new = rc == -ENOENT;
+	*ret_new_id = 0;
 	if (rc == -ENOENT)
-		return import_create(session, image_bytes);
+		return import_create(session, image_bytes, ret_new_id);
 	if (rc != 0)
 		return rc;
 	if (!options->is_forced)
@@ -341,27 +348,41 @@ import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_i
 	return options->must_take ? 0 : import_look(session);
 }
 
-/* The volume was made for an import that failed: session->error says why, and stays. */
+/*
+ * The volume @id was made for an import that failed: session->error says why, and stays. It goes, if it has its name still,
+ * and nobody uses it: then somebody else has found it, and the text says what to do.
+ */
 static void
-import_undo(struct command_session *session)
+import_undo(struct command_session *session, uint64_t id)
 {
-	/* A gateway of an older release knows no trash, and refuses the word. */
-	static const unsigned flags[] = { CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_PURGE,
-		CLEAVE_MANAGE_FORCE };
+	const char *name = session->options->name;
+	const struct cleave_delete_options how = { .name = name,
+		.flags = CLEAVE_MANAGE_PURGE,
+		.id = id };
 	struct command_question question;
-	char error[sizeof(session->error)];
-	int rc = -EINVAL;
+	char error[sizeof(session->error)], why[sizeof(session->error)];
+	int rc;
 
-	assert(session->error[0] != '\0' && session->options->name != NULL);
+	assert(session->error[0] != '\0' && name != NULL && id != 0);
 	memcpy(error, session->error, sizeof(error));
-	for (size_t i = 0; i < NUM_COUNT(flags) && rc == -EINVAL; i++) {
-		command_question_init(&question, session);
-		rc = command_wait(&question,
-		    cleave_volume_delete(session->client, &question.ask, session->options->name,
-			flags[i], command_on_done, &question)); /* best effort */
-		command_question_fini(&question);
-	}
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_delete_as(session->client, &question.ask, &how, command_on_done,
+		&question));
+	command_question_fini(&question);
+	memcpy(why, session->error, sizeof(why));
 	memcpy(session->error, error, sizeof(error));
+	if (rc == -ENOENT)
+		(void)command_fail(session, rc,
+		    "%.300s; what was made for it, id %" PRIu64
+		    ", is not called '%.64s' any more: if it is there, delete it by the name that it has now",
+		    error, id, name);
+	else if (rc != 0)
+		(void)command_fail(session, rc,
+		    "%.300s; volume '%.64s', id %" PRIu64
+		    ", %s still there, with a part of the image in it: %.200s. To remove it: cleave volume delete "
+		    "%.64s --purge",
+		    error, name, id, rc == -ENOTEMPTY ? "is" : "may be", why, name);
 }
 
 static int
@@ -399,8 +420,7 @@ command_import(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	char path[PATH_MAX + 2], *format = NULL;
-	uint64_t image_bytes = 0;
-	bool is_new = false;
+	uint64_t image_bytes = 0, new_id = 0;
 	int rc;
 
 	assert(options->file != NULL && options->name != NULL);
@@ -408,11 +428,11 @@ command_import(struct command_session *session)
 	tool_path(options->file, path);
 	rc = image_info(session, path, &format, &image_bytes);
 	if (rc == 0)
-		rc = import_volume(session, image_bytes, &is_new);
+		rc = import_volume(session, image_bytes, &new_id);
 	if (rc == 0) {
-		rc = import_copy(session, path, format, is_new);
-		if (rc != 0 && is_new)
-			import_undo(session);
+		rc = import_copy(session, path, format, new_id != 0);
+		if (rc != 0 && new_id != 0)
+			import_undo(session, new_id);
 	}
 	free(format);
 	return rc;

@@ -200,7 +200,8 @@ check_delete(const struct cleave_delete_options *options)
 {
 	bool is_purge = (options->flags & CLEAVE_MANAGE_PURGE) != 0;
 
-	if (options->keep_s > DELETE_KEEP_S_MAX || (is_purge && options->keep_s != 0))
+	if (options->keep_s > DELETE_KEEP_S_MAX || (is_purge && options->keep_s != 0) ||
+	    options->id > INT64_MAX)
 		return -EINVAL;
 	return check_flags(options->name, options->flags, DELETE_FLAGS);
 }
@@ -217,6 +218,8 @@ request_delete(const struct cleave_delete_options *options)
 	manage_add_flag(&request, "purge", options->flags, CLEAVE_MANAGE_PURGE);
 	if (options->keep_s != 0)
 		ask_add(&request, "keep_s", json_integer((json_int_t)options->keep_s));
+	if (options->id != 0)
+		ask_add(&request, "id", json_integer((json_int_t)options->id));
 	return request;
 }
 

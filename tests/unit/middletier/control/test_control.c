@@ -201,7 +201,11 @@ Test(control, show_and_delete)
 	expect_error("{\"op\":\"volume.usage\",\"name\":7}", -EINVAL, "name");
 	expect_error("{\"op\":\"volume.delete\",\"name\":\"b\"}", -ENOENT, "'b'");
 	expect_error("{\"op\":\"volume.delete\",\"name\":\"a\",\"force\":1}", -EINVAL, "force");
-	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"a\"}"));
+	/* Another volume of this name is meant. */
+	expect_error("{\"op\":\"volume.delete\",\"name\":\"a\",\"id\":7,\"force\":true}", -ENOENT,
+	    "'a' is another one by now");
+	expect_error("{\"op\":\"volume.delete\",\"name\":\"a\",\"id\":0}", -EINVAL, "id");
+	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"a\",\"id\":1}"));
 	expect_error("{\"op\":\"volume.show\",\"name\":\"a\"}", -ENOENT, "'a'");
 	/* An id is never given again. */
 	json_t *answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}");
