@@ -91,6 +91,9 @@ store_id_is_equal(const struct store_id *a, const struct store_id *b)
 /* store_id_text -- 32 hex digits. */
 void store_id_text(const struct store_id *id, char out[STORE_ID_TEXT_BYTES]);
 
+/* volume_id of a snapshot: its number, with this bit. attach is 1; of a difference the older one's number, and 1. */
+#define WIRE_SNAPSHOT_ID (UINT64_C(1) << 62)
+
 struct wire_hello {
 	uint8_t level; /* level.h: the highest that is offered, or the answer; 0 is encoded as 1 */
 	uint8_t role;  /* enum wire_role of the sender */

@@ -35,7 +35,7 @@ struct mt_snapshot {
  * The volume id by which a client names a snapshot in its hello, with 1 as its attach; or the difference
  * between the snapshot that is its attach less 1 and that one, or a volume as it is now.
  */
-#define MT_SNAPSHOT_ID (UINT64_C(1) << 62)
+#define MT_SNAPSHOT_ID WIRE_SNAPSHOT_ID
 #define MT_SNAPSHOT_OF_VOLUME (UINT64_C(1) << 61)
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_SNAPSHOT_H */

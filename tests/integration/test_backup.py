@@ -3,6 +3,7 @@
 """cleave backup, restore, snapshot rotate: what is restored is what the snapshot held, whoever is killed in the middle.
 
 The file's own fields, each wrong by itself, are tests/unit/vm-client/backup/."""
+import fcntl
 import hashlib
 import json
 import os
@@ -374,6 +375,58 @@ def two_of_one_file_leave_each_other_alone():
         c.cleave("backup", "verify", out)
 
 
+def with_its_head_stuck(c, *words):
+    """A backup into a pipe that is full: it has looked for its snapshots, and opens them when the pipe is read."""
+    reader, writer = os.pipe()
+    room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writer, bytes(room))
+    backup = subprocess.Popen(argv(c, "backup", *words, "-"), stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+
+    def is_stuck():
+        check(backup.poll() is None, "it has ended")
+        with open(f"/proc/{backup.pid}/wchan") as f:
+            return "pipe" in f.read()
+
+    wait(is_stuck, "it writes its head")
+    return backup, reader
+
+
+def unstick(backup, reader):
+    with open(reader, "rb") as f:
+        f.read()
+    return backup.communicate(timeout=WAIT_S)[1].decode()
+
+
+def a_name_that_another_snapshot_has_by_now_is_not_backed_up():
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", 8 * MIB, ((0, MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        backup, reader = with_its_head_stuck(c, "v@a")
+        c.cleave("snapshot", "delete", "v@a")
+        write(c, "v", "write -P 7 0 64k")
+        c.cleave("snapshot", "create", "v@a")
+        said = unstick(backup, reader)
+        check(backup.returncode == 1 and "'v@a' is another one by now" in said, said)
+        # The older one alone: what is said to have changed has changed since another moment.
+        for name in ("v@b", "v@d"):
+            c.cleave("snapshot", "create", name)
+        backup, reader = with_its_head_stuck(c, "v@d", "--from", "a")
+        c.cleave("snapshot", "rename", "v@a", "x")
+        c.cleave("snapshot", "rename", "v@b", "a")
+        said = unstick(backup, reader)
+        check(backup.returncode == 1 and "'v@a' is another one by now" in said, said)
+        # Another volume's of the same names.
+        c.volume_create("u", "8M")
+        for name in ("u@a", "u@d"):
+            c.cleave("snapshot", "create", name)
+        backup, reader = with_its_head_stuck(c, "v@d", "--from", "a")
+        c.cleave("volume", "rename", "v", "w")
+        c.cleave("volume", "rename", "u", "v")
+        said = unstick(backup, reader)
+        check(backup.returncode == 1 and "'v@d' is another one by now" in said, said)
+
+
 def a_restore_that_is_killed_goes_on():
     with Cluster(nodes=3, shards=4, gateway_args=("--session-timeout", "2s")) as c:
         import_random(c, "v", 96 * MIB, ((0, 64 * MIB),))
@@ -478,5 +531,6 @@ if __name__ == "__main__":
     main(full_and_incremental_ones_restore_each_snapshot, options_of_the_volume_are_kept_or_given,
          through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
-         two_of_one_file_leave_each_other_alone, a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,
+         two_of_one_file_leave_each_other_alone, a_name_that_another_snapshot_has_by_now_is_not_backed_up,
+         a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,
          a_full_disk_is_told_and_gone_on_from, snapshots_are_rotated_by_the_clock)

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator sees of volumes: origins, snapshots, clones, stored bytes, sessions; over two gateways."""
 import json
+import signal
+import subprocess
 
-from libcluster import Cluster, Failure, check, expect_error, main
+from libagent import Agent, Client
+from libcluster import WAIT_S, Cluster, Failure, binary, check, expect_error, main, wait_for
 from libload import Load
 
 
@@ -109,5 +112,66 @@ def snapshots_say_what_each_holds_and_deleting_frees():
         expect_error(c.cleave("volume", "show", "nope@s", check_rc=False), "'nope': no such volume")
 
 
-main(the_list_tells_what_is_stored_and_who_is_there,
-     snapshots_say_what_each_holds_and_deleting_frees)
+class Shrinking:
+    """A volume resize of v, whose end holds data, that has opened it, and waits for nodes that stand still."""
+
+    def __init__(self, c, *words):
+        self.c, self.words, self.said = c, words, None
+
+    def __enter__(self):
+        for node in self.c.nodes:
+            node.signal(signal.SIGSTOP)
+        self.process = subprocess.Popen(
+            [binary("cleave"), *self.c.gateway_words(), "volume", "resize", "v", "--size", "32M", "--shrink",
+             *self.words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for(self.has_opened, "it opens the volume")
+        return self
+
+    def has_opened(self):
+        check(self.process.poll() is None, f"it has ended: {self.process.returncode}")
+        return "holder" in asked(self.c, "volume", "show", "v")["volume"]
+
+    def go_on(self):
+        for node in self.c.nodes:
+            node.signal(signal.SIGCONT)
+        self.said = self.process.communicate(timeout=WAIT_S)[1]
+        return self.process.returncode
+
+    def __exit__(self, *exception):
+        if self.said is None:
+            self.go_on()
+
+
+def a_shrink_is_of_the_volume_that_was_looked_at():
+    """And no reason to put out whoever came meanwhile, but with --force."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "40M")
+        c.volume_create("u", "40M")
+        fill(c, "v", 1, 40)
+
+        def sizes():
+            return {name: v["size_bytes"] >> 20 for name, v in listed(c).items()}
+
+        with Shrinking(c) as shrinking:
+            c.cleave("volume", "rename", "v", "w")
+            c.cleave("volume", "rename", "u", "v")
+            rc = shrinking.go_on()
+        check(rc == 1 and "another one by now" in shrinking.said, shrinking.said)
+        check(sizes() == {"v": 40, "w": 40}, f"{sizes()}")
+        for words, status in (((), 1), (("--force",), 0)):
+            fill(c, "v", 2, 40)
+            with Shrinking(c, *words) as shrinking, Agent(c, "--volume", "v", "--read-only") as agent:
+                reader = Client(agent)
+                check(reader.go() == 1, "GO")
+                rc = shrinking.go_on()
+            check(rc == status, shrinking.said)
+            check(rc == 0 or ("being read by" in shrinking.said and "is discarded" in shrinking.said and
+                              "--force" in shrinking.said), shrinking.said)
+            check(sizes()["v"] == (32 if rc == 0 else 40), f"{words}: {sizes()}")
+        c.cleave("volume", "resize", "w", "--size", "32M", "--shrink")
+        check(sizes() == {"v": 32, "w": 32}, f"{sizes()}")
+
+
+if __name__ == "__main__":
+    main(the_list_tells_what_is_stored_and_who_is_there, snapshots_say_what_each_holds_and_deleting_frees,
+         a_shrink_is_of_the_volume_that_was_looked_at)

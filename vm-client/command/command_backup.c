@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/wire.h"
 #include "command.h"
 #include "command_ask.h"
 #include "command_disk.h"
@@ -314,21 +315,55 @@ copy_frames(struct backup *backup)
 	return rc;
 }
 
+/*
+ * Both disks were opened by names, which may stand for others by now than when the head was made: a file that says what it is
+ * not would be restored, or be taken for the base of another.
+ */
+static int
+check_disks(const struct backup *backup)
+{
+	const struct cleave_volume_info *data = cleave_volume_info(backup->data.volume);
+	const struct cleave_volume_info *changes = data;
+	const struct backup_header *header = &backup->header;
+	uint64_t id = header->point.number | WIRE_SNAPSHOT_ID;
+	bool is_full = backup->from[0] == '\0', is_new, is_old;
+
+	if (!is_full)
+		changes = cleave_volume_info(backup->changes.volume);
+	is_new = data->id == id && changes->id == id;
+	/* The attach number of a difference is that of its older snapshot, and 1. */
+	is_old = is_full || changes->attach == header->parent.number + 1;
+	return is_new && is_old
+	    ? 0
+	    : command_fail(backup->session, -ENOENT,
+		  "snapshot '%.63s@%.63s' is another one by now: it was deleted, or renamed, and made anew: "
+		  "run it again",
+		  backup->volume, is_new ? backup->from : backup->snapshot);
+}
+
 static int
 open_disks(struct backup *backup)
 {
+	bool is_full = backup->from[0] == '\0', has_changes = false;
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	int rc = command_disk_open(&backup->data, backup->session, backup->session->options->name,
 	    CLEAVE_OPEN_READ_ONLY);
 
-	if (rc != 0 || backup->from[0] == '\0')
+	if (rc != 0)
 		return rc;
-	if (snprintf(name, sizeof(name), "%s@%s@%s", backup->volume, backup->from,
+	if (!is_full &&
+	    snprintf(name, sizeof(name), "%s@%s@%s", backup->volume, backup->from,
 		backup->snapshot) >= (int)sizeof(name))
 		rc = command_fail(backup->session, -EINVAL, "the names are too long");
-	if (rc == 0)
+	if (rc == 0 && !is_full) {
 		rc = command_disk_open(&backup->changes, backup->session, name,
 		    CLEAVE_OPEN_READ_ONLY);
+		has_changes = rc == 0;
+	}
+	if (rc == 0)
+		rc = check_disks(backup);
+	if (rc != 0 && has_changes)
+		command_disk_close(&backup->changes);
 	if (rc != 0)
 		command_disk_close(&backup->data);
 	return rc;
