@@ -216,28 +216,6 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		mt_control_fail_volume(request, rc);
 }
 
-/*
- * The client may know the id of the volume that it means; the name may be another volume's by now, also since it was
- * asked who uses it. True: it is, and the request has ended.
- */
-static bool
-control_refuse_another(struct mt_control_request *request, struct mt_volume_entry *entry)
-{
-	uint64_t id = request->trash.id;
-	struct mt_volume_entry *meant;
-
-	if (id == 0 || id == entry->volume.id)
-		return false;
-	meant = mt_volumes_by_id(&request->gateway->volumes, id);
-	if (meant != NULL)
-		meant->is_deleting = false;
-	entry->is_deleting = false;
-	mt_control_refuse(request, -ENOENT,
-	    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
-	    request->volume.name);
-	return true;
-}
-
 static void
 control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
@@ -247,7 +225,7 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 	uint32_t snapshot_count = 0;
 	int rc;
 
-	if (entry == NULL || control_refuse_another(request, entry))
+	if (entry == NULL)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (!request->has_snapshots)
@@ -285,7 +263,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 		    { .u64 = &request->trash.keep_s } },
 		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->trash.id } },
 	};
-	struct mt_volume_entry *entry;
+	const struct mt_volume_entry *entry;
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
@@ -298,6 +276,13 @@ mt_control_volume_delete(struct mt_control_request *request)
 	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_change_find_volume(request);
-	if (entry != NULL && !control_refuse_another(request, entry))
+	if (entry == NULL)
+		return;
+	/* The client may know the id of the volume that it means; the name may be another volume's by now. */
+	if (request->trash.id != 0 && request->trash.id != entry->volume.id)
+		mt_control_refuse(request, -ENOENT,
+		    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
+		    request->volume.name);
+	else
 		mt_change_when_unused(request, control_on_users);
 }
