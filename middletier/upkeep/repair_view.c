@@ -94,6 +94,7 @@ struct repair_view
 mt_repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 {
 	struct repair_view view = { .victim = -1,
+		.damaged = -1,
 		.leaving = mt_extent_leaving(extent),
 		.next_ns = UPKEEP_NEVER };
 	uint64_t now_ns = mt_repair_now_ns(repair);
@@ -105,6 +106,8 @@ mt_repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent
 		bool is_failing = repair_is_failing(repair, replica);
 
 		view.up_count += until_ns == 0;
+		if (replica->is_damaged && until_ns == 0)
+			view.damaged = (int)i;
 		if (!replica->is_damaged && until_ns == 0 && !replica->is_truncated && !is_failing)
 			view.is_uncut = true;
 		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {

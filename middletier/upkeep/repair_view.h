@@ -15,6 +15,7 @@ struct repair_view {
 	uint32_t good_count; /* those whose node is away for a little while included */
 	uint32_t up_count;   /* copies, good or not, whose node can be asked */
 	int victim;          /* whose place a new copy takes; -1: nobody's */
+	int damaged;         /* a damaged copy whose node can be asked; -1: there is none */
 	int leaving;         /* a good copy whose node drains; -1: there is none */
 	bool is_uncut;       /* a node that is up has not confirmed the sealed length */
 	uint64_t next_ns;    /* when a node has been away for too long */

@@ -587,6 +587,22 @@ Test(repair, damaged_copy_is_replaced_in_place_where_no_other_node_is)
 	wait_whole();
 }
 
+/* Written while a node was away: of the two copies the damaged one is made anew, though a third has no place. */
+Test(repair, damaged_copy_of_two_is_replaced_in_place)
+{
+	up(2, 2, 2);
+	make_extents(1);
+	rot(&ids[0], 0);
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
+	cr_assert_eq(extent_of(&ids[0])->replica_count, 2);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert(!extent_of(&ids[0])->replicas[0].is_damaged);
+	cr_assert(!extent_of(&ids[0])->replicas[1].is_damaged);
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1, "it is whole");
+}
+
 Test(repair, damaged_manifest_is_begun_anew)
 {
 	struct extent_id before;
