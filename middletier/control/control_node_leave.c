@@ -60,7 +60,8 @@ struct leave_rest {
 	uint32_t up_domain_count;        /* of those of them that take writes now */
 	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
 	bool is_up;
-	bool fits; /* the others have room for all copies, each in a domain of its own */
+	uint32_t silent_id; /* another node that has not left, and does not answer; 0: all do */
+	bool fits;          /* the others have room for all copies, each in a domain of its own */
 };
 
 static struct leave_rest
@@ -90,6 +91,9 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 				up[up_count++] = link->config;
 			left.free_bytes += link->slots_free * link->slot_bytes;
 		}
+		if (link->config.node_id != node_id && !mt_node_is_gone(&link->config) &&
+		    !link->is_up)
+			left.silent_id = link->config.node_id;
 	}
 	left.domain_count = mt_node_domain_count(rest, count);
 	left.up_domain_count = mt_node_domain_count(up, up_count);
@@ -318,6 +322,15 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		    " failure domains would be left, and --min-replicas is %" PRIu32
 		    ", so nothing could be written: add a node first (cleave node add), or say --force",
 		    node->id, rest.domain_count, request->gateway->options.min_replicas);
+		return;
+	}
+	/* Of what was written while a node was away there are two copies: they may be on these two. */
+	if (rest.silent_id != 0 && !request->is_forced) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "node %" PRIu32 " is kept: node %" PRIu32
+		    " does not answer either, and what is on these two alone would be lost for good: start "
+		    "either of them first, or say --force to give it up",
+		    node->id, rest.silent_id);
 		return;
 	}
 	node->state = MT_NODE_LOST;

@@ -126,6 +126,12 @@ is_down(void *arg)
 	return !mt_link_is_up(&port->links[*index]);
 }
 
+static bool
+is_back(void *arg)
+{
+	return !is_down(arg);
+}
+
 static void
 node_kill(uint32_t index)
 {
@@ -442,6 +448,21 @@ Test(control_node, the_last_nodes_are_lost_by_force_alone)
 	expect_ok(LOST_FORCED(2), "lost");
 }
 
+/* What was written while one of them was away may be on these two alone. */
+Test(control_node, of_two_that_are_silent_none_is_lost_but_by_force)
+{
+	uint32_t index = 2;
+
+	expect_ok(ADD_4, "in");
+	node_kill(2);
+	node_kill(1);
+	expect_refused(LOST(2), -ENOTEMPTY, "node 3 does not answer either");
+	expect_refused(LOST(3), -ENOTEMPTY, "node 2 does not answer either");
+	mt_rig_node_start(rig, 2);
+	cr_assert(mt_rig_run_until(rig, is_back, &index));
+	expect_ok(LOST(2), "lost");
+}
+
 static void
 gateways_restart(void)
 {
@@ -462,7 +483,7 @@ Test(control_node, a_take_over_does_not_wait_for_a_node_that_was_lost)
 	node_kill(2);
 	gateways_restart();
 	node_kill(1);
-	expect_ok(LOST(2), "lost");
+	expect_ok(LOST_FORCED(2), "lost");
 	sg_close(&qp);
 	memset(&qp, 0, sizeof(qp));
 	peer_kill(0);
