@@ -324,7 +324,7 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		    node->id, rest.domain_count, request->gateway->options.min_replicas);
 		return;
 	}
-	/* Of what was written while a node was away there are two copies: they may be on these two. */
+	/* Data that was written while a third node was away may have both copies there. */
 	if (rest.silent_id != 0 && !request->is_forced) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32 " is kept: node %" PRIu32

@@ -496,17 +496,7 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 	}
 	if (look->extent != NULL && look->view.good_count <= view.good_count)
 		return;
-	target = mt_repair_find_node(repair, extent, view.victim);
-	/* Of two copies one more is wanted; where no node can have it, the damaged one is made anew at least. */
-	if (target == NULL && view.victim < 0 && view.damaged >= 0) {
-		view.victim = view.damaged;
-		target = mt_repair_find_node(repair, extent, view.victim);
-	}
-	/* In place only where a good copy can be verified first. */
-	if (target != NULL && view.victim >= 0 &&
-	    target->node_id == extent->replicas[view.victim].node_id &&
-	    mt_repair_find_good(repair, extent) == 0)
-		target = NULL;
+	target = mt_repair_find_target(repair, extent, &view);
 	if (target == NULL) {
 		look->is_wanting = true;
 		return;

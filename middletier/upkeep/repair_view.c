@@ -154,6 +154,24 @@ mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *exte
 	return NULL;
 }
 
+struct mt_link *
+mt_repair_find_target(const struct mt_repair *repair, const struct mt_extent *extent,
+    struct repair_view *view)
+{
+	struct mt_link *target = mt_repair_find_node(repair, extent, view->victim);
+
+	if (target == NULL && view->victim < 0 && view->damaged >= 0) {
+		view->victim = view->damaged;
+		target = mt_repair_find_node(repair, extent, view->victim);
+	}
+	/* In place only where a good copy can be verified first. */
+	if (target != NULL && view->victim >= 0 &&
+	    target->node_id == extent->replicas[view->victim].node_id &&
+	    mt_repair_find_good(repair, extent) == 0)
+		return NULL;
+	return target;
+}
+
 bool
 mt_repair_has_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
 {

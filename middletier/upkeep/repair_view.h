@@ -37,6 +37,14 @@ struct repair_view mt_repair_view_of(const struct mt_repair *repair,
  */
 struct mt_link *mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
     int victim);
+/*
+ * mt_repair_find_target -- a node for the copy that @extent lacks, in the place of view->victim
+ *
+ * An extent of two copies lacks one more, and has no victim. Where no node can have that, a damaged one of the two is made
+ * anew, and is the victim. NULL: no node can take one now.
+ */
+struct mt_link *mt_repair_find_target(const struct mt_repair *repair,
+    const struct mt_extent *extent, struct repair_view *view);
 /* mt_repair_has_node -- would mt_repair_find_node find one? Changes nothing, and asks nobody. */
 bool mt_repair_has_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim);
 /* mt_repair_find_good -- the node of an undamaged copy that can be asked; 0: there is none. */

@@ -448,7 +448,7 @@ Test(control_node, the_last_nodes_are_lost_by_force_alone)
 	expect_ok(LOST_FORCED(2), "lost");
 }
 
-/* What was written while one of them was away may be on these two alone. */
+/* Data that was written while a third one was away may have both copies there. */
 Test(control_node, of_two_that_are_silent_none_is_lost_but_by_force)
 {
 	uint32_t index = 2;

