@@ -509,6 +509,8 @@ struct sockaddr_un;
 int nbd_unix_clear(const struct sockaddr_un *address, int type);
 /* nbd_server_adopt -- a socket that listens already; @path: of a unix socket that is ours, or "". */
 int nbd_server_adopt(struct nbd_server *server, int fd, const char *path);
+/* nbd_server_forget_listeners -- their paths are another agent's, and not ours to remove. */
+void nbd_server_forget_listeners(struct nbd_server *server);
 /* nbd_server_stop -- no new connections; the others end; on_empty. */
 void nbd_server_stop(struct nbd_server *server);
 /* nbd_server_give_up -- all of it is another process's: on_empty when the last relay has gone. */

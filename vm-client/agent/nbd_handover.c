@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nbd_handover.c -- see nbd_handover.h */
+/* nbd_handover.c -- the old agent's side of nbd_handover.h; the new one's is nbd_takeover.c */
 #include "nbd_handover.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -40,22 +36,6 @@ struct nbd_handover {
 	nbd_handover_fn fn;
 	void *arg;
 };
-
-static int
-set_time_limit(int fd)
-{
-	const struct timeval limit = { .tv_sec = NBD_HANDOVER_S };
-	int flags = fcntl(fd, F_GETFL);
-
-	assert(fd >= 0);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0)
-		return -errno;
-	return 0;
-}
-
-/* ---- the old agent ---- */
 
 /* Nothing is read behind the requests that were taken, nobody new comes in; or all goes on. */
 static void
@@ -138,21 +118,13 @@ nbd_handover_cancel(struct nbd_handover *handover)
 	server_park(server, false);
 }
 
-/* The listeners' paths are another agent's, and not ours to remove. */
-static void
-forget_listeners(struct nbd_server *server)
-{
-	for (uint32_t i = 0; i < server->listener_count; i++)
-		server->listeners[i].path[0] = '\0';
-}
-
 /* The connections are another process's now: close our descriptors of them, and nothing more. */
 static void
 server_forget(struct nbd_server *server)
 {
 	struct loop_link *link;
 
-	forget_listeners(server);
+	nbd_server_forget_listeners(server);
 	while ((link = list_first(&server->connections)) != NULL)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
 }
@@ -236,7 +208,7 @@ handover_give_all(struct nbd_handover *handover)
 {
 	struct nbd_server *server = handover->server;
 	struct loop_link *link, *next;
-	int rc = set_time_limit(handover->fd);
+	int rc = nbd_packet_limit(handover->fd, NBD_HANDOVER_S);
 
 	assert(handover->sm.state == HANDOVER_PARKING);
 	LIST_FOREACH_SAFE(&server->connections, link, next)
@@ -381,194 +353,4 @@ nbd_handover_give(struct nbd_server *server, int fd, bool is_carrying, nbd_hando
 	server_park(server, true);
 	nbd_handover_soon(handover);
 	return handover;
-}
-
-/* ---- the new agent ---- */
-
-static int
-take_listener(struct nbd_server *server, const json_t *object, int fd)
-{
-	const char *path = "";
-
-	if (fd < 0 || json_unpack((json_t *)(uintptr_t)object, "{s:s}", "path", &path) != 0)
-		return -EBADMSG;
-	return nbd_server_adopt(server, fd, path);
-}
-
-/* The contexts that the predecessor gave: one that is not there any more is LOST, and what asks about it fails. */
-static int
-adopt_bitmaps(struct nbd_connection *connection, const char *export, const json_t *names)
-{
-	const json_t *name;
-	size_t i;
-	int rc = 0;
-
-	if (json_array_size(names) > NBD_BITMAPS_MAX)
-		return -EBADMSG;
-	json_array_foreach((json_t *)(uintptr_t)names, i, name)
-	{
-		if (rc == 0 && json_string_length(name) == 0)
-			rc = -EBADMSG;
-		if (rc == 0)
-			rc = nbd_bitmap_add(connection, export, json_string_value(name),
-			    (uint32_t)json_string_length(name));
-	}
-	return rc;
-}
-
-/* A connection as it was: it serves as soon as its export is open. */
-static int
-adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
-    bool was_writing, const json_t *bitmaps, const struct nbd_carry *carry)
-{
-	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
-	struct nbd_connection *connection;
-	int rc;
-
-	assert(as->input_end <= NBD_INPUT_BYTES && carry->fd >= -1);
-	if (export == NULL) {
-		log_warn("nbd: not handed over, there is no such export name=%s peer=%s", name,
-		    as->peer);
-		(void)close(fd);
-		return 0;
-	}
-	connection = nbd_connection_create(server, fd, fd, as->peer, false);
-	if (connection == NULL)
-		return -ENOMEM;
-	/* The volume's holder is the process that gives this, and it is about to go. */
-	export->must_take = export->must_take || was_writing;
-	connection->style = as->style;
-	connection->has_context = as->has_context;
-	connection->skip_bytes = as->skip_bytes;
-	memcpy(connection->input, as->input, as->input_end);
-	connection->input_end = as->input_end;
-	rc = nbd_carry_load(connection, carry);
-	if (rc == 0)
-		rc = adopt_bitmaps(connection, name, bitmaps);
-	if (rc == 0)
-		nbd_export_use(export, connection);
-	return rc;
-}
-
-static int
-take_connection(struct nbd_server *server, const json_t *object, const int fds[NBD_PACKET_FDS_MAX],
-    const uint8_t *data, size_t bytes)
-{
-	json_int_t skip_bytes = 0, output_bytes = 0, input_bytes = 0;
-	struct nbd_connection as = { 0 };
-	struct nbd_carry carry = { .fd = fds[1] };
-	const char *name, *peer;
-	int style, has_context, was_writing = 0;
-	const json_t *bitmaps = NULL; /* of a predecessor that has none */
-
-	if (fds[0] < 0 || bytes > NBD_INPUT_BYTES ||
-	    json_unpack((json_t *)(uintptr_t)object,
-		"{s:s, s?b, s:s, s:i, s:b, s?I, s?I, s?I, s?o}", "export", &name, "writing",
-		&was_writing, "peer", &peer, "style", &style, "has_context", &has_context,
-		"skip_bytes", &skip_bytes, "output_bytes", &output_bytes, "input_bytes",
-		&input_bytes, "bitmaps", &bitmaps) != 0 ||
-	    style < NBD_SIMPLE || style > NBD_EXTENDED || skip_bytes < 0 || output_bytes < 0 ||
-	    input_bytes < 0)
-		return -EBADMSG;
-	as.style = (enum nbd_reply_style)style;
-	as.has_context = has_context != 0;
-	as.skip_bytes = (uint64_t)skip_bytes;
-	as.input = (uint8_t *)(uintptr_t)data;
-	as.input_end = (uint32_t)bytes;
-	carry.output_bytes = (uint64_t)output_bytes;
-	carry.input_bytes = (uint64_t)input_bytes;
-	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
-	return adopt(server, fds[0], &as, name, was_writing != 0, bitmaps, &carry);
-}
-
-/* 0; 1 at the end; negative errno. */
-static int
-take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
-{
-	const uint8_t *data;
-	size_t bytes;
-	int given[NBD_PACKET_FDS_MAX], rc = 1;
-	json_t *object = nbd_packet_receive(fd, buffer, given, &data, &bytes);
-
-	CHECK_OBJ(server, SERVER_MAGIC);
-	if (object == NULL)
-		return -errno;
-	if (json_object_get(object, "listener") != NULL)
-		rc = take_listener(server, json_object_get(object, "listener"), given[0]);
-	else if (json_object_get(object, "connection") != NULL)
-		rc = take_connection(server, json_object_get(object, "connection"), given, data,
-		    bytes);
-	else if (json_object_get(object, "kept") != NULL)
-		rc = -EBUSY;
-	else if (json_object_get(object, "end") == NULL)
-		rc = -EBADMSG;
-	json_decref(object);
-	if (given[1] >= 0)
-		(void)close(given[1]); /* it was read */
-	return rc;
-}
-
-/* The predecessor says that its clients are ours, or it has died: in either case it reads them no more. */
-static int
-wait_for_leave(int fd, uint8_t *buffer)
-{
-	const uint8_t *data;
-	size_t bytes;
-	int given[NBD_PACKET_FDS_MAX], rc;
-	json_t *object = nbd_packet_receive(fd, buffer, given, &data, &bytes);
-
-	if (object == NULL)
-		return errno == ECONNRESET ? 0 : -errno;
-	rc = json_object_get(object, "yours") != NULL ? 0 : -EBUSY;
-	json_decref(object);
-	nbd_packet_close(given);
-	return rc;
-}
-
-static int
-take_all(struct nbd_server *server, int fd)
-{
-	uint8_t *buffer = client_malloc(NBD_PACKET_BYTES_MAX);
-	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
-
-	if (rc == 0)
-		rc = nbd_packet_send(fd,
-		    json_pack("{s:s, s:b, s:b}", "op", "give", "carries", 1, "bitmaps", 1), NULL, 0,
-		    NULL, 0);
-	while (rc == 0)
-		rc = take_packet(server, fd, buffer);
-	if (rc > 0)
-		rc = nbd_packet_send(fd, json_pack("{s:b}", "taken", 1), NULL, 0, NULL, 0);
-	if (rc == 0)
-		rc = wait_for_leave(fd, buffer);
-	free(buffer);
-	return rc;
-}
-
-int
-nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error, size_t error_bytes)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	int rc = fd < 0 ? -errno : 0;
-
-	CHECK_OBJ(server, SERVER_MAGIC);
-	assert(!loop_is_running(server->options.loop)); /* this blocks */
-	if (rc == 0 && strlen(path) >= sizeof(address.sun_path))
-		rc = -ENAMETOOLONG;
-	if (rc == 0) {
-		memcpy(address.sun_path, path, strlen(path) + 1);
-		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-			rc = -errno;
-	}
-	if (rc == 0)
-		rc = take_all(server, fd);
-	if (rc != 0) {
-		forget_listeners(server);
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path,
-		    rc == -EBUSY ? "the agent there keeps its clients" : strerror(-rc));
-	}
-	if (fd >= 0)
-		(void)close(fd);
-	return rc;
 }

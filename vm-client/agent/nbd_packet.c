@@ -3,9 +3,11 @@
 #include "nbd_packet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -15,6 +17,20 @@ union control_space {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(NBD_PACKET_FDS_MAX * sizeof(int))];
 };
+
+int
+nbd_packet_limit(int fd, int limit_s)
+{
+	const struct timeval limit = { .tv_sec = limit_s };
+	int flags = fcntl(fd, F_GETFL);
+
+	assert(fd >= 0 && limit_s > 0);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0)
+		return -errno;
+	return 0;
+}
 
 int
 nbd_packet_send(int fd, json_t *object, const int *fds, uint32_t fd_count, const void *data,

@@ -17,6 +17,8 @@
 #define NBD_PACKET_BYTES_MAX (NBD_PACKET_HEAD_BYTES_MAX + NBD_INPUT_BYTES)
 #define NBD_PACKET_FDS_MAX 2 /* a socket, and the file that goes along */
 
+/* nbd_packet_limit -- packets are sent and received at @fd while the caller waits, so long at most. 0 or -errno. */
+int nbd_packet_limit(int fd, int limit_s);
 /*
  * nbd_packet_send -- @object, which is taken over, with @fd_count descriptors and @bytes of @data behind it
  *

@@ -429,6 +429,14 @@ nbd_server_adopt(struct nbd_server *server, int fd, const char *path)
 	return server_watch(server, fd, path);
 }
 
+void
+nbd_server_forget_listeners(struct nbd_server *server)
+{
+	CHECK_OBJ(server, SERVER_MAGIC);
+	for (uint32_t i = 0; i < server->listener_count; i++)
+		server->listeners[i].path[0] = '\0';
+}
+
 /* ---- life ---- */
 
 struct nbd_server *
