@@ -193,6 +193,56 @@ def the_predecessor_has_the_last_word():
                 os.unlink(agent.socket)
 
 
+def block(s, letter=None):
+    """The client's first block: written, or read."""
+    if letter is not None:
+        s.command(1, 0, 4096, data=letter * 4096)
+        check(s.error() == 0, f"a write of {letter}")
+        return None
+    s.command(0, 0, 4096)
+    check(s.error() == 0, "a read")
+    return s.get(4096)
+
+
+def first_block_of(c, name):
+    """As a reader of its own sees it, who takes nothing."""
+    agent = Agent(c, "--volume", name)
+    agent.socket += ".reader"
+    agent.argv[agent.argv.index("--listen") + 1] = f"unix:{agent.socket}"
+    with agent:
+        s = Client(agent)
+        check(s.go(name.encode()) == 1, "GO")
+        return block(s)
+
+
+def a_name_that_is_another_volume_s_now():
+    """A client goes on with the volume that it had, or not at all."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        c.volume_create("w", "8M")
+        words = ("--volume", "v", "--control", os.path.join(c.folder, "control"))
+        old = Agent(c, *words).start()
+        try:
+            writer, reader = Client(old), Client(old)
+            check(writer.go() == 1 and reader.go() == 1, "GO")
+            block(writer, b"1")
+            c.cleave("volume", "rename", "v", "x")
+            c.cleave("volume", "rename", "w", "v")
+            with Agent(c, *words, "--replace") as new:
+                check(old.wait_exit() == 0, "the old agent's exit status")
+                check(writer.is_closed() and reader.is_closed(), "they are not cut off")
+                new.wait_line("not handed over name=v: that is volume 2 now, the clients' is "
+                              "volume 1")
+                check(new.count_lines("export: writing") == 0, "it took the other volume")
+                late = Client(new)  # whoever comes asks for the name
+                check(late.go() == 1 and block(late) == bytes(4096), "one that comes later")
+            check(first_block_of(c, "v") == bytes(4096), "the other volume was written")
+            check(first_block_of(c, "x") == b"1" * 4096, "what was written before")
+        finally:
+            if old.process is not None:
+                old.kill()
+
+
 def the_pause_that_clients_see():
     """32 writes in flight of each of two clients; how long nothing is answered is printed."""
     with Cluster(nodes=3) as c:
@@ -469,6 +519,7 @@ def ends_of_clients_under_tls():
 
 if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
-         the_predecessor_has_the_last_word, replaced_by_a_successor_under_load,
+         the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
+         replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

@@ -10,6 +10,8 @@
  *
  * It is opened for reading when a client comes, which takes nothing from anybody, and for writing with the first
  * change (nbd_attach.c). A user that comes while it closes waits for that, then it opens again.
+ * Clients that a predecessor gave have a volume, not a name, which may be another volume's by now: it is opened for
+ * reading first, and taken from the predecessor once its id is the one that they had.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,6 +62,34 @@ export_close(struct nbd_export *export)
 	cleave_volume_close(export->volume, export_on_closed, export);
 }
 
+/* The volume is open to read: is it the one that the predecessor's clients have? Else they are cut off. */
+static void
+export_compare_given(struct nbd_export *export)
+{
+	uint64_t id = cleave_volume_info(export->volume)->id, given_id = export->given_id;
+	struct loop_link *link, *next;
+
+	assert(given_id != 0);
+	export->given_id = 0;
+	if (id == given_id) {
+		if (!export->is_read_only && export->user_count > 0 &&
+		    (export->must_take || export->server->options.attaches_at_once))
+			nbd_attach_start(export);
+		return;
+	}
+	export->must_take = false;
+	log_error(
+	    "export: not handed over name=%s: that is volume %llu now, the clients' is volume "
+	    "%llu: they are cut off",
+	    export->name, (unsigned long long)id, (unsigned long long)given_id);
+	LIST_FOREACH_SAFE(&export->server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->export == export && connection->is_adopted)
+			nbd_connection_break(connection, "its volume has another name now");
+	}
+}
+
 static void
 export_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
@@ -71,6 +101,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
 		(void)nbd_export_set_problem(export, error == NULL ? cleave_error_text(rc) : error);
+		export->given_id = 0; /* those that had it go */
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
 		export_tell(&export->waiters, rc, error);
 		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
@@ -83,6 +114,8 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	if (!cleave_volume_info(volume)->is_read_only)
 		nbd_attach_on_writer(export);
+	if (export->given_id != 0)
+		export_compare_given(export);
 	sm_move(&export->sm, NBD_EXPORT_OPEN);
 	log_info("export: open name=%s size_bytes=%llu", export->name,
 	    (unsigned long long)export->size_bytes);
@@ -96,7 +129,8 @@ static void
 export_open(struct nbd_export *export)
 {
 	const struct nbd_server_options *options = &export->server->options;
-	bool writes = !export->is_read_only && (options->attaches_at_once || export->must_take);
+	bool writes = !export->is_read_only && export->given_id == 0 &&
+	    (options->attaches_at_once || export->must_take);
 	bool takes = options->takes || export->must_take;
 	unsigned flags = !writes ? CLEAVE_OPEN_READ_ONLY : takes ? CLEAVE_OPEN_TAKE : 0;
 	int rc;
@@ -246,6 +280,7 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 	export->user_count--;
 	if (export->user_count > 0)
 		return;
+	export->given_id = 0;
 	if (export->sm.state == NBD_EXPORT_OPEN && export->volume != NULL && !export->is_attaching)
 		export_close(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED)

@@ -179,6 +179,7 @@ bitmap_names(const struct nbd_connection *connection)
 static int
 give_connection(int fd, const struct nbd_connection *connection)
 {
+	const struct cleave_volume *volume = connection->export->volume;
 	struct nbd_carry carry;
 	json_t *object;
 	int rc = nbd_carry_save(connection, &carry), fds[NBD_PACKET_FDS_MAX];
@@ -187,8 +188,9 @@ give_connection(int fd, const struct nbd_connection *connection)
 		return rc;
 	fds[0] = connection->in_fd;
 	fds[1] = carry.fd;
-	object = json_pack("{s:{s:s, s:b, s:s, s:i, s:b, s:I, s:I, s:I, s:o}}", "connection",
-	    "export", connection->export->name, "writing",
+	object = json_pack("{s:{s:s, s:I, s:b, s:s, s:i, s:b, s:I, s:I, s:I, s:o}}", "connection",
+	    "export", connection->export->name, "volume_id",
+	    (json_int_t)(volume == NULL ? 0 : cleave_volume_info(volume)->id), "writing",
 	    (int)(connection->export->is_writer && !connection->export->is_lost), "peer",
 	    connection->peer, "style", (int)connection->style, "has_context",
 	    (int)connection->has_context, "skip_bytes", (json_int_t)connection->skip_bytes,

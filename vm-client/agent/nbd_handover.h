@@ -10,7 +10,7 @@
  *	 | --- {"connection":..} + descriptor, unread bytes; what is half here or not sent, in a file ->
  *	 | --- {"end":true} ----------------->|  takes them over
  *	 | <-------------- {"taken":true} --- |
- *	 | --- {"yours":true} --------------->|  opens the volumes, which takes them from old
+ *	 | --- {"yours":true} --------------->|  opens the volumes, compares their ids, takes them from old
  *	 | ends
  *
  * What was given is read by nobody until "yours", or until the old agent has died. Before "taken" comes
@@ -19,6 +19,8 @@
  * has not taken, go along (nbd_carry.c); a successor of a version that does not say "carries" gets none
  * of that: the old agent waits for such clients, for half of NBD_HANDOVER_S, and then cuts them off. So are
  * those in their handshake, at once. They come again.
+ * A connection names its export, and the id of the volume that it has: where another volume bears the name by now,
+ * the new agent cuts it off, and takes nothing. An agent of a version that does not say the id is believed.
  * Nobody can hand over the keys of a client under TLS: the old agent stays for it, and relays between it
  * and the new one what it says, until the last such client has gone; see nbd_relay.c.
  */

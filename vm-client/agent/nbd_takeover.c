@@ -46,11 +46,20 @@ adopt_bitmaps(struct nbd_connection *connection, const char *export, const json_
 	return rc;
 }
 
+/* The export of a connection, as its predecessor had it. */
+struct given {
+	const char *name;
+	uint64_t volume_id; /* 0: the predecessor does not say */
+	bool was_writing;
+	const json_t *bitmaps; /* NULL: of a predecessor that has none */
+};
+
 /* A connection as it was: it serves as soon as its export is open. */
 static int
-adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
-    bool was_writing, const json_t *bitmaps, const struct nbd_carry *carry)
+adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const struct given *given,
+    const struct nbd_carry *carry)
 {
+	const char *name = given->name;
 	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
 	struct nbd_connection *connection;
 	int rc;
@@ -66,7 +75,9 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	if (connection == NULL)
 		return -ENOMEM;
 	/* The volume's holder is the process that gives this, and it is about to go. */
-	export->must_take = export->must_take || was_writing;
+	export->must_take = export->must_take || given->was_writing;
+	if (given->volume_id != 0)
+		export->given_id = given->volume_id;
 	connection->style = as->style;
 	connection->has_context = as->has_context;
 	connection->skip_bytes = as->skip_bytes;
@@ -74,7 +85,7 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	connection->input_end = as->input_end;
 	rc = nbd_carry_load(connection, carry);
 	if (rc == 0)
-		rc = adopt_bitmaps(connection, name, bitmaps);
+		rc = adopt_bitmaps(connection, name, given->bitmaps);
 	if (rc == 0)
 		nbd_export_use(export, connection);
 	return rc;
@@ -84,21 +95,21 @@ static int
 take_connection(struct nbd_server *server, const json_t *object, const int fds[NBD_PACKET_FDS_MAX],
     const uint8_t *data, size_t bytes)
 {
-	json_int_t skip_bytes = 0, output_bytes = 0, input_bytes = 0;
+	json_int_t volume_id = 0, skip_bytes = 0, output_bytes = 0, input_bytes = 0;
 	struct nbd_connection as = { 0 };
 	struct nbd_carry carry = { .fd = fds[1] };
-	const char *name, *peer;
+	struct given given = { 0 };
+	const char *peer;
 	int style, has_context, was_writing = 0;
-	const json_t *bitmaps = NULL; /* of a predecessor that has none */
 
 	if (fds[0] < 0 || bytes > NBD_INPUT_BYTES ||
 	    json_unpack((json_t *)(uintptr_t)object,
-		"{s:s, s?b, s:s, s:i, s:b, s?I, s?I, s?I, s?o}", "export", &name, "writing",
-		&was_writing, "peer", &peer, "style", &style, "has_context", &has_context,
-		"skip_bytes", &skip_bytes, "output_bytes", &output_bytes, "input_bytes",
-		&input_bytes, "bitmaps", &bitmaps) != 0 ||
-	    style < NBD_SIMPLE || style > NBD_EXTENDED || skip_bytes < 0 || output_bytes < 0 ||
-	    input_bytes < 0)
+		"{s:s, s?I, s?b, s:s, s:i, s:b, s?I, s?I, s?I, s?o}", "export", &given.name,
+		"volume_id", &volume_id, "writing", &was_writing, "peer", &peer, "style", &style,
+		"has_context", &has_context, "skip_bytes", &skip_bytes, "output_bytes",
+		&output_bytes, "input_bytes", &input_bytes, "bitmaps", &given.bitmaps) != 0 ||
+	    style < NBD_SIMPLE || style > NBD_EXTENDED || volume_id < 0 || skip_bytes < 0 ||
+	    output_bytes < 0 || input_bytes < 0)
 		return -EBADMSG;
 	as.style = (enum nbd_reply_style)style;
 	as.has_context = has_context != 0;
@@ -108,7 +119,9 @@ take_connection(struct nbd_server *server, const json_t *object, const int fds[N
 	carry.output_bytes = (uint64_t)output_bytes;
 	carry.input_bytes = (uint64_t)input_bytes;
 	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
-	return adopt(server, fds[0], &as, name, was_writing != 0, bitmaps, &carry);
+	given.volume_id = (uint64_t)volume_id;
+	given.was_writing = was_writing != 0;
+	return adopt(server, fds[0], &as, &given, &carry);
 }
 
 /* 0; 1 at the end; negative errno. */
