@@ -243,6 +243,52 @@ def a_name_that_is_another_volume_s_now():
                 old.kill()
 
 
+def exports_that_were_attached_at_run_time():
+    """They go along, with their clients, once and again; what a successor does not export is kept."""
+    with Cluster(nodes=3) as c:
+        for name in "vwxy":
+            c.volume_create(name, "4M")
+        path = os.path.join(c.folder, "control")
+        words = ("--volume", "v", "--control", path)
+        agents = [Agent(c, *words, "--all").start()]
+        try:
+            for name, read_only in (("w", False), ("x", True), ("y", False)):
+                check("error" not in control(path, op="attach", name=name, read_only=read_only),
+                      f"attach {name}")
+            check("error" not in control(path, op="detach", name="y"), "detach y")
+            s, passing = Client(agents[0]), Client(agents[0])
+            check(s.go(b"w") == 1 and passing.go(b"y") == 1, "GO")
+            block(s, b"1")
+            for letter in (b"2", b"3"):
+                agents.append(Agent(c, *words, "--replace").start())
+                check(agents[-2].wait_exit() == 0, "the old agent's exit status")
+                block(s, letter)
+                check(block(s) == letter * 4096, "what the client wrote")
+                exports = control(path, op="list")["exports"]
+                check([(e["name"], e["read_only"]) for e in exports] ==
+                      [("v", False), ("w", False), ("x", True), ("y", False)], exports)
+                block(passing, letter)
+            passing.s.close()  # its export came with it, by --all
+            agents[-1].wait_line("export: closed name=y")
+            check([e["name"] for e in control(path, op="list")["exports"]] == ["v", "w", "x"],
+                  "an export that its last client has left")
+            check("error" not in control(path, op="detach", name="w", force=True), "detach w")
+            check(s.is_closed(), "its client is not cut off")
+            s = Client(agents[-1])
+            check(s.go() == 1, "GO")
+            block(s, b"4")
+            other = Agent(c, "--volume", "w", "--control", path, "--replace").start(wait=False)
+            check(other.wait_exit() == 1, "its exit status")
+            other.wait_line("not handed over, it is not exported here name=v")
+            agents[-1].wait_line("not handed over, going on")
+            block(s, b"5")
+        finally:
+            for agent in agents:
+                if agent.process is not None:
+                    agent.kill()
+                    print("\n".join(agent.lines[-20:]))
+
+
 def the_pause_that_clients_see():
     """32 writes in flight of each of two clients; how long nothing is answered is printed."""
     with Cluster(nodes=3) as c:
@@ -282,6 +328,8 @@ def what_a_predecessor_may_not_give():
         for packet, files in (
                 (b"nonsense", 0), (b"{}\0", 0), (b'{"connection":{}}\0', 1),
                 (b'{"listener":{"path":"/x"}}\0', 0),
+                (b'{"export":{}}\0', 0), (b'{"export":{"name":"","read_only":false}}\0', 0),
+                ({**whole, "export": "w"}, 1), ({**whole, "volume_id": -1}, 1),
                 ({**whole, "style": 3}, 1), ({**whole, "skip_bytes": -1}, 1), (whole, 0),
                 ({**whole, "output_bytes": 5}, 1), ({**whole, "input_bytes": 5}, 2),
                 ({**whole, "output_bytes": 3, "input_bytes": 3}, 2),
@@ -520,6 +568,6 @@ def ends_of_clients_under_tls():
 if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
-         replaced_by_a_successor_under_load,
+         exports_that_were_attached_at_run_time, replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

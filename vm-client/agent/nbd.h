@@ -106,6 +106,7 @@ struct nbd_export {
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	bool is_read_only;
 	bool is_on_demand; /* made because a client named it: goes when nobody uses it */
+	bool is_attached;  /* by `cleave attach`, and not in the file: a successor gets it */
 	struct sm sm;
 	struct cleave_volume *volume; /* OPEN, CLOSING */
 	uint64_t size_bytes;
@@ -485,6 +486,7 @@ struct nbd_server {
 	bool is_parking;        /* nobody is accepted: all is handed over */
 	bool is_carrying;       /* with what is half here, too */
 	bool is_giving_bitmaps; /* the successor knows what they are */
+	bool is_giving_exports; /* the successor takes those that it does not have of its own */
 	bool is_paused;         /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
 	bool is_given;  /* to another process, but for the relays */

@@ -110,6 +110,7 @@ control_attach(struct nbd_control *control, const struct ucred *peer, const json
 	struct nbd_export *export;
 	const char *name;
 	int is_read_only = 0, is_persistent = 0;
+	bool is_new;
 	char uri[256];
 
 	CHECK_OBJ(server, SERVER_MAGIC);
@@ -128,11 +129,13 @@ control_attach(struct nbd_control *control, const struct ucred *peer, const json
 						 : "it is attached for writing");
 	if (export != NULL && is_persistent && !export->is_persistent)
 		export->outlives_file = !export->is_on_demand;
+	is_new = export == NULL || export->is_on_demand;
 	if (export == NULL)
 		export = nbd_export_add(server, name, is_read_only != 0);
 	if (export == NULL)
 		return fail(errno == EINVAL ? "this is no volume's name" : strerror(errno));
 	export->is_on_demand = false;
+	export->is_attached = export->is_attached || (is_new && !is_persistent);
 	nbd_uri(server, name, uri, sizeof(uri));
 	log_info("agent: attached name=%s%s uid=%u pid=%d", name,
 	    is_persistent ? " persistent=yes" : "", peer->uid, (int)peer->pid);
@@ -170,6 +173,7 @@ control_detach(struct nbd_control *control, const struct ucred *peer, const json
 	}
 	/* The export goes when its last client has. */
 	export->is_on_demand = true;
+	export->is_attached = false;
 	export->is_persistent = false;
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
@@ -237,6 +241,7 @@ control_give(struct nbd_control *control, struct control_client *client, const j
 	loop_fd_stop(server->options.loop, &client->watcher);
 	control->taker = client;
 	server->is_giving_bitmaps = json_is_true(json_object_get(in, "bitmaps"));
+	server->is_giving_exports = json_is_true(json_object_get(in, "exports"));
 	if (nbd_handover_give(server, client->fd, is_carrying, control_on_handover, control) ==
 	    NULL) {
 		control->taker = NULL;

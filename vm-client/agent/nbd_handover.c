@@ -161,6 +161,23 @@ give_listener(int fd, const struct nbd_listener *listener)
 	    &listener->fd, 1, NULL, 0);
 }
 
+/* Exports of the options and of the file the successor has of its own, or is not meant to have. */
+static bool
+export_is_given(const struct nbd_export *export)
+{
+	return export->is_attached || (export->is_on_demand && export->user_count > 0);
+}
+
+static int
+give_export(int fd, const struct nbd_export *export)
+{
+	assert(export_is_given(export));
+	return nbd_packet_send(fd,
+	    json_pack("{s:{s:s, s:b, s:b}}", "export", "name", export->name, "read_only",
+		(int)export->is_read_only, "on_demand", (int)export->is_on_demand),
+	    NULL, 0, NULL, 0);
+}
+
 /* The snapshots whose bitmaps the client has agreed upon, in the order of their ids. */
 static json_t *
 bitmap_names(const struct nbd_connection *connection)
@@ -217,6 +234,12 @@ handover_give_all(struct nbd_handover *handover)
 		nbd_connection_freeze(LIST_ENTRY(link, struct nbd_connection, link), true);
 	for (uint32_t i = 0; i < server->listener_count && rc == 0; i++)
 		rc = give_listener(handover->fd, &server->listeners[i]);
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
+
+		if (rc == 0 && server->is_giving_exports && export_is_given(export))
+			rc = give_export(handover->fd, export);
+	}
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		if (rc == 0)
 			rc = give_connection(handover->fd,

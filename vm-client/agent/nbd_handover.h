@@ -3,10 +3,11 @@
  * nbd_handover.h -- clients go from an agent to its successor and do not notice
  *
  *	old                                  new
- *	 |  <---- {"op":"give","carries":true}|
+ *	 |  <---- {"op":"give","carries":true,..}
  *	 | park: read no further request,     |
  *	 | finish those that were taken       |
  *	 | --- {"listener":..} + descriptor ->|
+ *	 | --- {"export":..} ---------------->|
  *	 | --- {"connection":..} + descriptor, unread bytes; what is half here or not sent, in a file ->
  *	 | --- {"end":true} ----------------->|  takes them over
  *	 | <-------------- {"taken":true} --- |
@@ -19,6 +20,9 @@
  * has not taken, go along (nbd_carry.c); a successor of a version that does not say "carries" gets none
  * of that: the old agent waits for such clients, for half of NBD_HANDOVER_S, and then cuts them off. So are
  * those in their handshake, at once. They come again.
+ * An export that was attached at run time goes along to a successor that says "exports", and so does one that goes
+ * with its last client, while it has one. Where the new agent does not export what a client uses, it takes nothing, and
+ * ends.
  * A connection names its export, and the id of the volume that it has: where another volume bears the name by now,
  * the new agent cuts it off, and takes nothing. An agent of a version that does not say the id is believed.
  * Nobody can hand over the keys of a client under TLS: the old agent stays for it, and relays between it

@@ -25,6 +25,29 @@ take_listener(struct nbd_server *server, const json_t *object, int fd)
 	return nbd_server_adopt(server, fd, path);
 }
 
+/* An export that was attached at run time, or that goes with its last client. One of our own goes before. */
+static int
+take_export(struct nbd_server *server, const json_t *object)
+{
+	const char *name;
+	struct nbd_export *export;
+	int is_read_only, is_on_demand = 0;
+
+	if (json_unpack((json_t *)(uintptr_t)object, "{s:s, s:b, s?b}", "name", &name, "read_only",
+		&is_read_only, "on_demand", &is_on_demand) != 0)
+		return -EBADMSG;
+	if (nbd_export_by_name(server, name) != NULL)
+		return 0;
+	export = nbd_export_add(server, name, is_read_only != 0);
+	if (export == NULL)
+		return errno == EINVAL ? -EBADMSG : -errno;
+	export->is_on_demand = is_on_demand != 0;
+	export->is_attached = !export->is_on_demand;
+	loop_defer(server->options.loop, &export->open_task); /* to free it, if nobody uses it */
+	log_info("agent: attached name=%s by=predecessor", name);
+	return 0;
+}
+
 /* The contexts that the predecessor gave: one that is not there any more is LOST, and what asks about it fails. */
 static int
 adopt_bitmaps(struct nbd_connection *connection, const char *export, const json_t *names)
@@ -60,16 +83,20 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
     const struct nbd_carry *carry)
 {
 	const char *name = given->name;
-	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
+	struct nbd_export *export = nbd_export_by_name(server, name); /* on demand, too */
 	struct nbd_connection *connection;
 	int rc;
 
+	if (export == NULL)
+		export = nbd_export_find(server, name, (uint32_t)strlen(name));
+
 	assert(as->input_end <= NBD_INPUT_BYTES && carry->fd >= -1);
 	if (export == NULL) {
-		log_warn("nbd: not handed over, there is no such export name=%s peer=%s", name,
-		    as->peer);
+		log_error("nbd: not handed over, it is not exported here name=%s peer=%s: name it "
+			  "with --volume, or in the file of --exports",
+		    name, as->peer);
 		(void)close(fd);
-		return 0;
+		return -ENXIO;
 	}
 	connection = nbd_connection_create(server, fd, fd, as->peer, false);
 	if (connection == NULL)
@@ -141,6 +168,8 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 	else if (json_object_get(object, "connection") != NULL)
 		rc = take_connection(server, json_object_get(object, "connection"), given, data,
 		    bytes);
+	else if (json_object_get(object, "export") != NULL)
+		rc = take_export(server, json_object_get(object, "export"));
 	else if (json_object_get(object, "kept") != NULL)
 		rc = -EBUSY;
 	else if (json_object_get(object, "end") == NULL)
@@ -176,8 +205,9 @@ take_all(struct nbd_server *server, int fd)
 
 	if (rc == 0)
 		rc = nbd_packet_send(fd,
-		    json_pack("{s:s, s:b, s:b}", "op", "give", "carries", 1, "bitmaps", 1), NULL, 0,
-		    NULL, 0);
+		    json_pack("{s:s, s:b, s:b, s:b}", "op", "give", "carries", 1, "bitmaps", 1,
+			"exports", 1),
+		    NULL, 0, NULL, 0);
 	while (rc == 0)
 		rc = take_packet(server, fd, buffer);
 	if (rc > 0)
@@ -186,6 +216,17 @@ take_all(struct nbd_server *server, int fd)
 		rc = wait_for_leave(fd, buffer);
 	free(buffer);
 	return rc;
+}
+
+static const char *
+take_text(int rc)
+{
+	assert(rc < 0);
+	if (rc == -EBUSY)
+		return "the agent there keeps its clients";
+	if (rc == -ENXIO)
+		return "a client there uses what is not exported here: the agent there keeps its clients";
+	return strerror(-rc);
 }
 
 int
@@ -208,8 +249,7 @@ nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error, 
 		rc = take_all(server, fd);
 	if (rc != 0) {
 		nbd_server_forget_listeners(server);
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path,
-		    rc == -EBUSY ? "the agent there keeps its clients" : strerror(-rc));
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path, take_text(rc));
 	}
 	if (fd >= 0)
 		(void)close(fd);
