@@ -289,6 +289,47 @@ def exports_that_were_attached_at_run_time():
                     print("\n".join(agent.lines[-20:]))
 
 
+def what_could_not_be_taken_is_taken_no_more():
+    """A volume that the successor could not open is another's afterwards: who looks at it takes nothing."""
+    with Cluster(nodes=3) as c:
+        path = os.path.join(c.folder, "control")
+        for name, given in (("v", {}), ("w", {"volume_id": 9})):
+            agent = Agent(c, "--volume", name, "--control", path, "--replace")
+            other = Agent(c, "--volume", name)
+            other.socket += ".other"
+            other.argv[other.argv.index("--listen") + 1] = f"unix:{other.socket}"
+            ours, theirs = socket.socketpair()
+            packet = {"export": name, "writing": True, "peer": "p", "style": 0,
+                      "has_context": False, **given}
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as old, \
+                    socket.socket(socket.AF_UNIX) as listener:
+                old.bind(path)
+                old.listen()
+                listener.bind(agent.socket)
+                listener.listen()
+                agent.start(wait=False)
+                s, _ = old.accept()
+                socket.send_fds(s, [json.dumps({"listener": {"path": agent.socket}}).encode() +
+                                    b"\0"], [listener.fileno()])
+                socket.send_fds(s, [json.dumps({"connection": packet}).encode() + b"\0"],
+                                [theirs.fileno()])
+                s.send(b'{"end":true}\0')
+                s.send(b'{"yours":true}\0')
+                agent.wait_line("export: cannot be opened")
+                s.close()
+            theirs.close()
+            check(ours.recv(1) == b"", "the client is not cut off")
+            ours.close()
+            c.volume_create(name, "4M")
+            with other:
+                writer, reader = Client(other), Client(agent)
+                check(writer.go(name.encode()) == 1, "GO")
+                block(writer, b"1")
+                check(reader.go(name.encode()) == 1 and block(reader) == b"1" * 4096, "a reader")
+                block(writer, b"2")
+            check(agent.stop() == 0, "the agent's exit status")
+
+
 def the_pause_that_clients_see():
     """32 writes in flight of each of two clients; how long nothing is answered is printed."""
     with Cluster(nodes=3) as c:
@@ -568,6 +609,7 @@ def ends_of_clients_under_tls():
 if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
-         exports_that_were_attached_at_run_time, replaced_by_a_successor_under_load,
+         exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
+         replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

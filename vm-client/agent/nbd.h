@@ -126,7 +126,7 @@ struct nbd_export {
 	/* nbd_attach.c's */
 	bool is_writer; /* volume is a writing session; else, if it may be written, a reading one */
 	bool is_attaching;                      /* being opened for writing, beside volume */
-	bool must_take;                         /* who has it is our predecessor */
+	bool must_take;                         /* from our predecessor, with the first open */
 	uint64_t given_id;                      /* of the volume its clients have; 0: not known */
 	char lost_text[CLEAVE_ERROR_BYTES_MAX]; /* who took it; "" */
 	struct loop_link unattached;            /* changes that wait for is_writer, oldest first */

@@ -146,6 +146,7 @@ attach_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	assert(export->is_attaching && (rc == 0) == (volume != NULL));
 	loop = export->server->options.loop;
 	export->is_attaching = false;
+	export->must_take = false; /* also when it failed: later another one has the volume */
 	if (rc == 0 &&
 	    (export->sm.state != NBD_EXPORT_OPEN ||
 		cleave_volume_info(volume)->id != cleave_volume_info(export->volume)->id)) {

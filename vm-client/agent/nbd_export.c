@@ -62,6 +62,14 @@ export_close(struct nbd_export *export)
 	cleave_volume_close(export->volume, export_on_closed, export);
 }
 
+/* No client that a predecessor gave waits any more: who comes takes the volume from nobody. */
+static void
+export_forget_given(struct nbd_export *export)
+{
+	export->given_id = 0;
+	export->must_take = false;
+}
+
 /* The volume is open to read: is it the one that the predecessor's clients have? Else they are cut off. */
 static void
 export_compare_given(struct nbd_export *export)
@@ -101,7 +109,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
 		(void)nbd_export_set_problem(export, error == NULL ? cleave_error_text(rc) : error);
-		export->given_id = 0; /* those that had it go */
+		export_forget_given(export); /* those that had it go */
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
 		export_tell(&export->waiters, rc, error);
 		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
@@ -280,7 +288,7 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 	export->user_count--;
 	if (export->user_count > 0)
 		return;
-	export->given_id = 0;
+	export_forget_given(export);
 	if (export->sm.state == NBD_EXPORT_OPEN && export->volume != NULL && !export->is_attaching)
 		export_close(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED)
