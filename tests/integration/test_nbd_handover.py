@@ -13,6 +13,7 @@ from libcluster import Cluster, Daemon, check, main, run_argv
 
 need("fio", "psktool", "certtool", "libnbd")
 
+HANDOVER_S = 5  # NBD_HANDOVER_S
 FIO_STOPPED = 128  # by a signal, without an error
 FSX = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
 # Writes each byte that comes to a block, and says what it reads there, or that it cannot.
@@ -330,6 +331,43 @@ def what_could_not_be_taken_is_taken_no_more():
             check(agent.stop() == 0, "the agent's exit status")
 
 
+def a_predecessor_that_was_stopped_for_a_while():
+    """It hears "taken" though its time is over; but a successor that has gone meanwhile gets nothing."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        agent = Agent(c, "--volume", "v", "--control", path).start()
+        try:
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            for has_gone in (True, False):
+                successor, ((given, _),) = ask_to_give(path)
+                control(path, op="list")  # it waits for "taken" from now on
+                agent.signal(signal.SIGSTOP)
+                successor.send(b'{"taken":true}')
+                if has_gone:
+                    successor.close()
+                    agent.signal(signal.SIGCONT)
+                    agent.wait_line("not handed over, going on")
+                    given.close()
+                    block(s, b"1")
+                    continue
+                successor.settimeout(HANDOVER_S + 0.5)
+                try:
+                    check(False, f"an answer: {successor.recv(100)}")
+                except TimeoutError:
+                    agent.signal(signal.SIGCONT)
+                successor.settimeout(60)
+                check(successor.recv(100) == b'{"yours":true}\0', "what the successor is told")
+                check(agent.wait_exit() == 0, "the old agent's exit status")
+                given.close()
+                successor.close()
+        finally:
+            if agent.process is not None:
+                agent.kill()
+                print("\n".join(agent.lines[-20:]))
+
+
 def the_pause_that_clients_see():
     """32 writes in flight of each of two clients; how long nothing is answered is printed."""
     with Cluster(nodes=3) as c:
@@ -610,6 +648,6 @@ if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
          exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
-         replaced_by_a_successor_under_load,
+         a_predecessor_that_was_stopped_for_a_while, replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

@@ -129,6 +129,16 @@ server_forget(struct nbd_server *server)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
 }
 
+/* -ECONNRESET: the successor has gone. Else it knows, or will: our end of the socket says the same as the message. */
+static int
+handover_say_yours(int fd)
+{
+	int rc = nbd_packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
+
+	assert(fd >= 0);
+	return rc == -EPIPE || rc == -ECONNRESET ? -ECONNRESET : 0;
+}
+
 static void
 handover_finish(struct nbd_handover *handover, int rc)
 {
@@ -143,8 +153,8 @@ handover_finish(struct nbd_handover *handover, int rc)
 	handover_free(handover);
 	/* The successor serves only after this message: two must never read one client's bytes. */
 	if (rc == 0)
-		(void)nbd_packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
-	else
+		rc = handover_say_yours(fd);
+	if (rc != 0)
 		(void)nbd_packet_send(fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
 	if (rc == 0)
 		server_forget(server);
@@ -297,22 +307,33 @@ nbd_handover_soon(struct nbd_handover *handover)
 	loop_defer(handover->server->options.loop, &handover->park_task);
 }
 
-/* Anything but "taken" is an end without it. */
+/* 0: "taken" has come; -ECONNRESET: anything else, which is an end without it; -EAGAIN: nothing yet. */
+static int
+handover_hear(const struct nbd_handover *handover)
+{
+	char text[NBD_PACKET_HEAD_BYTES_MAX];
+	ssize_t n = recv(handover->fd, text, sizeof(text), MSG_DONTWAIT);
+
+	assert(handover->fd >= 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	return n > 0 && handover->sm.state == HANDOVER_GIVEN && memmem(text, (size_t)n, "taken", 5)
+	    ? 0
+	    : -ECONNRESET;
+}
+
 static void
 handover_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct nbd_handover *handover = arg;
-	char text[NBD_PACKET_HEAD_BYTES_MAX];
-	ssize_t n = recv(watcher->fd, text, sizeof(text), MSG_DONTWAIT);
+	int rc;
 
+	(void)watcher;
 	(void)events;
 	CHECK_OBJ(handover, HANDOVER_MAGIC);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n > 0 && handover->sm.state == HANDOVER_GIVEN && memmem(text, (size_t)n, "taken", 5))
-		handover_finish(handover, 0);
-	else
-		handover_finish(handover, -ECONNRESET);
+	rc = handover_hear(handover);
+	if (rc != -EAGAIN)
+		handover_finish(handover, rc);
 }
 
 /*
@@ -325,11 +346,14 @@ handover_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct nbd_handover *handover = arg;
 	struct loop_link *link, *next;
+	int rc;
 
 	(void)timer;
 	CHECK_OBJ(handover, HANDOVER_MAGIC);
 	if (handover->sm.state != HANDOVER_PARKING) {
-		handover_finish(handover, -ETIMEDOUT);
+		/* An agent that stood still may have the answer and not have seen it. */
+		rc = handover_hear(handover);
+		handover_finish(handover, rc == -EAGAIN ? -ETIMEDOUT : rc);
 		return;
 	}
 	LIST_FOREACH_SAFE(&handover->server->connections, link, next) {

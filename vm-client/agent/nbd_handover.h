@@ -20,6 +20,9 @@
  * has not taken, go along (nbd_carry.c); a successor of a version that does not say "carries" gets none
  * of that: the old agent waits for such clients, for half of NBD_HANDOVER_S, and then cuts them off. So are
  * those in their handshake, at once. They come again.
+ * The old agent gives up when no "taken" comes in its time and none has come that it did not see yet. A successor that
+ * has gone by then is told nothing, and the old agent keeps its clients. "Has died" is the end of the socket, behind
+ * all that was said there: a reset in front of it is none.
  * An export that was attached at run time goes along to a successor that says "exports", and so does one that goes
  * with its last client, while it has one. Where the new agent does not export what a client uses, it takes nothing, and
  * ends.

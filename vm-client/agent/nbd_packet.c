@@ -75,6 +75,25 @@ nbd_packet_close(const int fds[NBD_PACKET_FDS_MAX])
 	}
 }
 
+/*
+ * A peer that leaves before it has read everything is told of as ECONNRESET, once, in front of what it said. So that is no
+ * end; its last words, or the end, come with the next call.
+ */
+static ssize_t
+packet_recvmsg(int fd, struct msghdr *msg)
+{
+	const struct msghdr asked = *msg;
+	ssize_t n = recvmsg(fd, msg, MSG_CMSG_CLOEXEC);
+
+	if (n >= 0 || errno != ECONNRESET)
+		return n;
+	*msg = asked;
+	n = recvmsg(fd, msg, MSG_CMSG_CLOEXEC);
+	if (n < 0 && errno == ECONNRESET)
+		errno = EIO; /* not once: nobody knows whether there are last words */
+	return n;
+}
+
 json_t *
 nbd_packet_receive(int fd, uint8_t *buffer, int ret_fds[NBD_PACKET_FDS_MAX],
     const uint8_t **ret_data, size_t *ret_bytes)
@@ -85,7 +104,7 @@ nbd_packet_receive(int fd, uint8_t *buffer, int ret_fds[NBD_PACKET_FDS_MAX],
 		.msg_iovlen = 1,
 		.msg_control = space.bytes,
 		.msg_controllen = sizeof(space.bytes) };
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+	ssize_t n = packet_recvmsg(fd, &msg);
 	struct cmsghdr *head;
 	const uint8_t *end;
 	json_t *object;

@@ -28,7 +28,7 @@ int nbd_packet_limit(int fd, int limit_s);
 int nbd_packet_send(int fd, json_t *object, const int *fds, uint32_t fd_count, const void *data,
     size_t bytes);
 /*
- * nbd_packet_receive -- the next packet's object; NULL: errno says why, ECONNRESET: the peer has gone
+ * nbd_packet_receive -- the next packet's object; NULL: errno says why, ECONNRESET: the peer has gone, and all it said was received
  *
  * @buffer: NBD_PACKET_BYTES_MAX, which *@ret_data points into. @ret_fds: the descriptors that came, the caller's
  * to close, else -1.
