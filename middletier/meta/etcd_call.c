@@ -188,7 +188,9 @@ answer_is_about_tokens(const struct etcd_answer *answer)
 	assert(answer->message != NULL);
 	return answer->code == ETCD_CODE_UNAUTHENTICATED ||
 	    strstr(answer->message, "invalid auth token") != NULL ||
-	    strstr(answer->message, "user name is empty") != NULL;
+	    strstr(answer->message, "user name is empty") != NULL ||
+	    /* A JWT of before somebody changed a user or a role, whoever that is; nothing was done. */
+	    strstr(answer->message, "revision of auth store is old") != NULL;
 }
 
 /*

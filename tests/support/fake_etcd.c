@@ -566,7 +566,10 @@ fake_etcd_check_token(struct fake_etcd *etcd, const char *token, char **ret_text
 		return 0;
 	if (token == NULL)
 		return fake_etcd_error(400, 3, "etcdserver: user name is empty", ret_text);
-	return fake_etcd_error(401, 16, "etcdserver: invalid auth token", ret_text);
+	/* A JWT is refused by another word, from any change of users and roles on. */
+	return etcd->token % 2 == 0
+	    ? fake_etcd_error(400, 3, "etcdserver: revision of auth store is old", ret_text)
+	    : fake_etcd_error(401, 16, "etcdserver: invalid auth token", ret_text);
 }
 
 /* As empty as ours was. */
