@@ -524,6 +524,14 @@ def snapshots_are_rotated_by_the_clock():
         check({name for name in left() if name not in mine} <=
               {taken, max(left() - set(mine))} and len(left() - set(mine)) == 1, f"{left()}")
         check(set(mine) <= left(), "those of others")
+        # The clock was ahead: what it left takes nobody's place, and is not silent.
+        ahead = [f"auto-2999-11-{day:02}T0100Z" for day in range(1, 4)]
+        before = left()
+        for name in ahead:
+            c.cleave("snapshot", "create", f"v@{name}")
+        result = c.cleave("snapshot", "rotate", "v", "--hourly", "2", check_rc=False)
+        expect_error(result, "v@auto-2999-11-01T0100Z stays", "3 snapshots are of a time that has not come", codes=(1,))
+        check({*ahead, *before} <= left(), f"{left()}")
         expect_error(c.cleave("snapshot", "rotate", "w", "--hourly", "1", check_rc=False), "w")
 
 

@@ -71,10 +71,13 @@ keep_newest_of(uint64_t period_s, uint64_t begin_s, uint32_t wanted, enum backup
 }
 
 void
-backup_keep_apply(const struct backup_keep *keep, const uint64_t *times_s, uint32_t count,
-    unsigned *ret_reasons)
+backup_keep_apply(const struct backup_keep *keep, uint64_t now_s, const uint64_t *times_s,
+    uint32_t count, unsigned *ret_reasons)
 {
 	assert(count == 0 || (times_s != NULL && ret_reasons != NULL));
+	assert(now_s <= TIME_S_MAX);
+	for (; count > 0 && times_s[count - 1] > now_s + HOUR_S; count--)
+		ret_reasons[count - 1] = BACKUP_KEEP_FUTURE;
 	for (uint32_t i = 0; i < count; i++)
 		ret_reasons[i] = 0;
 	keep_newest_of(HOUR_S, 0, keep->hourly, BACKUP_KEEP_HOURLY, times_s, count, ret_reasons);

@@ -26,6 +26,8 @@ struct rotate {
 	unsigned *reasons;
 	uint32_t count;
 	uint32_t failed_count; /* that could not be deleted */
+	uint32_t future_count; /* whose time has not come */
+	uint64_t now_s;
 	json_t *kept, *deleted;
 };
 
@@ -80,7 +82,8 @@ rotate_take(struct rotate *rotate)
 	struct command_session *session = rotate->session;
 	int rc;
 
-	backup_keep_name(command_now_s(), rotate->taken);
+	rotate->now_s = command_now_s();
+	backup_keep_name(rotate->now_s, rotate->taken);
 	if (session->options->is_dry_run)
 		return 0;
 	rc = rotate_take_all(rotate);
@@ -201,13 +204,18 @@ rotate_apply(struct rotate *rotate)
 		.weekly = (uint32_t)options->weekly };
 	int rc = 0;
 
-	backup_keep_apply(&keep, rotate->times_s, rotate->count, rotate->reasons);
+	backup_keep_apply(&keep, rotate->now_s, rotate->times_s, rotate->count, rotate->reasons);
 	for (uint32_t i = 0; i < rotate->count && rc == 0; i++) {
 		const struct cleave_snapshot *snapshot = &rotate->snapshots[i];
 		bool stays = is_kept(rotate, i);
 
 		if (!stays)
 			rotate_delete(rotate, snapshot);
+		if (rotate->reasons[i] == BACKUP_KEEP_FUTURE) {
+			rotate->future_count++;
+			fprintf(stderr, "cleave: %s stays: its time has not come\n",
+			    snapshot->name);
+		}
 		rc = json_array_append_new(stays ? rotate->kept : rotate->deleted,
 			 json_string(snapshot->name)) == 0
 		    ? 0
@@ -227,6 +235,11 @@ rotate_say(struct rotate *rotate)
 		return command_fail(session, -EBUSY,
 		    "%u snapshots could not be deleted; the next run tries again",
 		    rotate->failed_count);
+	if (rotate->future_count > 0)
+		return command_fail(session, -EBUSY,
+		    "%u snapshots are of a time that has not come, and no rule judges them: is this host's "
+		    "clock right? If it was ahead then, delete them (cleave snapshot delete)",
+		    rotate->future_count);
 	if (!session->options->is_json)
 		return 0;
 	reply = json_pack("{s:s, s:b, s:O, s:O}", "taken", rotate->taken, "dry_run",

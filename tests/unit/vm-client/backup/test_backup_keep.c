@@ -10,6 +10,7 @@
 #include "vm-client/backup/backup_keep.h"
 
 #define TIMES_MAX 400u
+#define NOW_MAX_S UINT64_C(253402300799) /* the last second of the year 9999 */
 
 Test(backup_keep, names_are_times_and_nothing_else_is_ours)
 {
@@ -73,7 +74,7 @@ expect_as_model(const struct backup_keep *keep, const uint64_t *times_s, uint32_
 {
 	unsigned reasons[TIMES_MAX];
 
-	backup_keep_apply(keep, times_s, count, reasons);
+	backup_keep_apply(keep, NOW_MAX_S, times_s, count, reasons);
 	for (uint32_t i = 0; i < count; i++) {
 		unsigned want = 0;
 
@@ -125,7 +126,7 @@ Test(backup_keep, a_year_of_hours_leaves_what_was_asked_for)
 
 		cr_assert_lt(count, TIMES_MAX);
 		times_s[count++] = 1767225600 + hour * 3600;
-		backup_keep_apply(&keep, times_s, count, reasons);
+		backup_keep_apply(&keep, times_s[count - 1], times_s, count, reasons);
 		for (uint32_t i = 0; i < count; i++) {
 			if (reasons[i] != 0)
 				times_s[kept++] = times_s[i];
@@ -135,4 +136,25 @@ Test(backup_keep, a_year_of_hours_leaves_what_was_asked_for)
 	cr_assert_leq(count, 24u + 7 + 4);
 	cr_assert_geq(count, 24u + 5 + 2);
 	cr_assert_geq(times_s[count - 1] - times_s[0], 2u * 7 * 86400);
+}
+
+/* A clock was weeks ahead for a day, and was mended: what is taken since is kept as if those were not there. */
+Test(backup_keep, those_of_a_time_to_come_take_nobodys_place)
+{
+	const struct backup_keep keep = { 24, 7, 4 };
+	const uint64_t now_s = 1795514400;
+	uint64_t times_s[30];
+	unsigned reasons[30];
+
+	for (uint32_t i = 0; i < 4; i++)
+		times_s[i] = now_s - (3 - i) * 3600;
+	times_s[4] = now_s + 3600; /* as far as clocks are apart */
+	for (uint32_t i = 5; i < 30; i++)
+		times_s[i] = now_s + 20u * 86400 + i * 3600;
+	backup_keep_apply(&keep, now_s, times_s, 30, reasons);
+	for (uint32_t i = 0; i < 30; i++) {
+		cr_assert_eq(reasons[i] == BACKUP_KEEP_FUTURE, i >= 5, "%u: %x", i, reasons[i]);
+		cr_assert((reasons[i] & BACKUP_KEEP_HOURLY) != 0 || i >= 5, "%u: %x", i,
+		    reasons[i]);
+	}
 }
