@@ -44,6 +44,7 @@
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "cluster/meta_proxy.h"
+#include "cluster/store_age.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/root.h"
@@ -77,7 +78,7 @@ struct root_call {
 	uint64_t old_version; /* of its key; 0: absent */
 	int txn_rc;
 	/* ROOT_REFRESH */
-	struct mt_cluster mirrored; /* the next ids that the nodes know of; 0: not asked for */
+	struct mt_store_age age; /* of what the nodes know; zeros: not asked for */
 	struct mt_volumes_waiter waiter;
 	void (*refresh_fn)(int rc, void *arg);
 	void *arg;
@@ -89,6 +90,7 @@ root_call_free(struct root_call *call)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	list_remove(&call->waiter.link);
 	call->magic = 0;
+	mt_store_age_fini(&call->age);
 	mt_free(call);
 }
 
@@ -338,38 +340,16 @@ root_call_claim(struct root_call *call)
 
 /* ---- on main: volumes ---- */
 
-/*
- * A store counts ids before the mirror does, and never back: a mirror that is ahead was made from a newer
- * store. Nothing may be served or made by this one: its next volume would get the blocks of another.
- */
-static bool
-root_call_is_store_old(const struct root_call *call)
-{
-	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
-
-	assert(call->kind == ROOT_REFRESH);
-	return known->next_volume_id < mirrored->next_volume_id ||
-	    known->next_segment < mirrored->next_segment ||
-	    known->next_snapshot < mirrored->next_snapshot ||
-	    known->next_clone < mirrored->next_clone;
-}
-
 static void
 root_call_on_refreshed(int rc, void *arg)
 {
 	struct root_call *call = arg;
-	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
+	char text[MT_ERROR_BYTES];
 
 	assert(call->kind == ROOT_REFRESH);
-	if (rc == 0 && root_call_is_store_old(call)) {
+	if (rc == 0 && mt_store_age_is_old(&call->age, call->gateway, text)) {
 		rc = -ESTALE;
-		mt_gateway_fail(call->gateway, rc,
-		    "the metadata store is stale: its next volume, snapshot and clone are %" PRIu64
-		    ", %" PRIu64 " and %" PRIu64 ", the storage nodes know of %" PRIu64 ", %" PRIu64
-		    " and %" PRIu64 ". Is --meta an older copy? If the newer store is lost, run "
-		    "cleave recover",
-		    known->next_volume_id, known->next_snapshot, known->next_clone,
-		    mirrored->next_volume_id, mirrored->next_snapshot, mirrored->next_clone);
+		mt_gateway_fail(call->gateway, rc, "%s", text);
 	}
 	root_call_answer(call, rc);
 }
@@ -501,12 +481,12 @@ proxy_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state
 	struct root_call *call = root_call_create(shard);
 
 	assert(fn != NULL);
+	if (call != NULL && mt_store_age_take(&call->age, state) != 0) {
+		root_call_free(call);
+		call = NULL;
+	}
 	if (call != NULL) {
 		call->kind = ROOT_REFRESH;
-		call->mirrored.next_volume_id = state->next_volume_id;
-		call->mirrored.next_segment = state->next_segment;
-		call->mirrored.next_snapshot = state->next_snapshot;
-		call->mirrored.next_clone = state->next_clone;
 		call->refresh_fn = fn;
 		call->arg = arg;
 	}

@@ -186,17 +186,6 @@ copy_check_root(const struct mt_rebuild_copy *copy, uint32_t shard,
 	return -ESTALE;
 }
 
-static const struct mt_volume *
-copy_find_mirrored(const struct mt_manifest_state *mirror, uint64_t id)
-{
-	assert(mirror->volume_count <= mirror->volume_max);
-	for (uint32_t i = 0; i < mirror->volume_count; i++) {
-		if (mirror->volumes[i].id == id)
-			return &mirror->volumes[i];
-	}
-	return NULL;
-}
-
 /* An attach counts a volume's number up: the mirror, which is never ahead, must not have a greater one. */
 static int
 copy_check_volumes(const struct mt_rebuild_copy *copy, const struct mt_manifest_state *mirror,
@@ -205,21 +194,15 @@ copy_check_volumes(const struct mt_rebuild_copy *copy, const struct mt_manifest_
 	assert(copy->source != NULL);
 	for (uint32_t i = 0; i < copy->source->count; i++) {
 		const struct mt_key *key = &copy->source->items[i];
-		const struct mt_volume *mirrored;
-		struct mt_volume volume;
-		const char *field;
+		char name[MT_NAME_BYTES];
 
-		if (strncmp(key->key, MT_VOLUME_PREFIX, strlen(MT_VOLUME_PREFIX)) != 0 ||
-		    mt_volume_decode(key->key + strlen(MT_VOLUME_PREFIX), key->value,
-			key->value_bytes, &volume, &field) != 0)
-			continue;
-		mirrored = copy_find_mirrored(mirror, volume.id);
-		if (mirrored == NULL || mirrored->attach <= volume.attach)
+		if (!mt_rebuild_mirror_is_later(mirror, key->key, key->value, key->value_bytes,
+			name))
 			continue;
 		(void)snprintf(text, bytes,
 		    "it is older than what the nodes hold: volume %s was opened since: cleave recover "
 		    "makes the store anew from the nodes",
-		    volume.name);
+		    name);
 		return -ESTALE;
 	}
 	return 0;

@@ -6,11 +6,13 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "catalog/place.h"
 #include "catalog/root.h"
+#include "catalog/volume_table.h"
 #include "common/port.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/rebuild_nodes.h"
@@ -91,6 +93,60 @@ mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror, const struct 
 		mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key);
 }
 
+static const struct mt_volume *
+judge_find_mirrored(const struct mt_manifest_state *mirror, uint64_t id)
+{
+	uint32_t low = 0, high = mirror->volume_count;
+
+	assert(mirror->volume_count <= mirror->volume_max);
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (mirror->volumes[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < mirror->volume_count && mirror->volumes[low].id == id ? &mirror->volumes[low]
+									   : NULL;
+}
+
+bool
+mt_rebuild_mirror_is_later(const struct mt_manifest_state *mirror, const char *key,
+    const void *value, uint32_t value_bytes, char ret_name[MT_NAME_BYTES])
+{
+	const struct mt_volume *mirrored;
+	struct mt_volume volume;
+	const char *field;
+
+	if (strncmp(key, MT_VOLUME_PREFIX, strlen(MT_VOLUME_PREFIX)) != 0 ||
+	    mt_volume_decode(key + strlen(MT_VOLUME_PREFIX), value, value_bytes, &volume, &field) !=
+		0)
+		return false;
+	mirrored = judge_find_mirrored(mirror, volume.id);
+	if (mirrored == NULL || mirrored->attach <= volume.attach)
+		return false;
+	memcpy(ret_name, volume.name, MT_NAME_BYTES);
+	return true;
+}
+
+/* Was a volume of the store opened since? */
+static bool
+judge_was_attached(const struct mt_rebuild_store *store, const struct mt_manifest_state *mirror)
+{
+	char name[MT_NAME_BYTES];
+
+	for (uint32_t i = 0; i < store->old_count; i++) {
+		const struct mt_rebuild_key *old = &store->old[i];
+
+		if (old->text != NULL &&
+		    mt_rebuild_mirror_is_later(mirror, old->key, old->text,
+			(uint32_t)strlen(old->text), name))
+			return true;
+	}
+	return false;
+}
+
 bool
 mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan)
@@ -99,7 +155,8 @@ mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
 	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
 		return false;
 	/* A gateway that was started on it has claimed epochs, and given up when it saw this: its roots look new. */
-	if (mt_rebuild_mirror_is_ahead(plan->mirror, &store->cluster))
+	if (mt_rebuild_mirror_is_ahead(plan->mirror, &store->cluster) ||
+	    judge_was_attached(store, plan->mirror))
 		return false;
 	for (uint32_t i = 0; i < plan->obeyed_count; i++) {
 		if (!mt_rebuild_store_is_known(store, &plan->obeyed[i]))

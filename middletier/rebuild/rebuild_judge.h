@@ -8,6 +8,9 @@
 #define CLEAVE_MIDDLETIER_REBUILD_REBUILD_JUDGE_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/volume.h"
 
 struct mt_cluster;
 struct mt_manifest_state;
@@ -46,6 +49,13 @@ bool mt_rebuild_judge_plan(struct mt_rebuild_judge *judge, const struct mt_rebui
 /* mt_rebuild_mirror_is_ahead -- did @mirror count ids that @cluster has not? A store counts first: then it is an older one. */
 bool mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror,
     const struct mt_cluster *cluster);
+/*
+ * mt_rebuild_mirror_is_later -- is the store's key @key, of the value @value, a volume that was opened since, as @mirror knows?
+ *
+ * An attach counts a volume's number up, in the store first: the mirror is never ahead. True: its name is in @ret_name.
+ */
+bool mt_rebuild_mirror_is_later(const struct mt_manifest_state *mirror, const char *key,
+    const void *value, uint32_t value_bytes, char ret_name[MT_NAME_BYTES]);
 /* mt_rebuild_judge_is_current -- no node knows more than the store does: there is nothing to recover. */
 bool mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan);

@@ -261,6 +261,25 @@ def copy_of_a_store_in_use_is_noticed_by_its_ids():
         c.load("--verify-journal", journal, "--volume", "w")
 
 
+def copy_of_before_a_volume_was_taken_is_noticed():
+    """No id was given out since, and no shard has had another owner: but v has, whose writes were acknowledged."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        write(c, "before")
+        shutil.copytree(meta(c), meta(c) + ".old")
+        journal = write(c, "journal")
+        c.gateway.kill()
+        os.rename(meta(c), meta(c) + ".new")
+        os.rename(meta(c) + ".old", meta(c))
+        accept_copy(c)
+        for _ in range(2):
+            expect_error(run_argv(c.gateway.argv, check_rc=False), "the metadata store is stale",
+                         "volume 'v' was opened since", "cleave recover", codes=(1,))
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        verify(c, journal)
+
+
 def expect_copy_refused(argv, folder):
     result = run_argv(argv, check_rc=False)
     expect_error(result, f"{folder} is a copy", "original still runs", "--accept-copy",
@@ -361,6 +380,7 @@ if __name__ == "__main__":
     main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
-         what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids, copy_beside_a_live_gateway_is_refused,
+         what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids,
+         copy_of_before_a_volume_was_taken_is_noticed, copy_beside_a_live_gateway_is_refused,
          copy_is_not_accepted_while_its_original_serves, copy_put_back_serves_when_it_is_accepted,
          moved_store_is_the_same)
