@@ -243,6 +243,14 @@ mt_change_on_volume(struct mt_control_request *request)
 	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
 }
 
+void
+mt_change_fail_another(struct mt_control_request *request)
+{
+	mt_control_refuse(request, -ENOENT,
+	    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
+	    request->volume.name);
+}
+
 /* Nobody new comes in; who is there at any gateway? Then @fn. */
 void
 mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
@@ -254,6 +262,12 @@ mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
 	if (entry == NULL)
 		return;
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (request->alone.meant == 0)
+		request->alone.meant = entry->volume.id;
+	if (request->alone.meant != entry->volume.id) {
+		mt_change_fail_another(request);
+		return;
+	}
 	mt_control_let_in(request); /* where it asks again, in the same run */
 	mt_control_keep_out(request, entry);
 	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);

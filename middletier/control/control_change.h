@@ -30,8 +30,14 @@ struct meta_op mt_change_put(const char *key, const char *text);
 /* mt_change_on_volume -- of mt_control_change: answers with the volume as it is now. */
 void mt_change_on_volume(struct mt_control_request *request);
 
-/* mt_change_when_unused -- nobody new comes in, and all gateways say who is there: then @fn. */
+/*
+ * mt_change_when_unused -- nobody new comes in, and all gateways say who is there: then @fn
+ *
+ * A request that begins again is about the volume that it was about first: another one that has the name by now is refused.
+ */
 void mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn);
+/* mt_change_fail_another -- the name is another volume's by now; the request ends. */
+void mt_change_fail_another(struct mt_control_request *request);
 /*
  * mt_change_is_still_unused -- after mt_change_when_unused, each time the request has waited: may it change @volume?
  *

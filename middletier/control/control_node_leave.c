@@ -328,8 +328,8 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 	if (rest.silent_id != 0 && !request->is_forced) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32 " is kept: node %" PRIu32
-		    " does not answer either, and what is on these two alone would be lost for good: start "
-		    "either of them first, or say --force to give it up",
+		    " does not answer either, or not yet, and what may be on these two alone would be lost for "
+		    "good: see to it that one of them answers, or say --force to give that up",
 		    node->id, rest.silent_id);
 		return;
 	}

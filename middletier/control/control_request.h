@@ -101,7 +101,9 @@ struct mt_control_request {
 	struct {
 		uint64_t id;     /* the volume that lets no session in meanwhile; 0: none */
 		uint64_t attach; /* its newest, when that began */
-	} alone;                 /* mt_control_keep_out */
+		uint64_t
+		    meant; /* the first of them: whatever has its name when the request begins again */
+	} alone;           /* mt_control_keep_out */
 	struct {
 		bool is_purge;   /* volume.delete: at once */
 		uint64_t keep_s; /* volume.delete; 0: it does not say */

@@ -143,9 +143,7 @@ mt_control_volume_resize(struct mt_control_request *request)
 		return;
 	/* The client knows the id of the volume that it means; the name may be another volume's by now. */
 	if (id != 0 && id != entry->volume.id)
-		mt_control_refuse(request, -ENOENT,
-		    "volume '%s' is another one by now: it was deleted, and made anew",
-		    request->volume.name);
+		mt_change_fail_another(request);
 	else if (request->change.wanted_bytes >= entry->volume.size_bytes &&
 	    !request->change.is_check)
 		resize_submit(request, entry);

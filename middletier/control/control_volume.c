@@ -280,9 +280,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 		return;
 	/* The client may know the id of the volume that it means; the name may be another volume's by now. */
 	if (request->trash.id != 0 && request->trash.id != entry->volume.id)
-		mt_control_refuse(request, -ENOENT,
-		    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
-		    request->volume.name);
+		mt_change_fail_another(request);
 	else
 		mt_change_when_unused(request, control_on_users);
 }
