@@ -12,7 +12,8 @@
  * unless it is damaged, its node has been away for repair_after, or its disk takes no more writes; a
  * node that has not been seen since the shard began counts as away since then. The extent with the
  * fewest good ones is next; a new copy takes the place of a damaged one, else of one that is away, else
- * it is one more (an extent that was made when nodes were few).
+ * it is one more (an extent that was made when nodes were few; where no node can have that one, it takes the place of
+ * a damaged one all the same).
  *
  * A bad copy is deleted after the manifest names its successor, because its good batches may be needed
  * to make that one. Where no other node can take a copy, it must go before; then a good copy is verified

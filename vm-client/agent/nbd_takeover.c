@@ -38,7 +38,7 @@ take_export(struct nbd_server *server, const json_t *object)
 		return -EBADMSG;
 	if (nbd_export_by_name(server, name) != NULL)
 		return 0;
-	export = nbd_export_add(server, name, is_read_only != 0);
+	export = nbd_export_add(server, name, is_read_only != 0 || server->options.is_read_only);
 	if (export == NULL)
 		return errno == EINVAL ? -EBADMSG : -errno;
 	export->is_on_demand = is_on_demand != 0;

@@ -88,7 +88,7 @@ shrink_prepare(struct command_session *session, uint64_t *ret_id, bool *ret_is_d
 	return rc;
 }
 
-/* Our session has ended by the time that the size is set: whoever has opened the volume since is put out by --force alone. */
+/* Our session has ended by then, or is said to be in the way: whoever has opened the volume since is put out by --force alone. */
 static int
 shrink(struct command_session *session)
 {
