@@ -248,4 +248,17 @@ has_stopped(void *arg)
 	return ((const struct peer *)arg)->has_stopped;
 }
 
+/* two_gateways_up -- gateways 0 and 1 share the shards, and @qp is a control session at the first; @sg is its client's half. */
+static inline void
+two_gateways_up(struct sg *sg, struct sg_qp *qp)
+{
+	sg_client_open(sg, rig->world, rig->net, &rig->gateway_options);
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	(void)snprintf(sg->options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
+	sg_connect(sg, qp, NULL);
+	cr_assert_eq(sg_wait_open(qp), 0);
+}
+
 #endif /* CLEAVE_TESTS_MEMBER_FIXTURE_H */

@@ -34,13 +34,7 @@ static void
 setup_cluster(void)
 {
 	setup();
-	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
-	peer_start(0);
-	peer_start(1);
-	(void)wait_shared(3);
-	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
+	two_gateways_up(&sg, &qp);
 	json_decref(ask("{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":1073741824}", 0));
 }
 

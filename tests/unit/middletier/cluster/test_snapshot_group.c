@@ -46,13 +46,7 @@ setup_at(uint32_t level)
 
 	setup();
 	made_cluster_at(rig->store, &rig->gateway_options, level);
-	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
-	peer_start(0);
-	peer_start(1);
-	(void)wait_shared(3);
-	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
-	sg_connect(&sg, &qp, NULL);
-	cr_assert_eq(sg_wait_open(&qp), 0);
+	two_gateways_up(&sg, &qp);
 	for (uint32_t i = 0; i < NUM_COUNT(names); i++) {
 		(void)snprintf(text, sizeof(text),
 		    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":1073741824}",
