@@ -14,6 +14,7 @@
 #include "catalog/root.h"
 #include "catalog/volume_table.h"
 #include "common/port.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/rebuild_nodes.h"
 #include "rebuild/rebuild_read.h"
@@ -93,24 +94,6 @@ mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror, const struct 
 		mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key);
 }
 
-static const struct mt_volume *
-judge_find_mirrored(const struct mt_manifest_state *mirror, uint64_t id)
-{
-	uint32_t low = 0, high = mirror->volume_count;
-
-	assert(mirror->volume_count <= mirror->volume_max);
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (mirror->volumes[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < mirror->volume_count && mirror->volumes[low].id == id ? &mirror->volumes[low]
-									   : NULL;
-}
-
 bool
 mt_rebuild_mirror_is_later(const struct mt_manifest_state *mirror, const char *key,
     const void *value, uint32_t value_bytes, char ret_name[MT_NAME_BYTES])
@@ -123,7 +106,7 @@ mt_rebuild_mirror_is_later(const struct mt_manifest_state *mirror, const char *k
 	    mt_volume_decode(key + strlen(MT_VOLUME_PREFIX), value, value_bytes, &volume, &field) !=
 		0)
 		return false;
-	mirrored = judge_find_mirrored(mirror, volume.id);
+	mirrored = mt_manifest_state_volume(mirror, volume.id);
 	if (mirrored == NULL || mirrored->attach <= volume.attach)
 		return false;
 	memcpy(ret_name, volume.name, MT_NAME_BYTES);
