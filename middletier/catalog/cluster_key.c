@@ -290,6 +290,15 @@ mt_cluster_has_volume(const struct mt_cluster *cluster)
 	    cluster->next_segment + MT_VOLUME_SEGMENTS <= MT_ROOTS_MAX;
 }
 
+bool
+mt_cluster_is_behind(const struct mt_cluster *cluster, const struct mt_cluster *other)
+{
+	return cluster->next_volume_id < other->next_volume_id ||
+	    cluster->next_segment < other->next_segment ||
+	    cluster->next_snapshot < other->next_snapshot ||
+	    cluster->next_clone < other->next_clone || cluster->next_key < other->next_key;
+}
+
 void
 mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
 {

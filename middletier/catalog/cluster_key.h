@@ -57,6 +57,8 @@ uint32_t mt_level_read(const struct meta_item *item);
 int mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg);
 /* mt_cluster_has_volume -- is there an id, and are there segments, for one more volume? */
 bool mt_cluster_has_volume(const struct mt_cluster *cluster);
+/* mt_cluster_is_behind -- has @cluster given out less than @other, of whatever is counted but nodes? */
+bool mt_cluster_is_behind(const struct mt_cluster *cluster, const struct mt_cluster *other);
 /* mt_cluster_skip -- as many ids and numbers as @skipped says are given to nobody; at most all that are left. */
 void mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped);
 /* mt_cluster_replace -- @id becomes the first of cluster->replaced, unless it is zero, there, or its own. */

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "catalog/cluster_key.h"
 #include "catalog/volume_table.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_state.h"
 
 struct mt_store_attach {
@@ -30,11 +30,7 @@ mt_store_age_take(struct mt_store_age *age, const struct mt_manifest_state *stat
 		age->attaches[i] =
 		    (struct mt_store_attach){ state->volumes[i].id, state->volumes[i].attach };
 	age->attach_count = state->volume_count;
-	age->next_volume_id = state->next_volume_id;
-	age->next_segment = state->next_segment;
-	age->next_snapshot = state->next_snapshot;
-	age->next_clone = state->next_clone;
-	age->next_key = state->next_key;
+	mt_manifest_state_counts(state, &age->counts);
 	return 0;
 }
 
@@ -75,18 +71,17 @@ mt_store_age_is_old(const struct mt_store_age *age, const struct mt_gateway *gat
 {
 	static const char hint[] = "Is --meta an older copy? If the newer store is lost, run "
 				   "cleave recover";
-	const struct mt_cluster *store = &gateway->cluster;
+	const struct mt_cluster *store = &gateway->cluster, *known = &age->counts;
 	const struct mt_volume *later;
 
-	if (store->next_volume_id < age->next_volume_id ||
-	    store->next_segment < age->next_segment || store->next_snapshot < age->next_snapshot ||
-	    store->next_clone < age->next_clone || store->next_key < age->next_key) {
+	if (mt_cluster_is_behind(store, known)) {
 		(void)snprintf(ret_text, MT_ERROR_BYTES,
 		    "the metadata store is stale: its next volume, snapshot, clone and key are %" PRIu64
 		    ", %" PRIu64 ", %" PRIu64 " and %" PRIu64 ", the storage nodes know of %" PRIu64
 		    ", %" PRIu64 ", %" PRIu64 " and %" PRIu64 ". %s",
 		    store->next_volume_id, store->next_snapshot, store->next_clone, store->next_key,
-		    age->next_volume_id, age->next_snapshot, age->next_clone, age->next_key, hint);
+		    known->next_volume_id, known->next_snapshot, known->next_clone, known->next_key,
+		    hint);
 		return true;
 	}
 	later = age_find_later(age, &gateway->volumes);

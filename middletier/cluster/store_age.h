@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog/cluster_key.h"
 #include "common/limits.h"
 
 struct mt_gateway;
@@ -22,7 +23,7 @@ struct mt_store_attach;
 
 /* All of it zeros: nothing is known, and no store is old. */
 struct mt_store_age {
-	uint64_t next_volume_id, next_segment, next_snapshot, next_clone, next_key;
+	struct mt_cluster counts;         /* next ids and numbers alone */
 	struct mt_store_attach *attaches; /* by volume's id */
 	uint32_t attach_count;
 };

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/field.h"
 #include "base/search.h"
+#include "catalog/cluster_key.h"
 #include "catalog/numbers.h"
 #include "catalog/snapshot.h"
 #include "catalog/volume.h"
@@ -204,6 +205,16 @@ array_apply(struct mirror_array *array, const void *entry, bool is_deleted, uint
 	memcpy(array_at(array, at), entry, array->entry_bytes);
 	*bytes += array->edit_bytes(entry);
 	return 0;
+}
+
+void
+mt_manifest_state_counts(const struct mt_manifest_state *state, struct mt_cluster *ret_counts)
+{
+	*ret_counts = (struct mt_cluster){ .next_volume_id = state->next_volume_id,
+		.next_segment = state->next_segment,
+		.next_snapshot = state->next_snapshot,
+		.next_clone = state->next_clone,
+		.next_key = state->next_key };
 }
 
 const struct mt_volume *

@@ -8,6 +8,7 @@
 #include "catalog/data_key.h"
 #include "catalog/sealed_name.h"
 
+struct mt_cluster;
 struct mt_edit;
 struct mt_manifest_state;
 struct mt_snapshot;
@@ -25,6 +26,8 @@ const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_st
 /* mt_manifest_state_name -- the same of a name, by its number. */
 const struct mt_sealed_name *mt_manifest_state_name(const struct mt_manifest_state *state,
     uint64_t number);
+/* mt_manifest_state_counts -- what the mirror has counted, in the places of a cluster's key; else that is zeros. */
+void mt_manifest_state_counts(const struct mt_manifest_state *state, struct mt_cluster *ret_counts);
 /* At most what the mirror of a data key, and of a name, takes. */
 #define MT_MANIFEST_DATA_KEY_BYTES (28u + MT_KEK_NAME_BYTES + MT_WRAPPED_BYTES_MAX)
 #define MT_MANIFEST_NAME_BYTES (20u + MT_SEALED_NAME_BYTES)

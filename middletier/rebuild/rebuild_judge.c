@@ -87,11 +87,10 @@ mt_rebuild_judge_stores(struct mt_rebuild_judge *judge, const struct mt_rebuild_
 bool
 mt_rebuild_mirror_is_ahead(const struct mt_manifest_state *mirror, const struct mt_cluster *cluster)
 {
-	return mirror->shard_count != 0 &&
-	    (mirror->next_volume_id > cluster->next_volume_id ||
-		mirror->next_segment > cluster->next_segment ||
-		mirror->next_snapshot > cluster->next_snapshot ||
-		mirror->next_clone > cluster->next_clone || mirror->next_key > cluster->next_key);
+	struct mt_cluster counts;
+
+	mt_manifest_state_counts(mirror, &counts);
+	return mirror->shard_count != 0 && mt_cluster_is_behind(cluster, &counts);
 }
 
 bool
