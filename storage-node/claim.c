@@ -10,8 +10,9 @@
  * one and no business here, cannot ask for anything under the owner's epoch: it would have to come with a higher one,
  * which the owner notices with its next request, and which is a line in each node's log.
  *
- * Claims are in memory: after a node's start the first gateway that comes under a shard's fence has it. The fence itself
- * is on the disk, so nobody comes back under an older epoch.
+ * A start knows the newest claims from the disk (claim_page.c). Where one is not there, or is older than the fence, the
+ * first gateway that comes under the fence's epoch has it; the fence itself is always there, so nobody comes back under
+ * an older one.
  *
  * What reads without a metadata store, `cleave recover`, has no epoch of its own (store.c lets it list and read).
  */
@@ -24,6 +25,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
+#include "claim_page.h"
 #include "cleave/secure.h"
 #include "fence.h"
 #include "node_state.h"
@@ -56,6 +58,7 @@ claim_take(struct node *node, const struct wire_node *wire, uint64_t gateway,
 	if (claims->now.gateway != 0)
 		claims->before = claims->now;
 	claims->now = (struct sn_claim){ wire->epoch, gateway };
+	sn_claim_page_keep(node, wire->id.shard);
 	SN_COUNT(node, claims, 1);
 }
 
@@ -75,9 +78,9 @@ sn_claim_judge(struct node *node, const struct split_subject *subject, const str
 	claims = &node->claims[wire->id.shard];
 	gateway = strtoull(subject->name, NULL, 10);
 	fence = sn_fence_epoch(node, wire->id.shard);
-	/* Owners before this start are known by the fence alone: nobody may read under their epochs. */
-	if (claims->now.epoch < fence && claims->now.gateway == 0)
-		claims->now.epoch = fence;
+	/* After a start, of an owner that is known by the fence alone: nobody may read under the epochs below it. */
+	if (claims->now.epoch < fence)
+		claims->now = (struct sn_claim){ .epoch = fence };
 	if (wire->epoch < fence && !is_look)
 		return 0; /* is refused as too old */
 	if (wire->epoch > claims->now.epoch ||

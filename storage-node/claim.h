@@ -13,7 +13,7 @@ struct split_subject;
 /* A gateway's number, and the epoch that it has come with. */
 struct sn_claim {
 	uint32_t epoch;
-	uint64_t gateway; /* 0: nobody with a key has come under it since the node has run */
+	uint64_t gateway; /* 0: nobody with a key is known to have come under it */
 };
 
 /* A shard's newest claim, and the one before, whose requests may still be on their way. All zero: none is known. */

@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "claim_page.h"
 #include "cleave/disk.h"
 #include "cleave/engine.h"
 #include "extent.h"
@@ -200,6 +201,8 @@ node_on_super(struct node *node)
 	if (rc == 0)
 		rc = sn_fence_init(node);
 	if (rc == 0)
+		rc = sn_claim_page_init(node);
+	if (rc == 0)
 		rc = sn_sync_init(node);
 	if (rc == 0)
 		rc = sn_append_init(node);
@@ -313,7 +316,8 @@ node_stopped(struct node *node, int rc)
 static bool
 node_is_idle(const struct node *node)
 {
-	return node->requests_busy_count == 0 && node->replies_count == 0 && !node->is_zeroing;
+	return node->requests_busy_count == 0 && node->replies_count == 0 && !node->is_zeroing &&
+	    node->claim_writes_count == 0;
 }
 
 static void
@@ -386,6 +390,7 @@ node_destroy(struct node *node)
 	loop_task_cancel(node->loop, &node->ready_task);
 	loop_task_cancel(node->loop, &node->stop_task);
 	sn_server_fini(node);
+	sn_claim_page_fini(node);
 	sn_fence_fini(node);
 	sn_extent_fini_all(node);
 	split_key_free(node->key);

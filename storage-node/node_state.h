@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/sm.h"
 #include "claim.h"
+#include "claim_page.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -72,6 +73,7 @@ struct node {
 	struct sn_fence_page fences[ONDISK_FENCE_PAGES];
 	void *fence_pages;
 	struct sn_claims claims[CLEAVE_SHARDS_MAX]; /* claim.c */
+	struct sn_claim_page *claim_pages;          /* claim_page.c; NULL: no key */
 	struct sn_sync sync;
 	struct sn_store store;
 	struct sn_peers peers;
@@ -91,6 +93,7 @@ struct node {
 	uint32_t appends_count;       /* in flight, all extents */
 	uint32_t reads_count;         /* of gateways, at the disk */
 	uint32_t requests_busy_count; /* requests that are not answered */
+	uint32_t claim_writes_count;  /* at the disk */
 	uint32_t replies_count;       /* handed to the port, not on their way yet */
 	bool is_zeroing;              /* a free slot is in no list: zero.c writes it */
 

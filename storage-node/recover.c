@@ -2,9 +2,10 @@
 /*
  * recover.c -- what the disk says at start
  *
- *	superblocks -> fence pages -> slot heads, 16 at a time -> open extents' chains -> flush -> serve
+ *	superblocks -> fence pages -> claim pages -> slot heads, 16 at a time -> open extents' chains -> flush -> serve
  *
- * Superblock and fence pages have two copies each, of which the younger good one counts. Slot heads are
+ * Superblock and fence pages have two copies each, of which the younger good one counts. Claim pages have one, which may
+ * be bad, and are of a node with a key alone. Slot heads are
  * recover_slots.c's.
  *
  * A sealed extent is trusted at its length. The others are followed (scan.c): one that ends below a
@@ -32,6 +33,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "claim_page.h"
 #include "disk/disk_host.h"
 #include "extent.h"
 #include "node_state.h"
@@ -45,7 +47,7 @@ struct sn_recover {
 	struct disk_io io;
 	struct dev_piece piece;
 	void *page;
-	uint32_t step; /* superblock copy, then fence page and copy, being read */
+	uint32_t step; /* superblock copy, then fence page and copy, then claim page, being read */
 	int super_rc;  /* why the first bad superblock is bad; 0: none is */
 	const char *super_field;
 	bool has_super;
@@ -66,6 +68,7 @@ struct sn_recover {
 
 static void recover_read_super(struct node *node);
 static void recover_read_fence(struct node *node);
+static void recover_read_claims(struct node *node);
 static void recover_start_scans(struct node *node);
 static void recover_scan_next(struct node *node, struct sn_scan_job *job);
 
@@ -299,10 +302,12 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 		    "recover: a copy of a fence page is bad disk=%s page=%u field=%s: the other one "
 		    "counts",
 		    node->disk_name, page_index, recover->fence_field);
-	if (++recover->step < 2 * ONDISK_FENCE_PAGES)
+	if (++recover->step < 2 * ONDISK_FENCE_PAGES) {
 		recover_read_fence(node);
-	else
-		sn_slots_read(node, recover_on_slots);
+	} else {
+		recover->step = 0;
+		recover_read_claims(node);
+	}
 }
 
 static void
@@ -311,6 +316,45 @@ recover_read_fence(struct node *node)
 	uint32_t step = node->recover->step;
 
 	recover_read_page(node, ondisk_fence_offset(step / 2, step % 2), recover_on_fence);
+}
+
+/* ---- claims ---- */
+
+static void
+recover_on_claims(struct disk_io *io, int rc, void *arg)
+{
+	struct node *node = arg;
+	struct sn_recover *recover = node->recover;
+	struct ondisk_claims claims;
+	const char *field = "cannot be read";
+
+	(void)io;
+	if (node->sm.state != NODE_RECOVERING)
+		return;
+	assert(recover->step < ONDISK_CLAIM_PAGES);
+	if (rc == 0)
+		rc = ondisk_claims_decode(recover->page, &node->super, recover->step, &claims,
+		    &field);
+	if (rc == 0)
+		sn_claim_page_load(node, &claims);
+	else if (rc != -ENODATA)
+		log_warn(
+		    "recover: a claim page is bad disk=%s page=%u field=%s: the first gateway that comes has "
+		    "the epochs of its shards",
+		    node->disk_name, recover->step, field);
+	recover->step++;
+	recover_read_claims(node);
+}
+
+static void
+recover_read_claims(struct node *node)
+{
+	uint32_t step = node->recover->step;
+
+	if (node->claim_pages == NULL || step == ONDISK_CLAIM_PAGES)
+		sn_slots_read(node, recover_on_slots);
+	else
+		recover_read_page(node, ondisk_claims_offset(step), recover_on_claims);
 }
 
 /* ---- chains ---- */

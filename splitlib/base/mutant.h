@@ -104,6 +104,7 @@
 	X(number_ignored, "a node's key is believed whatever its number")                          \
 	X(plain_believed, "a port with a key takes a hello in the clear")                          \
 	X(claim_unasked, "a node serves any gateway under any epoch")                              \
+	X(claim_forgotten, "a start of a node lets any gateway have the epochs before it")         \
 	X(right_unasked, "volumes are made and changed by clients without a right")                \
 	X(session_right_unasked, "whoever may ask has a session of any volume")                    \
 	X(session_kept, "a session goes on when its user has lost the right")                      \

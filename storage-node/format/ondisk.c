@@ -8,7 +8,7 @@
  *
  * Slot and state pages keep all their meaning in the first sector and their CRC covers it alone: a
  * power loss that tears the page at a sector leaves either the old page or the new one. Superblocks
- * too. Fence pages are longer, and rely on their second copy.
+ * too. Fence pages are longer, and rely on their second copy; claim pages are, too, and may be lost.
  */
 #include "ondisk.h"
 
@@ -25,10 +25,12 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are used as they are stored");
 _Static_assert(ONDISK_FENCE_PAGES *ONDISK_FENCE_SHARDS == CLEAVE_SHARDS_MAX, "a fence a shard");
+_Static_assert(ONDISK_CLAIM_PAGES *ONDISK_CLAIM_SHARDS >= CLEAVE_SHARDS_MAX, "a claim a shard");
 _Static_assert(ONDISK_SLOTS_MAX <= WIRE_LIST_CURSOR_MAX, "a list's cursor is a slot");
 
 #define MAGIC_SUPER 0x314b5344564c4321u /* "!CLVDSK1" */
 #define MAGIC_FENCE 0x31434e46564c4321u /* "!CLVFNC1" */
+#define MAGIC_CLAIM 0x314d4c43564c4321u /* "!CLVCLM1" */
 #define MAGIC_SLOT 0x31544c53564c4321u  /* "!CLVSLT1" */
 #define MAGIC_STATE 0x31415453564c4321u /* "!CLVSTA1" */
 
@@ -72,6 +74,20 @@ _Static_assert(sizeof(struct fence_disk) == ONDISK_PAGE_BYTES, "fence page");
 _Static_assert(offsetof(struct fence_disk, store_high) == 48, "fence page");
 _Static_assert(offsetof(struct fence_disk, epochs) == 64, "fence page");
 
+struct claim_disk {
+	uint32_t epoch;   /* 0 */
+	uint64_t gateway; /* 4 */
+} __attribute__((packed));
+
+struct claims_disk {
+	struct page_prefix prefix;                     /*  0 */
+	uint32_t page_index;                           /* 32 */
+	uint32_t shard_count;                          /* 36 ONDISK_CLAIM_SHARDS */
+	struct claim_disk claims[ONDISK_CLAIM_SHARDS]; /* 40 */
+} __attribute__((packed));
+_Static_assert(sizeof(struct claims_disk) == ONDISK_PAGE_BYTES, "claim page");
+_Static_assert(offsetof(struct claims_disk, claims) == 40, "claim page");
+
 struct slot_disk {
 	struct page_prefix prefix; /*  0 */
 	uint64_t incarnation;      /* 32 */
@@ -112,10 +128,11 @@ _Static_assert(offsetof(struct state_disk, reserved) == 100, "state page");
 #define STATE_FLAG_DAMAGED 1u
 
 #define FENCE_OFFSET ((uint64_t)ONDISK_PAGE_BYTES)
+#define CLAIMS_OFFSET (FENCE_OFFSET + (uint64_t)ONDISK_PAGE_BYTES * 2 * ONDISK_FENCE_PAGES)
 #define SUPER_SECOND_OFFSET ((uint64_t)ONDISK_SLOTS_OFFSET - ONDISK_PAGE_BYTES)
-_Static_assert(FENCE_OFFSET + (uint64_t)ONDISK_PAGE_BYTES * 2 * ONDISK_FENCE_PAGES <=
+_Static_assert(CLAIMS_OFFSET + (uint64_t)ONDISK_PAGE_BYTES * ONDISK_CLAIM_PAGES <=
 	SUPER_SECOND_OFFSET,
-    "the fence area ends before the second superblock");
+    "claims end before the second superblock");
 
 static const uint8_t zeros[ONDISK_PAGE_BYTES];
 
@@ -134,6 +151,13 @@ ondisk_fence_offset(uint32_t page_index, uint32_t copy)
 	assert(page_index < ONDISK_FENCE_PAGES);
 	assert(copy < 2);
 	return FENCE_OFFSET + (uint64_t)(page_index * 2 + copy) * ONDISK_PAGE_BYTES;
+}
+
+uint64_t
+ondisk_claims_offset(uint32_t page_index)
+{
+	assert(page_index < ONDISK_CLAIM_PAGES);
+	return CLAIMS_OFFSET + (uint64_t)page_index * ONDISK_PAGE_BYTES;
 }
 
 uint64_t
@@ -370,6 +394,50 @@ ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t
 	ret_fence->generation = disk.generation;
 	ret_fence->store = (struct store_id){ disk.store_high, disk.store_low };
 	memcpy(ret_fence->epochs, disk.epochs, sizeof(ret_fence->epochs));
+	return 0;
+}
+
+/* ---- claims ---- */
+
+void
+ondisk_claims_encode(void *page, const struct ondisk_super *super,
+    const struct ondisk_claims *claims)
+{
+	struct claims_disk disk = {
+		.prefix = prefix_of(MAGIC_CLAIM, super),
+		.page_index = claims->page_index,
+		.shard_count = ONDISK_CLAIM_SHARDS,
+	};
+
+	assert(claims->page_index < ONDISK_CLAIM_PAGES);
+	for (uint32_t i = 0; i < ONDISK_CLAIM_SHARDS; i++)
+		disk.claims[i] =
+		    (struct claim_disk){ claims->shards[i].epoch, claims->shards[i].gateway };
+	page_finish(page, &disk, sizeof(disk));
+}
+
+int
+ondisk_claims_decode(const void *page, const struct ondisk_super *super, uint32_t page_index,
+    struct ondisk_claims *ret_claims, const char **ret_field)
+{
+	struct claims_disk disk;
+	int rc = prefix_check(page, MAGIC_CLAIM, sizeof(disk), super, ret_field);
+
+	assert(page_index < ONDISK_CLAIM_PAGES);
+	if (rc != 0)
+		return rc;
+	memcpy(&disk, page, sizeof(disk));
+	ONDISK_EXPECT(disk.page_index == page_index, "page_index");
+	ONDISK_EXPECT(disk.shard_count == ONDISK_CLAIM_SHARDS, "shard_count");
+	for (uint32_t i = 0; i < ONDISK_CLAIM_SHARDS; i++) {
+		ONDISK_EXPECT(disk.claims[i].epoch <= EXTENT_EPOCH_MAX, "epochs");
+		ONDISK_EXPECT((disk.claims[i].epoch == 0) == (disk.claims[i].gateway == 0),
+		    "gateways");
+	}
+	ret_claims->page_index = page_index;
+	for (uint32_t i = 0; i < ONDISK_CLAIM_SHARDS; i++)
+		ret_claims->shards[i] =
+		    (struct ondisk_claim){ disk.claims[i].epoch, disk.claims[i].gateway };
 	return 0;
 }
 

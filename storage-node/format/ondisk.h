@@ -4,6 +4,7 @@
  *
  *	0        superblock, copy 0
  *	4096     fence pages: 8 of them, two copies each
+ *	69632    claim pages: 13 of them, one copy each
  *	126976   superblock, copy 1
  *	131072   slot 0, slot 1, ... each slot_bytes long
  *
@@ -32,6 +33,8 @@
 #define ONDISK_SUPER_COPIES 2u
 #define ONDISK_FENCE_PAGES 8u
 #define ONDISK_FENCE_SHARDS 512u /* shards a fence page holds */
+#define ONDISK_CLAIM_PAGES 13u
+#define ONDISK_CLAIM_SHARDS 338u /* shards a claim page holds */
 #define ONDISK_SLOTS_OFFSET 131072u
 #define ONDISK_SLOT_PAGES 3u /* header, two states */
 #define ONDISK_SLOT_HEAD_BYTES (ONDISK_SLOT_PAGES * ONDISK_PAGE_BYTES)
@@ -60,6 +63,18 @@ struct ondisk_fence {
 	uint64_t generation;
 	struct store_id store; /* page 0: the metadata store that the node obeys; zero: none yet */
 	uint32_t epochs[ONDISK_FENCE_SHARDS]; /* of shard page_index * 512 + i */
+};
+
+/* Which gateway has come with a shard's epoch; all zero: nobody is known to. */
+struct ondisk_claim {
+	uint32_t epoch;
+	uint64_t gateway;
+};
+
+struct ondisk_claims {
+	uint32_t page_index;
+	struct ondisk_claim
+	    shards[ONDISK_CLAIM_SHARDS]; /* shard page_index * 338 + i; zero beyond the last */
 };
 
 /* Which extent a slot holds: written once, when it is created. */
@@ -91,11 +106,12 @@ struct ondisk_state {
 };
 
 /*
- * Offsets on the disk, in bytes. @copy: 0 or 1; @page_index: below ONDISK_FENCE_PAGES; @slot_index: below
+ * Offsets on the disk, in bytes. @copy: 0 or 1; @page_index: below ONDISK_FENCE_PAGES or _CLAIM_PAGES; @slot_index: below
  * super->slot_count. ondisk_data_offset is where a slot's batches begin.
  */
 uint64_t ondisk_super_offset(uint32_t copy);
 uint64_t ondisk_fence_offset(uint32_t page_index, uint32_t copy);
+uint64_t ondisk_claims_offset(uint32_t page_index);
 uint64_t ondisk_slot_offset(const struct ondisk_super *super, uint32_t slot_index);
 uint64_t ondisk_state_offset(const struct ondisk_super *super, uint32_t slot_index, uint32_t copy);
 uint64_t ondisk_data_offset(const struct ondisk_super *super, uint32_t slot_index);
@@ -127,6 +143,11 @@ void ondisk_fence_encode(void *page, const struct ondisk_super *super,
     const struct ondisk_fence *fence);
 int ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t page_index,
     struct ondisk_fence *ret_fence, const char **ret_field);
+
+void ondisk_claims_encode(void *page, const struct ondisk_super *super,
+    const struct ondisk_claims *claims);
+int ondisk_claims_decode(const void *page, const struct ondisk_super *super, uint32_t page_index,
+    struct ondisk_claims *ret_claims, const char **ret_field);
 
 /* A slot or state page of another disk id is -ENODATA: what the disk held before its format. */
 void ondisk_slot_encode(void *page, const struct ondisk_super *super,

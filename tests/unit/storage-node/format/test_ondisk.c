@@ -51,6 +51,16 @@ fence_sample(void)
 	return fence;
 }
 
+static struct ondisk_claims
+claims_sample(void)
+{
+	struct ondisk_claims claims = { .page_index = 12 };
+
+	for (uint32_t i = 0; i < ONDISK_CLAIM_SHARDS; i += 2)
+		claims.shards[i] = (struct ondisk_claim){ i + 1, UINT64_MAX - i };
+	return claims;
+}
+
 #define SUPER_CAPACITY (ONDISK_SLOTS_OFFSET + 3 * 65536)
 
 /* After a patch: the CRC over what stands there now. */
@@ -80,6 +90,8 @@ Test(ondisk, places_do_not_overlap)
 	cr_assert_eq(ondisk_super_offset(0), 0);
 	cr_assert_eq(ondisk_fence_offset(0, 0), 4096);
 	cr_assert_eq(ondisk_fence_offset(7, 1), 4096 + 15 * 4096);
+	cr_assert_eq(ondisk_claims_offset(0), 69632);
+	cr_assert_eq(ondisk_claims_offset(12), 69632 + 12 * 4096);
 	cr_assert_eq(ondisk_super_offset(1), 126976);
 	cr_assert_eq(ondisk_slot_offset(&super_sample, 1), 131072 + 65536);
 	cr_assert_eq(ondisk_state_offset(&super_sample, 1, 1), 131072 + 65536 + 8192);
@@ -160,6 +172,36 @@ Test(ondisk, fence_there_and_back)
 	reseal(page, 4096);
 	cr_assert_eq(ondisk_fence_decode(page, &super_sample, 6, &out, &field), -EBADMSG);
 	cr_assert_str_eq(field, "epochs");
+}
+
+Test(ondisk, claims_there_and_back)
+{
+	uint8_t page[4096];
+	struct ondisk_claims in = claims_sample(), out;
+	const char *field;
+
+	ondisk_claims_encode(page, &super_sample, &in);
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 12, &out, &field), 0);
+	for (uint32_t i = 0; i < ONDISK_CLAIM_SHARDS; i++) {
+		cr_assert_eq(out.shards[i].epoch, in.shards[i].epoch, "%u", i);
+		cr_assert_eq(out.shards[i].gateway, in.shards[i].gateway, "%u", i);
+	}
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 11, &out, &field), -EBADMSG);
+	cr_assert_str_eq(field, "page_index", "written astray");
+	num_put_le32(page + 40, 0);
+	reseal(page, 4096);
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 12, &out, &field), -EBADMSG);
+	cr_assert_str_eq(field, "gateways", "a gateway under no epoch");
+	num_put_le32(page + 40, EXTENT_EPOCH_MAX + 1);
+	reseal(page, 4096);
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 12, &out, &field), -EBADMSG);
+	cr_assert_str_eq(field, "epochs");
+	num_put_le32(page + 36, 512);
+	reseal(page, 4096);
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 12, &out, &field), -EBADMSG);
+	cr_assert_str_eq(field, "shard_count");
+	memset(page, 0, sizeof(page));
+	cr_assert_eq(ondisk_claims_decode(page, &super_sample, 12, &out, &field), -ENODATA);
 }
 
 Test(ondisk, slot_and_state_there_and_back)
@@ -326,14 +368,16 @@ golden_get(const char *name, void *data, size_t bytes)
 
 Test(ondisk, the_bytes_of_version_1_are_for_ever)
 {
-	static uint8_t pages[4][4096], expected[4][4096];
+	static uint8_t pages[5][4096], expected[5][4096];
 	struct ondisk_fence fence = fence_sample();
+	struct ondisk_claims claims = claims_sample();
 	struct ondisk_state state = state_sample();
 
 	ondisk_super_encode(pages[0], &super_sample);
 	ondisk_fence_encode(pages[1], &super_sample, &fence);
 	ondisk_slot_encode(pages[2], &super_sample, &slot_sample);
 	ondisk_state_encode(pages[3], &super_sample, &state);
+	ondisk_claims_encode(pages[4], &super_sample, &claims);
 	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL)
 		golden_put("disk_pages.bin", pages, sizeof(pages));
 	golden_get("disk_pages.bin", expected, sizeof(expected));
