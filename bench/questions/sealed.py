@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keys cost: sealed links, and an encrypted volume on them, beside open ones; 1,024 clients that come back at once."""
+import contextlib
 import glob
 import os
+import statistics
 
 from libcluster import run
 from libkeys import Authority, Keyed
 
-from .common import BenchCluster, answer, bench_program, children_cpu_ns, cpu_ns, data_words, load_json
+from .common import BenchCluster, answer, bench_program, children_cpu_ns, cpu_ns, data_words, failure, load_json
 
-WRITES = 15000
-LONE_WRITES = 2000  # one in flight
+TURNS = 3  # a round: short ones, so that what else the machine does falls on all places alike
+WRITES = 10000  # a turn
+LONE_WRITES = 700  # one in flight
 RECONNECTS = 1024
 MOVED = ("host_bytes_in", "host_bytes_out", "device_bytes_in", "device_bytes_out")
 
@@ -22,18 +25,18 @@ def moved_bytes(c):
     return {name: c.metric(name) for name in MOVED}
 
 
-def write_round(c, volume, data):
+def write_turn(c, data):
     """CPU a write, of the gateway and of all processes; what went through host memory; latency of one in flight."""
     gateway, daemons, children = cpu_ns(c.gateway), cpu_ns(c.gateway, *c.nodes), children_cpu_ns()
     writes, moved = c.metric("writes"), moved_bytes(c)
-    load_json(c, "--volume", volume, "--pattern", "random", "--in-flight", "64", "--operations", str(WRITES),
+    load_json(c, "--volume", "v", "--pattern", "random", "--in-flight", "64", "--operations", str(WRITES),
               *data_words(data))
     writes = c.metric("writes") - writes
     row = {"gateway_us": (cpu_ns(c.gateway) - gateway) / writes / 1e3,
            "all_us": (cpu_ns(c.gateway, *c.nodes) - daemons + children_cpu_ns() - children) / writes / 1e3}
     moved = {name: value - moved[name] for name, value in moved_bytes(c).items()}
     row["host_share"] = (moved["host_bytes_in"] + moved["host_bytes_out"]) / sum(moved.values())
-    lone = load_json(c, "--volume", volume, "--pattern", "random", "--in-flight", "1", "--operations",
+    lone = load_json(c, "--volume", "v", "--pattern", "random", "--in-flight", "1", "--operations",
                      str(LONE_WRITES), *data_words(data))
     row["lone_us_p50"] = lone["write_latency_us_p50"]
     return row
@@ -51,23 +54,35 @@ def port_cpu_ns(daemon):
     return total
 
 
-def sealed(args, data):
-    """4 KiB writes over sealed links, to a volume that is open and to one that is encrypted, beside an open cluster."""
-    rows = []
-    with BenchCluster() as plain, Authority() as a:
+def sealed_round(number, data):
+    """Clusters of its own, so that none has a log to flush yet; in turns."""
+    with contextlib.ExitStack() as stack:
+        a = stack.enter_context(Authority())
         kek = os.path.join(a.folder, "kek")
         run("cleave", "key", "kek", kek)
-        with SealedCluster(a, gateway_args=["--kek", f"file:{kek}"]) as keyed:
-            keyed.volume_create("e", "1G", "--engine", "lz4", "--encrypt")
-            places = {"open": (plain, "v"), "sealed": (keyed, "v"), "encrypted": (keyed, "e")}
-            for c in (plain, keyed):
-                c.volume_create("v", "1G", "--engine", "lz4")
-            for c, volume in places.values():
-                write_round(c, volume, data)  # what is first in everything
-                c.settle()
-            for _ in range(args.repeat):
-                rows.append({f"{place}_{name}": value for place, (c, volume) in places.items()
-                             for name, value in write_round(c, volume, data).items()})
+        places = {"open": BenchCluster(), "sealed": SealedCluster(a),
+                  "encrypted": SealedCluster(a, gateway_args=["--kek", f"file:{kek}"])}
+        for place, c in places.items():
+            stack.enter_context(c)
+            c.volume_create("v", "1G", "--engine", "lz4", *(["--encrypt"] if place == "encrypted" else []))
+            write_turn(c, data)  # what is first in everything
+        for c in places.values():
+            c.settle()
+        turns = {place: [] for place in places}
+        for turn in range(TURNS):
+            first = (number + turn) % len(places)
+            for place in [*places, *places][first:first + len(places)]:
+                turns[place].append(write_turn(places[place], data))
+        for place, c in places.items():
+            if c.metric("flushes"):
+                raise failure(f"{place}: a flush was measured, too")
+    return {f"{place}_{name}": statistics.median(row[name] for row in rows)
+            for place, rows in turns.items() for name in rows[0]}
+
+
+def sealed(args, data):
+    """4 KiB writes over sealed links, to a volume that is open and to one that is encrypted, beside an open cluster."""
+    rows = [sealed_round(n, data) for n in range(args.repeat)]
     answers = []
     for place, what in (("sealed", "links"), ("encrypted", "links and volume")):
         for name, text, at_most in (("gateway_us", "the gateway's CPU a write", 1.25), ("all_us", "CPU of all processes", 1.25),
