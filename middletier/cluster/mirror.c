@@ -13,6 +13,9 @@
  * and rebuild_store.c leaves room for that. Of encrypted volumes it has the wrapped data keys, and their names as
  * mirror_names.c has them: nodes' disks may be stolen. One copy is under way at a time, however often the table
  * changes. While it is out, it belongs to the port.
+ *
+ * A copy looks at all volumes, and each client that comes changes one. So it rests between two, the longer the more
+ * there are, that a thousand clients at once do not cost a million looks.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,6 +45,7 @@
 
 #define MIRROR_SHARD 0u
 #define MIRROR_RETRY_NS NUM_S(1)
+#define MIRROR_REST_VOLUMES 64u /* a millisecond for so many; fewer need none */
 
 /* ---- on the port ---- */
 
@@ -389,6 +393,8 @@ mirror_on_done(struct loop_post *post, void *arg)
 
 	assert(mirror->is_out);
 	(void)post;
+	mirror->rest_until_ns = loop_now_ns(mirror->gateway->options.loop) +
+	    mirror->volume_count / MIRROR_REST_VOLUMES * NUM_MS(1);
 	mirror_free(mirror);
 	mirror->is_out = false;
 	if (mirror->is_dirty)
@@ -409,6 +415,7 @@ void
 mt_mirror_kick(struct mt_gateway *gateway)
 {
 	struct mt_mirror *mirror = gateway->mirror;
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
 
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state < MT_GATEWAY_TAKING || gateway->sm.state >= MT_GATEWAY_FAILED ||
@@ -417,6 +424,11 @@ mt_mirror_kick(struct mt_gateway *gateway)
 	mirror->is_dirty = mirror->is_out;
 	if (mirror->is_out)
 		return;
+	if (now_ns < mirror->rest_until_ns) {
+		loop_timer_start(gateway->options.loop, &mirror->timer,
+		    mirror->rest_until_ns - now_ns);
+		return;
+	}
 	if (mirror_copy(mirror) != 0) {
 		mirror_retry(mirror, -ENOMEM);
 		return;

@@ -22,9 +22,10 @@ struct mt_volume;
 struct mt_mirror {
 	struct mt_gateway *gateway;
 	bool is_owner;           /* shard 0 serves here */
-	bool is_out;             /* all but these five is the port's */
+	bool is_out;             /* all but these six is the port's */
 	bool is_dirty;           /* changed while it is out */
-	struct loop_timer timer; /* it could not be made: again */
+	uint64_t rest_until_ns;  /* none is made before */
+	struct loop_timer timer; /* it could not be made, or is to rest: again */
 	struct loop_post post;
 	struct mt_volume *volumes; /* a copy, by id */
 	uint32_t volume_count;

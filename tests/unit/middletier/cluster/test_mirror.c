@@ -166,6 +166,26 @@ is_set(void *arg)
 }
 
 /* Each would be written over the other, again and again, for as long as the shard is served. */
+/* Each client that comes changes a volume, and a copy looks at all of them. */
+Test(mirror, it_rests_where_volumes_are_many)
+{
+	struct mt_mirror *mirror = rig->gateway->mirror;
+	char name[16];
+
+	for (uint32_t i = 0; i < 128; i++) {
+		(void)snprintf(name, sizeof(name), "v%03u", i);
+		make(name, NUM_MIB(1));
+	}
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	mirror->rest_until_ns = loop_now_ns(rig->gateway->options.loop) + NUM_MS(100);
+	attach("v007");
+	cr_assert_lt(loop_now_ns(rig->gateway->options.loop), mirror->rest_until_ns);
+	cr_assert_not(mirror->is_out, "it rests");
+	cr_assert_not(is_mirrored(NULL));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	cr_assert_geq(mirror->rest_until_ns, loop_now_ns(rig->gateway->options.loop), "and again");
+}
+
 Test(mirror, two_volumes_of_one_id_are_not_mirrored_for_ever)
 {
 	bool is_put = false;
