@@ -97,6 +97,7 @@ struct loop_ops {
 	void (*post)(struct loop *loop, struct loop_post *post);
 	void (*wake)(struct loop *loop); /* a task was queued: do not sleep */
 	int (*run)(struct loop *loop, bool (*until)(void *arg), void *arg);
+	uint64_t (*now_boot_ns)(struct loop *loop);
 };
 
 /* The part every implementation begins with. */
@@ -148,6 +149,18 @@ uint64_t loop_now_ns(struct loop *loop);
  * Threads:   the loop's.
  */
 uint64_t loop_now_fresh_ns(struct loop *loop);
+
+/*
+ * loop_now_boot_ns -- nanoseconds since the host booted, those among them that it was suspended for, read anew
+ *
+ * The other two clocks, and timers, stand still while the host is suspended. Nothing but a difference of two of these
+ * times means anything.
+ * Ownership: borrows @loop during the call.
+ * Returns:   CLOCK_BOOTTIME. Simulator: virtual time, as the others.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
+uint64_t loop_now_boot_ns(struct loop *loop);
 
 /*
  * loop_random_u64 -- a number of the loop's seeded generator (xoshiro256**). Not for secrets.

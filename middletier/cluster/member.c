@@ -10,7 +10,8 @@
  *
  * The store counts a lease from when a renewal arrives, we from when it was sent, and an eighth less,
  * which is more than two clocks drift apart in that time (I7): so nobody sees our key go before we
- * have stopped. When our time ends without an answer every shard stops, whatever the store thinks.
+ * have stopped. When our time ends without an answer every shard stops, whatever the store thinks. The time that
+ * the host was suspended for counts: our timers ring late then, and the ports, which ask the clock, answer nothing.
  *
  * A store that does not answer costs nothing until then. A key of ours with another boot id is that of
  * a process before us, whose last words arrived late: it is written again.
@@ -37,6 +38,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/member_view.h"
 #include "common/event.h"
+#include "common/lease.h"
 #include "common/port.h"
 
 #define MEMBER_FORMAT 1u
@@ -183,7 +185,7 @@ static void
 member_extend(struct mt_member *member, uint64_t sent_ns)
 {
 	struct loop *loop = member_loop(member);
-	uint64_t now_ns = loop_now_ns(loop), ttl_ns = member_ttl_ns(member);
+	uint64_t now_ns = mt_lease_now_ns(loop), ttl_ns = member_ttl_ns(member);
 	uint64_t from_ns = MUTANT(lease_from_answer) ? now_ns : sent_ns;
 	uint64_t until_ns = from_ns + ttl_ns - ttl_ns / MEMBER_DRIFT_PART;
 	uint64_t renew_ns = sent_ns + ttl_ns / MEMBER_RENEW_PART;
@@ -294,7 +296,7 @@ member_grant(struct mt_member *member)
 
 	assert(member->lease == 0);
 	sm_move(&member->sm, MT_MEMBER_GRANTING);
-	member->sent_ns = loop_now_ns(member_loop(member));
+	member->sent_ns = mt_lease_now_ns(member_loop(member));
 	rc = meta->ops->lease_grant(meta, member_ttl_ns(member), member_on_granted, member);
 	if (rc != 0)
 		member_fail(member, "grant", rc);
@@ -404,7 +406,7 @@ member_renew(struct mt_member *member)
 
 	assert(member->sm.state == MT_MEMBER_UP && member->lease != 0);
 	if (!member->is_renewing) {
-		member->renew_sent_ns = loop_now_ns(loop);
+		member->renew_sent_ns = mt_lease_now_ns(loop);
 		member->renew_lease = member->lease;
 		rc = meta->ops->lease_renew(meta, member->lease, member_on_renewed, member);
 		member->is_renewing = rc == 0;

@@ -63,8 +63,8 @@ struct mt_member {
 	char key[MT_MEMBER_KEY_BYTES];
 	uint64_t key_version; /* 0: we are no member */
 	uint64_t lease;
-	uint64_t sent_ns;  /* when the grant or renewal that counts was sent */
-	uint64_t until_ns; /* what mt_lease_until_ns says */
+	/* By mt_lease_now_ns: when the grant or renewal that counts was sent; what mt_lease_until_ns says. */
+	uint64_t sent_ns, until_ns;
 	uint64_t renew_sent_ns, renew_lease;
 	bool is_renewing;
 	uint32_t failures_in_row;

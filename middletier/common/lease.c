@@ -4,6 +4,9 @@
  *
  * The membership renews the lease on main (cluster/member.c) and writes down until when it counts; ports
  * look at that before each answer.
+ *
+ * Its clock is CLOCK_BOOTTIME. A virtual machine that its hypervisor stops may have none that goes on: shard/TAKEOVER.md
+ * says what is kept then, and by what.
  */
 #include "common/lease.h"
 
@@ -16,6 +19,13 @@
 #include "common/settings.h"
 
 uint64_t
+mt_lease_now_ns(struct loop *loop)
+{
+	assert(loop != NULL);
+	return MUTANT(lease_sleeps) ? loop_now_fresh_ns(loop) : loop_now_boot_ns(loop);
+}
+
+uint64_t
 mt_lease_until_ns(const struct mt_shared *shared)
 {
 	return atomic_load_explicit(&shared->lease_until_ns, memory_order_acquire);
@@ -26,7 +36,7 @@ mt_lease_is_held(const struct mt_shared *shared, struct loop *loop)
 {
 	assert(loop != NULL);
 	/* Asked anew: a process that was paused in the middle of a turn knows the time before. */
-	return loop_now_fresh_ns(loop) < mt_lease_until_ns(shared) || MUTANT(lease_ignored);
+	return mt_lease_now_ns(loop) < mt_lease_until_ns(shared) || MUTANT(lease_ignored);
 }
 
 /* In this order: main counts a loss before it says that it has another lease. */

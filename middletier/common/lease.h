@@ -11,12 +11,19 @@ struct mt_port;
 struct mt_shared;
 
 /*
- * mt_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
+ * mt_lease_now_ns -- the clock that a lease is counted by, read anew. The loop's thread.
+ *
+ * It goes on while the host is suspended; the loop's other clocks, and its timers, stand still then. Whoever counts a
+ * lease's time, or compares with it, asks here and nowhere else.
+ */
+uint64_t mt_lease_now_ns(struct loop *loop);
+/*
+ * mt_lease_until_ns -- the time of mt_lease_now_ns until which this gateway surely owns what it owns (I7)
  *
  * Counted from when the last renewal was sent, less what clocks may drift; 0: no lease. Any thread.
  */
 uint64_t mt_lease_until_ns(const struct mt_shared *shared);
-/* mt_lease_is_held -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
+/* mt_lease_is_held -- now. Judged when an answer is sent, not when it is made. */
 bool mt_lease_is_held(const struct mt_shared *shared, struct loop *loop);
 /*
  * mt_port_has_lease -- mt_lease_is_held for what @port's shards own: the lease under which they took it

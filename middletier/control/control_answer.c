@@ -25,6 +25,7 @@
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "cluster/node_table.h"
+#include "common/lease.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/control_answer.h"
@@ -135,7 +136,8 @@ static json_t *
 json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer)
 {
 	const struct mt_member *member = &gateway->member;
-	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	uint64_t now_ns = loop_now_ns(gateway->options.loop),
+		 lease_now_ns = mt_lease_now_ns(gateway->options.loop);
 	bool is_self = peer->gateway_id == gateway->options.gateway_id;
 	json_t *ports = json_array(), *object;
 	uint32_t owned_count = 0, share_count = 0;
@@ -160,9 +162,9 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 	    "shards_owned", (int)owned_count, "shards_share", (int)share_count, "seen_for_ms",
 	    (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)), "levels", (int)peer->level_min,
 	    (int)peer->level_max);
-	if (object != NULL && is_self && member->until_ns > now_ns)
+	if (object != NULL && is_self && member->until_ns > lease_now_ns)
 		json_object_set_new(object, "lease_left_ms",
-		    json_integer((json_int_t)((member->until_ns - now_ns) / NUM_MS(1))));
+		    json_integer((json_int_t)((member->until_ns - lease_now_ns) / NUM_MS(1))));
 	return object;
 }
 

@@ -16,6 +16,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
+#include "common/lease.h"
 #include "health/health.h"
 #include "health/shard_list.h"
 
@@ -49,18 +50,20 @@ judge_key(const struct mt_gateway *gateway, struct mt_health *health)
 }
 
 static bool
-is_renewal_late(const struct mt_gateway *gateway, uint64_t now_ns)
+is_renewal_late(const struct mt_gateway *gateway)
 {
 	const struct mt_member *member = &gateway->member;
+	uint64_t now_ns = mt_lease_now_ns(gateway->options.loop);
 
 	return member->gateway != NULL && member->sm.state == MT_MEMBER_UP && member->is_renewing &&
 	    now_ns - member->renew_sent_ns >= MT_HEALTH_STORE_NS;
 }
 
 static void
-judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+judge_lease(const struct mt_gateway *gateway, struct mt_health *health)
 {
 	const struct mt_member *member = &gateway->member;
+	uint64_t now_ns = mt_lease_now_ns(gateway->options.loop);
 	uint64_t left_ns = member->until_ns > now_ns ? member->until_ns - now_ns : 0;
 	char object[MT_HEALTH_OBJECT_BYTES];
 
@@ -77,7 +80,7 @@ judge_lease(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health 
 		mt_health_add(health, CLEAVE_HEALTH_LEASE_LOW, object, 0,
 		    "%s has %" PRIu64 " ms of its lease of %" PRIu64 " ms left", object,
 		    left_ns / NUM_MS(1), gateway->options.lease_ns / NUM_MS(1));
-	if (is_renewal_late(gateway, now_ns))
+	if (is_renewal_late(gateway))
 		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object,
 		    now_ns - member->renew_sent_ns,
 		    "%s waits for %s, which has not answered the renewal of its lease", object,
@@ -100,7 +103,7 @@ judge_place(const struct mt_gateway *gateway, struct mt_health *health)
 
 /* A store in a directory has nothing to tell. */
 static void
-judge_store(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+judge_store(const struct mt_gateway *gateway, struct mt_health *health)
 {
 	struct meta *meta = gateway->options.meta;
 	struct meta_report report;
@@ -110,7 +113,7 @@ judge_store(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health 
 		return;
 	meta->ops->report(meta, &report);
 	health_gateway_text(gateway, object);
-	if (report.unreachable_s > 0 && !is_renewal_late(gateway, now_ns))
+	if (report.unreachable_s > 0 && !is_renewal_late(gateway))
 		mt_health_add(health, CLEAVE_HEALTH_STORE_SLOW, object, NUM_S(report.unreachable_s),
 		    "%s: no request to the metadata store has been answered", object);
 	/* store-slow tells of all of them, and of the only one. */
@@ -205,8 +208,8 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 
 	assert(health->count == 0);
 	judge_key(gateway, health);
-	judge_lease(gateway, now_ns, health);
-	judge_store(gateway, now_ns, health);
+	judge_lease(gateway, health);
+	judge_store(gateway, health);
 	judge_place(gateway, health);
 	judge_lost(gateway, now_ns, health);
 	judge_owners(gateway, health);

@@ -48,6 +48,13 @@ loop_now_fresh_ns(struct loop *loop)
 }
 
 uint64_t
+loop_now_boot_ns(struct loop *loop)
+{
+	CHECK_OBJ(loop, LOOP_MAGIC);
+	return loop->ops->now_boot_ns(loop);
+}
+
+uint64_t
 loop_random_u64(struct loop *loop)
 {
 	CHECK_OBJ(loop, LOOP_MAGIC);

@@ -4,7 +4,8 @@
  *
  * libev watches descriptors. Timers are ours: a heap, and one timerfd armed for the earliest of them
  * just before the loop goes to sleep, because libev's own wake-ups are in whole milliseconds. An
- * eventfd wakes the loop for posts.
+ * eventfd wakes the loop for posts. Timers, as libev's own clock, stand still while the host is suspended: who must not
+ * believe in a time that has passed meanwhile (a lease) asks loop_now_boot_ns when it matters.
  *
  * Threads: all of it belongs to the loop's thread except `posts` (a lock-free stack, newest first)
  * and `is_asleep`. The loop stores is_asleep and then looks at posts; a sender pushes and then takes
@@ -58,11 +59,11 @@ loop_ev_of(struct loop *loop)
 }
 
 static uint64_t
-clock_read_ns(void)
+clock_read_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+	(void)clock_gettime(clock, &now); /* cannot fail for the two that are asked for here */
 	return (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
 }
 
@@ -70,14 +71,21 @@ static uint64_t
 loop_ev_now_ns(struct loop *loop)
 {
 	/* Outside a turn the cached time may be old. */
-	return loop->is_running ? loop_ev_of(loop)->now_ns : clock_read_ns();
+	return loop->is_running ? loop_ev_of(loop)->now_ns : clock_read_ns(CLOCK_MONOTONIC);
 }
 
 static uint64_t
 loop_ev_now_fresh_ns(struct loop *loop)
 {
 	(void)loop;
-	return clock_read_ns();
+	return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t
+loop_ev_now_boot_ns(struct loop *loop)
+{
+	(void)loop;
+	return clock_read_ns(CLOCK_BOOTTIME);
 }
 
 static void
@@ -181,7 +189,7 @@ on_poll_return(struct ev_loop *ev, ev_check *check, int revents)
 
 	(void)ev;
 	(void)revents;
-	self->now_ns = clock_read_ns();
+	self->now_ns = clock_read_ns(CLOCK_MONOTONIC);
 	assert(self->base.is_running);
 }
 
@@ -335,7 +343,7 @@ loop_ev_run(struct loop *loop, bool (*until)(void *arg), void *arg)
 
 	assert(!loop->is_running); /* a handler does not run the loop that runs it */
 	loop->is_running = true;
-	self->now_ns = clock_read_ns();
+	self->now_ns = clock_read_ns(CLOCK_MONOTONIC);
 	while (!loop->is_stopping && !(until != NULL && until(arg))) {
 		self->has_run = false;
 		poll_once(self);
@@ -376,6 +384,7 @@ static const struct loop_ops loop_ev_ops = {
 	.destroy = loop_ev_destroy,
 	.now_ns = loop_ev_now_ns,
 	.now_fresh_ns = loop_ev_now_fresh_ns,
+	.now_boot_ns = loop_ev_now_boot_ns,
 	.timer_start = loop_ev_timer_start,
 	.timer_stop = loop_ev_timer_stop,
 	.fd_start = loop_ev_fd_start,
@@ -432,7 +441,7 @@ loop_ev_create(uint64_t seed)
 		errno = ENOMEM;
 		goto err_close_alarm;
 	}
-	self->now_ns = clock_read_ns();
+	self->now_ns = clock_read_ns(CLOCK_MONOTONIC);
 	watchers_start(self);
 	return &self->base;
 

@@ -48,6 +48,7 @@
 	X(gone_admitted, "what waits for a shard is written though its session has ended")         \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
+	X(lease_sleeps, "a lease is counted by a clock that stands still while the host sleeps")   \
 	X(lease_behind_disk, "leases wait for the disk of the metadata store, as other keys do")   \
 	X(expiry_without_compare, "who ends a lease in an etcd looks not whether it was renewed")  \
 	X(watch_gap_ignored, "what an etcd has compacted before it was told counts as known")      \

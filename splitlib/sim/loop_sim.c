@@ -429,6 +429,7 @@ static const struct loop_ops loop_sim_ops = {
 	.destroy = sim_destroy,
 	.now_ns = sim_now_ns,
 	.now_fresh_ns = sim_now_ns,
+	.now_boot_ns = sim_now_ns,
 	.timer_start = sim_timer_start,
 	.timer_stop = sim_timer_stop,
 	.fd_start = sim_fd_start,

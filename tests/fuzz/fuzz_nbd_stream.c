@@ -156,6 +156,7 @@ world_wake(struct loop *loop)
 static const struct loop_ops world_loop_ops = { .name = "fuzz",
 	.now_ns = world_now_ns,
 	.now_fresh_ns = world_now_ns,
+	.now_boot_ns = world_now_ns,
 	.timer_start = world_timer_start,
 	.timer_stop = world_timer_stop,
 	.fd_start = world_fd_start,

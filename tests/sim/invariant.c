@@ -118,7 +118,7 @@ check_lease(const struct look *look, const struct sim_cluster_gateway *own)
 {
 	const struct mt_gateway *gateway = own->gateway;
 	uint64_t until_ns = mt_lease_until_ns(&gateway->shared),
-		 now_ns = loop_now_fresh_ns(own->loop);
+		 now_ns = mt_lease_now_ns(own->loop);
 	const struct sim_store *store = look->cluster->store;
 	uint64_t believed_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	uint64_t left_ns = sim_store_lease_left_ns(look->cluster->store, gateway->member.lease);

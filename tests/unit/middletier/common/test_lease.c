@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "middletier/common/lease.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
 #include "middletier/index/ring.h"
@@ -166,6 +167,32 @@ Test(lease, what_waits_for_it_is_answered_when_the_shard_stops)
 	fake_run_for(NUM_MS(50));
 	fake_stop(-ESTALE);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
+}
+
+/* ---- a host that sleeps ---- */
+
+static uint64_t slept_ns; /* that the loop's other clocks have not seen */
+static struct loop_ops sleeper_ops;
+
+static uint64_t
+sleeper_now_boot_ns(struct loop *loop)
+{
+	return loop_now_ns(loop) + slept_ns;
+}
+
+Test(lease, it_ends_while_the_host_sleeps)
+{
+	sleeper_ops = *fake.loop->ops;
+	sleeper_ops.now_boot_ns = sleeper_now_boot_ns;
+	fake.loop->ops = &sleeper_ops;
+	fake.shared.lease_until_ns = loop_now_ns(fake.loop) + NUM_S(2);
+	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), 0);
+	fake_expect(1, 2);
+	slept_ns = NUM_S(60);
+	cr_assert_not(mt_lease_is_held(&fake.shared, fake.loop));
+	cr_assert_eq(fake_wait(fake_read(1, 1)), -EREMCHG);
+	lease_goes_on();
+	fake_expect(1, 2);
 }
 
 /* ---- sessions ---- */

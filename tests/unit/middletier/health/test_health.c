@@ -8,6 +8,7 @@
 #include "base/sm.h"
 #include "middletier/cluster/ask.h"
 #include "middletier/cluster/gateway_state.h"
+#include "middletier/common/lease.h"
 #include "middletier/common/port.h"
 #include "middletier/health/health.h"
 
@@ -65,7 +66,7 @@ well(void)
 	now_ns = loop_now_ns(gateway.options.loop);
 	gateway.member = (struct mt_member){ .gateway = &gateway,
 		.has_view = true,
-		.until_ns = now_ns + NUM_S(2),
+		.until_ns = mt_lease_now_ns(gateway.options.loop) + NUM_S(2),
 		.shards = owned,
 		.picks = picks,
 		.peers = peers,
@@ -450,13 +451,15 @@ Test(health, a_node_that_is_away_makes_the_others_no_fuller)
 
 Test(health, a_lease_that_is_out_or_runs_out)
 {
-	gateway.member.until_ns = now_ns + NUM_MS(500);
+	uint64_t lease_now_ns = mt_lease_now_ns(gateway.options.loop);
+
+	gateway.member.until_ns = lease_now_ns + NUM_MS(500);
 	(void)expect_only(CLEAVE_HEALTH_LEASE_LOW, HERE, "3000 ms left");
-	gateway.member.until_ns = now_ns + NUM_S(2);
+	gateway.member.until_ns = lease_now_ns + NUM_S(2);
 	gateway.member.is_renewing = true;
-	gateway.member.renew_sent_ns = now_ns;
+	gateway.member.renew_sent_ns = lease_now_ns;
 	expect_well();
-	gateway.member.renew_sent_ns = now_ns - NUM_S(2);
+	gateway.member.renew_sent_ns = lease_now_ns - NUM_S(2);
 	cr_assert_geq(expect_only(CLEAVE_HEALTH_STORE_SLOW, HERE, "the metadata store")->age_ns,
 	    NUM_S(2));
 	gateway.member.is_renewing = false;

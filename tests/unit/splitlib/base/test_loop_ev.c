@@ -107,6 +107,23 @@ Test(loop_ev, a_timer_is_never_early_and_not_much_late)
 	cr_assert_lt(took_ns, NUM_S(5));
 }
 
+static uint64_t
+boot_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
+}
+
+Test(loop_ev, its_boot_clock_counts_what_the_host_was_suspended_for)
+{
+	uint64_t before_ns = boot_ns(), now_ns = loop_now_boot_ns(loop);
+
+	cr_assert_leq(before_ns, now_ns);
+	cr_assert_leq(now_ns, boot_ns());
+}
+
 Test(loop_ev, a_stopped_timer_does_not_fire_and_a_restarted_one_fires_once)
 {
 	struct loop_timer stopped, restarted, last;
