@@ -211,8 +211,8 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
  *	{"op":"volume.delete","name":N,"id":I,"force":false,"snapshots":false}
  *	{"op":"trash.restore","name":N,"new":M,"by_id":false}  {"op":"trash.purge","name":N,"by_id":false}
- *	{"op":"volume.attach","name":N,"session":"16 hex digits","take":false,"client":TEXT}
- *	{"op":"volume.open","name":N}  {"op":"volume.detach","id":I,"session":"16 hex digits"}
+ *	{"op":"volume.attach","name":N,"id":I,"session":"16 hex digits","take":false,"client":TEXT}
+ *	{"op":"volume.open","name":N,"id":I}  {"op":"volume.detach","id":I,"session":"16 hex digits"}
  *	                                            what cleave_volume_open and cleave_volume_close send
  *	{"op":"map"}  {"op":"node.list"}  {"op":"status"}
  *	{"op":"waits"}                              "waits":[{"shard":N,"text":T}, ...]

@@ -5,7 +5,8 @@
  * An attach names the session that wants to write. While another one has the volume it is refused, with the
  * holder's name (-EUSERS on the wire), unless it says "take", or that one has been silent for the session time
  * (holding.c). Then: durable first, then on every port, of every gateway where it was taken, then answered. An attach that is repeated, by the session
- * that has the volume, is let in without a question: its answer was lost.
+ * that has the volume, is let in without a question: its answer was lost. A client that knows which volume it means says
+ * its id: another one that has the name by now is refused, and taken from nobody.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -179,7 +180,8 @@ attach_on_holder(const struct mt_holder_answer *answer, void *arg)
 		return;
 	if (entry == NULL)
 		mt_control_fail_volume(request, -ENOENT);
-	else if (entry->volume.attach != answer->attach)
+	else if (entry->volume.attach != answer->attach ||
+	    entry->volume.id != request->attach.asked_id)
 		mt_control_fail_volume(request, -EAGAIN); /* another one came first */
 	else if (answer->is_held)
 		attach_refuse(request, &entry->volume, answer);
@@ -200,13 +202,15 @@ attach_begin(struct mt_control_request *request)
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
-	if (mt_control_data_key_lacks(request, &entry->volume, entry->volume.name))
+	if (mt_change_is_other_opened(request, &entry->volume) ||
+	    mt_control_data_key_lacks(request, &entry->volume, entry->volume.name))
 		return;
 	if (request->attach.is_take || entry->volume.session_id == 0 ||
 	    entry->volume.session_id == request->attach.session_id || MUTANT(exclusive_ignored)) {
 		attach_make(request, entry);
 		return;
 	}
+	request->attach.asked_id = entry->volume.id;
 	rc = mt_holder_ask(request->gateway, &entry->volume, attach_on_holder, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
@@ -248,6 +252,7 @@ mt_control_volume_attach(struct mt_control_request *request)
 		{ "session", READER_TEXT, true, 0, 0, { .text = &session } },
 		{ "take", READER_BOOL, false, 0, 0, { .flag = &request->attach.is_take } },
 		{ "client", READER_TEXT, false, 0, 0, { .text = &client } },
+		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->attach.id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -342,6 +347,7 @@ mt_control_volume_open(struct mt_control_request *request)
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->attach.id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -357,7 +363,9 @@ mt_control_volume_open(struct mt_control_request *request)
 	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
-	if (entry != NULL && mt_control_data_key_lacks(request, &entry->volume, name))
+	if (entry != NULL &&
+	    (mt_change_is_other_opened(request, &entry->volume) ||
+		mt_control_data_key_lacks(request, &entry->volume, name)))
 		return;
 	rc = entry == NULL
 	    ? -ENOENT

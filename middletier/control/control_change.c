@@ -251,6 +251,17 @@ mt_change_fail_another(struct mt_control_request *request)
 	    request->volume.name);
 }
 
+bool
+mt_change_is_other_opened(struct mt_control_request *request, const struct mt_volume *volume)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(volume->id != 0);
+	if (request->attach.id == 0 || request->attach.id == volume->id || MUTANT(opened_by_name))
+		return false;
+	mt_change_fail_another(request);
+	return true;
+}
+
 /* Nobody new comes in; who is there at any gateway? Then @fn. */
 void
 mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)

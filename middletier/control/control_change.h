@@ -39,6 +39,12 @@ void mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn);
 /* mt_change_fail_another -- the name is another volume's by now; the request ends. */
 void mt_change_fail_another(struct mt_control_request *request);
 /*
+ * mt_change_is_other_opened -- of an attach or an open: is @volume, which has the name, not the one whose id was said?
+ *
+ * True: the request has ended so. Looked at each time the request has waited.
+ */
+bool mt_change_is_other_opened(struct mt_control_request *request, const struct mt_volume *volume);
+/*
  * mt_change_is_still_unused -- after mt_change_when_unused, each time the request has waited: may it change @volume?
  *
  * False: it is another volume, which has that one's name by now, or somebody has attached it since, at whichever

@@ -111,6 +111,8 @@ struct mt_control_request {
 		uint64_t id;
 	} trash;
 	struct {
+		uint64_t id; /* that the client means, of an open, too; 0: whatever has the name */
+		uint64_t asked_id; /* of the volume of which it was asked who has it */
 		uint64_t session_id;
 		struct mt_holder holder; /* the newcomer */
 		bool is_take, is_taken;  /* it may take the volume from another; it has */

@@ -501,7 +501,9 @@ mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 						     : open_difference(request, name);
 	if (rc > 0)
 		return; /* the request has ended */
-	if (rc == 0 && mt_control_data_key_lacks(request, &request->volume, name))
+	if (rc == 0 &&
+	    (mt_change_is_other_opened(request, &request->volume) ||
+		mt_control_data_key_lacks(request, &request->volume, name)))
 		return;
 	if (rc == 0)
 		rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, open_on_map, request);

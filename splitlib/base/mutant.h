@@ -45,6 +45,7 @@
 	X(attach_ignored, "a client whose volume another one has attached is let in")              \
 	X(attach_untold, "a roll-back does not wait until every gateway has read of it")           \
 	X(exclusive_ignored, "a second writer takes the volume without having said so")            \
+	X(opened_by_name, "whoever has the name is opened, though another volume's id was said")   \
 	X(gone_admitted, "what waits for a shard is written though its session has ended")         \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
