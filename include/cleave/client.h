@@ -283,6 +283,14 @@ enum cleave_open_flags {
 	CLEAVE_OPEN_TAKE = 1u << 1,      /* from whoever has it open for writing */
 };
 
+/* How a volume is opened. Zero means the default in brackets. */
+struct cleave_open_options {
+	const char *name; /* required */
+	unsigned flags;   /* of enum cleave_open_flags */
+	uint64_t
+	    id; /* that it has: another one of this name by now is -ENOENT [the one that has the name] */
+};
+
 /* @volume is NULL unless @rc is 0. @error: a text for people, valid during the handler. */
 typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char *error, void *arg);
 
@@ -315,6 +323,20 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  * Threads:   the loop's.
  */
 int cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+    cleave_open_fn fn, void *arg);
+
+/*
+ * cleave_volume_open_as -- cleave_volume_open, and which volume it is
+ *
+ * With an id (struct cleave_volume_info, of the same name before) another volume that has the name by now is refused, and
+ * taken from nobody. A gateway of a release that knows no ids here opens whatever has the name; another one is closed
+ * again then, and refused alike, but with CLEAVE_OPEN_TAKE whoever had it has lost it.
+ * Ownership: @options and its name are copied; else as with cleave_volume_open.
+ * Returns:   as cleave_volume_open.
+ * Errors:    as cleave_volume_open; -EINVAL also for an id above INT64_MAX. To @fn: -ENOENT also for another volume.
+ * Threads:   the loop's.
+ */
+int cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_options *options,
     cleave_open_fn fn, void *arg);
 
 /*
@@ -558,6 +580,17 @@ int cleave_control_wait(struct cleave *cleave, const char *request, bool must_no
  * Threads:   any but the library's.
  */
 int cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
+    struct cleave_disk **ret_disk, char *ret_error);
+
+/*
+ * cleave_disk_open_as -- cleave_volume_open_as, blocking
+ *
+ * Ownership: @options is borrowed; *@ret_disk is the caller's until cleave_disk_close or cleave_stop.
+ * Returns:   0 and *@ret_disk; else a negative errno, and a text for people in @ret_error.
+ * Errors:    those of cleave_volume_open_as, and of its handler.
+ * Threads:   any but the library's.
+ */
+int cleave_disk_open_as(struct cleave *cleave, const struct cleave_open_options *options,
     struct cleave_disk **ret_disk, char *ret_error);
 
 /*

@@ -220,6 +220,23 @@ protect_and_rename(void)
 	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@tuesday", error), 0);
 }
 
+/* "v" is opened by its id, and not by another one. */
+static void
+open_by_id(uint64_t id)
+{
+	struct cleave_open_options how = { .name = "v", .id = id + 1 };
+	struct cleave_disk *disk = NULL;
+
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -ENOENT);
+	EXPECT(strstr(error, "another one by now") != NULL);
+	how.flags = CLEAVE_OPEN_READ_ONLY;
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -ENOENT);
+	how.id = id;
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), 0);
+	EXPECT(cleave_disk_info(disk)->id == id);
+	cleave_disk_close(disk);
+}
+
 /* Away and back, with its snapshot, while another volume has its name. */
 static void
 throw_away_and_restore(void)
@@ -236,6 +253,7 @@ throw_away_and_restore(void)
 	uint32_t count = 0;
 
 	EXPECT_RC(cleave_volume_show_wait(cleave, "v", &volume, error), 0);
+	open_by_id(volume.info.id);
 	EXPECT_RC(cleave_trash_list_wait(cleave, &trash, &count, error), 0);
 	EXPECT(count == 0 && trash == NULL);
 	EXPECT_RC(cleave_volume_delete_as_wait(cleave, &wrong, error), -EINVAL);

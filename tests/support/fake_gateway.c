@@ -437,12 +437,7 @@ run_resize(const struct fake_gateway *fake, struct fake_volume *volume, const js
     int *ret_rc)
 {
 	uint64_t size_bytes = (uint64_t)json_integer_value(json_object_get(request, "size_bytes"));
-	json_int_t id = json_integer_value(json_object_get(request, "id"));
 
-	if (json_object_get(request, "id") != NULL && (uint64_t)id != volume->id) {
-		*ret_rc = -ENOENT;
-		return json_pack("{s:s}", "error", "another volume");
-	}
 	if (size_bytes < volume->size_bytes && !json_is_true(json_object_get(request, "shrink"))) {
 		*ret_rc = -EINVAL;
 		return json_pack("{s:s}", "error", "it would be smaller");
@@ -459,11 +454,15 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 	const char *name = json_string_value(json_object_get(request, "name"));
 	struct fake_volume *volume = volume_by_name(fake, name);
 	const char *session = json_string_value(json_object_get(request, "session"));
-	json_t *shown;
+	json_t *shown, *id = json_object_get(request, "id");
 
 	if (volume == NULL) {
 		*ret_rc = -ENOENT;
 		return json_pack("{s:s+}", "error", "no such volume: ", name);
+	}
+	if (id != NULL && (uint64_t)json_integer_value(id) != volume->id) {
+		*ret_rc = -ENOENT;
+		return json_pack("{s:s}", "error", "another volume");
 	}
 	if (strcmp(op, "volume.attach") == 0) {
 		fake->attach_count++;

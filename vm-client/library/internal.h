@@ -444,6 +444,8 @@ struct cleave_volume {
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;
+	uint64_t wanted_id; /* no other one is opened; 0: whatever has the name */
+	bool is_id_unsaid;  /* the gateway knows no ids: what it opens is compared */
 	cleave_open_fn open_fn;
 	void *open_arg;
 	uint64_t open_until_ns;       /* while who has it is silent: no later than this */

@@ -12,6 +12,8 @@
  * that the metadata store did not answer after a pause.
  * A session that attached is ended at a gateway when its last connection has gone; one that was lost is not
  * ours to end, and one that only reads has nothing to give back.
+ * A volume's id goes with the attach where one is wanted. A gateway that does not know that word is asked without: it may
+ * give another volume, which is closed again before the open fails.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -178,6 +180,55 @@ open_finish(struct cleave_volume *volume, int rc, const char *text)
 	fn(volume, 0, NULL, arg);
 }
 
+/* The gateway does not know that an id can be said: it will be asked without. */
+static bool
+open_unsays_id(struct cleave_volume *volume, int rc, const char *reply)
+{
+	assert(volume->sm.state == VOLUME_ATTACHING);
+	if (rc != -EINVAL || reply == NULL || volume->wanted_id == 0 || volume->is_id_unsaid)
+		return false;
+	volume->is_id_unsaid = true;
+	loop_timer_start(volume->client->loop, &volume->open_timer, 0);
+	return true;
+}
+
+/* An open that fails once the volume that it got has been closed. */
+struct open_other {
+	cleave_open_fn fn;
+	void *arg;
+	char text[CLEAVE_ERROR_BYTES_MAX];
+};
+
+static void
+open_on_other_closed(void *arg)
+{
+	struct open_other *other = arg;
+
+	assert(other->fn != NULL);
+	other->fn(NULL, -ENOENT, other->text, other->arg);
+	free(other);
+}
+
+/* Another volume than the one that is wanted was got: whoever comes next is not kept waiting for our session. */
+static void
+open_give_back(struct cleave_volume *volume)
+{
+	struct open_other *other = client_calloc(1, sizeof(*other));
+
+	assert(volume->info.id != volume->wanted_id);
+	if (other == NULL) {
+		open_finish(volume, -ENOMEM, "out of memory");
+		return;
+	}
+	other->fn = volume->open_fn;
+	other->arg = volume->open_arg;
+	(void)snprintf(other->text, sizeof(other->text),
+	    "volume '%.64s' is another one by now: it was deleted, or renamed, and made anew",
+	    volume->info.name);
+	sm_move(&volume->sm, VOLUME_OPEN);
+	cleave_volume_close(volume, open_on_other_closed, other);
+}
+
 static void
 volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
 {
@@ -188,7 +239,7 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	(void)call;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(call == &volume->attach);
-	if (open_waits(volume, rc, reply))
+	if (open_waits(volume, rc, reply) || open_unsays_id(volume, rc, reply))
 		return;
 	/* A gateway that says more about a volume than what is wrong names it. */
 	if (error != NULL && strncmp(error, "volume '", strlen("volume '")) == 0)
@@ -199,6 +250,11 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	if (rc == 0) {
 		map = client_malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : volume_take_attach(volume, reply, map, text);
+	}
+	if (rc == 0 && volume->wanted_id != 0 && volume->info.id != volume->wanted_id) {
+		free(map);
+		open_give_back(volume);
+		return;
 	}
 	if (rc == 0)
 		rc = client_set_map(volume->client, map);
@@ -228,6 +284,11 @@ open_send(struct cleave_volume *volume)
 		request = json_pack("{s:s, s:s, s:s, s:b, s:s}", "op", "volume.attach", "name",
 		    name, "session", session, "take",
 		    (int)((volume->flags & CLEAVE_OPEN_TAKE) != 0), "client", client->name);
+	if (request != NULL && volume->wanted_id != 0 && !volume->is_id_unsaid &&
+	    json_object_set_new(request, "id", json_integer((json_int_t)volume->wanted_id)) != 0) {
+		json_decref(request);
+		return -ENOMEM;
+	}
 	text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
 	json_decref(request);
 	/* jansson refuses what is not UTF-8, and a gateway would too. */
@@ -307,7 +368,7 @@ name_is_possible(const char *name)
 }
 
 int
-cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_options *options,
     cleave_open_fn fn, void *arg)
 {
 	const unsigned both = CLEAVE_OPEN_READ_ONLY | CLEAVE_OPEN_TAKE;
@@ -316,11 +377,13 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(fn != NULL);
-	if (!name_is_possible(name) || (flags & ~both) != 0 || (flags & both) == both)
+	if (!name_is_possible(options->name) || (options->flags & ~both) != 0 ||
+	    (options->flags & both) == both || options->id > INT64_MAX)
 		return -EINVAL;
-	volume = volume_create(client, name, flags);
+	volume = volume_create(client, options->name, options->flags);
 	if (volume == NULL)
 		return -ENOMEM;
+	volume->wanted_id = options->id;
 	volume->open_fn = fn;
 	volume->open_arg = arg;
 	volume->open_until_ns = loop_now_ns(client->loop) + client->options.control_timeout_ns;
@@ -328,4 +391,12 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
 	if (rc != 0)
 		volume_free(volume);
 	return rc;
+}
+
+int
+cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+    cleave_open_fn fn, void *arg)
+{
+	return cleave_volume_open_as(client,
+	    &(struct cleave_open_options){ .name = name, .flags = flags }, fn, arg);
 }

@@ -262,21 +262,24 @@ static void
 thread_on_open(struct loop_post *post, void *arg)
 {
 	struct wait *wait = arg;
+	const struct cleave_open_options options = { .name = wait->text,
+		.flags = wait->flags,
+		.id = wait->id };
 	int rc;
 
 	(void)post;
 	assert(post == &wait->post && wait->disk != NULL);
 	assert(is_on_thread(wait->cleave));
-	rc = cleave_volume_open(wait->cleave->client, wait->text, wait->flags, wait_on_open, wait);
+	rc = cleave_volume_open_as(wait->cleave->client, &options, wait_on_open, wait);
 	if (rc == 0)
 		return;
 	(void)snprintf(wait->error, sizeof(wait->error), "volume '%.64s': %s", wait->text,
-	    rc == -EINVAL ? "not a valid name or flag" : strerror(-rc));
+	    rc == -EINVAL ? "not a valid name, flag or id" : strerror(-rc));
 	cleave_wait_finish(wait, rc);
 }
 
 int
-cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
+cleave_disk_open_as(struct cleave *cleave, const struct cleave_open_options *options,
     struct cleave_disk **ret_disk, char *ret_error)
 {
 	struct cleave_disk *disk = client_calloc(1, sizeof(*disk));
@@ -290,8 +293,9 @@ cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
 	disk->cleave = cleave;
 	cleave_wait_begin(&wait, cleave);
 	wait.disk = disk;
-	wait.text = name;
-	wait.flags = flags;
+	wait.text = options->name;
+	wait.flags = options->flags;
+	wait.id = options->id;
 	rc = cleave_wait_for(&wait, thread_on_open, ret_error);
 	if (rc != 0) {
 		free(disk);
@@ -302,6 +306,14 @@ cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
 	(void)pthread_mutex_unlock(&cleave->lock);
 	*ret_disk = disk;
 	return 0;
+}
+
+int
+cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
+    struct cleave_disk **ret_disk, char *ret_error)
+{
+	return cleave_disk_open_as(cleave,
+	    &(struct cleave_open_options){ .name = name, .flags = flags }, ret_disk, ret_error);
 }
 
 static void

@@ -35,6 +35,7 @@ struct wait {
 	struct cleave_disk *disk;
 	const char *text; /* a volume's name, or a control request */
 	unsigned flags;
+	uint64_t id; /* of the volume that is opened; 0: any */
 	struct cleave_call call;
 	struct cleave_io io;
 	int rc;
