@@ -228,20 +228,28 @@ volume_slot(const struct cleave_volume *volume)
 }
 
 int
-cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_options *options,
     cleave_open_fn fn, void *arg)
 {
 	(void)client;
-	assert(strlen(name) <= CLEAVE_NAME_BYTES_MAX);
+	assert(strlen(options->name) <= CLEAVE_NAME_BYTES_MAX);
 	for (int i = 0; i < STREAM_OPENS_MAX && volume_slot(NULL) != NULL; i++) {
 		if (world.opens[i].fn != NULL)
 			continue;
 		world.opens[i].fn = fn;
 		world.opens[i].arg = arg;
-		world.opens[i].flags = flags;
+		world.opens[i].flags = options->flags;
 		return 0;
 	}
 	return -ENOBUFS;
+}
+
+int
+cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+    cleave_open_fn fn, void *arg)
+{
+	return cleave_volume_open_as(client,
+	    &(struct cleave_open_options){ .name = name, .flags = flags }, fn, arg);
 }
 
 int

@@ -322,6 +322,23 @@ def interrupted():
         expect_none_left(before)
 
 
+def another_volume_of_the_name_is_not_written():
+    """It gets the name after the import has made its own, and before the agent opens that."""
+    with Cluster(nodes=3) as c:
+        go = os.path.join(c.folder, "go")
+        p = endless_import(c, "v", f"until [ -e {go} ]; do sleep 0.1; done\nfor uri; do :; done\n"
+                                   "exec qemu-io -f raw -c 'write -P 7 0 4k' \"$uri\" >/dev/null")
+        c.cleave("volume", "rename", "v", "w")
+        c.volume_create("v", "1M")
+        with open(go, "w"):
+            pass
+        _, text = p.communicate(timeout=60)
+        check(p.returncode == 1 and "'v' is another one by now" in text and
+              "id 1, is not called 'v' any more" in text, f"exit {p.returncode}: {text}")
+        check(c.metric("writes") == 0, "another volume was written")
+        check(volumes(c) == ["v", "w"], str(volumes(c)))
+
+
 def what_somebody_else_has_found_stays():
     """An import that fails deletes the volume that it made: by its id, and not from under whoever uses it."""
     with Cluster(nodes=3) as c:
@@ -351,4 +368,4 @@ def what_somebody_else_has_found_stays():
 if __name__ == "__main__":
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
-         without_the_tool, interrupted, what_somebody_else_has_found_stays)
+         without_the_tool, interrupted, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

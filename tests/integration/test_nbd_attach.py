@@ -87,6 +87,24 @@ def who_takes_has_it_until_it_leaves():
             check(one.export()["lost"] == "", "it is not lost any more")
 
 
+def another_volume_of_the_name_is_taken_from_nobody():
+    """A client has read a volume, which then gets another name, and another one its name."""
+    with Cluster(nodes=3) as c:
+        for name in ("v", "u"):
+            c.volume_create(name, "4M")
+        with Other(c, "one", "--when-held", "take") as one, Other(c, "two") as two:
+            first = come(one)
+            check(read(first, 0) == bytes(4096), "what it reads")
+            c.cleave("volume", "rename", "v", "w")
+            c.cleave("volume", "rename", "u", "v")
+            second = come(two)
+            check(write(second, 0, b"2") == 0, "the other volume's writer")
+            check(write(first, 0, b"1") != 0, "a change for another volume than it has read")
+            check(write(second, 1, b"2") == 0, "the other volume was taken")
+            one.wait_line("export: cannot be written name=v .*'v' is another one by now")
+            check(read(second, 0) == b"2" * 4096 and read(first, 0) == bytes(4096), "both")
+
+
 def with_the_first_client():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "4M")
@@ -99,4 +117,5 @@ def with_the_first_client():
 
 
 if __name__ == "__main__":
-    main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves, with_the_first_client)
+    main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
+         another_volume_of_the_name_is_taken_from_nobody, with_the_first_client)

@@ -122,11 +122,14 @@ agent_add_exports(struct agent *agent)
 
 	assert(agent->server != NULL);
 	for (uint32_t i = 0; i < volumes->count; i++) {
-		if (nbd_export_add(agent->server, volumes->items[i],
-			agent->options->is_read_only) == NULL) {
+		struct nbd_export *export =
+		    nbd_export_add(agent->server, volumes->items[i], agent->options->is_read_only);
+
+		if (export == NULL) {
 			log_error("agent: --volume %s: %s", volumes->items[i], strerror(errno));
 			return -errno;
 		}
+		export->wanted_id = agent->options->volume_id;
 	}
 	if (agent->options->exports == NULL)
 		return 0;

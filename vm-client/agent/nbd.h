@@ -108,6 +108,7 @@ struct nbd_export {
 	bool is_on_demand; /* made because a client named it: goes when nobody uses it */
 	bool is_attached;  /* by `cleave attach`, and not in the file: a successor gets it */
 	struct sm sm;
+	uint64_t wanted_id;           /* no other volume is opened; 0: whatever has the name */
 	struct cleave_volume *volume; /* OPEN, CLOSING */
 	uint64_t size_bytes;
 	uint32_t user_count;      /* connections that use it or wait for it */

@@ -167,13 +167,17 @@ attach_on_task(struct loop_task *task, void *arg)
 {
 	struct nbd_export *export = arg;
 	bool takes = (export->server->options.takes || export->must_take) && !export->is_lost;
+	/* The name may be another volume's by now, which has nothing of what our clients have read. */
+	const struct cleave_open_options how = { .name = export->name,
+		.flags = takes ? CLEAVE_OPEN_TAKE : 0,
+		.id = export->volume == NULL ? export->wanted_id
+					     : cleave_volume_info(export->volume)->id };
 	int rc;
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
 	assert(task == &export->attach_task && export->is_attaching);
-	rc = cleave_volume_open(export->server->options.client, export->name,
-	    takes ? CLEAVE_OPEN_TAKE : 0, attach_on_open, export);
+	rc = cleave_volume_open_as(export->server->options.client, &how, attach_on_open, export);
 	if (rc != 0)
 		attach_on_open(NULL, rc, cleave_error_text(rc), export);
 }

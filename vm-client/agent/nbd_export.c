@@ -140,13 +140,16 @@ export_open(struct nbd_export *export)
 	bool writes = !export->is_read_only && export->given_id == 0 &&
 	    (options->attaches_at_once || export->must_take);
 	bool takes = options->takes || export->must_take;
-	unsigned flags = !writes ? CLEAVE_OPEN_READ_ONLY : takes ? CLEAVE_OPEN_TAKE : 0;
+	const struct cleave_open_options how = { .name = export->name,
+		.flags = !writes ? CLEAVE_OPEN_READ_ONLY
+		    : takes      ? CLEAVE_OPEN_TAKE
+				 : 0,
+		.id = export->wanted_id };
 	int rc;
 
 	assert(export->volume == NULL);
 	sm_move(&export->sm, NBD_EXPORT_OPENING);
-	rc = cleave_volume_open(export->server->options.client, export->name, flags, export_on_open,
-	    export);
+	rc = cleave_volume_open_as(options->client, &how, export_on_open, export);
 	if (rc != 0)
 		export_on_open(NULL, rc, cleave_error_text(rc), export);
 }

@@ -39,6 +39,9 @@ static const struct config_option option_table[] = {
 	    NULL },
 	{ "volume", 'v', CONFIG_LIST, O(volumes), "NAME",
 	    "Export this volume; the first one is the default export.", NULL, false, 0, 0, NULL },
+	{ "volume-id", 0, CONFIG_U64, O(volume_id), "ID",
+	    "The id that the one --volume has: another volume that has its name is not opened.",
+	    NULL, false, 1, INT64_MAX, NULL },
 	{ "all", 0, CONFIG_FLAG, O(exports_all), NULL, "Export every volume that a client names.",
 	    NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, O(is_read_only), NULL, "Refuse changes.", NULL, false, 0,
@@ -154,6 +157,8 @@ check_together(const struct agent_options *o, struct config_result *result)
 	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL && o->exports == NULL)
 		config_problem(program, result,
 		    "nothing to export: --volume NAME, --all, --exports FILE, or --control PATH");
+	if (o->volume_id != 0 && o->volumes.count != 1)
+		config_problem(program, result, "--volume-id: needs one --volume, which has it");
 	if (o->tls_certificates != NULL && o->tls_psk != NULL)
 		config_problem(program, result,
 		    "--tls-certificates and --tls-psk exclude each other");

@@ -18,6 +18,7 @@ enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
 /* As config_parse fills it: each value is in the range that the table gives. */
 struct agent_options {
 	struct config_list gateways, listens, volumes;
+	uint64_t volume_id; /* of the one volume; 0: whatever has its name */
 	struct secure_options secure;
 	bool is_read_only, exports_all, is_stdio;
 	const char *control, *metrics, *exports;

@@ -254,9 +254,9 @@ int command_print_hanging(const json_t *shown, const struct cleave_snapshot *sna
 int command_snapshot_show(struct command_session *session);
 /* command_put_between -- a snapshot's part of @usage into its object @snapshot, as far as it is told. */
 void command_put_between(json_t *snapshot, const json_t *usage);
-/* command_volume_size -- 0 and how large volume @name is; -ENOENT and others with session->error set. */
-int command_volume_size(struct command_session *session, const char *name,
-    uint64_t *ret_size_bytes);
+/* command_volume_size -- 0, how large volume @name is, and its id; -ENOENT and others with session->error set. */
+int command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes,
+    uint64_t *ret_id);
 /* command_find_volume -- 0: the volume that is named is there; of VOLUME@SNAPSHOT the one before the "@". */
 int command_find_volume(struct command_session *session);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */

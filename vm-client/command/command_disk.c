@@ -47,17 +47,26 @@ disk_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 }
 
 int
-command_disk_open(struct command_disk *disk, struct command_session *session, const char *name,
-    unsigned flags)
+command_disk_open_as(struct command_disk *disk, struct command_session *session,
+    const struct cleave_open_options *options)
 {
 	int rc;
 
-	assert(session->client != NULL && name != NULL);
+	assert(session->client != NULL && options->name != NULL);
 	*disk = (struct command_disk){ .session = session };
-	rc = cleave_volume_open(session->client, name, flags, disk_on_open, disk);
+	rc = cleave_volume_open_as(session->client, options, disk_on_open, disk);
 	if (rc != 0)
-		return command_fail(session, rc, "volume '%.64s': %s", name, cleave_error_text(rc));
+		return command_fail(session, rc, "volume '%.64s': %s", options->name,
+		    cleave_error_text(rc));
 	return disk_wait(disk);
+}
+
+int
+command_disk_open(struct command_disk *disk, struct command_session *session, const char *name,
+    unsigned flags)
+{
+	return command_disk_open_as(disk, session,
+	    &(struct cleave_open_options){ .name = name, .flags = flags });
 }
 
 static void

@@ -21,6 +21,9 @@ struct command_disk {
  */
 int command_disk_open(struct command_disk *disk, struct command_session *session, const char *name,
     unsigned flags);
+/* command_disk_open_as -- the same, of the volume that has been looked at: another one of its name by now is -ENOENT. */
+int command_disk_open_as(struct command_disk *disk, struct command_session *session,
+    const struct cleave_open_options *options);
 /* command_disk_run -- submit @io and wait for it: what became of it. Its handler is set here. */
 int command_disk_run(struct command_disk *disk, struct cleave_io *io);
 /* command_disk_close -- wait until others may open it. */

@@ -31,7 +31,7 @@
 
 #define IMAGE_TOOL "qemu-img"
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
-#define IMAGE_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 7)
+#define IMAGE_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 8)
 #define IMAGE_INFO_BYTES_MAX (256u * 1024u)
 #define IMAGE_EXIT_NO_PROGRAM 127
 
@@ -134,11 +134,12 @@ tool_run(struct command_session *session, const char *const argv[], char *ret_te
 	    : command_fail(session, -EIO, "%s %s failed, and says above why", argv[0], argv[1]);
 }
 
+/* @write_id: of the volume, which is written; 0: it is read. */
 static void
-agent_exec(const struct command_session *session, bool is_read_only, int listen_fd, pid_t parent)
+agent_exec(const struct command_session *session, uint64_t write_id, int listen_fd, pid_t parent)
 {
 	const char *argv[IMAGE_ARGUMENTS_MAX + 1];
-	char program[PATH_MAX], pid[16];
+	char program[PATH_MAX], pid[16], id[24];
 	int count = command_agent_words(session, program, argv);
 
 	assert(listen_fd >= 0 && session->options->name != NULL);
@@ -150,8 +151,13 @@ agent_exec(const struct command_session *session, bool is_read_only, int listen_
 	argv[count++] = "warn";
 	argv[count++] = "--volume";
 	argv[count++] = session->options->name;
-	if (is_read_only)
+	if (write_id != 0) {
+		(void)snprintf(id, sizeof(id), "%" PRIu64, write_id);
+		argv[count++] = "--volume-id";
+		argv[count++] = id;
+	} else {
 		argv[count++] = "--read-only";
+	}
 	if (session->options->must_take) {
 		argv[count++] = "--when-held";
 		argv[count++] = "take";
@@ -200,9 +206,9 @@ agent_listen(struct image_agent *agent)
 	return rc;
 }
 
-/* 0, or session->error; agent_stop in either case. */
+/* 0, or session->error; agent_stop in either case. @write_id: as agent_exec has it. */
 static int
-agent_start(struct command_session *session, bool is_read_only, struct image_agent *ret_agent)
+agent_start(struct command_session *session, uint64_t write_id, struct image_agent *ret_agent)
 {
 	pid_t parent = getpid();
 	int fd;
@@ -223,7 +229,7 @@ agent_start(struct command_session *session, bool is_read_only, struct image_age
 	(void)fflush(NULL);
 	ret_agent->pid = fork();
 	if (ret_agent->pid == 0)
-		agent_exec(session, is_read_only, fd, parent);
+		agent_exec(session, write_id, fd, parent);
 	if (ret_agent->pid < 0)
 		(void)command_fail(session, -errno, "cannot start cleave-agent: %s",
 		    strerror(errno));
@@ -282,10 +288,11 @@ image_info(struct command_session *session, const char *path, char **ret_format,
  * is closed before the agent opens it.
  */
 static int
-import_look(struct command_session *session)
+import_look(struct command_session *session, uint64_t id)
 {
+	const struct cleave_open_options how = { .name = session->options->name, .id = id };
 	struct command_disk disk;
-	int rc = command_disk_open(&disk, session, session->options->name, 0);
+	int rc = command_disk_open_as(&disk, session, &how);
 
 	assert(!session->options->must_take);
 	if (rc == 0)
@@ -323,18 +330,19 @@ import_create(struct command_session *session, uint64_t image_bytes, uint64_t *r
 	return rc;
 }
 
-/* The volume, made unless it is there. @ret_new_id: of one that was made; else 0. */
+/* The volume, made unless it is there. @ret_is_new: it was made. */
 static int
-import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *ret_new_id)
+import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *ret_id,
+    bool *ret_is_new)
 {
 	const struct command_options *options = session->options;
 	uint64_t size_bytes;
-	int rc = command_volume_size(session, options->name, &size_bytes);
+	int rc = command_volume_size(session, options->name, &size_bytes, ret_id);
 
 	assert(image_bytes > 0);
-	*ret_new_id = 0;
+	*ret_is_new = rc == -ENOENT;
 	if (rc == -ENOENT)
-		return import_create(session, image_bytes, ret_new_id);
+		return import_create(session, image_bytes, ret_id);
 	if (rc != 0)
 		return rc;
 	if (!options->is_forced)
@@ -345,7 +353,7 @@ import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *r
 		    "the image has %llu bytes, volume '%.64s' %llu: make that larger first "
 		    "(cleave volume resize)",
 		    (unsigned long long)image_bytes, options->name, (unsigned long long)size_bytes);
-	return options->must_take ? 0 : import_look(session);
+	return options->must_take ? 0 : import_look(session, *ret_id);
 }
 
 /*
@@ -386,11 +394,12 @@ import_undo(struct command_session *session, uint64_t id)
 }
 
 static int
-import_copy(struct command_session *session, const char *path, const char *format, bool is_new)
+import_copy(struct command_session *session, const char *path, const char *format, uint64_t id,
+    bool is_new)
 {
 	const char *argv[16];
 	struct image_agent agent;
-	int count = 0, rc = agent_start(session, false, &agent);
+	int count = 0, rc = agent_start(session, id, &agent);
 
 	assert(format != NULL);
 	argv[count++] = IMAGE_TOOL;
@@ -420,7 +429,8 @@ command_import(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	char path[PATH_MAX + 2], *format = NULL;
-	uint64_t image_bytes = 0, new_id = 0;
+	uint64_t image_bytes = 0, id = 0;
+	bool is_new = false;
 	int rc;
 
 	assert(options->file != NULL && options->name != NULL);
@@ -428,11 +438,11 @@ command_import(struct command_session *session)
 	tool_path(options->file, path);
 	rc = image_info(session, path, &format, &image_bytes);
 	if (rc == 0)
-		rc = import_volume(session, image_bytes, &new_id);
+		rc = import_volume(session, image_bytes, &id, &is_new);
 	if (rc == 0) {
-		rc = import_copy(session, path, format, new_id != 0);
-		if (rc != 0 && new_id != 0)
-			import_undo(session, new_id);
+		rc = import_copy(session, path, format, id, is_new);
+		if (rc != 0 && is_new)
+			import_undo(session, id);
 	}
 	free(format);
 	return rc;
@@ -515,7 +525,7 @@ command_export(struct command_session *session)
 	if (rc == 0)
 		rc = export_begin(session, path);
 	if (rc == 0)
-		rc = agent_start(session, true, &agent);
+		rc = agent_start(session, 0, &agent);
 	argv[7] = agent.uri;
 	argv[8] = path;
 	if (rc == 0)

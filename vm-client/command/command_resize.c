@@ -26,19 +26,15 @@ shrink_discard(struct command_session *session, uint64_t id)
 {
 	const struct command_options *options = session->options;
 	uint64_t at = options->size_bytes, end;
+	const struct cleave_open_options how = { .name = options->name,
+		.flags = options->is_forced ? CLEAVE_OPEN_TAKE : 0,
+		.id = id };
 	struct command_disk disk;
-	int rc = command_disk_open(&disk, session, options->name,
-	    options->is_forced ? CLEAVE_OPEN_TAKE : 0);
+	int rc = command_disk_open_as(&disk, session, &how);
 
 	assert(options->must_shrink);
 	if (rc != 0)
 		return rc;
-	if (cleave_volume_info(disk.volume)->id != id) {
-		command_disk_close(&disk);
-		return command_fail(session, -ENOENT,
-		    "volume '%.64s' is another one by now: it was deleted, or renamed, and made anew",
-		    options->name);
-	}
 	end = cleave_volume_info(disk.volume)->size_bytes;
 	while (at < end && rc == 0) {
 		struct cleave_io io = { .op = CLEAVE_DISCARD,

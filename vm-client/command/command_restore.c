@@ -34,6 +34,7 @@ struct restore {
 	struct backup_source *sources;
 	struct backup_chain *chain;
 	char target[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what is written to */
+	uint64_t target_id;
 	bool is_over;  /* NAME itself: what is there is written over */
 	bool is_new;   /* the target has been made by this run: it is empty */
 	bool is_begun; /* something was written to it */
@@ -51,6 +52,7 @@ target_create(struct restore *restore)
 	struct command_session *session = restore->session;
 	const struct backup_header *header = backup_chain_header(restore->chain);
 	struct command_options options = *session->options;
+	const struct cleave_volume_entry *made;
 	struct cleave_volume_options volume;
 	struct command_question question;
 	int rc;
@@ -80,6 +82,9 @@ target_create(struct restore *restore)
 	rc = command_wait(&question,
 	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
 		&question));
+	made = question.entries;
+	if (rc == 0)
+		restore->target_id = made->info.id;
 	command_question_fini(&question);
 	return rc;
 }
@@ -107,7 +112,7 @@ target_find(struct restore *restore)
 	struct command_session *session = restore->session;
 	const struct command_options *options = session->options;
 	uint64_t size_bytes;
-	int rc = command_volume_size(session, options->name, &size_bytes);
+	int rc = command_volume_size(session, options->name, &size_bytes, &restore->target_id);
 
 	if (rc == 0 && !options->is_forced)
 		return command_fail(session, -EEXIST,
@@ -119,7 +124,7 @@ target_find(struct restore *restore)
 	(void)snprintf(restore->target, sizeof(restore->target), "%.*s.restore-%016" PRIx64,
 	    (int)CLEAVE_VOLUME_NAME_BYTES_MAX - RESTORE_MARK_BYTES, options->name,
 	    backup_chain_id(restore->chain));
-	rc = command_volume_size(session, restore->target, &size_bytes);
+	rc = command_volume_size(session, restore->target, &size_bytes, &restore->target_id);
 	if (rc == 0)
 		return 0; /* a restore of these files was begun */
 	if (rc != -ENOENT)
@@ -339,8 +344,10 @@ static int
 write_target(struct restore *restore)
 {
 	struct command_session *session = restore->session;
-	int rc = command_disk_open(&restore->disk, session, restore->target,
-	    session->options->must_take ? CLEAVE_OPEN_TAKE : 0);
+	const struct cleave_open_options how = { .name = restore->target,
+		.flags = session->options->must_take ? CLEAVE_OPEN_TAKE : 0,
+		.id = restore->target_id };
+	int rc = command_disk_open_as(&restore->disk, session, &how);
 
 	if (rc != 0)
 		return rc;

@@ -335,7 +335,8 @@ command_volume_show(struct command_session *session)
 }
 
 int
-command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes)
+command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes,
+    uint64_t *ret_id)
 {
 	struct command_question question;
 	const struct cleave_volume_entry *volume;
@@ -344,8 +345,10 @@ command_volume_size(struct command_session *session, const char *name, uint64_t 
 	assert(ret_size_bytes != NULL);
 	volume = question.entries;
 	assert(rc != 0 || question.count == 1);
-	if (rc == 0)
+	if (rc == 0) {
 		*ret_size_bytes = volume->info.size_bytes;
+		*ret_id = volume->info.id;
+	}
 	command_question_fini(&question);
 	return rc;
 }
@@ -357,11 +360,11 @@ command_find_volume(struct command_session *session)
 	/* A name that is too long stays so: it is refused. */
 	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 2];
 	const char *given = session->options->name;
-	uint64_t size_bytes;
+	uint64_t size_bytes, id;
 
 	(void)snprintf(name, sizeof(name), "%.*s",
 	    (int)num_min(strcspn(given, "@"), sizeof(name) - 1), given);
-	return command_volume_size(session, name, &size_bytes);
+	return command_volume_size(session, name, &size_bytes, &id);
 }
 
 /* @trash: where it is now; NULL: it is gone, on purpose or in a cluster of level 1. */
