@@ -6,8 +6,9 @@ import signal
 import subprocess
 
 from libagent import Agent, Client
-from libcluster import WAIT_S, Cluster, Failure, binary, check, expect_error, main, wait_for
+from libcluster import WAIT_S, Cluster, Failure, binary, check, expect_error, main, run_argv, wait_for
 from libload import Load
+from libproxy import Proxy
 
 
 def asked(c, *words):
@@ -172,6 +173,33 @@ def a_shrink_is_of_the_volume_that_was_looked_at():
         check(sizes() == {"v": 32, "w": 32}, f"{sizes()}")
 
 
+class Forgetful(Proxy):
+    """The end of a session is never heard of: what a client says of it does not arrive."""
+
+    lost_count = 0
+
+    def _read(self, flow):
+        super()._read(flow)
+        if flow.queue and b"volume.detach" in flow.queue[-1][1]:
+            flow.queue.pop()
+            self.lost_count += 1
+
+
+def a_shrink_waits_for_the_end_of_its_own_session():
+    with Cluster(nodes=3, gateway_args=("--session-timeout", "6s")) as c:
+        c.volume_create("v", "40M")
+        fill(c, "v", 1, 40)
+        host, port = c.gateway_addresses[0].removeprefix("tcp://").split(":")
+        proxy = Forgetful(host, int(port))
+        try:
+            run_argv([binary("cleave"), "--gateway", proxy.address, "volume", "resize", "v", "--size", "32M",
+                      "--shrink"])
+            check(proxy.lost_count == 1, f"{proxy.lost_count} sessions ended unheard of")
+            check(listed(c)["v"]["size_bytes"] == 32 << 20, "its size")
+        finally:
+            proxy.close()
+
+
 if __name__ == "__main__":
     main(the_list_tells_what_is_stored_and_who_is_there, snapshots_say_what_each_holds_and_deleting_frees,
-         a_shrink_is_of_the_volume_that_was_looked_at)
+         a_shrink_is_of_the_volume_that_was_looked_at, a_shrink_waits_for_the_end_of_its_own_session)

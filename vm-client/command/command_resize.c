@@ -3,7 +3,8 @@
  * command_resize.c -- cleave volume resize
  *
  * To make a volume smaller: ask whether it may be, open it, discard what is behind the new end, set the size, each of
- * the same volume, by its id. What is discarded reads as zeros should the volume grow again.
+ * the same volume, by its id. What is discarded reads as zeros should the volume grow again. Where no gateway has heard of
+ * the end of our session, it is in our way until its time is over: that is waited for, by its number.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,15 +21,24 @@
 #define SHRINK_PIECE_BYTES                                                                         \
 	NUM_GIB(16) /* discarded by one request: its end comes within a request's time */
 
-/* The volume @id, which has been looked at, and no other of its name: 0, and what is behind the new end is gone. */
+#define SHRINK_OWN_NS NUM_S(60) /* longer than any session time in use */
+#define SHRINK_OWN_PAUSE_NS NUM_MS(500)
+
+struct shrinking {
+	uint64_t id; /* of the volume that has been looked at */
+	uint64_t
+	    attach; /* of our session, which has discarded what is behind the new end; 0: there was none */
+};
+
+/* No other volume of that name: 0, and what is behind the new end is gone. */
 static int
-shrink_discard(struct command_session *session, uint64_t id)
+shrink_discard(struct command_session *session, struct shrinking *shrinking)
 {
 	const struct command_options *options = session->options;
 	uint64_t at = options->size_bytes, end;
 	const struct cleave_open_options how = { .name = options->name,
 		.flags = options->is_forced ? CLEAVE_OPEN_TAKE : 0,
-		.id = id };
+		.id = shrinking->id };
 	struct command_disk disk;
 	int rc = command_disk_open_as(&disk, session, &how);
 
@@ -44,6 +54,8 @@ shrink_discard(struct command_session *session, uint64_t id)
 		rc = command_disk_run(&disk, &io);
 		at += io.length_bytes;
 	}
+	if (rc == 0)
+		shrinking->attach = cleave_volume_info(disk.volume)->attach;
 	command_disk_close(&disk);
 	return rc == 0
 	    ? 0
@@ -53,9 +65,9 @@ shrink_discard(struct command_session *session, uint64_t id)
 		  session->options->name, cleave_error_text(rc));
 }
 
-/* 0: it may get the size that is wanted, what is behind is gone, and the volume is *@ret_id. */
+/* 0: it may get the size that is wanted, and what is behind is gone. */
 static int
-shrink_prepare(struct command_session *session, uint64_t *ret_id, bool *ret_is_discarded)
+shrink_prepare(struct command_session *session, struct shrinking *ret_shrinking)
 {
 	const struct command_options *options = session->options;
 	const struct cleave_volume_entry *volume;
@@ -74,45 +86,85 @@ shrink_prepare(struct command_session *session, uint64_t *ret_id, bool *ret_is_d
 	volume = question.entries;
 	if (rc == 0) {
 		size_bytes = volume->info.size_bytes;
-		*ret_id = volume->info.id;
+		ret_shrinking->id = volume->info.id;
 	}
 	command_question_fini(&question);
-	if (rc == 0 && options->size_bytes < size_bytes) {
-		rc = shrink_discard(session, *ret_id);
-		*ret_is_discarded = rc == 0;
-	}
+	if (rc == 0 && options->size_bytes < size_bytes)
+		rc = shrink_discard(session, ret_shrinking);
 	return rc;
 }
 
-/* Our session has ended by then, or is said to be in the way: whoever has opened the volume since is put out by --force alone. */
+/* Is it our own session that has the volume, of whose end nobody has heard? */
+static bool
+shrink_is_held_by_us(struct command_session *session, const struct shrinking *shrinking)
+{
+	json_t *reply = NULL, *holder = NULL;
+	json_int_t id = 0, attach = 0;
+	bool is_ours;
+
+	if (shrinking->attach == 0 ||
+	    command_ask(session,
+		json_pack("{s:s, s:s}", "op", "volume.show", "name", session->options->name), false,
+		&reply) != 0)
+		return false;
+	is_ours = json_unpack(reply, "{s:{s:I, s:I, s:o}}", "volume", "id", &id, "attach", &attach,
+		      "holder", &holder) == 0 &&
+	    (uint64_t)id == shrinking->id && (uint64_t)attach == shrinking->attach;
+	json_decref(reply);
+	return is_ours;
+}
+
+/* The size is set. Our session has ended, or is waited for; whoever else has opened the volume is put out by --force alone. */
+static int
+shrink_set(struct command_session *session, const struct shrinking *shrinking, json_t **ret_reply)
+{
+	const struct command_options *options = session->options;
+	uint64_t until_ns = loop_now_ns(session->loop) + SHRINK_OWN_NS;
+	char error[sizeof(session->error)];
+
+	for (;;) {
+		/* cleave_volume_set_size says no id. */
+		int rc = command_ask(session,
+		    json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "op", "volume.resize", "name",
+			options->name, "id", (json_int_t)shrinking->id, "size_bytes",
+			(json_int_t)options->size_bytes, "shrink", 1, "force",
+			(int)options->is_forced),
+		    true, ret_reply);
+
+		if (rc != -ENOTEMPTY)
+			return rc;
+		memcpy(error, session->error, sizeof(error));
+		if (loop_now_ns(session->loop) >= until_ns ||
+		    !shrink_is_held_by_us(session, shrinking)) {
+			memcpy(session->error, error, sizeof(error));
+			return rc;
+		}
+		session->error[0] = '\0';
+		command_pause(session, SHRINK_OWN_PAUSE_NS);
+	}
+}
+
 static int
 shrink(struct command_session *session)
 {
-	const struct command_options *options = session->options;
+	struct shrinking shrinking = { .id = 0 };
 	char error[sizeof(session->error)];
-	bool is_discarded = false;
 	json_t *reply = NULL;
-	uint64_t id = 0;
-	int rc = shrink_prepare(session, &id, &is_discarded);
+	int rc = shrink_prepare(session, &shrinking);
 
 	if (rc != 0)
 		return rc;
-	/* cleave_volume_set_size says no id. */
-	rc = command_ask(session,
-	    json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "op", "volume.resize", "name",
-		options->name, "id", (json_int_t)id, "size_bytes", (json_int_t)options->size_bytes,
-		"shrink", 1, "force", (int)options->is_forced),
-	    true, &reply);
-	if (rc != 0 && is_discarded) {
+	rc = shrink_set(session, &shrinking, &reply);
+	if (rc != 0 && shrinking.attach != 0) {
 		memcpy(error, session->error, sizeof(error));
 		return command_fail(session, rc,
 		    "%.500s; what is behind the new end of volume %" PRIu64 " is discarded already",
-		    error, id);
+		    error, shrinking.id);
 	}
-	if (rc == 0 && options->is_json)
+	if (rc == 0 && session->options->is_json)
 		rc = command_print_json(reply, session->out);
 	else if (rc == 0)
-		fprintf(session->out, "%s: resized\n", options->name);
+		fprintf(session->out, "%s: resized\n", session->options->name);
 	json_decref(reply);
 	return rc;
 }
