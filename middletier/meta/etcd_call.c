@@ -56,7 +56,9 @@ struct etcd_call {
 	const char *path;
 	struct etcd_text body;
 	bool may_repeat, is_linear, is_change;
-	bool has_named; /* it has asked for a token already */
+	bool has_named;           /* it has asked for a token already */
+	bool has_another;         /* it has tried another password already */
+	uint32_t password_number; /* that it has named itself with */
 	uint32_t endpoint;
 	uint32_t failed_in_row; /* members, since the last pause */
 	uint64_t began_ns, deadline_ns;
@@ -286,12 +288,32 @@ call_on_proof(struct etcd_call *call, const struct etcd_answer *answer)
 	call_step(call);
 }
 
-/* A wrong password is refused for good; where nobody has to say who he is, we do not. */
+/* Somebody may have changed the password, here and in the file. One that is refused, too, is for people. */
+static void
+call_on_wrong_password(struct etcd_call *call, struct etcd_answer *answer)
+{
+	struct etcd_client *client = call->client;
+	char text[ETCD_TROUBLE_BYTES], why[ETCD_TROUBLE_BYTES] = "";
+
+	assert(call->sm.state == CALL_NAMING);
+	if (!call->has_another && etcd_client_password_again(client, call->password_number, why)) {
+		call->has_another = true;
+		sm_move(&call->sm, CALL_WAITING);
+		loop_timer_start(client->loop, &call->timer, 0);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "user %s: %.100s%s%.100s", client->user, answer->message,
+	    why[0] == '\0' ? "" : ": ",
+	    why[0] == '\0' && client->password_file != NULL ? client->password_file : why);
+	etcd_client_refuse(client, call->endpoint, text);
+	call_finish(call, -EACCES, answer);
+}
+
+/* Where nobody has to say who he is, we do not. */
 static void
 call_on_token(struct etcd_call *call, struct etcd_answer *answer)
 {
 	struct etcd_client *client = call->client;
-	char text[ETCD_TROUBLE_BYTES];
 
 	assert(call->sm.state == CALL_NAMING);
 	assert(client->user != NULL);
@@ -302,9 +324,7 @@ call_on_token(struct etcd_call *call, struct etcd_answer *answer)
 		/* Not for good: it may be of another etcd. */
 		client->is_user_needless = true;
 	} else if (answer->is_error && answer->code == ETCD_CODE_INVALID_ARGUMENT) {
-		(void)snprintf(text, sizeof(text), "user %s: %s", client->user, answer->message);
-		etcd_client_refuse(client, call->endpoint, text);
-		call_finish(call, -EACCES, answer);
+		call_on_wrong_password(call, answer);
 		return;
 	} else if (answer->is_error || answer->token == NULL) {
 		call_again(call, answer->is_error ? answer->message : "no token came");
@@ -414,6 +434,7 @@ call_post_name(struct etcd_call *call, uint64_t timeout_ns)
 
 	assert(call->client->user != NULL);
 	assert(call->client->password != NULL);
+	call->password_number = call->client->password_number;
 	etcd_text_add(&body, "{\"name\":");
 	etcd_text_string(&body, call->client->user);
 	etcd_text_add(&body, ",\"password\":");

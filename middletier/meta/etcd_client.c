@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "common/alloc.h"
+#include "meta/etcd_password.h"
 
 #define TRY_NS NUM_S(1)
 #define TOLD_NS NUM_S(10)
@@ -244,6 +245,36 @@ etcd_client_forget_token(struct etcd_client *client)
 	client->token = NULL;
 }
 
+/* Several calls may be out when a password ends: the first one that is refused reads the file. */
+bool
+etcd_client_password_again(struct etcd_client *client, uint32_t number, char *ret_why)
+{
+	char password[ETCD_PASSWORD_BYTES];
+	char *copy;
+	int rc;
+
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(number <= client->password_number);
+	ret_why[0] = '\0';
+	if (client->password_file == NULL || number != client->password_number)
+		return number != client->password_number;
+	rc = etcd_password_read(client->password_file, password);
+	copy = rc == 0 ? mt_strdup(password) : NULL;
+	if (rc != 0 || copy == NULL || strcmp(copy, client->password) == 0) {
+		(void)snprintf(ret_why, ETCD_TROUBLE_BYTES, "%s: %s", client->password_file,
+		    rc != 0            ? etcd_password_strerror(rc)
+			: copy == NULL ? "out of memory"
+				       : "put the new password there");
+		mt_free(copy);
+		return false;
+	}
+	mt_free(client->password);
+	client->password = copy;
+	client->password_number++;
+	log_info("meta: etcd: the password was read anew file=%s", client->password_file);
+	return true;
+}
+
 /* ---- the client ---- */
 
 static int
@@ -267,6 +298,11 @@ client_copy_names(struct etcd_client *client, const struct etcd_client_options *
 		return 0;
 	client->user = mt_strdup(options->user);
 	client->password = mt_strdup(options->password == NULL ? "" : options->password);
+	if (options->password_file != NULL) {
+		client->password_file = mt_strdup(options->password_file);
+		if (client->password_file == NULL)
+			return -ENOMEM;
+	}
 	return client->user == NULL || client->password == NULL ? -ENOMEM : 0;
 }
 
@@ -310,5 +346,6 @@ etcd_client_fini(struct etcd_client *client)
 	etcd_client_forget_token(client);
 	mt_free(client->user);
 	mt_free(client->password);
+	mt_free(client->password_file);
 	client->magic = 0;
 }

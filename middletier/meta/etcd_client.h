@@ -41,7 +41,9 @@ struct etcd_client_options {
 	const char *const *endpoints; /* their names, for people */
 	uint32_t endpoint_count;
 	const char *user, *password; /* NULL: nobody in particular */
-	uint64_t try_ns;             /* how long one member may take [1 s] */
+	const char
+	    *password_file; /* read anew where the password is refused; NULL: there is none */
+	uint64_t try_ns;    /* how long one member may take [1 s] */
 	void (*on_generation)(void *arg);
 	/* A call of ours changed something, at @revision. Ends no call, and closes nothing. */
 	void (*on_change)(uint64_t revision, void *arg);
@@ -62,8 +64,9 @@ struct etcd_client {
 	struct etcd_endpoint endpoints[ETCD_ENDPOINTS_MAX];
 	uint32_t endpoint_count;
 	uint32_t current[ETCD_LINE_NR]; /* the member that each line asks next */
-	char *user, *password, *token;
-	bool is_user_needless; /* a member has said that nobody has to name himself */
+	char *user, *password, *password_file, *token;
+	uint32_t password_number; /* counts them */
+	bool is_user_needless;    /* a member has said that nobody has to name himself */
 	uint64_t try_ns;
 	uint64_t cluster_id; /* 0: nobody has answered yet */
 	uint64_t revision;   /* the newest that any answer told */
@@ -129,6 +132,13 @@ void etcd_client_set_back(struct etcd_client *client, uint64_t revision, uint64_
 const char *etcd_client_endpoint_name(const struct etcd_client *client, uint32_t endpoint);
 /* etcd_client_forget_token -- a new one is asked for before the next request. */
 void etcd_client_forget_token(struct etcd_client *client);
+/*
+ * etcd_client_password_again -- password @number was refused: is there another one by now?
+ *
+ * Reads the file anew, unless that was done since. Returns true: the client has another password. False and @ret_why,
+ * ETCD_TROUBLE_BYTES of text for people, which names the file; "": there is no file.
+ */
+bool etcd_client_password_again(struct etcd_client *client, uint32_t number, char *ret_why);
 /* etcd_client_version -- the seam's version of a key that was put at @mod_revision */
 uint64_t etcd_client_version(const struct etcd_client *client, uint64_t mod_revision);
 /* etcd_client_revision -- of a seam's version; false: it is of another generation, so it holds no more. */

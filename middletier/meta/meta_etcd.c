@@ -498,6 +498,7 @@ client_open(struct meta_etcd *etcd, const struct meta_etcd_options *options)
 		.endpoint_count = options->endpoint_count,
 		.user = options->user,
 		.password = options->password,
+		.password_file = options->password_file,
 		.try_ns = options->try_ns,
 		.on_generation = etcd_on_generation,
 		.on_change = etcd_on_own_change,

@@ -19,8 +19,10 @@ struct meta_etcd_options {
 	uint32_t endpoint_count;
 	const char *prefix;          /* of all keys; ends with '/' */
 	const char *user, *password; /* NULL: nobody in particular */
-	const char *by;              /* who this is, for people who look into the store [nothing] */
-	const char *process;         /* who this is, for is_dead of others [nothing] */
+	const char
+	    *password_file;  /* read anew where etcd refuses the password [it stays as it is] */
+	const char *by;      /* who this is, for people who look into the store [nothing] */
+	const char *process; /* who this is, for is_dead of others [nothing] */
 	/* Has the process that called itself so surely ended? Then its claim ends at once. NULL: who knows. */
 	bool (*is_dead)(const char *process);
 	uint64_t try_ns; /* how long one member may take [1 s] */

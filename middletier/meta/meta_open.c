@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "meta/etcd_curl.h"
+#include "meta/etcd_password.h"
 #include "meta/meta_etcd.h"
 #include "meta/meta_lmdb.h"
 
@@ -20,7 +21,6 @@
 #define OPEN_LOOK_NS NUM_MS(50)
 #define URL_BYTES 200u
 #define PREFIX_BYTES 128u
-#define PASSWORD_BYTES 256u
 #define BY_BYTES 128u
 #define HOST_BYTES 96u
 #define PROCESS_BYTES 160u
@@ -140,24 +140,6 @@ meta_where_check(const struct meta_where *where)
 }
 
 /* ---- an etcd ---- */
-
-/* The first line of it. */
-static int
-password_read(const char *file, char ret_password[PASSWORD_BYTES])
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
-	ssize_t bytes;
-
-	if (fd < 0)
-		return -errno;
-	bytes = read(fd, ret_password, PASSWORD_BYTES - 1);
-	(void)close(fd); /* only read from */
-	if (bytes < 0)
-		return -EIO;
-	ret_password[bytes] = '\0';
-	ret_password[strcspn(ret_password, "\r\n")] = '\0';
-	return ret_password[0] == '\0' ? -ENODATA : 0;
-}
 
 static void
 by_write(const struct meta_where *where, char ret_by[BY_BYTES])
@@ -334,6 +316,7 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 	    .prefix = place->prefix,
 	    .user = where->user,
 	    .password = password,
+	    .password_file = where->password_file,
 	    .by = by,
 	    .process = process,
 	    .is_dead = process_is_dead,
@@ -357,7 +340,7 @@ static struct meta *
 etcd_open(const struct meta_where *where, struct loop *loop, char *ret_error, size_t error_bytes)
 {
 	struct waiting waiting = { .loop = loop, .until_ns = loop_now_ns(loop) + OPEN_NS };
-	char password[PASSWORD_BYTES] = "";
+	char password[ETCD_PASSWORD_BYTES] = "";
 	struct etcd_place place;
 	const char *wrong = place_read(where, &place);
 	bool is_refused;
@@ -373,10 +356,10 @@ etcd_open(const struct meta_where *where, struct loop *loop, char *ret_error, si
 		(void)snprintf(ret_error, error_bytes, "%s: %s", wrong, strerror(errno));
 		return NULL;
 	}
-	rc = where->password_file == NULL ? 0 : password_read(where->password_file, password);
+	rc = where->password_file == NULL ? 0 : etcd_password_read(where->password_file, password);
 	if (rc != 0) {
 		(void)snprintf(ret_error, error_bytes, "%s: %s", where->password_file,
-		    rc == -ENODATA ? "it holds no password in its first line" : strerror(-rc));
+		    etcd_password_strerror(rc));
 		return NULL;
 	}
 	waiting.meta = etcd_make(where, &place, password, loop);

@@ -92,4 +92,47 @@ def tokens_that_expire_are_asked_for_again():
                 refused(c, ["--meta", etcd.place, *user], "user other needs a role", prefix)
 
 
-main(certificates_are_shown_and_checked, tokens_that_expire_are_asked_for_again)
+def write_password(file, text):
+    """As an operator does: beside it, and then in its place."""
+    with open(file + ".new", "w", encoding="ascii") as new:
+        new.write(text + "\n")
+    os.rename(file + ".new", file)
+
+
+def change_password(etcd, user, text):
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write((text + "\n").encode())
+        stdin.seek(0)
+        etcd.ctl("--user", "root:secret", "user", "passwd", user, "--interactive=false", stdin=stdin)
+
+
+def a_password_that_is_changed_is_read_anew():
+    """Under a load: first in the file, then in the etcd; and the other way round."""
+    with tempfile.TemporaryDirectory(prefix="cleave-test-") as folder, Etcd(3, ["--bcrypt-cost", "4"]) as etcd:
+        password = os.path.join(folder, "password")
+        write_password(password, "first")
+        for words in (("user", "add", "root:secret"), ("user", "grant-role", "root", "root"),
+                      ("user", "add", "cleave:first"), ("role", "add", "cleave"),
+                      ("role", "grant-permission", "cleave", "readwrite", "--prefix", f"/cleave/{CLUSTER_ID}/"),
+                      ("user", "grant-role", "cleave", "cleave"), ("auth", "enable")):
+            etcd.ctl(*words)
+        with Cluster(meta=etcd.place, gateway_args=FAST,
+                     meta_args=["--meta-user", "cleave", "--meta-password-file", password]) as c:
+            with Load(c, "--rate", "1000") as load:
+                load.wait_writes(1000)
+                write_password(password, "second")
+                change_password(etcd, "cleave", "second")
+                c.gateway.wait_line("the password was read anew")
+                load.wait_writes(5000)
+                check(c.gateway.count_lines("lost its lease") == 0, "a new password cost the lease")
+                change_password(etcd, "cleave", "third")
+                c.gateway.wait_line(f"authentication failed.*{password}")
+                write_password(password, "third")
+                load.wait_writes(1000)
+            write_password(password, "fourth")
+            refused(c, ["--meta", etcd.place, "--meta-user", "cleave", "--meta-password-file", password],
+                    "user cleave", "authentication failed", password)
+
+
+main(certificates_are_shown_and_checked, tokens_that_expire_are_asked_for_again,
+     a_password_that_is_changed_is_read_anew)

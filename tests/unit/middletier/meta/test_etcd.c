@@ -186,7 +186,8 @@ Test(etcd, full_store_is_told)
 /* ---- who we are ---- */
 
 static void
-user_init(struct fixture *f, const char *user, const char *password, bool is_to_be_ready)
+user_init(struct fixture *f, const char *user, const char *password, const char *password_file,
+    bool is_to_be_ready)
 {
 	*f = (struct fixture){ .world = sim_world_create(1) };
 	f->etcd = fake_etcd_create(sim_world_nature(f->world), ETCD_MEMBERS);
@@ -199,7 +200,8 @@ user_init(struct fixture *f, const char *user, const char *password, bool is_to_
 	    .endpoint_count = ETCD_MEMBERS,
 	    .prefix = "/cleave/1/",
 	    .user = user,
-	    .password = password });
+	    .password = password,
+	    .password_file = password_file });
 	cr_assert_not_null(f->meta);
 	if (is_to_be_ready)
 		cr_assert_eq(loop_run(f->loop, etcd_is_ready, f), 0);
@@ -210,7 +212,7 @@ Test(etcd, user_is_named_and_a_token_that_expired_is_replaced)
 	struct fixture f;
 	struct answer watch = { 0 };
 
-	user_init(&f, "cleave", "secret \"1\"", true);
+	user_init(&f, "cleave", "secret \"1\"", NULL, true);
 	cr_assert_eq(f.meta->ops->watch(f.meta, "k", on_watch, &watch), 0);
 	cr_assert_eq(put_one(&f, "k", "v"), 0);
 	fake_etcd_expire_tokens(f.etcd);
@@ -234,7 +236,7 @@ Test(etcd, user_who_is_refused_is_told_at_once)
 		struct fixture f;
 		bool is_refused;
 
-		user_init(&f, cases[i][0], cases[i][1], false);
+		user_init(&f, cases[i][0], cases[i][1], NULL, false);
 		cr_assert_eq(put_one(&f, "k", "v"), -EIO);
 		cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), cases[i][2]),
 		    "%s", meta_etcd_trouble(f.meta, &is_refused));
@@ -244,6 +246,45 @@ Test(etcd, user_who_is_refused_is_told_at_once)
 	}
 }
 
+static void
+write_password(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	cr_assert_not_null(file);
+	cr_assert_geq(fprintf(file, "%s\n", text), 0);
+	cr_assert_eq(fclose(file), 0);
+}
+
+Test(etcd, password_that_is_refused_is_read_anew)
+{
+	char path[] = "/tmp/cleave-password-XXXXXX";
+	struct fixture f;
+	bool is_refused;
+
+	cr_assert_geq(close(mkstemp(path)), 0);
+	user_init(&f, "cleave", "secret \"1\"", path, true);
+	write_password(path, "secret 2");
+	fake_etcd_set_user(f.etcd, "cleave", "secret 2");
+	fake_etcd_expire_tokens(f.etcd);
+	cr_assert_eq(put_one(&f, "k", "v"), 0, "%s", meta_etcd_trouble(f.meta, &is_refused));
+	/* The etcd first: refused for as long as the file has the old one. */
+	fake_etcd_set_user(f.etcd, "cleave", "secret 3");
+	fake_etcd_expire_tokens(f.etcd);
+	cr_assert_eq(put_one(&f, "k", "w"), -EIO);
+	cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), path), "%s",
+	    meta_etcd_trouble(f.meta, &is_refused));
+	cr_assert(is_refused);
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(put_one(&f, "k", "w"), -EIO);
+	cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), "No such file"), "%s",
+	    meta_etcd_trouble(f.meta, &is_refused));
+	write_password(path, "secret 3");
+	cr_assert_eq(put_one(&f, "k", "x"), 0, "%s", meta_etcd_trouble(f.meta, &is_refused));
+	cr_assert_eq(unlink(path), 0);
+	fixture_fini(&f);
+}
+
 /* A stranger at the address of a member knows no users: that is no reason to forget who we are. */
 Test(etcd, user_is_named_again_after_a_member_of_another_etcd_needed_none)
 {
@@ -251,7 +292,7 @@ Test(etcd, user_is_named_again_after_a_member_of_another_etcd_needed_none)
 	struct answer answer = { 0 };
 	bool is_refused;
 
-	user_init(&f, "cleave", "secret \"1\"", true);
+	user_init(&f, "cleave", "secret \"1\"", NULL, true);
 	for (uint32_t i = 1; i < ETCD_MEMBERS; i++)
 		fake_etcd_set_foreign(f.etcd, i, true);
 	(void)list(&f, "k");
@@ -269,7 +310,7 @@ Test(etcd, user_where_nobody_has_one_is_not_needed)
 {
 	struct fixture f;
 
-	user_init(&f, "cleave", "x", false);
+	user_init(&f, "cleave", "x", NULL, false);
 	fake_etcd_set_user(f.etcd, NULL, NULL);
 	cr_assert_eq(loop_run(f.loop, etcd_is_ready, &f), 0);
 	cr_assert_eq(put_one(&f, "k", "v"), 0);
