@@ -120,10 +120,12 @@ struct meta_ops {
 	void (*unwatch)(struct meta *meta, meta_watch_fn fn, void *arg);
 	void (*close)(struct meta *meta); /* outstanding handlers are not called any more */
 	/*
-	 * Optional; NULL: the store is in no file. What tells the file of the durable keys from every copy of
-	 * it: text of [0-9TZ@:.-], the same for all processes and after each boot. At once.
+	 * Optional; NULL, and "": the store does not know. What tells the durable keys from every copy of them, such as
+	 * their file: text of [0-9TZ@:.-], the same for all processes and after each boot. At once.
 	 */
 	const char *(*place)(struct meta *meta);
+	/* For people, with @place: how a store comes to another one, and what a place is. */
+	const char *place_how, *place_what;
 	/*
 	 * Optional; NULL: the store is in no file. What of its files is not found where they were opened, though they
 	 * are in use: a text, valid until the next call; NULL: nothing, as was found lately. At once.

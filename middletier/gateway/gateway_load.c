@@ -112,12 +112,13 @@ load_complete(struct mt_gateway *gateway)
 static void
 load_fail_elsewhere(struct mt_gateway *gateway)
 {
+	const struct meta_ops *ops = gateway->options.meta->ops;
 	char place[META_PLACE_BYTES];
 
 	assert(gateway->sm.state == MT_GATEWAY_STARTING);
 	mt_place_of(gateway->options.meta, place);
-	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, load_meta_name(gateway),
-	    gateway->cluster.place, place);
+	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, load_meta_name(gateway), ops->place_how,
+	    ops->place_what, gateway->cluster.place, place);
 }
 
 /* Not tried again: a directory that is mounted later is another one. */

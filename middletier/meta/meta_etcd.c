@@ -18,6 +18,8 @@
 #include "meta/meta_etcd.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -51,6 +53,8 @@ struct meta_etcd {
 	struct loop *loop;
 	struct etcd_http *http;
 	struct etcd_client client;
+	bool has_place;
+	char place[META_PLACE_BYTES]; /* as it was told last */
 	struct etcd_leases leases;
 	struct etcd_observer observer;
 	struct etcd_watch watch;
@@ -472,6 +476,19 @@ etcd_close(struct meta *meta)
 	mt_free(etcd);
 }
 
+/* In decimal, as etcdctl's JSON has it. Members come and go under one id; a snapshot is restored to another one. */
+static const char *
+etcd_place(struct meta *meta)
+{
+	struct meta_etcd *etcd = etcd_of(meta);
+
+	etcd->place[0] = '\0';
+	if (etcd->has_place && etcd->client.cluster_id != 0)
+		(void)snprintf(etcd->place, sizeof(etcd->place), "%" PRIu64,
+		    etcd->client.cluster_id);
+	return etcd->place;
+}
+
 static const struct meta_ops etcd_ops = {
 	.name = "etcd",
 	.are_leases_observed = true,
@@ -484,6 +501,9 @@ static const struct meta_ops etcd_ops = {
 	.watch = etcd_add_watch,
 	.unwatch = etcd_unwatch,
 	.close = etcd_close,
+	.place = etcd_place,
+	.place_how = "an etcd that was restored from a snapshot",
+	.place_what = "its cluster_id",
 	.report = etcd_report,
 };
 
@@ -520,6 +540,7 @@ meta_etcd_open(const struct meta_etcd_options *options)
 	etcd->base = (struct meta){ .magic = ETCD_MAGIC, .ops = &etcd_ops };
 	etcd->loop = options->loop;
 	etcd->http = options->http;
+	etcd->has_place = options->has_place;
 	list_init(&etcd->lists);
 	list_init(&etcd->txns);
 	list_init(&etcd->watches);

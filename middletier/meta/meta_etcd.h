@@ -27,7 +27,9 @@ struct meta_etcd_options {
 	bool (*is_dead)(const char *process);
 	uint64_t try_ns; /* how long one member may take [1 s] */
 	bool compacts;   /* keep the history short: the whole etcd is ours */
-	bool measures;   /* ask each minute how full it is, each second which members answer */
+	bool
+	    has_place; /* another etcd with this one's content is a copy: tell its cluster's id as the place */
+	bool measures; /* ask each minute how full it is, each second which members answer */
 };
 
 /*

@@ -301,6 +301,8 @@ static const struct meta_ops lmdb_ops = {
 	.unwatch = lmdb_unwatch,
 	.close = lmdb_close,
 	.place = lmdb_place,
+	.place_how = "was moved from another file system",
+	.place_what = "data.mdb, inode@birth,",
 	.displaced = lmdb_displaced,
 };
 

@@ -321,6 +321,7 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 	    .process = process,
 	    .is_dead = process_is_dead,
 	    .compacts = !where->keeps_history && where->gateway_id != 0,
+	    .has_place = true,
 	    .measures = where->gateway_id != 0 });
 }
 

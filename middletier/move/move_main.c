@@ -373,7 +373,8 @@ move_may(const struct move_process *process)
 	if (!mt_place_is_other(source->meta, &source->cluster))
 		return true;
 	mt_place_of(source->meta, place);
-	log_error("move: " MT_PLACE_TEXT, source->name, source->cluster.place, place);
+	log_error("move: " MT_PLACE_TEXT, source->name, source->meta->ops->place_how,
+	    source->meta->ops->place_what, source->cluster.place, place);
 	return false;
 }
 

@@ -299,9 +299,6 @@ line_take_where(const struct line_error *error, const struct mt_command_line *va
 		return line_refuse(error,
 		    "--gateway-id is required with an etcd: a number of its own for "
 		    "each gateway that shares it");
-	if (values->is_accepting)
-		return line_refuse(error,
-		    "--accept-copy is about a store in a directory, not about an etcd");
 	return 0;
 }
 

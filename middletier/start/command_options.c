@@ -156,8 +156,8 @@ static const struct config_option option_table[] = {
 	    "Do not serve: make a lost or stale metadata store anew from all the nodes, and end.",
 	    NULL, false, 0, 0, NULL },
 	{ "accept-copy", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_accepting), NULL,
-	    "Do not serve: the metadata store is a copy, or was moved to another file system; the "
-	    "original is gone for good and was not newer. Note that down, and end.",
+	    "Do not serve: the metadata store is a copy, was moved to another file system, or is an "
+	    "etcd that was restored from a snapshot; the original is gone for good and was not newer. Note that down, and end.",
 	    NULL, false, 0, 0, NULL },
 	{ "release", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_release), NULL,
 	    "Do not serve: the gateway of these options has died; end its lease at once, so that "
@@ -190,7 +190,7 @@ const struct config_program mt_command_line_program = {
 	.synopsis = "--meta STORE --port ADDR --node ADDR --cluster-id HEX [options]\n"
 		    "--create --meta STORE --node ADDR --cluster-id HEX [--shards N]\n"
 		    "--recover --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
-		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX [--take]\n"
+		    "--accept-copy --meta STORE --node ADDR --cluster-id HEX [--take]\n"
 		    "--release --meta STORE [--cluster-id HEX] [--gateway-id N]\n"
 		    "--dump --meta STORE [--cluster-id HEX]\n"
 		    "--load --meta STORE --node ADDR --cluster-id HEX [--take]\n"

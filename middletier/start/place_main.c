@@ -292,7 +292,6 @@ mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where 
 	int rc = mt_meta_where_check(where); /* nothing is made where there is no store */
 
 	assert(gateway->cluster_id != 0 && gateway->node_count > 0);
-	assert(meta_where_directory(where) != NULL);
 	if (rc != 0)
 		return rc;
 	process.loop = loop_ev_create(0);

@@ -12,7 +12,7 @@ struct meta_where;
 struct mt_gateway_options;
 
 /*
- * mt_place_main -- `cleave-gateway --accept-copy`: the store at @where, a directory, lies where it belongs
+ * mt_place_main -- `cleave-gateway --accept-copy`: the store at @where lies where it belongs
  *
  * Nothing else changes, at nodes neither. Of @gateway the cluster_id, nodes and node_timeout_ns count. 0; else the log says
  * why not: -EBUSY a gateway is connected to a node, -EHOSTDOWN no node answers, both unless @must_take; and others.

@@ -147,8 +147,9 @@ class Etcd:
         self.ctl("snapshot", "save", file, endpoints=[0])
         return file
 
-    def restore(self, file):
-        """Stops all members, and starts them again on the backup, as operators do."""
+    def restore(self, file, token=None):
+        """Stops all members, and starts them again on the backup, as operators do; with a `token` it is another etcd."""
+        more = [] if token is None else ["--initial-cluster-token", token]
         for index in range(self.count):
             self.kill(index)
         for index in range(self.count):
@@ -156,7 +157,7 @@ class Etcd:
             self.ctl("snapshot", "restore", file, "--name", f"m{index}", "--data-dir",
                      self.data[index], "--initial-cluster", self.peers(),
                      "--initial-advertise-peer-urls",
-                     f"http://{self.hosts[index]}:{self.peer_ports[index]}")
+                     f"http://{self.hosts[index]}:{self.peer_ports[index]}", *more)
             self.run(index)
         self.wait_all()
 

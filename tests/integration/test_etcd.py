@@ -109,6 +109,32 @@ def backup_from_before_a_take_over_is_recovered_from():
         c.load("--verify-journal", load.journal, "--volume", "v")
 
 
+def an_etcd_that_was_restored_is_refused_until_it_is_accepted():
+    """It is another etcd, with the content of before: as a copy of a directory is."""
+    with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
+                                  gateway_args=("--gateway-id", "1", *FAST)) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        c.load("--volume", "v", "--operations", "500", "--journal", journal)
+        c.gateway.stop()
+        etcd.kill(0)
+        etcd.run(0)
+        etcd.wait_all()
+        c.gateway.start().wait_ready()  # the same one
+        c.gateway.stop()
+        etcd.restore(etcd.snapshot("backup"), token="another")
+        for _ in range(2):
+            result = run_argv(c.gateway.argv, check_rc=False)
+            expect_error(result, f"{etcd.place} is a copy", "restored from a snapshot", "original still runs",
+                         "--accept-copy", "cleave recover", codes=(1,))
+            check("claimed" not in result.stdout + result.stderr, "it has claimed a shard")
+        text = run_argv([*c.gateway.argv, "--accept-copy"]).stderr
+        check("WARN" in text and etcd.place in text, text)
+        check("nothing to accept" in run_argv([*c.gateway.argv, "--accept-copy"]).stderr, "it is not its place")
+        c.gateway.start().wait_ready()
+        c.load("--verify-journal", journal, "--volume", "v")
+
+
 def what_cannot_work_is_told():
     with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
                                   gateway_args=("--gateway-id", "1", *FAST)) as c:
@@ -160,4 +186,4 @@ def what_cannot_work_is_told():
 main(gateways_are_killed_in_turn, gateway_that_was_killed_has_its_id_back_at_once,
      gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
      etcd_is_gone_for_longer_than_a_lease, backup_from_before_a_take_over_is_recovered_from,
-     what_cannot_work_is_told)
+     an_etcd_that_was_restored_is_refused_until_it_is_accepted, what_cannot_work_is_told)

@@ -193,6 +193,8 @@ start_at(const char *place)
 	place_text = place;
 	ops = *sg.meta->ops;
 	ops.place = place_of_file;
+	ops.place_how = "was moved";
+	ops.place_what = "its file";
 	sg.meta->ops = &ops;
 }
 
@@ -230,7 +232,8 @@ Test(gateway, copy_of_a_store_is_refused_and_left_as_it_is)
 	sg_run_for(&sg, NUM_MS(50));
 	sg_stop(&sg);
 	start_at("2");
-	expect_failure("/var/lib/cleave/meta is a copy");
+	expect_failure(
+	    "/var/lib/cleave/meta is a copy of a metadata store, or was moved (its file was 1, is 2)");
 	cr_assert_not_null(strstr(sg.failure, "--accept-copy"), "%s", sg.failure);
 	cr_assert_not_null(strstr(sg.failure, "cleave recover"), "%s", sg.failure);
 	sg_run_for(&sg, NUM_S(5));
