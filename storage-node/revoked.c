@@ -6,11 +6,13 @@
  *	                                            yes: another key for the port (split_port_rekey), and on_revoked,
  *	                                            by which the program keeps them across its end
  *
- * The node verifies them itself: a gateway is believed in nothing here, and an old list does nothing.
+ * The node verifies them itself: a gateway is believed in nothing here, an old list does nothing, and a newer one that
+ * lacks who was revoked gives nobody back (secure/revoked.h).
  */
 #include "revoked.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -42,6 +44,19 @@ revoked_set_key(struct node *node, struct split_key *key)
 		    "reload");
 }
 
+static void
+revoked_tell(const struct node *node, const struct split_key *next)
+{
+	struct split_revoked_gaps gaps;
+
+	log_info("audit: a list of revoked keys has come node=%u", node->super.node_id);
+	split_key_revoked_gaps(next, &gaps);
+	if (gaps.lacked_count > 0)
+		log_warn("audit: it lacks %" PRIu32 " revoked before, which stay so, but %" PRIu32
+			 " that there is no room for node=%u serials=\"%s\"",
+		    gaps.lacked_count, gaps.lost_count, node->super.node_id, gaps.serials);
+}
+
 json_t *
 sn_revoked_take(struct node *node, const json_t *request, int *ret_rc)
 {
@@ -57,7 +72,7 @@ sn_revoked_take(struct node *node, const json_t *request, int *ret_rc)
 		*ret_rc = next != NULL || errno == EALREADY ? 0 : -errno;
 	}
 	if (next != NULL) {
-		log_info("audit: a list of revoked keys has come node=%u", node->super.node_id);
+		revoked_tell(node, next);
 		revoked_set_key(node, next);
 		if (node->options.on_revoked != NULL)
 			node->options.on_revoked(node->options.arg);

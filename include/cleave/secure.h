@@ -90,7 +90,8 @@ void split_key_free(struct split_key *key);
  * split_key_revoke -- @key, which refuses those as well whom the lists in @text name
  *
  * A list is a CRL in PEM, as `cleave key revoke` writes it; @text has one or more. It is believed where an authority of
- * @key's file has signed it, and taken where its number is above that of the same authority's that @key has.
+ * @key's file has signed it, and taken where its number is above that of the same authority's that @key has, or where it
+ * names somebody who is on none of those. Whoever was on a list of @key's stays revoked (split_key_revoked_gaps).
  *
  * Ownership: borrows @key and @text during the call; the new key is the caller's until split_key_free. @why gets
  *            SPLIT_KEY_WHY_BYTES_MAX bytes: "" where all lists of @text were taken or known, else which one was not.
@@ -101,6 +102,31 @@ void split_key_free(struct split_key *key);
  */
 struct split_key *split_key_revoke(const struct split_key *key, const char *text, size_t bytes,
     char *why);
+
+#define SPLIT_REVOKED_NAMED_MAX 3u           /* serials that are told by name */
+#define SPLIT_REVOKED_SERIALS_BYTES_MAX 136u /* of them, ", " in between, its end included */
+
+/* Keys that were revoked, and that newer lists lack: as when the authority's folder was put back from a copy. */
+struct split_revoked_gaps {
+	uint64_t
+	    older_number; /* a list was taken that names others, and is not the newest; 0: none was */
+	uint64_t newest_number; /* of the list that is newer than that one */
+	uint32_t lacked_count;  /* on none of the lists that were taken last; they stay revoked */
+	uint32_t
+	    lost_count; /* those among them that found no room beside these: they are revoked no more */
+	char serials
+	    [SPLIT_REVOKED_SERIALS_BYTES_MAX]; /* of the first of those that are lacked, in hex; "": none is */
+};
+
+/*
+ * split_key_revoked_gaps -- what the lists lacked that split_key_revoke made @key with
+ *
+ * Ownership: borrows @key during the call; *@ret_gaps is a copy.
+ * Returns:   nothing; zeros where they lacked nothing, or @key has none.
+ * Errors:    none.
+ * Threads:   any.
+ */
+void split_key_revoked_gaps(const struct split_key *key, struct split_revoked_gaps *ret_gaps);
 
 /*
  * split_key_revoked -- the lists that @key has, as split_key_revoke takes them

@@ -7,12 +7,14 @@
  *	SIGHUP: a renewed file, with the lists of before ------------------------^   link_revoked: the nodes are told
  *
  * The store is believed in nothing here: what is no list, or is of another authority, is a line in the log, and what was
- * known before counts. So whoever can write the store can hold a list back, and cannot take one away from a gateway
- * that has it.
+ * known before counts, beside a newer list that lacks it, too. So whoever can write the store can hold a list back, and
+ * cannot take one away from a gateway that has it.
  */
 #include "cluster/revoked.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -60,6 +62,23 @@ revoked_set_key(struct mt_gateway *gateway, struct split_key *key)
 			  "issue, then reload");
 }
 
+static void
+revoked_tell(struct mt_gateway *gateway, const struct split_key *next)
+{
+	struct split_revoked_gaps gaps;
+	char lacks[SPLIT_REVOKED_SERIALS_BYTES_MAX + 160] = "";
+
+	split_key_revoked_gaps(next, &gaps);
+	if (gaps.lacked_count > 0)
+		(void)snprintf(lacks, sizeof(lacks),
+		    ": it lacks %" PRIu32 " revoked before, which stay so, but %" PRIu32
+		    " that there is no room for serials=\"%s\"",
+		    gaps.lacked_count, gaps.lost_count, gaps.serials);
+	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
+	    CLEAVE_EVENT_KEYS_REVOKED, "gateway", "audit: a list of revoked keys has come%s",
+	    lacks);
+}
+
 /* 0; -ENOMEM. */
 static int
 revoked_take_item(struct mt_gateway *gateway, const struct meta_item *item)
@@ -79,8 +98,7 @@ revoked_take_item(struct mt_gateway *gateway, const struct meta_item *item)
 		    "revoked: not all of the metadata store's lists are taken: %s", why);
 	if (next == NULL)
 		return 0;
-	mt_event(gateway->shared.events, loop_now_ns(gateway->options.loop),
-	    CLEAVE_EVENT_KEYS_REVOKED, "gateway", "audit: a list of revoked keys has come");
+	revoked_tell(gateway, next);
 	revoked_set_key(gateway, next);
 	return 0;
 }

@@ -4,11 +4,13 @@
  *
  *	{"op":"key.publish","lists":PEM,"force":BOOL}      {"changed":BOOL}, false: the cluster has it already
  *
- *	read what the store has --> judge the list by our own key --> whom would it cut off? ask the ports
+ *	read what the store has --> judge the list by our own key --> does it lack any? whom would it cut off? ask the ports
  *	                          --> one transaction --> read anew: the ports know
  *
  * Refused: a list of another authority, one that is older than what is known, and what is no list. Without "force" one
  * that names this gateway's own key, or that of a node that is connected: a slip in SUBJECT would stop the cluster.
+ * And one that lacks keys which were revoked before: the authority's folder is an old copy, and agents, commands and
+ * whoever else has its list from a file would let those in. Gateways and nodes do not, forced or not (secure/revoked.h).
  */
 #include "control/control_key.h"
 
@@ -86,6 +88,43 @@ publish_on_doubts(struct mt_ask *ask, void *arg)
 		    found->first, found->count > 1 ? ", and others" : "");
 }
 
+/* Is the list of an authority's folder that is an old copy? True: it is refused. Forced it is told. */
+static bool
+publish_refuse_gaps(struct mt_control_request *request, const struct split_key *next)
+{
+	struct split_revoked_gaps gaps;
+	bool is_one;
+
+	split_key_revoked_gaps(next, &gaps);
+	if (gaps.older_number != 0 && !request->is_forced) {
+		mt_control_refuse(request, -ESTALE,
+		    "a list of revoked keys is number %" PRIu64 ", and number %" PRIu64
+		    " is known: give the newest. Was the authority's folder put back from a copy? "
+		    "Give it the cluster's list, by cleave key adopt, or say --force",
+		    gaps.older_number, gaps.newest_number);
+		return true;
+	}
+	if (gaps.lacked_count == 0)
+		return false;
+	is_one = gaps.lacked_count == 1;
+	if (request->is_forced) {
+		mt_control_event(request, CLEAVE_EVENT_KEYS_REVOKED, "gateway",
+		    "audit: a list of revoked keys is published, forced, that lacks %" PRIu32
+		    " revoked before: %s serials=\"%s\"",
+		    gaps.lacked_count,
+		    gaps.lost_count == 0 ? "they stay revoked" : "there is no room for all of them",
+		    gaps.serials);
+		return false;
+	}
+	mt_control_refuse(request, -ENOTEMPTY,
+	    "the list lacks %" PRIu32 " key%s that %s revoked before (serial%s %s%s): was the "
+	    "authority's folder put back from a copy? Give it the cluster's list, by cleave key "
+	    "adopt. Or say --force, where they have expired",
+	    gaps.lacked_count, is_one ? "" : "s", is_one ? "was" : "were", is_one ? "" : "s",
+	    gaps.serials, gaps.lacked_count > SPLIT_REVOKED_NAMED_MAX ? ", ..." : "");
+	return true;
+}
+
 /* Is @next without those who serve data now? */
 static void
 publish_look(struct mt_control_request *request, const struct split_key *next)
@@ -130,6 +169,8 @@ publish_on_read(int rc, void *arg)
 		mt_control_finish(request, json_pack("{s:b}", "changed", false));
 	} else if (next == NULL || why[0] != '\0') {
 		mt_control_refuse(request, next != NULL ? -EKEYREJECTED : -errno, "%s", why);
+	} else if (publish_refuse_gaps(request, next)) {
+		/* told */
 	} else if (request->is_forced) {
 		publish_make(request, next);
 	} else {

@@ -458,6 +458,13 @@ split_key_revoked(const struct split_key *key, size_t *ret_bytes)
 	return key->revoked == NULL ? "" : key->revoked->text;
 }
 
+void
+split_key_revoked_gaps(const struct split_key *key, struct split_revoked_gaps *ret_gaps)
+{
+	CHECK_OBJ(key, KEY_MAGIC);
+	*ret_gaps = key->revoked == NULL ? (struct split_revoked_gaps){ 0 } : key->revoked->gaps;
+}
+
 bool
 split_key_is_revoked(const struct split_key *key)
 {

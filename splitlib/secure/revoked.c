@@ -2,8 +2,10 @@
 /*
  * revoked.c -- see revoked.h
  *
- *	text --GnuTLS--> CRLs --which authority of the key signed it?--> number, serials --higher than ours?--> taken
+ *	text --GnuTLS--> CRLs --which authority of the key signed it?--> number, serials --higher than ours, or others?--> taken
  *	                                   none: foreign                              no: older, or the same
+ *
+ *	taken --> beside those that are there --> a list whose serials are all on newer ones goes
  *
  * The order of the checks: whoever has no signature of ours learns nothing of our numbers, and gets no list of its own
  * into our memory.
@@ -19,235 +21,266 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/plain.h"
-
-#define REVOKED_NUMBER_BYTES_MAX 20u /* RFC 5280 */
-#define REVOKED_ISSUER_BYTES_MAX 128u
 
 /* Lists of one text, by what became of them. */
 struct verdict {
 	unsigned taken, same, older, foreign;
 };
 
-static void
-list_fini(struct revoked_list *list)
-{
-	alloc_free(ALLOC_SPLIT, list->serials);
-	alloc_free(ALLOC_SPLIT, list->text);
-	*list = (struct revoked_list){ .text = NULL };
-}
+/* A list of the text, read. */
+struct given {
+	struct revoked_list list;
+	unsigned authority; /* KEY_AUTHORITIES_MAX: none of ours */
+};
+
+/* All of a text. */
+struct givens {
+	struct given *given;
+	unsigned count;
+};
 
 void
 revoked_free(struct revoked *revoked)
 {
 	if (revoked == NULL)
 		return;
-	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++)
-		list_fini(&revoked->lists[i]);
+	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++) {
+		for (uint32_t k = 0; k < revoked->of[i].count; k++)
+			revoked_list_fini(&revoked->of[i].lists[k]);
+	}
 	alloc_free(ALLOC_SPLIT, revoked->text);
 	alloc_free(ALLOC_SPLIT, revoked);
 }
 
-static int
-serial_compare(const void *a, const void *b)
+/* On one of the first @count, which are the newest. */
+static bool
+lists_have(const struct revoked_lists *of, uint32_t count, const struct key_serial *serial)
 {
-	return memcmp(a, b, sizeof(struct key_serial));
+	assert(count <= of->count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (revoked_list_has(&of->lists[i], serial))
+			return true;
+	}
+	return false;
 }
 
 bool
 revoked_has(const struct revoked *revoked, unsigned authority, const struct key_serial *serial)
 {
-	const struct revoked_list *list;
-
 	assert(authority < KEY_AUTHORITIES_MAX);
-	if (revoked == NULL || revoked->lists[authority].count == 0)
-		return false;
-	list = &revoked->lists[authority];
-	return bsearch(serial, list->serials, list->count, sizeof(*serial), serial_compare) != NULL;
+	return revoked != NULL &&
+	    lists_have(&revoked->of[authority], revoked->of[authority].count, serial);
 }
 
-/* ---- one list ---- */
+/* ---- lists of one authority ---- */
 
-/* 0 or -EINVAL: it has no number, or one that no authority of ours makes. */
-static int
-list_number(gnutls_x509_crl_t crl, uint64_t *ret_number)
+static void
+givens_fini(struct givens *givens)
 {
-	uint8_t bytes[REVOKED_NUMBER_BYTES_MAX];
-	size_t count = sizeof(bytes);
-	uint64_t number = 0;
+	for (unsigned i = 0; i < givens->count; i++)
+		revoked_list_fini(&givens->given[i].list);
+	alloc_free(ALLOC_SPLIT, givens->given);
+}
 
-	if (gnutls_x509_crl_get_number(crl, bytes, &count, NULL) < 0)
-		return -EINVAL;
-	for (size_t i = 0; i < count; i++) {
-		if (number > UINT64_MAX >> 8)
-			return -EINVAL;
-		number = number << 8 | bytes[i];
+/* Does @list name anybody who is not on the @count newest ones? */
+static bool
+list_adds(const struct revoked_lists *of, uint32_t count, const struct revoked_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		if (!lists_have(of, count, &list->serials[i]))
+			return true;
 	}
-	*ret_number = number;
-	return 0;
-}
-
-static int
-list_serials(gnutls_x509_crl_t crl, struct revoked_list *list)
-{
-	int count = gnutls_x509_crl_get_crt_count(crl);
-
-	if (count < 0)
-		return -EINVAL;
-	list->serials =
-	    alloc_zeroed(ALLOC_SPLIT, (size_t)count + 1, sizeof(*list->serials)); /* never none */
-	if (list->serials == NULL)
-		return -ENOMEM;
-	for (int i = 0; i < count; i++) {
-		uint8_t bytes[KEY_SERIAL_BYTES + 1];
-		size_t serial_bytes = sizeof(bytes);
-		time_t when;
-
-		if (gnutls_x509_crl_get_crt_serial(crl, (unsigned)i, bytes, &serial_bytes, &when) <
-			0 ||
-		    key_serial_set(&list->serials[i], bytes, serial_bytes) != 0)
-			return -EINVAL;
-	}
-	list->count = (uint32_t)count;
-	qsort(list->serials, list->count, sizeof(*list->serials), serial_compare);
-	return 0;
-}
-
-/* As GnuTLS writes it: nothing that stood around it is passed on. */
-static int
-list_text(gnutls_x509_crl_t crl, struct revoked_list *list)
-{
-	gnutls_datum_t text;
-
-	if (gnutls_x509_crl_export2(crl, GNUTLS_X509_FMT_PEM, &text) < 0)
-		return -ENOMEM;
-	list->text = alloc_zeroed(ALLOC_SPLIT, 1, (size_t)text.size + 1);
-	if (list->text != NULL) {
-		memcpy(list->text, text.data, text.size);
-		list->bytes = text.size;
-	}
-	gnutls_free(text.data);
-	return list->text == NULL ? -ENOMEM : 0;
-}
-
-static int
-list_copy(const struct revoked_list *from, struct revoked_list *to)
-{
-	*to = *from;
-	to->serials = alloc_zeroed(ALLOC_SPLIT, (size_t)from->count + 1, sizeof(*to->serials));
-	to->text = alloc_zeroed(ALLOC_SPLIT, 1, from->bytes + 1);
-	if (to->serials == NULL || to->text == NULL) {
-		list_fini(to);
-		return -ENOMEM;
-	}
-	memcpy(to->serials, from->serials, from->count * sizeof(*to->serials));
-	memcpy(to->text, from->text, from->bytes);
-	return 0;
-}
-
-/* ---- all of a text ---- */
-
-/* GnuTLS's objections to @crl, but for its times: a list stays good until the next one. */
-static unsigned
-list_verdict(gnutls_x509_crl_t crl, gnutls_x509_crt_t authority)
-{
-	static const unsigned times = GNUTLS_CERT_REVOCATION_DATA_SUPERSEDED |
-	    GNUTLS_CERT_REVOCATION_DATA_ISSUED_IN_FUTURE;
-	unsigned verdict = GNUTLS_CERT_INVALID;
-
-	if (gnutls_x509_crl_verify(crl, &authority, 1, GNUTLS_VERIFY_DISABLE_TIME_CHECKS,
-		&verdict) < 0)
-		return GNUTLS_CERT_INVALID;
-	/* INVALID is said of each; what else is said is the reason. */
-	return (verdict & times) != 0 ? verdict & ~(times | GNUTLS_CERT_INVALID) : verdict;
-}
-
-/* The authority of @key that signed @crl; KEY_AUTHORITIES_MAX: none. Two may have one name: it is the signature that counts. */
-static unsigned
-list_authority(const struct split_key *key, gnutls_x509_crl_t crl)
-{
-	for (unsigned i = 0; i < key->authority_count; i++) {
-		if (list_verdict(crl, key->authorities[i]) == 0)
-			return i;
-	}
-	return KEY_AUTHORITIES_MAX;
+	return false;
 }
 
 static void
-why_foreign(gnutls_x509_crl_t crl, char *why)
+lists_remove(struct revoked_lists *of, uint32_t at)
 {
-	char issuer[REVOKED_ISSUER_BYTES_MAX];
-	size_t bytes = sizeof(issuer);
-
-	if (gnutls_x509_crl_get_issuer_dn(crl, issuer, &bytes) < 0)
-		(void)snprintf(issuer, sizeof(issuer), "?");
-	(void)plain_text(issuer); /* others wrote it */
-	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
-	    "a list of revoked keys is of another authority (CA), or was changed: %s", issuer);
+	assert(at < of->count);
+	revoked_list_fini(&of->lists[at]);
+	memmove(&of->lists[at], &of->lists[at + 1], (of->count - at - 1) * sizeof(of->lists[0]));
+	of->count--;
 }
 
-/* @crl, whose authority is known: into @list where it is newer than what is there. */
-static int
-list_judge(gnutls_x509_crl_t crl, struct revoked_list *list, struct verdict *verdict, char *why)
+/* Lists that name nobody whom newer ones do not are not needed. The newest stays, for its number. */
+static void
+lists_prune(struct revoked_lists *of)
 {
-	struct revoked_list next = { .text = NULL };
-	int rc = list_number(crl, &next.number);
-
-	if (rc == 0)
-		rc = list_text(crl, &next);
-	if (rc == 0 && list->text != NULL && next.number == list->number &&
-	    strcmp(next.text, list->text) == 0) {
-		verdict->same++;
-	} else if (rc == 0 && list->text != NULL && next.number <= list->number) {
-		verdict->older++;
-		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
-		    "a list of revoked keys is number %" PRIu64 ", and number %" PRIu64
-		    " is known: give the newest",
-		    next.number, list->number);
-	} else if (rc == 0) {
-		rc = list_serials(crl, &next);
-		if (rc == 0) {
-			list_fini(list);
-			*list = next;
-			verdict->taken++;
-			return 0;
-		}
+	for (uint32_t i = 1; i < of->count;) {
+		if (list_adds(of, i, &of->lists[i]))
+			i++;
+		else
+			lists_remove(of, i);
 	}
-	list_fini(&next);
-	if (rc == -EINVAL)
-		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
-		    "a list of revoked keys has no number, or a serial that is none");
-	return rc;
 }
 
+/* A copy of @list in its place. Where there is no room the oldest goes, which is told (gaps). */
 static int
-lists_judge(const struct split_key *key, gnutls_x509_crl_t *crls, unsigned count,
-    struct revoked *revoked, struct verdict *verdict, char *why)
+lists_insert(struct revoked_lists *of, const struct revoked_list *list)
 {
-	for (unsigned i = 0; i < count; i++) {
-		unsigned authority = list_authority(key, crls[i]);
-		int rc = 0;
+	struct revoked_list copy;
+	uint32_t at = 0;
+	int rc = revoked_list_copy(list, &copy);
 
-		if (authority == KEY_AUTHORITIES_MAX) {
-			verdict->foreign++;
-			why_foreign(crls[i], why);
-		} else {
-			rc = list_judge(crls[i], &revoked->lists[authority], verdict, why);
-		}
-		if (rc != 0)
-			return rc;
-	}
+	if (rc != 0)
+		return rc;
+	if (of->count == REVOKED_LISTS_MAX)
+		lists_remove(of, of->count - 1);
+	while (at < of->count && !revoked_list_is_newer(&copy, &of->lists[at]))
+		at++;
+	memmove(&of->lists[at + 1], &of->lists[at], (of->count - at) * sizeof(of->lists[0]));
+	of->lists[at] = copy;
+	of->count++;
+	lists_prune(of);
 	return 0;
 }
 
-/* The text of all. */
+static bool
+lists_know(const struct revoked_lists *of, const struct revoked_list *list)
+{
+	for (uint32_t i = 0; i < of->count; i++) {
+		const struct revoked_list *known = &of->lists[i];
+
+		if (known->number == list->number && known->count == list->count &&
+		    memcmp(known->serials, list->serials, list->count * sizeof(list->serials[0])) ==
+			0)
+			return true; /* written anew, perhaps */
+	}
+	return false;
+}
+
+/* @list, whose authority is known: into @of where it is newer than what is there, or names others. */
+static int
+list_judge(const struct revoked_list *list, struct revoked_lists *of, struct verdict *verdict,
+    struct split_revoked_gaps *gaps, char *why)
+{
+	if (lists_know(of, list)) {
+		verdict->same++;
+		return 0;
+	}
+	if (of->count > 0 && list->number <= of->lists[0].number &&
+	    !list_adds(of, of->count, list)) {
+		verdict->older++;
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "a list of revoked keys is number %" PRIu64 ", and number %" PRIu64
+		    " is known: give the newest; was the authority's folder put back from a copy? "
+		    "See cleave key adopt",
+		    list->number, of->lists[0].number);
+		return 0;
+	}
+	verdict->taken++;
+	if (of->count > 0 && list->number <= of->lists[0].number) {
+		gaps->older_number = list->number;
+		gaps->newest_number = of->lists[0].number;
+	}
+	return lists_insert(of, list);
+}
+
+static int
+givens_judge(const struct givens *givens, struct revoked *revoked, struct verdict *verdict,
+    char *why)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < givens->count && rc == 0; i++) {
+		const struct given *given = &givens->given[i];
+
+		if (given->authority == KEY_AUTHORITIES_MAX)
+			verdict->foreign++;
+		else
+			rc = list_judge(&given->list, &revoked->of[given->authority], verdict,
+			    &revoked->gaps, why);
+	}
+	return rc;
+}
+
+/* ---- what they lack ---- */
+
+static bool
+givens_have(const struct givens *givens, unsigned authority, const struct key_serial *serial)
+{
+	for (unsigned i = 0; i < givens->count; i++) {
+		if (givens->given[i].authority == authority &&
+		    revoked_list_has(&givens->given[i].list, serial))
+			return true;
+	}
+	return false;
+}
+
+static bool
+givens_are_of(const struct givens *givens, unsigned authority)
+{
+	for (unsigned i = 0; i < givens->count; i++) {
+		if (givens->given[i].authority == authority)
+			return true;
+	}
+	return false;
+}
+
+/* As `cleave key list` shows it: without the zeros before it. */
+static void
+gaps_add(struct split_revoked_gaps *gaps, const struct key_serial *serial)
+{
+	size_t at = strlen(gaps->serials), from = 0;
+
+	if (gaps->lacked_count++ >= SPLIT_REVOKED_NAMED_MAX)
+		return;
+	if (at > 0)
+		at += (size_t)snprintf(gaps->serials + at, sizeof(gaps->serials) - at, ", ");
+	while (from + 1 < KEY_SERIAL_BYTES && serial->bytes[from] == 0)
+		from++;
+	for (; from < KEY_SERIAL_BYTES; from++, at += 2)
+		(void)snprintf(gaps->serials + at, sizeof(gaps->serials) - at, "%02x",
+		    serial->bytes[from]);
+}
+
+/* Each that was revoked @before, once. */
+static void
+gaps_find(const struct revoked *before, const struct givens *givens, struct revoked *revoked)
+{
+	for (unsigned i = 0; before != NULL && i < KEY_AUTHORITIES_MAX; i++) {
+		const struct revoked_lists *of = &before->of[i];
+
+		if (!givens_are_of(givens, i))
+			continue;
+		for (uint32_t k = 0; k < of->count; k++) {
+			for (uint32_t n = 0; n < of->lists[k].count; n++) {
+				const struct key_serial *serial = &of->lists[k].serials[n];
+
+				if (lists_have(of, k, serial) || givens_have(givens, i, serial))
+					continue;
+				gaps_add(&revoked->gaps, serial);
+				revoked->gaps.lost_count += !revoked_has(revoked, i, serial);
+			}
+		}
+	}
+}
+
+/* Where all are too long together the oldest go: who is on the newest one is out in any case. */
+static void
+revoked_fit(struct revoked *revoked)
+{
+	revoked->bytes = 0;
+	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++) {
+		for (uint32_t k = 0; k < revoked->of[i].count; k++)
+			revoked->bytes += revoked->of[i].lists[k].bytes;
+	}
+	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++) {
+		struct revoked_lists *of = &revoked->of[i];
+
+		while (revoked->bytes > SPLIT_REVOKED_BYTES_MAX && of->count > 1) {
+			revoked->bytes -= of->lists[of->count - 1].bytes;
+			lists_remove(of, of->count - 1);
+		}
+	}
+}
+
+/* The text of all: an authority's oldest first, as releases want it that know one list of each. */
 static int
 revoked_join(struct revoked *revoked, char *why)
 {
 	size_t at = 0;
 
-	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++)
-		revoked->bytes += revoked->lists[i].bytes;
 	if (revoked->bytes > SPLIT_REVOKED_BYTES_MAX) {
 		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
 		    "the lists of revoked keys are longer than %u bytes together",
@@ -258,11 +291,12 @@ revoked_join(struct revoked *revoked, char *why)
 	if (revoked->text == NULL)
 		return -ENOMEM;
 	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX; i++) {
-		const struct revoked_list *list = &revoked->lists[i];
+		for (uint32_t k = revoked->of[i].count; k > 0; k--) {
+			const struct revoked_list *list = &revoked->of[i].lists[k - 1];
 
-		if (list->text != NULL)
 			memcpy(revoked->text + at, list->text, list->bytes);
-		at += list->bytes;
+			at += list->bytes;
+		}
 	}
 	assert(at == revoked->bytes);
 	return 0;
@@ -273,9 +307,13 @@ revoked_begin(const struct split_key *key, struct revoked *revoked)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX && key->revoked != NULL && rc == 0; i++) {
-		if (key->revoked->lists[i].text != NULL)
-			rc = list_copy(&key->revoked->lists[i], &revoked->lists[i]);
+	for (unsigned i = 0; i < KEY_AUTHORITIES_MAX && key->revoked != NULL; i++) {
+		const struct revoked_lists *from = &key->revoked->of[i];
+
+		for (uint32_t k = 0; k < from->count && rc == 0; k++) {
+			rc = revoked_list_copy(&from->lists[k], &revoked->of[i].lists[k]);
+			revoked->of[i].count += rc == 0;
+		}
 	}
 	return rc;
 }
@@ -314,6 +352,31 @@ revoked_import(const char *text, size_t bytes, gnutls_x509_crl_t **ret_crls, uns
 	return 0;
 }
 
+/* All lists of @text, for givens_fini, also where it fails. */
+static int
+givens_read(const struct split_key *key, const char *text, size_t bytes, struct givens *ret,
+    char *why)
+{
+	gnutls_x509_crl_t *crls = NULL;
+	unsigned count = 0;
+	int rc = revoked_import(text, bytes, &crls, &count, why);
+
+	*ret = (struct givens){ NULL, 0 };
+	if (rc != 0)
+		return rc;
+	ret->given = alloc_zeroed(ALLOC_SPLIT, (size_t)count + 1, sizeof(*ret->given));
+	rc = ret->given == NULL ? -ENOMEM : 0;
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		ret->count++;
+		rc = revoked_list_read(key, crls[i], &ret->given[i].list, &ret->given[i].authority,
+		    why);
+	}
+	for (unsigned i = 0; i < count; i++)
+		gnutls_x509_crl_deinit(crls[i]);
+	gnutls_free(crls);
+	return rc;
+}
+
 static int
 verdict_rc(const struct verdict *verdict, char *why)
 {
@@ -332,8 +395,7 @@ revoked_take(const struct split_key *key, const char *text, size_t bytes, char *
 {
 	struct revoked *revoked = alloc_zeroed(ALLOC_SPLIT, 1, sizeof(*revoked));
 	struct verdict verdict = { 0 };
-	gnutls_x509_crl_t *crls = NULL;
-	unsigned count = 0;
+	struct givens givens = { NULL, 0 };
 	int rc = revoked == NULL ? -ENOMEM : 0;
 
 	CHECK_OBJ(key, KEY_MAGIC);
@@ -341,16 +403,17 @@ revoked_take(const struct split_key *key, const char *text, size_t bytes, char *
 	if (rc == 0)
 		rc = revoked_begin(key, revoked);
 	if (rc == 0)
-		rc = revoked_import(text, bytes, &crls, &count, why);
+		rc = givens_read(key, text, bytes, &givens, why);
 	if (rc == 0)
-		rc = lists_judge(key, crls, count, revoked, &verdict, why);
+		rc = givens_judge(&givens, revoked, &verdict, why);
 	if (rc == 0)
 		rc = verdict_rc(&verdict, why);
-	if (rc == 0)
+	if (rc == 0) {
+		revoked_fit(revoked);
+		gaps_find(key->revoked, &givens, revoked);
 		rc = revoked_join(revoked, why);
-	for (unsigned i = 0; i < count; i++)
-		gnutls_x509_crl_deinit(crls[i]);
-	gnutls_free(crls);
+	}
+	givens_fini(&givens);
 	if (rc == 0)
 		return revoked;
 	if (rc == -ENOMEM)

@@ -67,7 +67,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		assert(why[0] != '\0');
 		return 0;
 	}
-	assert(next->revoked->lists[0].number <= 3 && next->revoked->lists[0].count <= 2);
+	assert(next->revoked->of[0].count <= REVOKED_LISTS_MAX);
+	assert(
+	    next->revoked->of[0].lists[0].number <= 3 && next->revoked->of[0].lists[0].count <= 2);
 	assert(!split_key_is_revoked(next));
 	/* The text that is passed on is taken as it is, and nothing new to who has it. */
 	lists = split_key_revoked(next, &bytes);

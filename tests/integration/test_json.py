@@ -196,6 +196,7 @@ def what_is_printed_is_documented():
         ask("key issue", "key", "issue", "node/1", "--host", "node1.example", "--out", key, *ca)
         ask("key renew", "key", "renew", key, *ca)
         ask("key revoke", "key", "revoke", "node/1", *ca)
+        ask("key adopt", "key", "adopt", os.path.join(c.folder, "ca", "revoked.pem"), *ca)
         ask("key list", "key", "list", *ca)
         ask("key kek", "key", "kek", os.path.join(c.folder, "kek"))
         ask("key show", "key", "show", key, *ca, check_rc=False)

@@ -73,9 +73,9 @@ def a_revoked_client_is_cut_off_and_stays_out():
 def lists_that_are_not_the_newest_of_ours_are_refused():
     with Authority() as a, Authority() as alien, Keyed(a) as c:
         old = a.at("old.pem")
-        a.issue("admin/test2")
+        a.issue("admin/test2"), a.issue("admin/test3")
         shutil.copy(a.revoke("admin/test2"), old)
-        c.cleave("key", "publish", a.revoke("admin/test2"))
+        c.cleave("key", "publish", a.revoke("admin/test3"))
         expect_error(c.cleave("key", "publish", old, check_rc=False), "number 1, and number 2 is known")
         alien.issue("client/x")
         expect_error(c.cleave("key", "publish", alien.revoke("client/x"), check_rc=False), "of another authority")
@@ -88,6 +88,40 @@ def lists_that_are_not_the_newest_of_ours_are_refused():
         listed = a.revoke("gateway/1")
         expect_error(c.cleave("--revoked", listed, "status", check_rc=False), "gateway/1 was revoked")
         check(c.cleave("--revoked", old, "status").returncode == 0, "it is on no list")
+
+
+def an_old_folder_of_the_authority_gives_nobody_back():
+    """Put back from a copy and counted on, its list has a higher number, and lacks who was revoked since."""
+    with Authority() as a, Keyed(a, gateways=2) as c:
+        shutil.copytree(a.ca, a.at("copy"))
+        key = a.issue("client/db1")  # the copy knows nothing of it
+        c.cleave("key", "publish", a.revoke("client/db1"))
+        for node in c.nodes:
+            node.wait_line("lists of revoked keys are kept")
+        shutil.rmtree(a.ca)
+        shutil.copytree(a.at("copy"), a.ca)
+        a.issue("client/x"), a.issue("client/y")
+        serial = a.serial("client/db1")
+        newer = a.revoke("client/x", "client/y")
+        expect_error(c.cleave("key", "publish", newer, check_rc=False), "lacks 1 key that was revoked before", serial,
+                     "cleave key adopt", "--force")
+        told = c.cleave("key", "publish", "--force", newer).stdout
+        check("the cluster has it" in told, told)
+        forced = [event["text"] for event in events(c) if "forced, that lacks 1" in event["text"]]
+        check(forced and serial in forced[0] and "admin/test" in forced[0], f"{events(c)}")
+        check(is_refused(c, key), "it was given back")
+        for daemon in daemons(c):
+            daemon.stop()
+        for daemon in [*c.nodes, *c.gateways]:
+            daemon.start()
+        check(is_refused(c, key), "it was given back by a restart")
+        for _ in range(2):
+            a.key("adopt", os.path.join(c.folder, "revoked-1.pem"))
+        check(serial in a.key("list").stdout, "the folder does not know it")
+        told = c.cleave("key", "publish", a.revoke()).stdout
+        check("the cluster has it" in told, told)
+        check("already" in c.cleave("key", "publish", a.revoke("client/x")).stdout, "counted up where none was revoked")
+        check(is_refused(c, key) and is_refused(c, a.issue("client/y")), "the folder's list lacks one")
 
 
 def who_serves_is_not_revoked_without_a_word():
@@ -201,5 +235,6 @@ def an_authority_replaces_another():
 
 main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_without_a_word,
      lists_that_are_not_the_newest_of_ours_are_refused,
+     an_old_folder_of_the_authority_gives_nobody_back,
      a_revoked_gateway_is_refused_by_nodes_alone, renewed_keys_are_used_without_a_restart,
      an_authority_replaces_another)

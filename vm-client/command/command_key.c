@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command_key.c -- cleave key init, issue, renew, revoke, kek: see command_key.h
+ * command_key.c -- cleave key init, issue, renew, revoke, adopt, kek: see command_key.h
  *
  * A private key is made here, goes into its file, and is nowhere else: not on the command line, not in what is printed.
  */
@@ -245,6 +245,39 @@ command_key_revoke(struct command_session *session)
 	    "%s: %" PRIu32
 	    " revoked%s; %s lists all that are: cleave key publish gives it to the cluster\n",
 	    options->name, count, count == 0 ? ", it was before" : "", file);
+	return 0;
+}
+
+int
+command_key_adopt(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	char why[CA_WHY_BYTES] = "", file[PATH_MAX], *text = NULL;
+	uint32_t count = 0;
+	size_t bytes = 0;
+	struct ca *ca;
+	int rc = durable_read(AT_FDCWD, options->file, SPLIT_REVOKED_BYTES_MAX, &text, &bytes);
+
+	if (rc != 0)
+		return command_fail(session, rc, "%s: %s", options->file, strerror(-rc));
+	ca = command_key_open(session, &rc);
+	if (ca != NULL)
+		rc = ca_adopt(ca, text, bytes, command_key_now_s(), &count, why);
+	free(text);
+	if (ca == NULL)
+		return rc;
+	ca_close(ca);
+	if (rc != 0)
+		return command_fail(session, rc, "%s: %s", options->file, why);
+	(void)snprintf(file, sizeof(file), "%s/" CA_REVOKED_NAME, folder_of(options));
+	if (options->is_json)
+		return print_object(session,
+		    json_pack("{s:s, s:I, s:s}", "adopted", options->file, "count",
+			(json_int_t)count, "file", file));
+	fprintf(session->out,
+	    "%s: %" PRIu32
+	    " revoked here, too; %s lists all that are: cleave key publish gives it to the cluster\n",
+	    options->file, count, file);
 	return 0;
 }
 

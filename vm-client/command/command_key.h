@@ -16,6 +16,7 @@ int command_key_init(struct command_session *session);
 int command_key_issue(struct command_session *session);
 int command_key_renew(struct command_session *session);
 int command_key_revoke(struct command_session *session);
+int command_key_adopt(struct command_session *session);
 int command_key_kek(struct command_session *session);
 int command_key_publish(struct command_session *session);
 /* command_key_show.c: */

@@ -257,10 +257,16 @@ static const struct command command_table[] = {
 	    "Revoke one certificate, or all of a subject's that have not expired, and write revoked.pem in DIR, "
 	    "the signed list (CRL) of all that are. Give that to the cluster then: cleave key publish.",
 	    { COMMAND_SUBJECT }, COMMAND_CA, command_key_revoke },
+	{ "key", "adopt", "FILE --ca DIR",
+	    "Revoke in DIR, too, what a list of revoked keys names that this authority has signed: where DIR was put "
+	    "back from a copy. FILE is the cluster's list, which each node keeps (revoked-N.pem in its state folder, "
+	    "or --revoked). The next list that DIR makes has a higher number. Publish it then.",
+	    { COMMAND_FILE }, COMMAND_CA, command_key_adopt },
 	{ "key", "publish", "FILE [--force]",
 	    "Give the cluster a list of revoked keys, revoked.pem of the authority's folder: gateways and nodes close "
 	    "the connections of those on it, and let them in no more. An older list is refused, and without --force "
-	    "one that names the gateway that is asked, or a node that is connected to it.",
+	    "one that names the gateway that is asked, or a node that is connected to it, or that lacks keys which were "
+	    "revoked before. Those stay revoked.",
 	    { COMMAND_FILE }, COMMAND_FORCE, command_key_publish },
 	{ "key", "list", "--ca DIR", "List all keys that the authority has issued.",
 	    { COMMAND_NOTHING }, COMMAND_CA, command_key_list },

@@ -103,6 +103,15 @@ write_revoked(const char *folder, const struct issued *issued, const struct cert
 	return rc;
 }
 
+static int
+write_lists(const char *folder, const struct issued *issued, const struct certificate_pair *pair,
+    uint64_t now_s, char *why)
+{
+	int rc = write_issued(folder, issued, why);
+
+	return rc != 0 ? rc : write_revoked(folder, issued, pair, now_s, why);
+}
+
 /* ---- a new one ---- */
 
 static int
@@ -141,9 +150,7 @@ init_in(const char *folder, uint64_t cluster_id, uint64_t days, uint64_t now_s, 
 		rc = certificate_make(&wish, serial, NULL, &pair, why);
 	if (rc != 0)
 		return rc;
-	rc = write_issued(folder, &issued, why);
-	if (rc == 0)
-		rc = write_revoked(folder, &issued, &pair, now_s, why);
+	rc = write_lists(folder, &issued, &pair, now_s, why);
 	if (rc == 0)
 		rc = write_pair(folder, &pair, why);
 	certificate_pair_fini(&pair);
@@ -545,32 +552,49 @@ ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s, struct issue
 int
 ca_revoke(struct ca *ca, const char *what, uint64_t now_s, uint32_t *ret_count, char *why)
 {
-	uint32_t found = 0, count = 0;
+	CHECK_OBJ(ca, CA_MAGIC);
+	if (issued_revoke(&ca->issued, what, now_s, ret_count) == 0)
+		return ca_fail(-ENOENT, why,
+		    "%s has issued nothing that is called '%.80s' and valid: see cleave key list",
+		    ca->path, what);
+	/* A higher number says that the list has more. */
+	ca->issued.crl_number += *ret_count > 0;
+	return write_lists(ca->path, &ca->issued, &ca->pair, now_s, why);
+}
+
+struct adoption {
+	struct ca *ca;
+	uint64_t now_s;
+	uint32_t count;
+};
+
+static int
+adopt_serial(const char *serial, void *arg)
+{
+	struct adoption *adoption = arg;
+	int rc = issued_adopt(&adoption->ca->issued, serial,
+	    adoption->now_s + CA_DAYS_MAX * CA_DAY_S, adoption->now_s);
+
+	adoption->count += rc > 0;
+	return rc < 0 ? rc : 0;
+}
+
+int
+ca_adopt(struct ca *ca, const char *text, size_t bytes, uint64_t now_s, uint32_t *ret_count,
+    char *why)
+{
+	struct adoption adoption = { .ca = ca, .now_s = now_s };
+	uint64_t number;
 	int rc;
 
 	CHECK_OBJ(ca, CA_MAGIC);
 	(void)ca_fail(0, why, "out of memory");
-	for (uint32_t i = 0; i < ca->issued.count; i++) {
-		struct issued_entry *entry = &ca->issued.entries[i];
-		bool is_serial = strcmp(entry->serial, what) == 0;
-
-		if (!is_serial && (strcmp(entry->subject, what) != 0 || entry->until_s < now_s))
-			continue;
-		found++;
-		if (entry->revoked_s != 0)
-			continue;
-		entry->revoked_s = now_s;
-		count++;
-	}
-	if (found == 0)
-		return ca_fail(-ENOENT, why,
-		    "%s has issued nothing that is called '%.80s' and valid: see cleave key list",
-		    ca->path, what);
-	ca->issued.crl_number++;
-	rc = write_issued(ca->path, &ca->issued, why);
-	if (rc == 0)
-		rc = write_revoked(ca->path, &ca->issued, &ca->pair, now_s, why);
-	if (rc == 0)
-		*ret_count = count;
-	return rc;
+	rc = certificate_crl_read(text, bytes, ca->pair.certificate, adopt_serial, &adoption,
+	    &number, why);
+	if (rc != 0)
+		return rc;
+	if (adoption.count > 0 || number > ca->issued.crl_number)
+		ca->issued.crl_number = num_max(number, ca->issued.crl_number) + 1;
+	*ret_count = adoption.count;
+	return write_lists(ca->path, &ca->issued, &ca->pair, now_s, why);
 }

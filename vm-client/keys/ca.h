@@ -82,9 +82,18 @@ int ca_renew(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
 /*
  * ca_revoke -- @what: a serial; or a subject: all of its certificates that have not expired
  *
- * Into the list, then into DIR/revoked.pem, which is written anew also where all were revoked before. Returns 0 and how
- * many were revoked now; -ENOENT: there is none.
+ * Into the list, then into DIR/revoked.pem, which is written anew also where all were revoked before, with the number that
+ * it had. Returns 0 and how many were revoked now; -ENOENT: there is none.
  */
 int ca_revoke(struct ca *ca, const char *what, uint64_t now_s, uint32_t *ret_count, char *why);
+/*
+ * ca_adopt -- keys on the lists in @text that this authority has signed are revoked here, too
+ *
+ * For a folder that was put back from a copy: @text is what the cluster has. A key of which the folder knows nothing gets an
+ * entry of subject ISSUED_SUBJECT_UNKNOWN. The next list has a higher number than any in @text. Returns 0 and how many are
+ * revoked by this; -EKEYREJECTED: it has signed none in @text; -EINVAL: that is no list; -ENOSPC, -ENOMEM, -EIO.
+ */
+int ca_adopt(struct ca *ca, const char *text, size_t bytes, uint64_t now_s, uint32_t *ret_count,
+    char *why);
 
 #endif /* CLEAVE_KEYS_CA_H */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/num.h"
 
 #define CERTIFICATE_VERSION 3u
 #define CERTIFICATE_CRL_VERSION 2u
@@ -269,13 +270,60 @@ certificate_text_add_key(struct certificate_text *text, gnutls_x509_privkey_t ke
 
 /* ---- those that are revoked ---- */
 
-#define CRL_EXPIRED_S (30u * UINT64_C(86400)) /* that a key is listed beyond its end */
+#define CRL_EXPIRED_S (30u * UINT64_C(86400)) /* that a key is listed beyond its end in any case */
+#define CRL_LONG                                                                                   \
+	250u /* entries; a longer list leaves out those that ended first. A request has room for some 300 */
+
+/* A key that has expired is refused without any list, by clocks that are late, too. */
+static bool
+crl_is_ended(const struct issued_entry *entry, uint64_t now_s)
+{
+	return entry->revoked_s != 0 && entry->until_s + CRL_EXPIRED_S < now_s;
+}
+
+static uint32_t
+crl_count(const struct issued *issued, uint64_t now_s, uint64_t from_s)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < issued->count; i++) {
+		const struct issued_entry *entry = &issued->entries[i];
+
+		count += entry->revoked_s != 0 &&
+		    (!crl_is_ended(entry, now_s) || entry->until_s >= from_s);
+	}
+	return count;
+}
+
+/* Keys that ended before this time are left out; 0: there is room for all. */
+static uint64_t
+crl_from(const struct issued *issued, uint64_t now_s)
+{
+	uint64_t from_s = 0;
+
+	while (crl_count(issued, now_s, from_s) > CRL_LONG) {
+		uint64_t first_s = UINT64_MAX;
+
+		for (uint32_t i = 0; i < issued->count; i++) {
+			const struct issued_entry *entry = &issued->entries[i];
+
+			if (crl_is_ended(entry, now_s) && entry->until_s >= from_s &&
+			    entry->until_s < first_s)
+				first_s = entry->until_s;
+		}
+		if (first_s == UINT64_MAX)
+			break; /* none of them has ended */
+		from_s = first_s + 1;
+	}
+	return from_s;
+}
 
 static int
 crl_fill(gnutls_x509_crl_t crl, const struct issued *issued, const struct certificate_pair *issuer,
     uint64_t now_s)
 {
 	uint8_t id[CERTIFICATE_ID_BYTES], serial[ISSUED_SERIAL_BYTES], number[8];
+	uint64_t from_s = crl_from(issued, now_s);
 	size_t id_bytes = sizeof(id);
 	int rc = gnutls_x509_crl_set_version(crl, CERTIFICATE_CRL_VERSION);
 
@@ -294,9 +342,9 @@ crl_fill(gnutls_x509_crl_t crl, const struct issued *issued, const struct certif
 	if (rc >= 0)
 		rc = gnutls_x509_crl_set_authority_key_id(crl, id, id_bytes);
 	for (uint32_t i = 0; rc >= 0 && i < issued->count; i++) {
-		/* A key that has expired is refused without, also by clocks that are late; the list stays short. */
 		if (issued->entries[i].revoked_s == 0 ||
-		    issued->entries[i].until_s + CRL_EXPIRED_S < now_s)
+		    (crl_is_ended(&issued->entries[i], now_s) &&
+			issued->entries[i].until_s < from_s))
 			continue;
 		serial_bytes(issued->entries[i].serial, serial);
 		rc = gnutls_x509_crl_set_crt_serial(crl, serial, sizeof(serial),
@@ -324,4 +372,86 @@ certificate_crl(const struct issued *issued, const struct certificate_pair *issu
 	gnutls_x509_crl_deinit(crl);
 	rc = fail(rc, "the list of revoked certificates", why);
 	return rc != 0 ? rc : text_join(ret, &part);
+}
+
+/* Did @issuer sign it? Its times do not count: a list stays good until the next one. */
+static bool
+crl_is_of(gnutls_x509_crl_t crl, gnutls_x509_crt_t issuer)
+{
+	static const unsigned times = GNUTLS_CERT_REVOCATION_DATA_SUPERSEDED |
+	    GNUTLS_CERT_REVOCATION_DATA_ISSUED_IN_FUTURE;
+	unsigned verdict = GNUTLS_CERT_INVALID;
+
+	if (gnutls_x509_crl_verify(crl, &issuer, 1, GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &verdict) <
+	    0)
+		return false;
+	return verdict == 0 ||
+	    ((verdict & times) != 0 && (verdict & ~(times | GNUTLS_CERT_INVALID)) == 0);
+}
+
+/* 0; -EINVAL: it has no number, or a serial that no authority of ours makes. */
+static int
+crl_each(gnutls_x509_crl_t crl, int (*fn)(const char *serial, void *arg), void *arg,
+    uint64_t *number)
+{
+	uint8_t bytes[sizeof(uint64_t)];
+	size_t count = sizeof(bytes);
+	int keys = gnutls_x509_crl_get_crt_count(crl), rc = 0;
+	uint64_t own = 0;
+
+	if (gnutls_x509_crl_get_number(crl, bytes, &count, NULL) < 0 || keys < 0)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++)
+		own = own << 8 | bytes[i];
+	*number = num_max(own, *number);
+	for (int i = 0; rc == 0 && i < keys; i++) {
+		uint8_t serial[ISSUED_SERIAL_BYTES];
+		char text[ISSUED_SERIAL_TEXT_BYTES];
+		size_t serial_count = sizeof(serial);
+		time_t when;
+
+		if (gnutls_x509_crl_get_crt_serial(crl, (unsigned)i, serial, &serial_count, &when) <
+			0 ||
+		    serial_count != sizeof(serial))
+			return -EINVAL;
+		for (size_t k = 0; k < sizeof(serial); k++)
+			(void)snprintf(text + 2 * k, 3, "%02x", serial[k]);
+		rc = fn(text, arg);
+	}
+	return rc;
+}
+
+int
+certificate_crl_read(const char *text, size_t bytes, gnutls_x509_crt_t issuer,
+    int (*fn)(const char *serial, void *arg), void *arg, uint64_t *ret_number, char *why)
+{
+	const gnutls_datum_t datum = { (unsigned char *)(uintptr_t)text, (unsigned)bytes };
+	gnutls_x509_crl_t *crls = NULL;
+	unsigned count = 0, own_count = 0;
+	int rc = gnutls_x509_crl_list_import2(&crls, &count, &datum, GNUTLS_X509_FMT_PEM, 0);
+
+	assert(bytes <= CERTIFICATE_TEXT_BYTES_MAX);
+	*ret_number = 0;
+	if (rc < 0) {
+		(void)snprintf(why, CERTIFICATE_WHY_BYTES,
+		    "it is no list of revoked keys (PEM, X509 CRL): %s", gnutls_strerror(rc));
+		return rc == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -EINVAL;
+	}
+	rc = 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (rc == 0 && crl_is_of(crls[i], issuer)) {
+			own_count++;
+			rc = crl_each(crls[i], fn, arg, ret_number);
+		}
+		gnutls_x509_crl_deinit(crls[i]);
+	}
+	gnutls_free(crls);
+	if (rc == -EINVAL)
+		(void)snprintf(why, CERTIFICATE_WHY_BYTES,
+		    "a list of revoked keys has no number, or a serial that is none");
+	if (rc != 0 || own_count > 0)
+		return rc;
+	(void)snprintf(why, CERTIFICATE_WHY_BYTES,
+	    "it has no list of revoked keys that this authority (CA) has signed");
+	return -EKEYREJECTED;
 }

@@ -61,8 +61,20 @@ int certificate_text_add(struct certificate_text *text, gnutls_x509_crt_t certif
 int certificate_text_add_key(struct certificate_text *text, gnutls_x509_privkey_t key, char *why);
 void certificate_text_fini(struct certificate_text *text);
 
-/* certificate_crl -- the X.509 list of those of @issued that are revoked, signed; its next one is due when the issuer ends. */
+/*
+ * certificate_crl -- the X.509 list of those of @issued that are revoked, signed; its next one is due when the issuer ends
+ *
+ * Those that have ended are on it while it is short: a list that lacks who was on the one before is asked about.
+ */
 int certificate_crl(const struct issued *issued, const struct certificate_pair *issuer,
     uint64_t now_s, struct certificate_text *ret, char *why);
+/*
+ * certificate_crl_read -- each serial on the lists in @text that @issuer has signed, in hex, to @fn, which returns 0
+ *
+ * Returns 0, and the highest number of these lists; -EKEYREJECTED: it has signed none (those of others are passed over);
+ * -EINVAL; -ENOMEM; what @fn returned.
+ */
+int certificate_crl_read(const char *text, size_t bytes, gnutls_x509_crt_t issuer,
+    int (*fn)(const char *serial, void *arg), void *arg, uint64_t *ret_number, char *why);
 
 #endif /* CLEAVE_KEYS_CERTIFICATE_H */

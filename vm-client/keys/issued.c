@@ -40,6 +40,27 @@ issued_find(const struct issued *issued, const char *serial)
 	return NULL;
 }
 
+uint32_t
+issued_revoke(struct issued *issued, const char *what, uint64_t now_s, uint32_t *ret_count)
+{
+	uint32_t found = 0;
+
+	*ret_count = 0;
+	for (uint32_t i = 0; i < issued->count; i++) {
+		struct issued_entry *entry = &issued->entries[i];
+		bool is_serial = strcmp(entry->serial, what) == 0;
+
+		if (!is_serial && (strcmp(entry->subject, what) != 0 || entry->until_s < now_s))
+			continue;
+		found++;
+		if (entry->revoked_s != 0)
+			continue;
+		entry->revoked_s = now_s;
+		(*ret_count)++;
+	}
+	return found;
+}
+
 const char *
 issued_state(const struct issued_entry *entry, uint64_t now_s)
 {
@@ -81,6 +102,24 @@ issued_add(struct issued *issued, const struct issued_entry *entry)
 	return rc;
 }
 
+int
+issued_adopt(struct issued *issued, const char *serial, uint64_t until_s, uint64_t now_s)
+{
+	struct issued_entry entry = { .subject = ISSUED_SUBJECT_UNKNOWN,
+		.from_s = now_s,
+		.until_s = until_s,
+		.revoked_s = now_s };
+	uint32_t count;
+	int rc;
+
+	assert(is_serial(serial));
+	if (issued_revoke(issued, serial, now_s, &count) > 0)
+		return count > 0;
+	memcpy(entry.serial, serial, sizeof(entry.serial));
+	rc = issued_add(issued, &entry);
+	return rc == 0 ? 1 : rc;
+}
+
 /* ---- its text ---- */
 
 static const char *
@@ -92,7 +131,8 @@ entry_decode(const json_t *in, struct issued_entry *entry)
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s:s, s:I, s:I, s:I}", "subject", &subject,
 		"serial", &serial, "from", &from, "until", &until, "revoked", &revoked) != 0)
 		return "an entry lacks subject, serial, from, until or revoked";
-	if (!subject_of_is_valid(subject))
+	if (!subject_of_is_valid(subject) &&
+	    (strcmp(subject, ISSUED_SUBJECT_UNKNOWN) != 0 || revoked <= 0))
 		return "a subject is none";
 	if (!is_serial(serial))
 		return "a serial is not 32 hex digits";

@@ -16,6 +16,8 @@
 #define ISSUED_SERIAL_BYTES 16u
 #define ISSUED_SERIAL_TEXT_BYTES (2 * ISSUED_SERIAL_BYTES + 1)
 #define ISSUED_SUBJECT_BYTES 80u
+#define ISSUED_SUBJECT_UNKNOWN                                                                     \
+	"?" /* of a revoked key: issued by a folder that is lost, this is a copy of before */
 #define ISSUED_MAX 32768u /* 8 MiB of text at most: DURABLE_BYTES_MAX */
 
 struct issued_entry {
@@ -44,6 +46,19 @@ char *issued_encode(const struct issued *issued, size_t *ret_bytes);
 int issued_add(struct issued *issued, const struct issued_entry *entry);
 /* issued_find -- the entry of @serial; NULL. */
 struct issued_entry *issued_find(const struct issued *issued, const char *serial);
+/*
+ * issued_revoke -- @what, a serial; or a subject: all of its certificates that have not expired
+ *
+ * Returns how many there are; *@ret_count of them were not revoked before.
+ */
+uint32_t issued_revoke(struct issued *issued, const char *what, uint64_t now_s,
+    uint32_t *ret_count);
+/*
+ * issued_adopt -- @serial is revoked, whether it is there or not: a new entry is of ISSUED_SUBJECT_UNKNOWN, until @until_s
+ *
+ * 1: by this; 0: it was before; -ENOSPC ISSUED_MAX; -ENOMEM.
+ */
+int issued_adopt(struct issued *issued, const char *serial, uint64_t until_s, uint64_t now_s);
 /* issued_state -- "valid", "revoked", "expired", at @now_s. */
 const char *issued_state(const struct issued_entry *entry, uint64_t now_s);
 void issued_fini(struct issued *issued);

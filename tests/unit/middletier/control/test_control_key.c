@@ -147,6 +147,30 @@ Test(control_key, what_is_not_the_newest_of_its_authority_is_refused)
 	who_goes(&monitor);
 }
 
+/* The authority's folder was put back from a copy, and counted on: who was revoked is not on its list. */
+Test(control_key, a_list_that_lacks_who_was_revoked_wants_a_word_and_gives_nobody_back)
+{
+	struct who ann;
+
+	who_comes(&ann, "admin/ann2");
+	make_list(&authority, 2, ann.key);
+	published(0, "changed");
+	make_list(&authority, 7, NULL);
+	published(-ENOTEMPTY, "lacks 1 key that was revoked before (serial ");
+	cr_assert_not(has_event(CLEAVE_EVENT_KEYS_REVOKED, "lacks"));
+	answered(true, 0, "changed");
+	cr_assert(has_event(CLEAVE_EVENT_KEYS_REVOKED, "lacks 1"));
+	cr_assert_eq(who_connects(&ann, &ann.qp, NULL), -EKEYREJECTED);
+	sg_close(&ann.qp);
+	who_goes(&admin);
+	sg_stop(&sg);
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50));
+	who_asks(&admin, "admin/ann");
+	cr_assert_eq(who_connects(&ann, &ann.qp, NULL), -EKEYREJECTED, "after a start");
+	who_goes(&ann);
+}
+
 /* A slip: the subject of the only gateway. It would serve nobody, and no list takes one back. */
 Test(control_key, the_gateway_that_is_asked_is_not_revoked_without_a_word)
 {

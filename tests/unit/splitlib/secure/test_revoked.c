@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "splitlib/secure/key.h"
+#include "splitlib/secure/revoked.h"
 #include "support/key_maker.h"
 
 #define GATEWAY "cleave://00c0ffee00c0ffee/gateway/1"
@@ -102,9 +103,9 @@ Test(revoked, the_key_outlives_the_one_it_was_made_of)
 	split_key_free(last);
 }
 
-Test(revoked, only_a_higher_number_is_taken)
+Test(revoked, an_older_list_that_names_nobody_new_is_refused)
 {
-	struct split_key *two = revoke(key, &ours, 2, stolen), *three;
+	struct split_key *two = revoke(key, &ours, 2, stolen);
 
 	cr_assert_null(revoke(two, &ours, 1, NULL));
 	cr_assert_eq(errno, ESTALE);
@@ -114,11 +115,86 @@ Test(revoked, only_a_higher_number_is_taken)
 	cr_assert_eq(errno, ESTALE);
 	cr_assert_null(revoke(two, &ours, 2, stolen));
 	cr_assert_eq(errno, EALREADY);
-	three = revoke(two, &ours, 300, NULL); /* two bytes, for whoever compares text */
+	split_key_free(two);
+}
+
+/* An authority's folder was put back, and counted on: its list has the higher number, and fewer keys. */
+Test(revoked, who_was_revoked_stays_so_whatever_a_newer_list_lacks)
+{
+	struct split_key *two = revoke(key, &ours, 2, stolen), *three, *passed, *four;
+	const struct split_key *all[] = { stolen, peer };
+	struct split_revoked_gaps gaps;
+	const char *lists;
+	size_t bytes;
+
+	three = revoke(two, &ours, 300, peer); /* two bytes, for whoever compares text */
 	cr_assert_not_null(three, "%s", why);
-	cr_assert_eq(judge(three, stolen), 0, "the newest list counts, and that alone");
+	cr_assert_eq(judge(three, stolen), -EKEYREJECTED, "a newer list has given a key back");
+	split_key_revoked_gaps(three, &gaps);
+	cr_assert_eq(gaps.lacked_count, 1u);
+	cr_assert_eq(gaps.lost_count, 0u);
+	cr_assert_neq(gaps.serials[0], '\0');
+	cr_assert_eq(judge(three, peer), -EKEYREJECTED);
+	/* The text that is passed on says it all, to who knew nothing, in one go. */
+	lists = split_key_revoked(three, &bytes);
+	passed = split_key_revoke(key, lists, bytes, why);
+	cr_assert_not_null(passed, "%s", why);
+	cr_assert_str_eq(why, "");
+	cr_assert_eq(judge(passed, stolen), -EKEYREJECTED);
+	cr_assert_eq(judge(passed, peer), -EKEYREJECTED);
+	cr_assert_null(split_key_revoke(passed, lists, bytes, why));
+	cr_assert_eq(errno, EALREADY);
+	split_key_free(passed);
+	/* A list that has them all is the only one again. */
+	text[0] = '\0';
+	key_make_list(&ours, 301, all, 2, text);
+	four = split_key_revoke(three, text, strlen(text), why);
+	cr_assert_not_null(four, "%s", why);
+	cr_assert_str_eq(split_key_revoked(four, &bytes), text);
+	split_key_revoked_gaps(four, &gaps);
+	cr_assert_eq(gaps.lacked_count, 0u);
 	split_key_free(two);
 	split_key_free(three);
+	split_key_free(four);
+}
+
+/* A folder that is put back again and again: beyond what is kept the oldest list goes, and that is told. */
+Test(revoked, the_oldest_of_too_many_lists_goes_and_is_counted)
+{
+	struct split_key *who[REVOKED_LISTS_MAX + 1], *at = split_key_share(key), *next;
+	struct split_revoked_gaps gaps;
+
+	for (uint32_t i = 0; i <= REVOKED_LISTS_MAX; i++) {
+		who[i] = key_make(&ours, GATEWAY);
+		next = revoke(at, &ours, i + 1, who[i]);
+		cr_assert_not_null(next, "%s", why);
+		split_key_revoked_gaps(next, &gaps);
+		cr_assert_eq(gaps.lacked_count, i);
+		cr_assert_eq(gaps.lost_count, i == REVOKED_LISTS_MAX);
+		split_key_free(at);
+		at = next;
+	}
+	for (uint32_t i = 0; i <= REVOKED_LISTS_MAX; i++) {
+		cr_assert_eq(judge(at, who[i]), i == 0 ? 0 : -EKEYREJECTED, "%u", i);
+		split_key_free(who[i]);
+	}
+	split_key_free(at);
+}
+
+/* Lists come in any order: an older list that names somebody whom the newest lacks counts as well. */
+Test(revoked, an_older_list_that_names_others_is_taken)
+{
+	struct split_key *three = revoke(key, &ours, 3, peer), *two;
+
+	two = revoke(three, &ours, 2, stolen);
+	cr_assert_not_null(two, "%s", why);
+	cr_assert_str_eq(why, "");
+	cr_assert_eq(judge(two, stolen), -EKEYREJECTED);
+	cr_assert_eq(judge(two, peer), -EKEYREJECTED);
+	cr_assert_null(revoke(two, &ours, 3, peer));
+	cr_assert_eq(errno, EALREADY);
+	split_key_free(three);
+	split_key_free(two);
 }
 
 Test(revoked, another_authoritys_is_refused_by_name)

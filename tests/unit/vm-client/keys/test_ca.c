@@ -559,7 +559,7 @@ Test(ca, revoked_by_serial_or_by_subject_and_once)
 	ca = ca_open(rig.ca, rig.why);
 	cr_assert_eq(issued_find(ca_issued(ca), first)->revoked_s, NOW, "the first time stays");
 	cr_assert_eq(ca_issued(ca)->entries[2].revoked_s, 0u);
-	cr_assert_eq(ca_issued(ca)->crl_number, 3u);
+	cr_assert_eq(ca_issued(ca)->crl_number, 2u, "counted up where none was revoked");
 	ca_close(ca);
 	rig_fini(&rig);
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ca_lists.c -- lists of revoked keys that an authority makes, one after another; and those that it adopts */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/durable.h"
+#include "cleave/secure.h"
+#include "vm-client/keys/ca.h"
+
+#define CLUSTER UINT64_C(0xc1ea7e0000000001)
+#define NOW UINT64_C(1800000000)
+#define PATH_BYTES 128u
+
+struct rig {
+	char folder[32], ca[PATH_BYTES], key[PATH_BYTES], why[CA_WHY_BYTES];
+	struct issued_entry entry;
+};
+
+static void
+rig_init(struct rig *rig)
+{
+	*rig = (struct rig){ .folder = "/tmp/cleave-keys-XXXXXX" };
+	cr_assert_not_null(mkdtemp(rig->folder));
+	(void)snprintf(rig->ca, PATH_BYTES, "%s/ca", rig->folder);
+	(void)snprintf(rig->key, PATH_BYTES, "%s/key", rig->folder);
+	cr_assert_eq(ca_init(rig->ca, CLUSTER, 1000, NOW, rig->why), 0, "%s", rig->why);
+}
+
+static const char *
+in(const char *folder, const char *name)
+{
+	static char path[2 * PATH_BYTES];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+	(void)st;
+	(void)flag;
+	(void)at;
+	return remove(path);
+}
+
+static void
+rig_fini(struct rig *rig)
+{
+	cr_assert_eq(nftw(rig->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static int
+issue(struct rig *rig, const char *subject, uint64_t days, uint64_t now_s, bool replaces)
+{
+	const struct ca_wish wish = { .subject = subject,
+		.out = rig->key,
+		.days = days,
+		.replaces = replaces };
+	struct ca *ca = ca_open(rig->ca, rig->why);
+	int rc;
+
+	if (ca == NULL)
+		return -errno;
+	rc = ca_issue(ca, &wish, now_s, &rig->entry, rig->why);
+	ca_close(ca);
+	return rc;
+}
+
+static char *
+read_list(const struct rig *rig, size_t *ret_bytes)
+{
+	char *text = NULL;
+
+	cr_assert_eq(durable_read(AT_FDCWD, in(rig->ca, CA_REVOKED_NAME), 65536, &text, ret_bytes),
+	    0);
+	return text;
+}
+
+/* As a copy of the folder that is put back: it knows nothing of what was issued and revoked since. */
+Test(ca_lists, adopted_list_is_revoked_here_too_and_has_a_higher_number)
+{
+	char known[ISSUED_SERIAL_TEXT_BYTES], unknown[ISSUED_SERIAL_TEXT_BYTES];
+	char *copy = NULL, *lists, why[SPLIT_KEY_WHY_BYTES_MAX];
+	size_t copy_bytes, bytes;
+	struct split_key *key, *old, *both;
+	struct split_revoked_gaps gaps;
+	uint32_t count = 9;
+	struct rig rig;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "client/a", 0, NOW, true), 0);
+	memcpy(known, rig.entry.serial, sizeof(known));
+	cr_assert_eq(durable_read(AT_FDCWD, in(rig.ca, CA_ISSUED_NAME), 65536, &copy, &copy_bytes),
+	    0);
+	cr_assert_eq(issue(&rig, "client/b", 0, NOW, true), 0);
+	memcpy(unknown, rig.entry.serial, sizeof(unknown));
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_revoke(ca, "client/a", NOW, &count, rig.why), 0);
+	cr_assert_eq(ca_revoke(ca, "client/b", NOW, &count, rig.why), 0);
+	ca_close(ca);
+	lists = read_list(&rig, &bytes);
+	cr_assert_eq(durable_write(in(rig.ca, CA_ISSUED_NAME), copy, copy_bytes, 0600, true), 0);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_adopt(ca, "no list\n", 8, NOW, &count, rig.why), -EINVAL);
+	cr_assert_eq(ca_adopt(ca, lists, bytes, NOW + 5, &count, rig.why), 0, "%s", rig.why);
+	cr_assert_eq(count, 2u);
+	cr_assert_eq(ca_issued(ca)->crl_number, 3u);
+	cr_assert_eq(ca_adopt(ca, lists, bytes, NOW + 6, &count, rig.why), 0);
+	cr_assert_eq(count, 0u);
+	cr_assert_eq(ca_issued(ca)->crl_number, 3u);
+	ca_close(ca);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_not_null(ca, "%s", rig.why);
+	cr_assert_eq(issued_find(ca_issued(ca), known)->revoked_s, NOW + 5);
+	cr_assert_str_eq(issued_find(ca_issued(ca), unknown)->subject, ISSUED_SUBJECT_UNKNOWN);
+	ca_close(ca);
+	/* A holder of the cluster's list takes the folder's, which lacks nothing. */
+	key = split_key_load(rig.key, why);
+	old = split_key_revoke(key, lists, bytes, why);
+	free(lists);
+	lists = read_list(&rig, &bytes);
+	both = split_key_revoke(old, lists, bytes, why);
+	cr_assert_not_null(both, "%s", why);
+	split_key_revoked_gaps(both, &gaps);
+	cr_assert_eq(gaps.lacked_count, 0u);
+	cr_assert(split_key_is_revoked(both));
+	split_key_free(key);
+	split_key_free(old);
+	split_key_free(both);
+	free(copy);
+	free(lists);
+	rig_fini(&rig);
+}
+
+/* Keys that have ended stay on the list, as long as there is room: one that lacks them would be asked about. */
+Test(ca_lists, list_has_those_that_have_ended_while_it_is_short)
+{
+	struct split_key *key, *first, *later;
+	char why[SPLIT_KEY_WHY_BYTES_MAX], *lists;
+	struct split_revoked_gaps gaps;
+	uint32_t count;
+	struct rig rig;
+	size_t bytes;
+	struct ca *ca;
+
+	rig_init(&rig);
+	cr_assert_eq(issue(&rig, "client/a", 1, NOW, true), 0);
+	cr_assert_eq(issue(&rig, "client/b", 0, NOW, true), 0);
+	key = split_key_load(rig.key, why);
+	ca = ca_open(rig.ca, rig.why);
+	cr_assert_eq(ca_revoke(ca, "client/a", NOW, &count, rig.why), 0);
+	lists = read_list(&rig, &bytes);
+	first = split_key_revoke(key, lists, bytes, why);
+	free(lists);
+	cr_assert_eq(ca_revoke(ca, "client/b", NOW + 90 * CA_DAY_S, &count, rig.why), 0);
+	ca_close(ca);
+	lists = read_list(&rig, &bytes);
+	later = split_key_revoke(first, lists, bytes, why);
+	cr_assert_not_null(later, "%s", why);
+	split_key_revoked_gaps(later, &gaps);
+	cr_assert_eq(gaps.lacked_count, 0u, "%s", gaps.serials);
+	free(lists);
+	split_key_free(key);
+	split_key_free(first);
+	split_key_free(later);
+	rig_fini(&rig);
+}
