@@ -53,6 +53,9 @@ enum cleave_health_level {
 	    "its thread hangs, or its host is too busy; a gateway that is restarted gives its shards away")   \
 	X(GATEWAY_SILENT, "gateway-silent", ERROR, "A gateway does not answer.",                              \
 	    "look at its host and its log; its shards go to others when its lease is over")                   \
+	X(ADDRESS_WRONG, "address-wrong", ERROR,                                                              \
+	    "Another gateway answers at the address that a gateway tells clients: they go to and fro.",       \
+	    "give each of its ports an advertise= that leads to it, and start it again: its log says which")  \
 	X(LEASE_OUT, "lease-out", ERROR, "The gateway has no lease, and serves nothing.",                     \
 	    "look whether the metadata store answers: the gateway's log")                                     \
 	X(LEASE_LOW, "lease-low", ERROR,                                                                      \
@@ -76,6 +79,9 @@ enum cleave_health_level {
 	X(STORE_FULL, "store-full", WARN,                                                                     \
 	    "The etcd's database is nearly as large as it may be; full, every gateway stops.",                \
 	    "etcdctl defrag on each member, or a larger --quota-backend-bytes")                               \
+	X(ADDRESS_SILENT, "address-silent", WARN,                                                             \
+	    "Nobody answers a gateway at an address of its own that it tells clients.",                       \
+	    "is its advertise= right? If so let its host reach it: by the router, or a line in /etc/hosts")   \
 	X(GATEWAY_LOST, "gateway-lost", WARN,                                                                 \
 	    "A gateway that had shards has ended, and has not come again.",                                   \
 	    "start it; one that is not to come back: cleave gateway drain ID --force")                        \

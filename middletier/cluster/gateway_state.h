@@ -34,6 +34,7 @@ struct mt_holding;
 struct mt_kms;
 struct mt_mirror;
 struct mt_nodes;
+struct mt_own_address;
 struct mt_port;
 struct mt_port_options;
 struct mt_limit_rounds;
@@ -112,6 +113,7 @@ struct mt_gateway_options {
 	uint64_t (*wall_ms)(void);
 	bool has_read_ahead;    /* frames that are read piece by piece are kept: read_frames.h */
 	bool is_health_watched; /* it looks at its health by itself: health_watch.c */
+	bool is_address_asked;  /* it looks whether its address is its own: own_address.c */
 	uint64_t balance_floor; /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
@@ -169,6 +171,7 @@ struct mt_gateway {
 	struct mt_limit_rounds *limit_rounds; /* limit_round.c */
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
+	struct mt_own_address *own_address;   /* own_address.c; NULL: options say no */
 	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */
 	uint64_t claimed_ns; /* holding.c: when a gateway last went, or left a shard to us */
 	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */

@@ -488,9 +488,20 @@ mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
 }
 
 int
-mt_member_start(struct mt_member *member)
+mt_member_watch(struct mt_member *member)
 {
 	int rc = mt_view_start(member);
+
+	assert(member->sm.state == MT_MEMBER_OUT);
+	if (rc == 0)
+		mt_view_look(member);
+	return rc;
+}
+
+int
+mt_member_start(struct mt_member *member)
+{
+	int rc = member->is_watching ? 0 : mt_view_start(member);
 
 	assert(member->sm.state == MT_MEMBER_OUT && member->lease == 0);
 	assert(member->until_ns == 0);

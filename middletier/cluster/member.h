@@ -117,6 +117,8 @@ int mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *r
  */
 int mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
     void (*on_all_served)(struct mt_gateway *gateway));
+/* mt_member_watch -- see the other gateways, and be none of them yet: mt_member_start may follow. Returns 0; -ENOMEM. */
+int mt_member_watch(struct mt_member *member);
 /* mt_member_start -- begin to get a lease, to keep it, and to get it again. Returns 0; -ENOMEM. */
 int mt_member_start(struct mt_member *member);
 /* mt_member_leave -- give the lease back, once the ports have stopped; @fn is called once, soon in any case. */

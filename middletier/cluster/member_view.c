@@ -446,6 +446,13 @@ view_read(struct mt_member *member)
 		view_fail(member, rc);
 }
 
+void
+mt_view_look(struct mt_member *member)
+{
+	assert(member->is_watching);
+	view_read(member);
+}
+
 static void
 view_on_read_timer(struct loop_timer *timer, void *arg)
 {

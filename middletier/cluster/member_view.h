@@ -16,6 +16,8 @@ int mt_view_init(struct mt_member *member);
 void mt_view_fini(struct mt_member *member);
 /* mt_view_start -- watch the keys from now on; they are first read with the lease. Returns 0; -ENOMEM. */
 int mt_view_start(struct mt_member *member);
+/* mt_view_look -- read them without a lease, where a view was started. */
+void mt_view_look(struct mt_member *member);
 /* mt_view_stop -- end the watches; nothing is read any more. */
 void mt_view_stop(struct mt_member *member);
 /* mt_view_on_lease -- we have become a member, or ceased to be one: ports are told what that means. */

@@ -11,11 +11,14 @@
 #include "cluster/peer.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/reader.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
@@ -201,34 +204,22 @@ peer_on_port(struct loop_post *post, void *arg)
 		loop_timer_start(port->loop, &call->timer, call->timeout_ns);
 }
 
-int
-mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
-    const char *text, mt_peer_fn fn, void *arg)
-{
-	return mt_peer_call_within(gateway, call, address, text, MT_PEER_TIMEOUT_NS, fn, arg);
-}
-
-int
-mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
-    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg)
+/* A call that has its port, its time, and whom to tell. */
+static int
+peer_begin(const struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text)
 {
 	size_t text_bytes = strlen(text);
 	struct wire_header *header;
 
-	assert(fn != NULL && gateway->opened_count > 0 && timeout_ns > 0);
-	assert(!call->is_out);
-	assert(call->qp == NULL);
+	assert(call->fn != NULL && call->timeout_ns > 0);
+	assert(call->qp == NULL && !call->is_out);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;
 	if (WIRE_HEADER_BYTES + text_bytes > SPLIT_HEADER_BYTES_MAX)
 		return -EMSGSIZE;
-	*call = (struct mt_peer_call){ .magic = PEER_MAGIC,
-		.port = &gateway->ports[0],
-		.timeout_ns = timeout_ns,
-		.message_bytes = (uint32_t)(WIRE_HEADER_BYTES + text_bytes),
-		.is_out = true,
-		.fn = fn,
-		.arg = arg };
+	call->message_bytes = (uint32_t)(WIRE_HEADER_BYTES + text_bytes);
+	call->is_out = true;
 	call->message = mt_calloc(1, call->message_bytes);
 	if (call->message == NULL) {
 		call->is_out = false;
@@ -241,6 +232,65 @@ mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const
 	call->post = (struct loop_post){ .fn = peer_on_port, .arg = call };
 	loop_post(call->port->loop, &call->post);
 	return 0;
+}
+
+int
+mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text, mt_peer_fn fn, void *arg)
+{
+	return mt_peer_call_within(gateway, call, address, text, MT_PEER_TIMEOUT_NS, fn, arg);
+}
+
+int
+mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg)
+{
+	assert(gateway->opened_count > 0);
+	assert(!call->is_out && call->qp == NULL);
+	*call = (struct mt_peer_call){ .magic = PEER_MAGIC,
+		.port = &gateway->ports[0],
+		.timeout_ns = timeout_ns,
+		.fn = fn,
+		.arg = arg };
+	return peer_begin(gateway, call, address, text);
+}
+
+int
+mt_peer_call_own(struct mt_gateway *gateway, struct mt_peer_call *call, uint32_t index,
+    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg)
+{
+	assert(index < gateway->opened_count);
+	assert(!call->is_out && call->qp == NULL);
+	*call = (struct mt_peer_call){ .magic = PEER_MAGIC,
+		.port = &gateway->ports[index],
+		.timeout_ns = timeout_ns,
+		.fn = fn,
+		.arg = arg };
+	return peer_begin(gateway, call, gateway->ports[index].address, text);
+}
+
+void
+mt_peer_tell(const struct mt_gateway *gateway, json_t *answer)
+{
+	char id[17], boot[17];
+
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
+	/* No memory: as one of a release that does not tell it. */
+	(void)json_object_set_new(answer, "gateway", json_string(id));
+	(void)json_object_set_new(answer, "boot", json_string(boot));
+}
+
+uint64_t
+mt_peer_told_id(const struct mt_peer_call *call)
+{
+	struct reader reader = { 0 };
+	json_t *answer =
+	    !call->is_answered || call->reply == NULL ? NULL : json_loads(call->reply, 0, NULL);
+	uint64_t id = answer == NULL ? 0 : reader_id(&reader, answer, "gateway");
+
+	json_decref(answer);
+	return id;
 }
 
 void

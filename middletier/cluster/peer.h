@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_PEER_H
 #define CLEAVE_MIDDLETIER_CLUSTER_PEER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +17,9 @@ struct mt_port;
 struct split_qp;
 
 #define MT_PEER_TIMEOUT_NS NUM_S(3)
+/* A gateway is asked who it is; one that asks at its own address adds "self", its id, and "at", the address. */
+#define MT_PEER_OP "cluster.level"
+#define MT_PEER_QUESTION "{\"op\":\"" MT_PEER_OP "\"}"
 typedef void (*mt_peer_fn)(struct mt_peer_call *call, void *arg);
 
 /* Owned by the caller, and not freed while is_out: until @fn has been called, or the ports are gone. */
@@ -53,6 +57,13 @@ int mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const ch
 /* mt_peer_call_within -- the same, in @timeout_ns at most. */
 int mt_peer_call_within(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
     const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg);
+/* mt_peer_call_own -- the same, from port @index to the address that others are told of it. */
+int mt_peer_call_own(struct mt_gateway *gateway, struct mt_peer_call *call, uint32_t index,
+    const char *text, uint64_t timeout_ns, mt_peer_fn fn, void *arg);
+/* mt_peer_tell -- add to @answer, a JSON object or NULL, who this gateway is: its id, and that of its boot. */
+void mt_peer_tell(const struct mt_gateway *gateway, json_t *answer);
+/* mt_peer_told_id -- the id of the gateway that has answered; 0: none has, or one that does not tell it. */
+uint64_t mt_peer_told_id(const struct mt_peer_call *call);
 /* mt_peer_init -- the port is being opened. */
 void mt_peer_init(struct mt_port *port);
 /* mt_peer_is_quiet -- on the port: no call of it is out. */

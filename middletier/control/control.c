@@ -19,6 +19,7 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/look.h"
+#include "cluster/peer.h"
 #include "cluster/revoked.h"
 #include "common/port.h"
 #include "control/control_answer.h"
@@ -331,6 +332,17 @@ control_op_of(struct mt_control_request *request, char error[MT_ERROR_BYTES])
 	return NULL;
 }
 
+/* Another gateway that looks for itself learns whom it has found (own_address.c). */
+static void
+control_fail_starting(struct mt_control_request *request)
+{
+	json_t *answer = json_pack("{s:s}", "error", "the gateway is starting or stopping");
+
+	assert(request->sm.state == MT_CONTROL_TAKEN);
+	mt_peer_tell(request->gateway, answer);
+	mt_control_fail_json(request, -EHOSTDOWN, answer);
+}
+
 /* On main: a request has come, and is a text so far. */
 static void
 control_begin(struct mt_control_request *request)
@@ -344,7 +356,7 @@ control_begin(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, error);
 	else if (!gateway->volumes.is_loaded || !mt_revoked_is_ready(gateway) ||
 	    gateway->sm.state >= MT_GATEWAY_FAILED)
-		mt_control_fail(request, -EHOSTDOWN, "the gateway is starting or stopping");
+		control_fail_starting(request);
 	else
 		mt_control_run(request, op);
 }

@@ -36,6 +36,9 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
+#include "cluster/own_address.h"
+#include "cluster/peer.h"
+#include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 #include "port/port_status.h"
@@ -244,17 +247,39 @@ static bool
 upgrade_take(struct mt_control_request *request)
 {
 	json_t *without = NULL;
+	const char *self = NULL, *at = NULL;
 	const struct reader_member members[] = {
 		{ "without", READER_ARRAY, false, 0, MT_NODES_MAX, { .array = &without } },
+		{ "self", READER_TEXT, false, 0, 0, { .text = &self } },
+		{ "at", READER_TEXT, false, 0, SPLIT_ADDRESS_BYTES_MAX - 1, { .text = &at } },
 	};
+	/* The others are of a question alone. */
+	uint32_t count = request->op->is_change ? 1 : NUM_COUNT(members);
 	char error[MT_ERROR_BYTES];
-	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, count, error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
 		return true;
 	mt_control_fail(request, rc, error);
 	return false;
+}
+
+/* A gateway that looks for itself has come to us: believed where it has shown with its key that it is that one. */
+static void
+level_note_self(struct mt_control_request *request)
+{
+	const struct split_subject *subject = mt_control_subject(request);
+	struct reader reader = { 0 };
+	uint64_t id = reader_id(&reader, request->in, "self");
+	const char *at = json_string_value(json_object_get(request->in, "at"));
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (id == 0 || at == NULL ||
+	    (subject != NULL &&
+		(subject->role != SPLIT_ROLE_GATEWAY || strtoull(subject->name, NULL, 10) != id)))
+		return;
+	mt_own_address_on_led(request->gateway, id, at);
 }
 
 static void
@@ -274,7 +299,9 @@ level_on_asked(struct mt_ask *ask, void *arg)
 	upgrade_judge_nodes(&upgrade, ask, json_object_get(request->in, "without"));
 	answer = json_pack("{s:i, s:i, s:i, s:o}", "from", (int)upgrade.level, "level",
 	    (int)upgrade.level, "next", (int)upgrade.next, "missing", upgrade.missing);
-	/* For the gateway that looks whether we are there (health/health_peer.c): it compares clocks. */
+	/* For the gateway that looks whether we are there (health/health_peer.c), or finds us where it looks for itself
+	 * (cluster/own_address.c); the first compares clocks. */
+	mt_peer_tell(ask->gateway, answer);
 	if (answer != NULL && ask->gateway->options.wall_ms != NULL)
 		json_object_set_new(answer, "wall_ms",
 		    json_integer((json_int_t)ask->gateway->options.wall_ms()));
@@ -295,8 +322,10 @@ void
 mt_control_cluster_level(struct mt_control_request *request)
 {
 	assert(!request->op->is_change);
-	if (upgrade_take(request))
-		upgrade_ask(request, level_on_asked);
+	if (!upgrade_take(request))
+		return;
+	level_note_self(request);
+	upgrade_ask(request, level_on_asked);
 }
 
 /* The key was read anew: by us, by the one who was faster, or by hand. */

@@ -48,6 +48,7 @@
 #include "cluster/meta_proxy.h"
 #include "cluster/mirror.h"
 #include "cluster/node_table.h"
+#include "cluster/own_address.h"
 #include "cluster/peer.h"
 #include "cluster/relief.h"
 #include "cluster/revoked.h"
@@ -179,7 +180,7 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	if (rc == 0)
 		rc = mt_nodes_start(gateway);
 	if (rc == 0)
-		rc = mt_member_start(&gateway->member);
+		rc = mt_own_address_start(gateway);
 	if (rc == 0)
 		rc = mt_relief_start(gateway);
 	if (rc == 0)
@@ -468,6 +469,7 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
+	mt_own_address_stop(gateway);
 	if (gateway->member.gateway != NULL)
 		mt_view_stop(&gateway->member);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
@@ -494,6 +496,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_relief_stop(gateway);
 	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
+	mt_own_address_stop(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
@@ -510,6 +513,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_relief_fini(gateway);
 	mt_limit_rounds_fini(gateway);
 	mt_health_watch_fini(gateway);
+	mt_own_address_fini(gateway);
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
 	mt_nodes_fini(gateway);

@@ -7,6 +7,7 @@
 #ifndef CLEAVE_MIDDLETIER_HEALTH_HEALTH_H
 #define CLEAVE_MIDDLETIER_HEALTH_HEALTH_H
 
+#include <inttypes.h>
 #include <stdint.h>
 
 #include "base/num.h"
@@ -68,6 +69,10 @@ void mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
     struct mt_health *ret_health);
 
 /* For the files of this folder: */
+/* Where another gateway answers: the object, its address, the other one's id. */
+#define MT_HEALTH_ADDRESS_TEXT                                                                     \
+	"%s tells clients that it is at %s, where gateway %016" PRIx64                             \
+	" answers: its advertise= is wrong"
 #define MT_HEALTH_TRASH_BYTES 128u
 /* mt_health_trash_text -- "" where the trash is empty; else what may be added to a reason that room is short. */
 void mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES]);

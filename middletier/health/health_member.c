@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/drained_key.h"
@@ -16,6 +17,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
+#include "cluster/own_address.h"
 #include "common/lease.h"
 #include "health/health.h"
 #include "health/shard_list.h"
@@ -49,6 +51,43 @@ judge_key(const struct mt_gateway *gateway, struct mt_health *health)
 		    secure_days_left(split_key_expires_s(key)));
 }
 
+static void
+judge_addresses(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_own_address *own = gateway->own_address;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	health_gateway_text(gateway, object);
+	for (uint32_t i = 0; own != NULL && i < gateway->port_count; i++) {
+		const struct mt_own_port *port = &own->ports[i];
+		uint64_t age_ns = now_ns - num_min(port->since_ns, now_ns);
+
+		if (port->other_id != 0)
+			mt_health_add(health, CLEAVE_HEALTH_ADDRESS_WRONG, object, age_ns,
+			    MT_HEALTH_ADDRESS_TEXT, object, gateway->ports[i].address,
+			    port->other_id);
+		else if (port->silent_count == MT_OWN_SILENT_MAX)
+			mt_health_add(health, CLEAVE_HEALTH_ADDRESS_SILENT, object, age_ns,
+			    "%s tells clients that it is at %s, where nobody answers it: %s",
+			    object, gateway->ports[i].address, log_errno(port->rc));
+	}
+}
+
+/* Where such a gateway takes no shards it is in no list of gateways: nobody would ask it. */
+static void
+judge_led(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_own_led *led;
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	for (uint32_t i = 0; (led = mt_own_address_led(gateway, i)) != NULL; i++) {
+		(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, led->gateway_id);
+		mt_health_add(health, CLEAVE_HEALTH_ADDRESS_WRONG, object,
+		    now_ns - num_min(led->since_ns, now_ns), MT_HEALTH_ADDRESS_TEXT, object,
+		    led->address, gateway->options.gateway_id);
+	}
+}
+
 static bool
 is_renewal_late(const struct mt_gateway *gateway)
 {
@@ -67,6 +106,8 @@ judge_lease(const struct mt_gateway *gateway, struct mt_health *health)
 	uint64_t left_ns = member->until_ns > now_ns ? member->until_ns - now_ns : 0;
 	char object[MT_HEALTH_OBJECT_BYTES];
 
+	if (mt_own_address_keeps_out(gateway))
+		return; /* it has not asked for one */
 	health_gateway_text(gateway, object);
 	if (member->gateway == NULL || member->sm.state != MT_MEMBER_UP) {
 		mt_health_add(health, CLEAVE_HEALTH_LEASE_OUT, object, 0,
@@ -208,6 +249,8 @@ mt_health_judge_member(const struct mt_gateway *gateway, struct mt_health *healt
 
 	assert(health->count == 0);
 	judge_key(gateway, health);
+	judge_addresses(gateway, now_ns, health);
+	judge_led(gateway, now_ns, health);
 	judge_lease(gateway, health);
 	judge_store(gateway, health);
 	judge_place(gateway, health);

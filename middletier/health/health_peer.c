@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health_peer.c -- does the next gateway answer?
+ * health_peer.c -- does the next gateway answer, and is it that one?
  *
- *	each look --> one question --answered, whatever it says--> it is there
- *	                  ^    '--nothing in 750 ms, refused--> once more, soon --nothing--> silent
+ *	each look --> one question --answered, by it or by one that does not tell who it is--> it is there
+ *	                  ^    |--answered by another gateway--> clients that are sent to it come to that one
+ *	                  |    '--nothing in 750 ms, refused--> once more, soon --nothing--> silent
  *
  * Two questions, for one that ends well closes its port a moment before its key goes. An answer that it does not know
- * the question is one.
+ * the question is one, and so is that of another boot than the store names.
  */
 #include "health/health_peer.h"
 
@@ -29,7 +30,6 @@
 #define HEALTH_PEER_ANSWER_NS NUM_MS(750)
 #define HEALTH_PEER_AGAIN_NS NUM_MS(100)
 #define HEALTH_PEER_FAILURES 2u
-#define HEALTH_PEER_QUESTION "{\"op\":\"cluster.level\"}"
 
 /* The gateway of the next greater id, else of the least; NULL: we are alone. */
 static const struct mt_member_peer *
@@ -65,7 +65,21 @@ peer_turn_to(struct mt_health_peer *peer, const struct mt_member_peer *next)
 	peer->boot_id = next->boot_id;
 	peer->failure_count = 0;
 	peer->clock_gap_ms = 0;
+	peer->other_id = 0;
 	memcpy(peer->address, next->ports[0], sizeof(peer->address));
+}
+
+/* An older release does not tell who it is. */
+static void
+peer_take_who(struct mt_health_peer *peer, const struct mt_peer_call *call)
+{
+	uint64_t id = mt_peer_told_id(call);
+
+	if (id == peer->gateway_id)
+		id = 0;
+	if (id != peer->other_id)
+		peer->since_ns = peer->asked_ns;
+	peer->other_id = id;
 }
 
 /* A gateway of a release before does not tell its clock. */
@@ -89,8 +103,10 @@ peer_on_answer(struct mt_peer_call *call, void *arg)
 	struct loop *loop = peer->gateway->options.loop;
 
 	assert(call == &peer->call);
-	if (call->is_answered)
+	if (call->is_answered) {
+		peer_take_who(peer, call);
 		peer_take_clock(peer, call->reply);
+	}
 	mt_free(call->reply);
 	call->reply = NULL;
 	if (call->is_answered) {
@@ -130,7 +146,7 @@ mt_health_peer_ask(struct mt_health_peer *peer)
 	peer->asked_ms = peer->gateway->options.wall_ms == NULL ? 0
 								: peer->gateway->options.wall_ms();
 	/* No memory, or about to stop: the next look asks again. */
-	(void)mt_peer_call_within(peer->gateway, &peer->call, peer->address, HEALTH_PEER_QUESTION,
+	(void)mt_peer_call_within(peer->gateway, &peer->call, peer->address, MT_PEER_QUESTION,
 	    HEALTH_PEER_ANSWER_NS, peer_on_answer, peer);
 }
 
@@ -154,6 +170,12 @@ mt_health_peer_judge(const struct mt_health_peer *peer, struct mt_health *health
 	if (!mt_view_is_live(&peer->gateway->member, peer->gateway_id, peer->boot_id))
 		return;
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, peer->gateway_id);
+	if (peer->failure_count == 0 && peer->other_id != 0) {
+		mt_health_add(health, CLEAVE_HEALTH_ADDRESS_WRONG, object,
+		    now_ns - num_min(peer->since_ns, now_ns), MT_HEALTH_ADDRESS_TEXT, object,
+		    peer->address, peer->other_id);
+		return;
+	}
 	if (peer->failure_count < HEALTH_PEER_FAILURES) {
 		mt_health_clock(peer->gateway, health, object, peer->address, peer->clock_gap_ms);
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health_peer.h -- does the next gateway answer?
+ * health_peer.h -- does the next gateway answer, and is it that one?
  *
  * Each gateway asks one other: that of the next greater id, the last one the first. So each is asked by somebody.
  */
@@ -29,6 +29,7 @@ struct mt_health_peer {
 	uint64_t asked_ms;    /* by the clock on the wall */
 	int64_t clock_gap_ms; /* of its clock on the wall against ours; 0: none, or not told */
 	uint64_t asked_ns, since_ns; /* since_ns: of the first question that has no answer */
+	uint64_t other_id;           /* the gateway that answers in its place; 0: none */
 	uint32_t failure_count;      /* in a row; HEALTH_PEER_FAILURES at most */
 	int rc;                      /* the last one's */
 };
@@ -43,7 +44,7 @@ void mt_health_peer_init(struct mt_health_peer *peer, struct mt_gateway *gateway
     void (*on_silent)(void *arg), void *arg);
 /* mt_health_peer_ask -- ask, unless the last question is under way still. */
 void mt_health_peer_ask(struct mt_health_peer *peer);
-/* mt_health_peer_judge -- adds the reason, where it is silent. */
+/* mt_health_peer_judge -- adds the reason, where it is silent, or another one answers. */
 void mt_health_peer_judge(const struct mt_health_peer *peer, struct mt_health *health);
 /* mt_health_peer_stop -- ask no more; again: a no-op. */
 void mt_health_peer_stop(struct mt_health_peer *peer);

@@ -441,6 +441,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->balance = (enum mt_balance)(MT_BALANCE_COUNT + values->balance);
 	options->balance_interval_ns = values->balance_interval;
 	options->is_health_watched = true;
+	options->is_address_asked = true;
 	options->has_read_ahead = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	options->frame_bytes = (uint32_t)values->frame_bytes;
