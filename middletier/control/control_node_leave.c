@@ -4,7 +4,10 @@
  *
  *	drain    the others have enough domains and room? --> draining: nothing new goes there, what is there is moved
  *	remove   it drains; no shard of any gateway names a copy there, twice, a second apart --> out
- *	         --lost: it does not answer --> lost, at once: its copies are made anew elsewhere
+ *	         --lost: it does not answer, and no other one is silent --> lost, at once: its copies are made anew elsewhere
+ *
+ * Whether a node answers is known when a port's first connection to it has come about, or has failed. A node that was
+ * just added, and all of them at a gateway that was just started, are waited for.
  *
  * Each refuses what would leave data with fewer copies than before, and says how to insist. Between the second count
  * and the transaction nothing can be put there: the transaction compares the version of the key, and every port
@@ -34,6 +37,8 @@
 #include "extent/capacity.h"
 
 #define LEAVE_PAUSE_NS NUM_S(1) /* between two counts */
+#define LOST_PAUSE_NS NUM_MS(100)
+#define LOST_ROUNDS_MAX 30u /* a connection that takes longer counts as none */
 
 /* The node that is asked about; NULL: there is none, and the request has ended. */
 static struct mt_node *
@@ -61,6 +66,7 @@ struct leave_rest {
 	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
 	bool is_up;
 	uint32_t silent_id; /* another node that has not left, and does not answer; 0: all do */
+	bool is_trying;     /* of a node that has not left it is not known yet whether it answers */
 	bool fits;          /* the others have room for all copies, each in a domain of its own */
 };
 
@@ -94,6 +100,8 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 		if (link->config.node_id != node_id && !mt_node_is_gone(&link->config) &&
 		    !link->is_up)
 			left.silent_id = link->config.node_id;
+		left.is_trying = left.is_trying ||
+		    (!mt_node_is_gone(&link->config) && !link->is_up && link->trouble[0] == '\0');
 	}
 	left.domain_count = mt_node_domain_count(rest, count);
 	left.up_domain_count = mt_node_domain_count(up, up_count);
@@ -299,6 +307,16 @@ remove_judge(struct mt_control_request *request)
 	remove_count(request);
 }
 
+static void lost_ask(struct mt_control_request *request);
+
+static void
+lost_on_timer(struct loop_timer *timer, void *arg)
+{
+	assert(((struct mt_control_request *)arg)->node.round > 0);
+	(void)timer;
+	lost_ask(arg);
+}
+
 static void
 lost_on_asked(struct mt_ask *ask, void *arg)
 {
@@ -307,6 +325,14 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 	struct leave_rest rest = leave_count(ask, node->id);
 
 	assert(request->node.cluster_version != 0);
+	if (rest.is_trying && !request->is_forced && request->node.round < LOST_ROUNDS_MAX) {
+		struct loop_timer *timer = &request->gateway->nodes->pause_timer;
+
+		request->node.round++;
+		loop_timer_init(timer, lost_on_timer, request);
+		loop_timer_start(request->gateway->options.loop, timer, LOST_PAUSE_NS);
+		return;
+	}
 	if (rest.is_up && !request->is_forced) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32
@@ -328,7 +354,7 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 	if (rest.silent_id != 0 && !request->is_forced) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32 " is kept: node %" PRIu32
-		    " does not answer either, or not yet, and what may be on these two alone would be lost for "
+		    " does not answer either, and what may be on these two alone would be lost for "
 		    "good: see to it that one of them answers, or say --force to give that up",
 		    node->id, rest.silent_id);
 		return;
@@ -338,16 +364,23 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 }
 
 static void
+lost_ask(struct mt_control_request *request)
+{
+	int rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, lost_on_asked, request);
+
+	assert(request->node.round <= LOST_ROUNDS_MAX);
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
+}
+
+static void
 lost_judge(struct mt_control_request *request)
 {
-	int rc;
-
 	if (leave_node(request) == NULL)
 		return;
 	request->node.cluster_version = request->gateway->nodes->cluster.version;
-	rc = mt_ask_ports(request->gateway, MT_ASK_STATUS, NULL, lost_on_asked, request);
-	if (rc != 0)
-		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
+	request->node.round = 0;
+	lost_ask(request);
 }
 
 void

@@ -463,6 +463,56 @@ Test(control_node, of_two_that_are_silent_none_is_lost_but_by_force)
 	expect_ok(LOST(2), "lost");
 }
 
+static bool
+is_added(void *arg)
+{
+	(void)arg;
+	return mt_nodes_by_id(peers[0].gateway, 4) != NULL;
+}
+
+/* Node 4 has become a member, and no port has heard of it yet. */
+static void
+add_and_hold(void (*hold)(void))
+{
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 100 };
+
+	sg_send(&qp, &header, ADD_4, (uint32_t)strlen(ADD_4));
+	cr_assert(mt_rig_run_until(rig, is_added, NULL));
+	hold();
+	cr_assert(sg_wait_replies(&qp, 1));
+	cr_assert_eq(qp.replies[0].header.status, 0, "%s", qp.replies[0].text);
+	control_forget(&qp);
+}
+
+static void
+hold_a_while(void)
+{
+	sim_loop_pause(rig->nodes[3].loop, NUM_MS(700));
+}
+
+static void
+hold_for_good(void)
+{
+	sim_loop_pause(rig->nodes[3].loop, SIM_FOR_EVER);
+}
+
+/* Whether it answers is seen when its first connection has come about, or has failed: that is waited for. */
+Test(control_node, one_that_was_just_added_keeps_no_other_from_being_lost)
+{
+	node_kill(2);
+	add_and_hold(hold_a_while);
+	expect_ok(LOST(3), "lost");
+}
+
+Test(control_node, one_that_was_just_added_and_does_not_answer_is_silent)
+{
+	node_kill(2);
+	add_and_hold(hold_for_good);
+	expect_refused(LOST(3), -ENOTEMPTY, "node 4 does not answer either");
+	expect_ok(LOST_FORCED(3), "lost");
+	sim_loop_pause(rig->nodes[3].loop, 0);
+}
+
 static void
 gateways_restart(void)
 {
