@@ -314,7 +314,8 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  *
  * VOLUME@SNAPSHOT as @name opens a snapshot: read-only, by as many as want to, and without disturbing the
  * volume; it is -ENOENT for everything once the snapshot is deleted. VOLUME@OLD@NEW, or VOLUME@OLD@ for the
- * volume as it is now, opens what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not.
+ * volume as it is now, opens what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not. What else it says
+ * there tells nothing: whether a block that has changed is zeros now, a status of VOLUME@NEW says.
  * Ownership: @name is copied. The volume that @fn gets is its own until cleave_volume_close.
  * Returns:   0: @fn is called exactly once, later; else it never is.
  * Errors:    -EINVAL the name is empty or too long, an unknown flag, or TAKE with READ_ONLY; -ENOBUFS too

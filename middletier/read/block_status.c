@@ -6,7 +6,9 @@
  *	WRITE_ZEROES                zeros
  *	written, also zeros; lost   allocated
  *
- * The scope of a difference (scope.c) shows what has changed: a hole there is what has not.
+ * The scope of a difference (scope.c) shows what has changed: a hole there is what has not. Zeros of it are not told:
+ * its spans are of either end, in no order, and a tombstone may be what the older end alone has, or lie under data that
+ * both have. Who wants to know asks the newer end.
  *
  * The range lies in one chunk; of a chunk about which something is known, the first
  * READ_STATUS_BLOCKS_MAX blocks are answered for. A byte a block is painted over: span by span, run by run,
@@ -43,7 +45,7 @@
 struct status_window {
 	uint32_t first, count;
 	uint8_t *flags;
-	uint8_t mask; /* of a difference: what was discarded has changed, and is no hole */
+	uint8_t mask; /* flags that may be told; of a difference none: what is seen has changed */
 };
 
 static uint8_t
@@ -201,8 +203,7 @@ status_fill(const struct mt_read *read, uint8_t *entries, uint8_t *flags)
 		.first = (uint32_t)(first % CLEAVE_CHUNK_BLOCKS),
 		.count = (uint32_t)num_min(read->block_count, READ_STATUS_BLOCKS_MAX),
 		.flags = flags,
-		.mask = read->session->volume.is_difference ? (uint8_t)~WIRE_STATUS_HOLE
-							    : UINT8_MAX,
+		.mask = read->session->volume.is_difference ? 0 : UINT8_MAX,
 	};
 
 	assert(read->block_count > 0);

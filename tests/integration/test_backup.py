@@ -146,6 +146,50 @@ def full_and_incremental_ones_restore_each_snapshot():
         check(not [v for v in volumes(c) if "restore-" in v], f"{volumes(c)}")
 
 
+def across_a_roll_back_what_was_trimmed_is_there_again():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        import_random(c, "v", 16 * MIB, ((0, 8 * MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        write(c, "v", "discard 0 1M", "write -z 1M 1M", "discard 2M 1M", "write -z 3M 1M",
+              "write -P 7 4M 1M", "write -P 7 9M 64k")
+        b, after, now = path(c, "b", "after", "now")
+        c.cleave("backup", "v@b", b, "--snapshot")
+        c.cleave("snapshot", "rollback", "v@a")
+        c.cleave("backup", "v@c", after, "--snapshot", "--from", "b")
+        c.cleave("restore", b, after, "rc", "--verify")
+        check(content(c, "v@c") == content(c, "v@a"), "the roll-back")
+        check(content(c, "rc") == content(c, "v@c"), "what the roll-back brought back")
+        # Written and trimmed behind it, over what was trimmed and written before it.
+        write(c, "v", "write -P 8 2M 64k", "write -P 9 3M 512k", "discard 4M 512k", "write -z 5M 64k",
+              "discard 7M 1M")
+        c.cleave("backup", "v@d", now, "--snapshot", "--from", "b")
+        c.cleave("restore", b, now, "rd", "--verify")
+        check(content(c, "rd") == content(c, "v@d"), "what was written behind the roll-back")
+        # From what was rolled back to, and on from what followed it.
+        for old, files in (("a", ("full", "on")), ("c", (None, "next"))):
+            out = path(c, files[1])
+            chain = (b, after)
+            if files[0] is not None:
+                chain = (path(c, files[0]),)
+                c.cleave("backup", f"v@{old}", *chain)
+            c.cleave("backup", "v@d", out, "--from", old)
+            c.cleave("restore", *chain, out, f"r{files[1]}", "--verify")
+            check(content(c, f"r{files[1]}") == content(c, "v@d"), f"since {old}")
+
+
+def what_became_zeros_costs_nothing():
+    with Cluster(nodes=3, shards=4) as c:
+        import_random(c, "v", 96 * MIB, ((0, 80 * MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        write(c, "v", "discard 0 40M", "write -z 40M 16M", "write -z 63M 4k", "write -P 7 64M 4k")
+        out = path(c, "out")
+        told = json.loads(c.cleave("--json", "backup", "v@b", out, "--snapshot", "--from", "a").stdout)
+        check(told["data_bytes"] == 4096, f"{told}")
+        changed = json.loads(c.cleave("--json", "snapshot", "diff", "v@a", "v@b").stdout)["extents"]
+        check(changed == [{"offset_bytes": at * MIB, "length_bytes": length, "kind": "changed"}
+                          for at, length in ((0, 56 * MIB), (63, 4096), (64, 4096))], f"{changed}")
+
+
 def options_of_the_volume_are_kept_or_given():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "16M", "--engine", "zstd", "--service-class", "capacity", "--level", "5")
@@ -536,7 +580,9 @@ def snapshots_are_rotated_by_the_clock():
 
 
 if __name__ == "__main__":
-    main(full_and_incremental_ones_restore_each_snapshot, options_of_the_volume_are_kept_or_given,
+    main(full_and_incremental_ones_restore_each_snapshot,
+         across_a_roll_back_what_was_trimmed_is_there_again, what_became_zeros_costs_nothing,
+         options_of_the_volume_are_kept_or_given,
          through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
          two_of_one_file_leave_each_other_alone, a_name_that_another_snapshot_has_by_now_is_not_backed_up,

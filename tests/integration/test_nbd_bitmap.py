@@ -271,21 +271,23 @@ def a_deleted_snapshot_is_an_error():
 
 def a_volume_that_is_rolled_back_or_grows():
     with Bed(size="8M") as (c, agent):
+        write(c, "v", MIB + BLOCK, BLOCK)
         snapshot(c, "v@a")
         write(c, "v", MIB, BLOCK)
+        discard(c, "v", MIB + BLOCK, BLOCK)
         snapshot(c, "v@b")
         s = Asker(agent)
         check(s.contexts(SET_META, b"v", PREFIX + b"b") == {PREFIX + b"b": 2} and
               s.go() == ACK and s.dirty(2, 8 * MIB) == [], "nothing has changed since b")
         c.cleave("snapshot", "rollback", "--force", "v@a")
-        check(s.dirty(2, 8 * MIB) == [(MIB, MIB + BLOCK)], "what b has is not there any more")
+        check(s.dirty(2, 8 * MIB) == [(MIB, MIB + 2 * BLOCK)], "what b has is not there, and what it lacks is")
         c.cleave("volume", "resize", "v", "--size", "16M")
         write(c, "v", 12 * MIB, BLOCK)
         # Who came before knows the old size, and takes what is behind it for changed.
         new = Asker(agent)
         check(new.contexts(SET_META, b"v", PREFIX + b"b") == {PREFIX + b"b": 2} and
               new.go() == ACK, "GO")
-        first, second = (MIB, MIB + BLOCK), (12 * MIB, 12 * MIB + BLOCK)
+        first, second = (MIB, MIB + 2 * BLOCK), (12 * MIB, 12 * MIB + BLOCK)
         check(new.dirty(2, 16 * MIB) in ([first, second], [first, (8 * MIB, 16 * MIB)]),
               f"as large as it is: {new.dirty(2, 16 * MIB)}")
         check(s.dirty(2, 16 * MIB) == [first, (8 * MIB, 16 * MIB)], "the older client")

@@ -351,8 +351,11 @@ check_difference(const char *name, const uint64_t old[CELLS], const uint64_t new
 		cr_assert_eq(cleave_submit(reader->volume, &reader->io), 0);
 		wait_for(reader, "a block status");
 		cr_assert_eq(reader->rc, 0);
-		if ((extent.flags & CLEAVE_EXTENT_HOLE) == 0)
+		if ((extent.flags & CLEAVE_EXTENT_HOLE) == 0) {
+			cr_assert_eq(extent.flags & CLEAVE_EXTENT_ZERO, 0,
+			    "%s: zeros of which end?", name);
 			continue;
+		}
 		same_count++;
 		cr_assert_eq(old[i], new[i], "%s: cell %u has changed", name, i);
 	}

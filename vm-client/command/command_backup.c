@@ -2,8 +2,10 @@
 /*
  * command_backup.c -- cleave backup VOLUME@SNAPSHOT [--from OLD] FILE|-
  *
- *	VOLUME@NEW, or VOLUME@OLD@NEW --block status--> frames --reads of VOLUME@NEW--> zstd, CRCs --> FILE.part --> FILE
+ *	VOLUME@NEW, or VOLUME@OLD@NEW and VOLUME@NEW --block status--> frames --reads of VOLUME@NEW--> zstd, CRCs
+ *	--> FILE.part --> FILE
  *
+ * VOLUME@OLD@NEW says what has changed, and nothing else: what is zeros VOLUME@NEW says.
  * A frame depends on the snapshots alone, so a backup that was cut off goes on behind its last whole frame.
  */
 #include <errno.h>
@@ -23,15 +25,28 @@
 
 #define PLAN_EXTENTS 1024u             /* of an answer */
 #define PLAN_STRETCH_BYTES NUM_GIB(64) /* asked about by one request */
+/* Small changes that lie so close share a question for what is zeros; further apart each has its own. */
+#define PLAN_NEAR_BYTES NUM_MIB(16)
+
+/* A disk's block status, from a place on. */
+struct plan_answer {
+	struct command_disk *disk; /* NULL: it is not asked */
+	uint64_t at_bytes; /* where extents[next] begins; behind the last one if there is none */
+	struct cleave_extent extents[PLAN_EXTENTS];
+	uint32_t next, count;
+};
 
 /* Which blocks are told, and how far that is known. */
 struct plan {
-	struct command_disk *disk; /* whose block status is asked */
-	bool is_full;
+	struct plan_answer data, changes; /* changes: of an incremental one */
 	uint64_t size_bytes;
 	uint64_t at_bytes; /* of the volume: frames are made up to here */
-	struct cleave_extent extents[PLAN_EXTENTS];
-	uint32_t next, count; /* of them; the next one begins at at_bytes */
+};
+
+enum plan_kind {
+	PLAN_DATA,
+	PLAN_ZEROS,
+	PLAN_SAME, /* as in the older snapshot: not told */
 };
 
 struct backup {
@@ -211,31 +226,93 @@ ask_header(struct backup *backup)
 
 /* ---- what goes into a frame ---- */
 
-/* The next blocks: 0, and plan->extents[plan->next]. */
+/*
+ * The extent in which @at_bytes lies: 0, *@ret_flags and how much of it is left from there on. What lies before
+ * @at_bytes is forgotten. If nothing is known of it up to @to_bytes is asked.
+ */
 static int
-plan_look(struct plan *plan)
+plan_ask(struct plan_answer *answer, uint64_t at_bytes, uint64_t to_bytes, uint32_t *ret_flags,
+    uint64_t *ret_bytes)
 {
 	struct cleave_io io = { .op = CLEAVE_BLOCK_STATUS,
-		.offset_bytes = plan->at_bytes,
-		.length_bytes = num_min(plan->size_bytes - plan->at_bytes, PLAN_STRETCH_BYTES),
-		.extents = plan->extents,
+		.offset_bytes = at_bytes,
+		.length_bytes = num_min(to_bytes - at_bytes, PLAN_STRETCH_BYTES),
+		.extents = answer->extents,
 		.extent_max = PLAN_EXTENTS };
 	int rc;
 
-	assert(plan->at_bytes < plan->size_bytes);
-	if (plan->next < plan->count)
-		return 0;
-	rc = command_disk_run(plan->disk, &io);
-	plan->next = 0;
-	plan->count = rc == 0 ? io.extent_count : 0;
-	assert(rc != 0 || plan->count > 0);
+	assert(at_bytes < to_bytes);
+	assert(answer->at_bytes <= at_bytes); /* it goes forward alone */
+	while (answer->next < answer->count &&
+	    answer->at_bytes + answer->extents[answer->next].length_bytes <= at_bytes)
+		answer->at_bytes += answer->extents[answer->next++].length_bytes;
+	if (answer->next == answer->count) {
+		rc = command_disk_run(answer->disk, &io);
+		answer->next = 0;
+		answer->count = rc == 0 ? io.extent_count : 0;
+		answer->at_bytes = at_bytes;
+		if (rc != 0)
+			return rc;
+		assert(answer->count > 0);
+	}
+	*ret_flags = answer->extents[answer->next].flags;
+	*ret_bytes = answer->at_bytes + answer->extents[answer->next].length_bytes - at_bytes;
+	return 0;
+}
+
+/* The next blocks that have something in common: 0, *@ret_kind and *@ret_bytes of it. */
+static int
+plan_look(struct plan *plan, enum plan_kind *ret_kind, uint64_t *ret_bytes)
+{
+	uint64_t changed_bytes = plan->size_bytes - plan->at_bytes, to_bytes = plan->size_bytes;
+	uint32_t flags;
+	int rc;
+
+	if (plan->changes.disk != NULL) {
+		rc = plan_ask(&plan->changes, plan->at_bytes, plan->size_bytes, &flags,
+		    &changed_bytes);
+		if (rc != 0)
+			return rc;
+		if ((flags & CLEAVE_EXTENT_HOLE) != 0) {
+			*ret_kind = PLAN_SAME;
+			*ret_bytes = changed_bytes;
+			return 0;
+		}
+		to_bytes =
+		    num_min(to_bytes, plan->at_bytes + num_max(changed_bytes, PLAN_NEAR_BYTES));
+	}
+	rc = plan_ask(&plan->data, plan->at_bytes, to_bytes, &flags, ret_bytes);
+	*ret_kind = (flags & (CLEAVE_EXTENT_HOLE | CLEAVE_EXTENT_ZERO)) != 0 ? PLAN_ZEROS
+									     : PLAN_DATA;
+	*ret_bytes = num_min(*ret_bytes, changed_bytes);
 	return rc;
 }
 
-/*
- * The next frame: 1; 0: there are no more. In a full one all that is not data is zeros; in an incremental one a hole has not
- * changed.
- */
+/* Adds the next blocks to the frame, which has *@used_bytes of data so far, unless they are as they were. */
+static int
+plan_add(struct plan *plan, struct command_frame *slot, uint64_t *used_bytes)
+{
+	struct backup_frame *frame = &slot->frame;
+	enum plan_kind kind;
+	uint64_t bytes;
+	int rc = plan_look(plan, &kind, &bytes);
+
+	if (rc != 0)
+		return rc;
+	if (kind == PLAN_DATA)
+		bytes = num_min(bytes, BACKUP_DATA_BYTES_MAX - *used_bytes);
+	if (kind != PLAN_SAME)
+		frame->ranges[frame->range_count++] = (struct backup_range){
+			.offset_bytes = plan->at_bytes,
+			.length_bytes = bytes,
+			.data = kind == PLAN_ZEROS ? NULL : slot->data + *used_bytes,
+		};
+	*used_bytes += kind == PLAN_DATA ? bytes : 0;
+	plan->at_bytes += bytes;
+	return 0;
+}
+
+/* The next frame: 1; 0: there are no more. In a full one all that is not data is zeros. */
 static int
 plan_frame(struct plan *plan, struct command_frame *slot)
 {
@@ -246,29 +323,10 @@ plan_frame(struct plan *plan, struct command_frame *slot)
 	frame->range_count = 0;
 	while (plan->at_bytes < plan->size_bytes && used_bytes < BACKUP_DATA_BYTES_MAX &&
 	    frame->range_count < BACKUP_RANGES_MAX) {
-		int rc = plan_look(plan);
-		struct cleave_extent *extent = &plan->extents[plan->next];
-		bool is_hole, is_zero;
-		uint64_t bytes;
+		int rc = plan_add(plan, slot, &used_bytes);
 
 		if (rc != 0)
 			return rc;
-		is_hole = (extent->flags & CLEAVE_EXTENT_HOLE) != 0;
-		is_zero = is_hole || (extent->flags & CLEAVE_EXTENT_ZERO) != 0;
-		bytes = is_zero ? extent->length_bytes
-				: num_min(extent->length_bytes, BACKUP_DATA_BYTES_MAX - used_bytes);
-		if (!is_hole || plan->is_full) {
-			frame->ranges[frame->range_count++] = (struct backup_range){
-				.offset_bytes = plan->at_bytes,
-				.length_bytes = bytes,
-				.data = is_zero ? NULL : slot->data + used_bytes,
-			};
-			used_bytes += is_zero ? 0 : bytes;
-		}
-		plan->at_bytes += bytes;
-		extent->length_bytes -= bytes;
-		if (extent->length_bytes == 0)
-			plan->next++;
 	}
 	frame->to_bytes = plan->at_bytes;
 	return frame->range_count > 0 ? 1 : 0;
@@ -378,8 +436,8 @@ copy_volume(struct backup *backup)
 
 	if (rc != 0)
 		return rc;
-	backup->plan.disk = is_full ? &backup->data : &backup->changes;
-	backup->plan.is_full = is_full;
+	backup->plan.data.disk = &backup->data;
+	backup->plan.changes.disk = is_full ? NULL : &backup->changes;
 	backup->plan.size_bytes = backup->header.size_bytes;
 	backup->plan.at_bytes = backup->file.writer->at_bytes;
 	rc = command_frames_init(&backup->frames, backup->session, backup->data.volume);

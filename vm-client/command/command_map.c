@@ -29,17 +29,19 @@ struct map {
 };
 
 static const char *
-map_kind(uint32_t flags)
+map_kind(const struct map *map, uint32_t flags)
 {
 	if ((flags & CLEAVE_EXTENT_HOLE) != 0)
 		return "hole";
+	if (map->is_difference)
+		return "changed";
 	return (flags & CLEAVE_EXTENT_ZERO) != 0 ? "zero" : "data";
 }
 
 static int
 map_tell(struct map *map)
 {
-	const char *kind = map_kind(map->last.flags);
+	const char *kind = map_kind(map, map->last.flags);
 	char size[TABLE_NUMBER_BYTES];
 	json_t *entry;
 
@@ -66,8 +68,11 @@ map_take(struct map *map, uint32_t count)
 
 	assert(count <= MAP_EXTENTS);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
-		const struct cleave_extent *extent = &map->extents[i];
+		struct cleave_extent *extent = &map->extents[i];
 
+		/* Older gateways tell zeros of a difference, which may be those of the older snapshot. */
+		if (map->is_difference)
+			extent->flags &= CLEAVE_EXTENT_HOLE;
 		if (map->last.length_bytes > 0 && map->last.flags == extent->flags) {
 			map->last.length_bytes += extent->length_bytes;
 			continue;

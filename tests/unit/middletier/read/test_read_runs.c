@@ -681,3 +681,25 @@ Test(read_runs, status_of_a_clone)
 			 (const uint32_t[][2]){ { 2, 0 }, { 2, HOLE }, { 0, 0 } }),
 	    4);
 }
+
+/* Zeros that were rolled back, in segments that the older end sees alone; and what is zeros now. */
+Test(read_runs, status_of_a_difference_tells_no_zeros)
+{
+	struct mt_scope *scope = &fake.session.volume.scope;
+	uint64_t base = scope->spans[0].segment_base;
+
+	(void)one_frame(CHUNK, 5, 0, RECORD_WRITE, 0, 8, 1);
+	(void)one_frame(CHUNK, 6, 5, RECORD_DISCARD, 1, 1, 2);
+	(void)one_frame(CHUNK, 7, 5, RECORD_ZEROES, 2, 2, 3);
+	(void)one_frame(CHUNK, 8, 8, RECORD_WRITE, 3, 1, 4);
+	(void)one_frame(CHUNK, 9, 8, RECORD_DISCARD, 5, 1, 5);
+	scope->spans[0] = (struct mt_span){ base, 0, 0 };
+	scope->spans[1] = (struct mt_span){ base, 5, 6 };
+	scope->spans[2] = (struct mt_span){ base, 8, 9 };
+	scope->span_count = 3;
+	fake.session.volume.is_difference = true;
+	cr_assert_eq(expect_status(ask_status(0, 8),
+			 (const uint32_t[][2]){ { 1, HOLE }, { 3, 0 }, { 1, HOLE }, { 1, 0 },
+			     { 2, HOLE }, { 0, 0 } }),
+	    8);
+}
