@@ -14,6 +14,7 @@
 #include "cleave/wire.h"
 #include "common/settings.h"
 #include "extent/balance.h"
+#include "extent/extent.h"
 #include "extent/node_link.h"
 
 #define CAPACITY_HELP                                                                               \
@@ -175,6 +176,13 @@ mt_capacity_data_bytes(const struct mt_link *links, uint32_t link_count, uint32_
 	}
 	room = count == 0 ? 0 : mt_balance_room(nodes, count, slots);
 	return room > taken ? (room - taken) * slot_bytes : 0;
+}
+
+bool
+mt_capacity_holds(const struct mt_link *link, uint64_t bytes)
+{
+	assert(bytes < UINT64_MAX - MT_EXTENT_OVERHEAD_BYTES);
+	return link->slot_bytes >= MT_EXTENT_OVERHEAD_BYTES + bytes;
 }
 
 void

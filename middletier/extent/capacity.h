@@ -51,6 +51,13 @@ int mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t
  */
 uint64_t mt_capacity_data_bytes(const struct mt_link *links, uint32_t link_count,
     uint32_t shard_count);
+/*
+ * mt_capacity_holds -- is a slot of @link's node large enough for a copy of @bytes?
+ *
+ * Slots differ where disks do. A new extent is as long as the smallest slot of its nodes lets it be; a copy goes to a
+ * node that has longer slots, or as long ones.
+ */
+bool mt_capacity_holds(const struct mt_link *link, uint64_t bytes);
 /* mt_capacity_note_slot -- a node has slots of @slot_bytes: the smallest ones bound manifests (manifest_room.c). */
 void mt_capacity_note_slot(struct mt_shared *shared, uint64_t slot_bytes);
 

@@ -22,7 +22,8 @@ struct mt_link;
 struct mt_shard;
 
 /*
- * rc 0: @incarnation is the new copy's. Else: -ENOTCONN the target was lost; -ENOSPC; -EEXIST it holds
+ * rc 0: @incarnation is the new copy's. Else: -ENOTCONN the target was lost; -ENOSPC it is full, or its
+ * slots are too small; -EEXIST it holds
  * some copy already (an orphan); -EBUSY, -ENOMEM, -ENOBUFS for too long; -ESTALE fenced; -EIO no source
  * has it all, or the target's disk fails. @copy is gone after it.
  */

@@ -10,6 +10,8 @@
  * as slow lately (slow_node.c), or is in maintenance, is no candidate, unless too few are left without it. One that is
  * draining is none in any case: it would never be empty.
  *
+ * A copy of an extent goes to nodes whose slots hold it alone: slots differ where disks do (capacity.h).
+ *
  * What a node keeps back for manifest and run extents is the node's to judge: it answers -ENOSPC, and
  * its link then counts as full for that kind until its status is known anew. Whoever finds too little
  * room asks for it.
@@ -111,7 +113,7 @@ mt_placement_avoid_ns(struct mt_port *port)
 	return first_ns;
 }
 
-/* May an extent of @kind go there now, whatever its domain? */
+/* May an extent of @kind go there now, whatever its domain, and whatever its length? */
 static bool
 placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool is_avoided_taken,
     uint64_t now_ns)
@@ -121,9 +123,10 @@ placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool i
 	    (is_avoided_taken || !mt_link_is_avoided(link, now_ns));
 }
 
+/* @copy_bytes: the length of what is copied; 0: a new extent, which is as long as its nodes' slots let it be. */
 static uint32_t
-placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoided_taken,
-    struct candidate out[MT_NODES_MAX])
+placement_candidates(struct mt_port *port, enum extent_kind kind, uint64_t copy_bytes,
+    bool is_avoided_taken, struct candidate out[MT_NODES_MAX])
 {
 	uint64_t now_ns = loop_now_ns(port->loop);
 	uint32_t count = 0;
@@ -132,7 +135,8 @@ placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoide
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		struct mt_link *link = &port->links[i];
 
-		if (!placement_is_candidate(link, kind, is_avoided_taken, now_ns))
+		if (!placement_is_candidate(link, kind, is_avoided_taken, now_ns) ||
+		    (copy_bytes > 0 && !mt_capacity_holds(link, copy_bytes)))
 			continue;
 		assert(link->slots_free <= link->slots_total);
 		out[count++] = (struct candidate){ .link = link,
@@ -175,7 +179,8 @@ placement_fill(struct mt_port *port, enum extent_kind kind, bool is_avoided_take
 {
 	struct candidate candidates[MT_NODES_MAX];
 	struct mt_link *picked[MT_REPLICAS_MAX];
-	uint32_t candidate_count = placement_candidates(port, kind, is_avoided_taken, candidates);
+	uint32_t candidate_count =
+	    placement_candidates(port, kind, 0, is_avoided_taken, candidates);
 	uint32_t depth = mt_domain_depth(port->links, port->link_count);
 
 	assert(count <= MT_REPLICAS_MAX);
@@ -210,33 +215,33 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	return -ENOSPC;
 }
 
-/* The links of the nodes @others, as far as there are any. */
+/* The links of @copy's others, as far as there are any. */
 static uint32_t
-placement_links(struct mt_port *port, const uint32_t *others, uint32_t other_count,
+placement_links(struct mt_port *port, const struct mt_placement_copy *copy,
     struct mt_link *ret_links[MT_REPLICAS_MAX])
 {
 	uint32_t count = 0;
 
-	assert(other_count <= MT_REPLICAS_MAX);
-	for (uint32_t i = 0; i < other_count; i++) {
-		ret_links[count] = mt_port_link(port, others[i]);
+	assert(copy->other_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < copy->other_count; i++) {
+		ret_links[count] = mt_port_link(port, copy->others[i]);
 		count += ret_links[count] != NULL;
 	}
 	return count;
 }
 
 bool
-mt_placement_has_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
-    uint32_t other_count)
+mt_placement_has_one(struct mt_port *port, const struct mt_placement_copy *copy)
 {
 	struct mt_link *taken[MT_REPLICAS_MAX];
-	uint32_t taken_count = placement_links(port, others, other_count, taken);
+	uint32_t taken_count = placement_links(port, copy, taken);
 	uint32_t depth = mt_domain_depth(port->links, port->link_count);
 	uint64_t now_ns = loop_now_ns(port->loop);
 
-	assert(other_count <= MT_REPLICAS_MAX);
+	assert(copy->bytes > 0);
 	for (uint32_t i = 0; i < port->link_count; i++) {
-		if (placement_is_candidate(&port->links[i], kind, false, now_ns) &&
+		if (placement_is_candidate(&port->links[i], copy->kind, false, now_ns) &&
+		    mt_capacity_holds(&port->links[i], copy->bytes) &&
 		    !placement_has_domain(taken, taken_count, &port->links[i], depth))
 			return true;
 	}
@@ -244,16 +249,18 @@ mt_placement_has_one(struct mt_port *port, enum extent_kind kind, const uint32_t
 }
 
 int
-mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
-    uint32_t other_count, struct mt_link **ret_link)
+mt_placement_pick_one(struct mt_port *port, const struct mt_placement_copy *copy,
+    struct mt_link **ret_link)
 {
 	struct candidate candidates[MT_NODES_MAX];
 	struct mt_link *taken[MT_REPLICAS_MAX];
-	uint32_t taken_count = placement_links(port, others, other_count, taken);
+	uint32_t taken_count = placement_links(port, copy, taken);
+	uint32_t candidate_count =
+	    placement_candidates(port, copy->kind, copy->bytes, false, candidates);
 
-	assert(other_count <= MT_REPLICAS_MAX);
-	*ret_link = placement_best(candidates, placement_candidates(port, kind, false, candidates),
-	    taken, taken_count, mt_domain_depth(port->links, port->link_count));
+	assert(copy->bytes > 0);
+	*ret_link = placement_best(candidates, candidate_count, taken, taken_count,
+	    mt_domain_depth(port->links, port->link_count));
 	if (*ret_link != NULL)
 		return 0;
 	placement_refresh(port);

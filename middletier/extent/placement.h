@@ -24,12 +24,19 @@ struct mt_port;
 int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links);
 
-/* mt_placement_pick_one -- a link outside the domains of the nodes @others, or -EHOSTDOWN. */
-int mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
-    uint32_t other_count, struct mt_link **ret_link);
+/* A further copy of an extent that there is, for mt_placement_pick_one. */
+struct mt_placement_copy {
+	enum extent_kind kind;
+	uint64_t bytes;         /* its length: a node whose slots are smaller cannot have it */
+	const uint32_t *others; /* nodes that it is to be apart from, MT_REPLICAS_MAX at most */
+	uint32_t other_count;
+};
+
+/* mt_placement_pick_one -- a link outside the domains of @copy's others, or -EHOSTDOWN. */
+int mt_placement_pick_one(struct mt_port *port, const struct mt_placement_copy *copy,
+    struct mt_link **ret_link);
 /* mt_placement_has_one -- would mt_placement_pick_one find one? Nobody is asked how much room there is. */
-bool mt_placement_has_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
-    uint32_t other_count);
+bool mt_placement_has_one(struct mt_port *port, const struct mt_placement_copy *copy);
 /* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
 uint32_t mt_placement_domain_count(struct mt_port *port);
 /* mt_placement_avoid_ns -- until when the first of those that are avoided now is; UINT64_MAX: none. */

@@ -215,11 +215,11 @@ agree_log_short(struct mt_agree *agree)
 	if (agree->is_short_logged)
 		return;
 	agree->is_short_logged = true;
-	log_warn(
-	    "shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
-	    " are wanted, and no node is there for another: start those that are down, or add one",
+	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
+		 " are wanted, and no other node has a slot for its %" PRIu64
+		 " bytes: start those that are down, or add one",
 	    agree->shard->index, mt_agree_text(agree, text), mt_agree_count(agree, MT_AGREE_FROZEN),
-	    agree->shard->port->settings->min_replicas);
+	    agree->shard->port->settings->min_replicas, agree->agreed_bytes);
 }
 
 /* In FREEZING; no answer is outstanding. Some replicas may be away. */

@@ -76,7 +76,7 @@ agree_has_domain(const struct mt_agree *agree, const struct mt_link *link)
 	return false;
 }
 
-/* The node with most room that may take a copy; one in a domain of its own before all others. */
+/* The node with most room that may take a copy, and whose slots hold it; one in a domain of its own before all others. */
 static struct mt_link *
 agree_pick_node(const struct mt_agree *agree)
 {
@@ -90,6 +90,7 @@ agree_pick_node(const struct mt_agree *agree)
 
 		if (!mt_link_is_up(link) || !mt_link_takes_copies(link) || link->slots_free == 0 ||
 		    (link->full_kinds & 1u << agree->kind) != 0 ||
+		    !mt_capacity_holds(link, agree->agreed_bytes) ||
 		    (agree->copy_tried & UINT64_C(1) << i) != 0 ||
 		    agree_has_node(agree, link->node_id) || agree_has_passed(agree, link->node_id))
 			continue;

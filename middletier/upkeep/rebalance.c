@@ -3,7 +3,7 @@
  * rebalance.c -- copies are moved from nodes that have more than their share to nodes that have less, when asked for
  *
  * balance.c says what a node's share is. A copy goes from A to B when A has more than its share, B has less, what both are
- * off together is beyond the tolerance, and B is of no domain of the other copies. It is moved as one that leaves a node
+ * off together is beyond the tolerance, and B is of no domain of the other copies, and its slots hold it. It is moved as one that leaves a node
  * that drains (repair.c): it goes when the manifest names its successor.
  *
  * A port moves a copy at a time, so that the next is judged by what the last has changed; of what other ports do the nodes
@@ -204,6 +204,7 @@ rebalance_target(const struct rebalance_view *view, const struct mt_extent *exte
 		if (under <= best_under || over + under <= MT_REBALANCE_TOLERANCE ||
 		    !mt_link_is_up(link) || !mt_link_takes_copies(link) || link->slots_free == 0 ||
 		    (link->full_kinds & 1u << extent->kind) != 0 ||
+		    !mt_capacity_holds(link, extent->sealed_bytes) ||
 		    mt_link_is_avoided(link, now_ns) ||
 		    !rebalance_is_apart(view, extent, victim, link))
 			continue;

@@ -376,7 +376,7 @@ repair_log_want(struct mt_repair *repair, bool is_wanting, bool has_away)
 	if (is_wanting && !repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_STUCK,
 		    "shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32
-		    ": add nodes, or start those that are down",
+		    ": add nodes with slots as large as the others', or start those that are down",
 		    repair->shard->index, repair->lacking_count);
 	else if (is_whole && repair->is_want_logged)
 		mt_shard_event(repair->shard, CLEAVE_EVENT_COPIES_WHOLE,
@@ -390,7 +390,8 @@ repair_log_stuck(struct mt_repair *repair, bool is_stuck)
 	if (is_stuck && !repair->is_stuck_logged)
 		log_warn("shard %" PRIu32
 			 ": a node drains, and no other node of another domain has "
-			 "room for its copies: add nodes, extents_leaving=%" PRIu32,
+			 "room for its copies: add nodes, with slots as large as its own, "
+			 "extents_leaving=%" PRIu32,
 		    repair->shard->index, repair->leaving_count);
 	else if (!is_stuck && repair->is_stuck_logged)
 		log_info("shard %" PRIu32 ": copies leave the node that drains, "

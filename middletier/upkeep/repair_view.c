@@ -130,28 +130,37 @@ mt_repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent
 
 /* ---- nodes ---- */
 
-struct mt_link *
-mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+/* The nodes of all replicas but @victim, which -1 is none of, in @ret_others: what a new copy is to be apart from. */
+static struct mt_placement_copy
+repair_wish(const struct mt_extent *extent, int victim, uint32_t ret_others[MT_REPLICAS_MAX])
 {
-	uint32_t others[MT_REPLICAS_MAX];
-	uint32_t count = 0;
-	struct mt_link *link;
+	struct mt_placement_copy copy = { .kind = extent->kind,
+		.bytes = extent->sealed_bytes,
+		.others = ret_others };
 
 	assert(victim < (int)extent->replica_count);
 	assert(victim >= -1);
-	for (uint32_t i = 0; i < extent->replica_count; i++)
-		others[count++] = extent->replicas[i].node_id;
-	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if ((int)i != victim)
+			ret_others[copy.other_count++] = extent->replicas[i].node_id;
+	}
+	return copy;
+}
+
+struct mt_link *
+mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+{
+	struct mt_port *port = repair->shard->port;
+	uint32_t others[MT_REPLICAS_MAX];
+	struct mt_placement_copy copy = repair_wish(extent, -1, others);
+	struct mt_link *link;
+
+	if (mt_placement_pick_one(port, &copy, &link) == 0)
 		return link;
 	if (victim < 0)
 		return NULL;
-	for (uint32_t i = count = 0; i < extent->replica_count; i++) {
-		if ((int)i != victim)
-			others[count++] = extent->replicas[i].node_id;
-	}
-	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
-		return link;
-	return NULL;
+	copy = repair_wish(extent, victim, others);
+	return mt_placement_pick_one(port, &copy, &link) == 0 ? link : NULL;
 }
 
 struct mt_link *
@@ -176,15 +185,9 @@ bool
 mt_repair_has_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
 {
 	uint32_t others[MT_REPLICAS_MAX];
-	uint32_t count = 0;
+	struct mt_placement_copy copy = repair_wish(extent, victim, others);
 
-	assert(victim < (int)extent->replica_count);
-	assert(victim >= -1);
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if ((int)i != victim)
-			others[count++] = extent->replicas[i].node_id;
-	}
-	return mt_placement_has_one(repair->shard->port, extent->kind, others, count);
+	return mt_placement_has_one(repair->shard->port, &copy);
 }
 
 uint32_t

@@ -20,11 +20,11 @@ def wait_imported(c):
              "the nodes are not imported")
 
 
-def new_node(c, name, node_id, cluster_id=CLUSTER_ID, disk_size=None):
+def new_node(c, name, node_id, cluster_id=CLUSTER_ID, disk_size=None, slot_size=None):
     """A node on a disk of its own, which nobody knows yet: (daemon, address)."""
     disk = os.path.join(c.folder, name)
     run("cleave-storage", "format", "--disk", disk, "--size", disk_size or c.disk_size,
-        "--slot-size", c.slot_size, "--node-id", str(node_id), "--cluster-id", cluster_id)
+        "--slot-size", slot_size or c.slot_size, "--node-id", str(node_id), "--cluster-id", cluster_id)
     daemon = Daemon(name, [binary("cleave-storage"), "--disk", disk, "--listen",
                            "tcp://127.0.0.1:0"])
     c.nodes.append(daemon)

@@ -65,6 +65,22 @@ def replaced_under_load_with_one_killed():
                  "extents lack copies")
 
 
+def a_drain_goes_past_a_node_of_small_slots():
+    """Extents longer than the slots of a new, empty node go to another, at the first try; new data goes to both."""
+    with Cluster(disk_size="256M", slot_size="1M") as c:
+        wait_imported(c)
+        journal = write_first(c, "first", 24)
+        for i, slot_size in ((4, "64K"), (5, "1M")):
+            _, address = new_node(c, f"disk{i}", i, slot_size=slot_size)
+            c.cleave("node", "add", address, "--domain", f"rack{i}")
+        wait_for(lambda: all(nodes_of(c)[i]["state"] == "up" for i in (4, 5)),
+                 "the new nodes do not come up")
+        Drain(c, 1).wait()
+        take_out(c, 1)
+        check(c.metric("copies_failed") == 0, "a copy was sent to where it does not fit")
+        c.load("--verify-journal", journal, "--volume", "first")
+
+
 def a_drain_says_what_it_waits_for():
     """The nodes that could take the copies are full, or down: that is said, and the drain goes on when one is back."""
     with Cluster(disk_size="256M", slot_size="1M") as c:
@@ -93,4 +109,5 @@ def a_drain_says_what_it_waits_for():
 
 
 if __name__ == "__main__":
-    main(replaced_under_load_with_one_killed, a_drain_says_what_it_waits_for)
+    main(replaced_under_load_with_one_killed, a_drain_goes_past_a_node_of_small_slots,
+         a_drain_says_what_it_waits_for)

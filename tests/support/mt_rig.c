@@ -50,19 +50,27 @@ disk_put(void *arg, uint64_t offset_bytes, const void *page)
 }
 
 static uint64_t
-disk_bytes(const struct mt_rig *rig)
+node_slot_bytes(const struct mt_rig *rig, uint32_t index)
 {
-	return ONDISK_SLOTS_OFFSET + rig->options.slot_count * rig->options.slot_bytes;
+	uint64_t own_bytes = rig->options.node_slot_bytes[index];
+
+	return own_bytes != 0 ? own_bytes : rig->options.slot_bytes;
+}
+
+static uint64_t
+disk_bytes(const struct mt_rig *rig, uint32_t index)
+{
+	return ONDISK_SLOTS_OFFSET + rig->options.slot_count * node_slot_bytes(rig, index);
 }
 
 static void
 node_make_disk(struct mt_rig_node *node, uint32_t index)
 {
 	const struct mt_rig *rig = node->rig;
-	struct disk_sim_options disk = { .capacity_bytes = disk_bytes(rig),
+	struct disk_sim_options disk = { .capacity_bytes = disk_bytes(rig, index),
 		.seed = rig->options.seed * 1000 + index };
-	struct node_format format = { .capacity_bytes = disk_bytes(rig),
-		.slot_bytes = rig->options.slot_bytes,
+	struct node_format format = { .capacity_bytes = disk_bytes(rig, index),
+		.slot_bytes = node_slot_bytes(rig, index),
 		.cluster_id = MT_RIG_CLUSTER_ID,
 		.node_id = node->id,
 		.disk_uuid = { (uint8_t)(index + 1) } };
@@ -648,7 +656,7 @@ mt_rig_data_offset(struct mt_rig *rig, uint32_t index, const struct extent_id *i
 	const char *field;
 
 	disk_sim_peek(disk, ondisk_super_offset(0), page, sizeof(page));
-	if (ondisk_super_decode(page, disk_bytes(rig), &super, &field) != 0)
+	if (ondisk_super_decode(page, disk_bytes(rig, index), &super, &field) != 0)
 		abort();
 	for (uint32_t i = 0; i < super.slot_count; i++) {
 		struct ondisk_slot slot;

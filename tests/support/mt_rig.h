@@ -38,15 +38,16 @@
 
 /* Zero means the default in brackets. */
 struct mt_rig_options {
-	uint64_t seed;         /* [1] */
-	uint32_t node_count;   /* [3] */
-	uint32_t shard_count;  /* [1] */
-	uint32_t min_replicas; /* [3] */
-	uint64_t slot_bytes;   /* [256 KiB] */
-	uint32_t slot_count;   /* [32] */
-	uint64_t lease_ns;     /* [3 s] */
-	uint64_t device_bytes; /* of the gateway's port [16 MiB] */
-	uint32_t level;        /* of the cluster [the first] */
+	uint64_t seed;                              /* [1] */
+	uint32_t node_count;                        /* [3] */
+	uint32_t shard_count;                       /* [1] */
+	uint32_t min_replicas;                      /* [3] */
+	uint64_t slot_bytes;                        /* [256 KiB] */
+	uint64_t node_slot_bytes[MT_RIG_NODES_MAX]; /* of a node [slot_bytes] */
+	uint32_t slot_count;                        /* [32] */
+	uint64_t lease_ns;                          /* [3 s] */
+	uint64_t device_bytes;                      /* of the gateway's port [16 MiB] */
+	uint32_t level;                             /* of the cluster [the first] */
 };
 
 struct mt_rig_node {

@@ -13,11 +13,13 @@
 #include "middletier/common/replica.h"
 #include "middletier/common/settings.h"
 #include "middletier/extent/capacity.h"
+#include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/placement.h"
 #include "splitlib/sim/loop_sim.h"
 
 #define NODES 6u
+#define COPY_BYTES NUM_MIB(1)
 
 static struct sim_world *world;
 static struct mt_settings settings;
@@ -52,6 +54,7 @@ setup(void)
 		links[i].node_id = i + 1;
 		links[i].slots_total = 100;
 		links[i].slots_free = 50;
+		links[i].slot_bytes = 2 * COPY_BYTES;
 		set_up(i, true);
 		/* Asked just now: nothing is asked again. */
 		links[i].status.asked_ns = loop_now_ns(port.loop);
@@ -232,6 +235,20 @@ Test(placement, room_is_asked_for_by_kind)
 
 /* ---- one more copy ---- */
 
+static int
+pick_one(uint64_t bytes, uint32_t other, uint32_t another, struct mt_link **ret_link)
+{
+	struct mt_placement_copy copy = { .kind = EXTENT_LOG,
+		.bytes = bytes,
+		.others = (uint32_t[]){ other, another },
+		.other_count = 2 };
+	bool has_one = mt_placement_has_one(&port, &copy);
+	int rc = mt_placement_pick_one(&port, &copy, ret_link);
+
+	cr_assert_eq(has_one, rc == 0);
+	return rc;
+}
+
 Test(placement, one_more_is_outside_the_domains_of_the_others)
 {
 	struct mt_link *link;
@@ -240,16 +257,28 @@ Test(placement, one_more_is_outside_the_domains_of_the_others)
 		set_domain(i, i < 2 ? "a" : i < 4 ? "b" : "c");
 	set_up(5, false);
 	for (uint32_t i = 0; i < 20; i++) {
-		cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 3 }, 2,
-				 &link),
-		    0);
+		cr_assert_eq(pick_one(COPY_BYTES, 1, 3, &link), 0);
 		cr_assert_eq(link, &links[4]);
 	}
 	links[4].slots_free = 0;
-	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 3 }, 2, &link),
-	    -EHOSTDOWN);
+	cr_assert_eq(pick_one(COPY_BYTES, 1, 3, &link), -EHOSTDOWN);
 	/* A node that nobody knows has no domain. */
-	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 77 }, 2, &link), 0);
+	cr_assert_eq(pick_one(COPY_BYTES, 1, 77, &link), 0);
+	cr_assert(link == &links[2] || link == &links[3]);
+}
+
+Test(placement, one_more_is_where_a_slot_holds_it)
+{
+	struct mt_link *link;
+
+	for (uint32_t i = 2; i < NODES; i++)
+		links[i].slot_bytes = COPY_BYTES;
+	links[4].slot_bytes = COPY_BYTES + MT_EXTENT_OVERHEAD_BYTES;
+	links[2].slots_free = links[3].slots_free = 100; /* the emptiest */
+	cr_assert_eq(pick_one(COPY_BYTES, 1, 2, &link), 0);
+	cr_assert_eq(link, &links[4]);
+	cr_assert_eq(pick_one(COPY_BYTES + 1, 1, 2, &link), -EHOSTDOWN);
+	cr_assert_eq(pick_one(COPY_BYTES - MT_EXTENT_OVERHEAD_BYTES, 1, 2, &link), 0);
 	cr_assert(link == &links[2] || link == &links[3]);
 }
 
@@ -310,7 +339,7 @@ Test(placement, a_node_that_drains_or_is_gone_gets_nothing)
 	}
 	links[2].config.state = MT_NODE_DRAINING;
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
-	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, others, 2, &one), -EHOSTDOWN);
+	cr_assert_eq(pick_one(COPY_BYTES, others[0], others[1], &one), -EHOSTDOWN);
 }
 
 Test(placement, a_node_in_maintenance_is_the_last_choice)
