@@ -18,7 +18,7 @@
 struct mt_gateway;
 struct mt_own_address;
 
-#define MT_OWN_SILENT_MAX 2u /* questions without an answer: then nobody is there */
+#define MT_OWN_SILENT_MAX 4u /* questions without an answer: then nobody is there */
 #define MT_OWN_LED_MAX 8u    /* gateways of which it is known that their address leads to us */
 
 /* A port's address, as its last questions found it. */
