@@ -124,14 +124,15 @@ lists_insert(struct revoked_lists *of, const struct revoked_list *list)
 
 	if (rc != 0)
 		return rc;
-	if (of->count == REVOKED_LISTS_MAX)
-		lists_remove(of, of->count - 1);
+	assert(of->count <= REVOKED_LISTS_MAX);
 	while (at < of->count && !revoked_list_is_newer(&copy, &of->lists[at]))
 		at++;
 	memmove(&of->lists[at + 1], &of->lists[at], (of->count - at) * sizeof(of->lists[0]));
 	of->lists[at] = copy;
 	of->count++;
 	lists_prune(of);
+	if (of->count > REVOKED_LISTS_MAX)
+		lists_remove(of, of->count - 1);
 	return 0;
 }
 

@@ -28,8 +28,8 @@
 
 /* Lists of one authority: the newest, then each that names somebody who is on none before it. */
 struct revoked_lists {
-	struct revoked_list lists[REVOKED_LISTS_MAX];
-	uint32_t count; /* 0: none has come */
+	struct revoked_list lists[REVOKED_LISTS_MAX + 1]; /* the last is room for one that comes */
+	uint32_t count;                                   /* 0: none has come */
 };
 
 /* All that a key knows: of each of its authorities, at the authority's index. */
