@@ -29,6 +29,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/node_import.h"
 #include "cluster/node_probe.h"
+#include "cluster/node_reach.h"
 #include "cluster/node_tally.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -551,6 +552,7 @@ mt_nodes_fini(struct mt_gateway *gateway)
 	mt_nodes_stop(gateway);
 	mt_node_import_fini(gateway);
 	mt_node_tally_fini(gateway);
+	mt_node_reach_fini(gateway);
 	mt_node_probe_fini(gateway);
 	mt_free(gateway->nodes->entries);
 	mt_free(gateway->nodes);

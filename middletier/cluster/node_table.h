@@ -15,6 +15,7 @@
 #include "catalog/node_key.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cluster/node_reach.h"
 #include "common/limits.h"
 #include "extent/node_config.h"
 
@@ -23,6 +24,7 @@ struct mt_gateway_options;
 struct mt_node_count;
 struct mt_node_import;
 struct mt_node_probe;
+struct mt_node_reach;
 
 #define MT_NODE_NO_INDEX UINT32_MAX
 
@@ -61,6 +63,9 @@ struct mt_nodes {
 	struct mt_node_import *import;   /* node_import.c; NULL: none is under way */
 	struct mt_node_count *count_out; /* node_tally.c; likewise */
 	struct mt_node_probe *probe;     /* node_probe.c; likewise */
+	struct mt_node_reach *reach_out; /* node_reach.c; likewise */
+	struct mt_node_reached
+	    reached; /* what it said to the request that is under way: control_node_leave.c */
 };
 
 /* mt_nodes_init -- gateway->nodes, those of @options. 0; -ENOMEM. mt_nodes_fini -- also without init. */

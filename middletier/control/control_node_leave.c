@@ -6,8 +6,9 @@
  *	remove   it drains; no shard of any gateway names a copy there, twice, a second apart --> out
  *	         --lost: it does not answer, and no other one is silent --> lost, at once: its copies are made anew elsewhere
  *
- * Whether a node answers is known when a port's first connection to it has come about, or has failed. A node that was
- * just added, and all of them at a gateway that was just started, are waited for.
+ * A node answers when a port here reaches it, or another gateway does (cluster/node_reach.c). Of the former it is known
+ * when the first connection has come about, or has failed: a node that was just added, and all of them at a gateway
+ * that was just started, are waited for.
  *
  * Each refuses what would leave data with fewer copies than before, and says how to insist. Between the second count
  * and the transaction nothing can be put there: the transaction compares the version of the key, and every port
@@ -29,6 +30,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/node_reach.h"
 #include "cluster/node_table.h"
 #include "cluster/node_tally.h"
 #include "control/control_node.h"
@@ -65,14 +67,16 @@ struct leave_rest {
 	uint32_t up_domain_count;        /* of those of them that take writes now */
 	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
 	bool is_up;
-	uint32_t silent_id; /* another node that has not left, and does not answer; 0: all do */
+	uint32_t silent_id; /* another node that has not left, and answers no gateway; 0: all do */
 	bool is_trying;     /* of a node that has not left it is not known yet whether it answers */
 	bool fits;          /* the others have room for all copies, each in a domain of its own */
 };
 
+/* @ask: what our ports reach. */
 static struct leave_rest
 leave_count(const struct mt_ask *ask, uint32_t node_id)
 {
+	const struct mt_node_reached *reached = &ask->gateway->nodes->reached;
 	const struct mt_port_status *status = &ask->legs[0].status;
 	struct mt_node_config rest[MT_NODES_MAX], up[MT_NODES_MAX];
 	struct mt_balance_node nodes[MT_NODES_MAX];
@@ -98,7 +102,7 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 			left.free_bytes += link->slots_free * link->slot_bytes;
 		}
 		if (link->config.node_id != node_id && !mt_node_is_gone(&link->config) &&
-		    !link->is_up)
+		    !link->is_up && mt_node_reached_by(reached, link->config.node_id) == 0)
 			left.silent_id = link->config.node_id;
 		left.is_trying = left.is_trying ||
 		    (!mt_node_is_gone(&link->config) && !link->is_up && link->trouble[0] == '\0');
@@ -323,6 +327,7 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	struct mt_node *node = &request->node.node;
 	struct leave_rest rest = leave_count(ask, node->id);
+	uint64_t reached_by = mt_node_reached_by(&request->gateway->nodes->reached, node->id);
 
 	assert(request->node.cluster_version != 0);
 	if (rest.is_trying && !request->is_forced && request->node.round < LOST_ROUNDS_MAX) {
@@ -340,6 +345,15 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		    "before it goes (cleave node drain %" PRIu32
 		    " --wait), or say --force to give them up now",
 		    node->id, node->id);
+		return;
+	}
+	if (reached_by != 0 && !request->is_forced) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "node %" PRIu32 " answers gateway %016" PRIx64
+		    ", so it is not lost: look at the network between the node and gateway %016" PRIx64
+		    ", or drain the node (cleave node drain %" PRIu32
+		    " --wait), or say --force to give its copies up now",
+		    node->id, reached_by, request->gateway->options.gateway_id, node->id);
 		return;
 	}
 	if (rest.domain_count < request->gateway->options.min_replicas && !request->is_forced) {
@@ -374,13 +388,32 @@ lost_ask(struct mt_control_request *request)
 }
 
 static void
+lost_on_reached(const struct mt_node_reached *reached, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	request->gateway->nodes->reached = *reached;
+	lost_ask(request);
+}
+
+static void
 lost_judge(struct mt_control_request *request)
 {
+	struct mt_nodes *nodes = request->gateway->nodes;
+	int rc = -ENOENT;
+
 	if (leave_node(request) == NULL)
 		return;
-	request->node.cluster_version = request->gateway->nodes->cluster.version;
+	request->node.cluster_version = nodes->cluster.version;
 	request->node.round = 0;
-	lost_ask(request);
+	nodes->reached.count = 0;
+	if (!request->is_forced)
+		rc = mt_node_reach_start(request->gateway, lost_on_reached, request);
+	if (rc == -ENOENT)
+		lost_ask(request); /* there is nobody else */
+	else if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
 }
 
 void

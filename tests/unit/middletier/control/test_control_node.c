@@ -513,6 +513,34 @@ Test(control_node, one_that_was_just_added_and_does_not_answer_is_silent)
 	sim_loop_pause(rig->nodes[3].loop, 0);
 }
 
+/* Gateway 0 does not reach the node @index, and gateway 1 does. */
+static void
+node_hide(uint32_t index)
+{
+	sim_net_partition(peers[0].host, rig->nodes[index].host);
+	cr_assert(mt_rig_run_until(rig, is_down, &index));
+}
+
+Test(control_node, a_node_that_another_gateway_reaches_is_lost_by_force_alone)
+{
+	expect_ok(ADD_4, "in");
+	node_hide(1);
+	expect_refused(LOST(2), -ENOTEMPTY,
+	    "node 2 answers gateway 0000000000000002, so it is not lost");
+	/* When that one has ended nobody is left who reaches it. */
+	peer_kill(1);
+	(void)wait_shared(1);
+	expect_ok(LOST(2), "lost");
+}
+
+Test(control_node, a_node_that_another_gateway_reaches_is_not_silent)
+{
+	expect_ok(ADD_4, "in");
+	node_kill(2);
+	node_hide(1);
+	expect_ok(LOST(3), "lost");
+}
+
 static void
 gateways_restart(void)
 {
