@@ -123,7 +123,7 @@ placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool i
 	    (is_avoided_taken || !mt_link_is_avoided(link, now_ns));
 }
 
-/* @copy_bytes: the length of what is copied; 0: a new extent, which is as long as its nodes' slots let it be. */
+/* @copy_bytes: the length of what is copied; 0: nothing, or a new extent, which is as long as its nodes' slots let it be. */
 static uint32_t
 placement_candidates(struct mt_port *port, enum extent_kind kind, uint64_t copy_bytes,
     bool is_avoided_taken, struct candidate out[MT_NODES_MAX])
@@ -238,7 +238,7 @@ mt_placement_has_one(struct mt_port *port, const struct mt_placement_copy *copy)
 	uint32_t depth = mt_domain_depth(port->links, port->link_count);
 	uint64_t now_ns = loop_now_ns(port->loop);
 
-	assert(copy->bytes > 0);
+	assert(copy->other_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (placement_is_candidate(&port->links[i], copy->kind, false, now_ns) &&
 		    mt_capacity_holds(&port->links[i], copy->bytes) &&
@@ -258,7 +258,7 @@ mt_placement_pick_one(struct mt_port *port, const struct mt_placement_copy *copy
 	uint32_t candidate_count =
 	    placement_candidates(port, copy->kind, copy->bytes, false, candidates);
 
-	assert(copy->bytes > 0);
+	assert(copy->other_count <= MT_REPLICAS_MAX);
 	*ret_link = placement_best(candidates, candidate_count, taken, taken_count,
 	    mt_domain_depth(port->links, port->link_count));
 	if (*ret_link != NULL)

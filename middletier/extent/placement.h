@@ -27,7 +27,8 @@ int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t coun
 /* A further copy of an extent that there is, for mt_placement_pick_one. */
 struct mt_placement_copy {
 	enum extent_kind kind;
-	uint64_t bytes;         /* its length: a node whose slots are smaller cannot have it */
+	uint64_t
+	    bytes; /* its length, which may be 0: a node whose slots are smaller cannot have it */
 	const uint32_t *others; /* nodes that it is to be apart from, MT_REPLICAS_MAX at most */
 	uint32_t other_count;
 };
