@@ -205,6 +205,16 @@ def a_gateway_without_the_kek_serves_all_others():
         check(all(code != "key-missing" for code, _, _ in c.health()[1]), "a key is still missing")
 
 
+def what_is_written_over_keeps_its_key():
+    with Encrypted() as c:
+        c.volume_create(NAME, "64M", "--encrypt")
+        path = c.write(NAME, "SECRET-MARK")
+        expect_error(c.cleave("import", path, NAME, "--force", "--kek", "other", check_rc=False), "KEK 'default'",
+                     "rotate-key", "--kek")
+        c.cleave("import", path, NAME, "--force", "--encrypt", "--kek", "default")
+        c.expect(NAME, path)
+
+
 def a_session_waits_for_the_kek():
     with Encrypted() as c:
         c.volume_create(NAME, "64M", "--encrypt")
@@ -337,6 +347,6 @@ def a_program_has_the_kek():
         c.load("--volume", NAME, "--operations", "200")
 
 
-main(nothing_is_on_a_disk, a_gateway_without_the_kek_serves_all_others, a_session_waits_for_the_kek,
-     what_is_purged_has_no_key_any_more, a_lost_store_comes_back_with_the_kek, a_moved_store_keeps_the_keys,
+main(nothing_is_on_a_disk, a_gateway_without_the_kek_serves_all_others, what_is_written_over_keeps_its_key,
+     a_session_waits_for_the_kek, what_is_purged_has_no_key_any_more, a_lost_store_comes_back_with_the_kek, a_moved_store_keeps_the_keys,
      a_program_has_the_kek)

@@ -203,6 +203,40 @@ def options_of_the_volume_are_kept_or_given():
         check((shown[2]["engine"], shown[2]["size_bytes"]) == ("lz4", 32 * MIB), f"{shown[2]}")
 
 
+def options_that_a_volume_which_is_there_does_not_have_are_refused():
+    """It was made with others: none is dropped in silence, neither over a volume nor where a restore goes on."""
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", 16 * MIB, ((0, 8 * MIB),))
+        file = path(c, "a")
+        c.cleave("backup", "v@a", file, "--snapshot")
+        c.volume_create("w", "16M")
+        before = content(c, "w")
+        with open(file, "rb") as f:
+            half = f.read(size_of(file) // 2)
+        cut = subprocess.run(argv(c, "restore", "-", "r", "--engine", "lz4", "--size", "32M"), input=half,
+                             capture_output=True, timeout=WAIT_S)
+        part = next(v for v in volumes(c) if v.startswith("r.restore-"))
+        check(cut.returncode == 1 and part in cut.stderr.decode(), f"{cut}")
+        for words, pattern in (
+            (("--encrypt",), "is not encrypted"),
+            (("--kek", "k"), "is not encrypted"),
+            (("--size", "64M"), "--size"),
+            (("--service-class", "capacity"), "--service-class"),
+            (("--engine", "zstd"), "--engine"),
+            (("--level", "7"), "--level"),
+            (("--replicas", "2"), "--replicas"),
+        ):
+            expect_error(c.cleave("restore", file, "w", "--force", *words, check_rc=False), "volume 'w'", words[0],
+                         pattern, "leave that out")
+            expect_error(c.cleave("restore", file, "r", *words, check_rc=False), f"volume '{part}'", words[0], pattern,
+                         "cleave volume delete")
+        check(content(c, "w") == before and part in volumes(c), "they were written to")
+        # What it has may be said, as when it was begun.
+        c.cleave("restore", file, "w", "--force", "--size", "16M", "--replicas", "3")
+        c.cleave("restore", file, "r", "--engine", "lz4", "--size", "32M", "--verify")
+        check(part not in volumes(c), f"{volumes(c)}")
+
+
 def through_pipes():
     with Cluster(nodes=3) as c:
         import_random(c, "v", 32 * MIB, ((MIB, 3 * MIB),))
@@ -583,6 +617,7 @@ if __name__ == "__main__":
     main(full_and_incremental_ones_restore_each_snapshot,
          across_a_roll_back_what_was_trimmed_is_there_again, what_became_zeros_costs_nothing,
          options_of_the_volume_are_kept_or_given,
+         options_that_a_volume_which_is_there_does_not_have_are_refused,
          through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
          two_of_one_file_leave_each_other_alone, a_name_that_another_snapshot_has_by_now_is_not_backed_up,

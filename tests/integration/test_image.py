@@ -160,6 +160,21 @@ def nothing_is_overwritten_unasked():
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
 
 
+def options_that_a_volume_which_is_there_does_not_have_are_refused():
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        make_image(image, 4 * MIB, ((0, 3 * MIB),))
+        c.volume_create("v", "4M")
+        for words in (("--encrypt",), ("--kek", "k"), ("--size", "8M"), ("--service-class", "capacity"),
+                      ("--engine", "zstd"), ("--level", "7"), ("--replicas", "2")):
+            expect_error(c.cleave("import", image, "v", "--force", *words, check_rc=False), "volume 'v'", words[0],
+                         "leave that out")
+        check(c.metric("writes") == 0, "it was written to")
+        c.cleave("import", image, "v", "--force", "--size", "4M", "--replicas", "3")
+        c.cleave("export", "v", out)
+        check(digest(out) == digest(image), "what was imported")
+
+
 def writer(c):
     v = next(v for v in json.loads(c.cleave("--json", "volume", "list").stdout)["volumes"]
              if v["name"] == "v")
@@ -368,4 +383,5 @@ def what_somebody_else_has_found_stays():
 if __name__ == "__main__":
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
+         options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

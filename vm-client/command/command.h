@@ -257,6 +257,12 @@ void command_put_between(json_t *snapshot, const json_t *usage);
 /* command_volume_size -- 0, how large volume @name is, and its id; -ENOENT and others with session->error set. */
 int command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes,
     uint64_t *ret_id);
+/*
+ * command_check_given -- 0: volume @name, which is there, has all that the options of volume create say
+ *
+ * Else a negative errno with session->error set, which names the option, and says @instead as the way on; -ENOENT.
+ */
+int command_check_given(struct command_session *session, const char *name, const char *instead);
 /* command_find_volume -- 0: the volume that is named is there; of VOLUME@SNAPSHOT the one before the "@". */
 int command_find_volume(struct command_session *session);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */

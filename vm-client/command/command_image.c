@@ -353,7 +353,9 @@ import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *r
 		    "the image has %llu bytes, volume '%.64s' %llu: make that larger first "
 		    "(cleave volume resize)",
 		    (unsigned long long)image_bytes, options->name, (unsigned long long)size_bytes);
-	return options->must_take ? 0 : import_look(session, *ret_id);
+	rc = command_check_given(session, options->name,
+	    "import under another name, which makes a volume");
+	return rc != 0 || options->must_take ? rc : import_look(session, *ret_id);
 }
 
 /*

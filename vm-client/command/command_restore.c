@@ -103,7 +103,8 @@ target_take(struct restore *restore, uint64_t size_bytes)
 		    "volume '%.64s' has %" PRIu64 " bytes, the backup %" PRIu64
 		    ": resize it first (cleave volume resize)",
 		    options->name, size_bytes, wanted_bytes);
-	return 0;
+	return command_check_given(restore->session, options->name,
+	    "restore under another name, which makes a volume");
 }
 
 static int
@@ -126,7 +127,9 @@ target_find(struct restore *restore)
 	    backup_chain_id(restore->chain));
 	rc = command_volume_size(session, restore->target, &size_bytes, &restore->target_id);
 	if (rc == 0)
-		return 0; /* a restore of these files was begun */
+		/* A restore of these files was begun. */
+		return command_check_given(session, restore->target,
+		    "delete it (cleave volume delete), and the restore begins anew");
 	if (rc != -ENOENT)
 		return rc;
 	restore->is_new = true;
