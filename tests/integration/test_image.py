@@ -160,6 +160,22 @@ def nothing_is_overwritten_unasked():
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
 
 
+def behind_an_image_nothing_of_the_old_is_left():
+    """Over a larger volume it is as in a new one of that size: zeros up to the end, in the image's last block, too."""
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        for size, words in ((5000, ()), (MIB, ("--take",)), (4 * MIB, ())):
+            make_image(image, 4 * MIB, ((0, 4 * MIB),))
+            c.cleave("import", image, "v", "--force")
+            make_image(image, size, ((0, size),))
+            c.cleave("import", image, "v", "--force", *words)
+            c.cleave("export", "v", out, "--force")
+            check(digest(out, size) == digest(image), f"{size}: the image")
+            with open(out, "rb") as f:
+                f.seek(size)
+                check(f.read() == bytes(4 * MIB - size), f"{size}: what was there is behind it")
+
+
 def options_that_a_volume_which_is_there_does_not_have_are_refused():
     with Cluster(nodes=3) as c:
         image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
@@ -383,5 +399,6 @@ def what_somebody_else_has_found_stays():
 if __name__ == "__main__":
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
+         behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

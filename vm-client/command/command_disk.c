@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
+
+#define DISCARD_PIECE_BYTES NUM_GIB(16) /* by one request: its end comes within a request's time */
 
 static bool
 disk_is_done(void *arg)
@@ -90,6 +93,23 @@ command_disk_run(struct command_disk *disk, struct cleave_io *io)
 	io->arg = disk;
 	rc = cleave_submit(disk->volume, io);
 	return rc != 0 ? rc : disk_wait(disk);
+}
+
+int
+command_disk_discard_from(struct command_disk *disk, uint64_t from_bytes)
+{
+	uint64_t end = cleave_volume_info(disk->volume)->size_bytes;
+	int rc = 0;
+
+	assert(from_bytes % CLEAVE_BLOCK_BYTES == 0);
+	for (uint64_t at = from_bytes; at < end && rc == 0; at += DISCARD_PIECE_BYTES) {
+		struct cleave_io io = { .op = CLEAVE_DISCARD,
+			.offset_bytes = at,
+			.length_bytes = num_min(end - at, DISCARD_PIECE_BYTES) };
+
+		rc = command_disk_run(disk, &io);
+	}
+	return rc;
 }
 
 static void

@@ -26,6 +26,8 @@ int command_disk_open_as(struct command_disk *disk, struct command_session *sess
     const struct cleave_open_options *options);
 /* command_disk_run -- submit @io and wait for it: what became of it. Its handler is set here. */
 int command_disk_run(struct command_disk *disk, struct cleave_io *io);
+/* command_disk_discard_from -- what lies at @from_bytes, a multiple of a block, and behind, up to the volume's end. */
+int command_disk_discard_from(struct command_disk *disk, uint64_t from_bytes);
 /* command_disk_close -- wait until others may open it. */
 void command_disk_close(struct command_disk *disk);
 

@@ -283,21 +283,31 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 }
 
 /*
+ * A volume that is there gets the image, and zeros behind that, as a new one has: qemu-img writes no further than the
+ * image, and of its last block that part alone. What is open here for a moment is closed before the agent opens it.
+ *
  * Somebody else writes the volume: the refusal says who, and how to insist. An agent would say so in its log, and
- * qemu-img that a write failed. One who has died is waited for, as by every writer. What is open here for a moment
- * is closed before the agent opens it.
+ * qemu-img that a write failed. One who has died is waited for, as by every writer.
  */
 static int
-import_look(struct command_session *session, uint64_t id)
+import_clear_end(struct command_session *session, uint64_t image_bytes, uint64_t id)
 {
-	const struct cleave_open_options how = { .name = session->options->name, .id = id };
+	const struct command_options *options = session->options;
+	const struct cleave_open_options how = { .name = options->name,
+		.flags = options->must_take ? CLEAVE_OPEN_TAKE : 0,
+		.id = id };
 	struct command_disk disk;
 	int rc = command_disk_open_as(&disk, session, &how);
 
-	assert(!session->options->must_take);
-	if (rc == 0)
-		command_disk_close(&disk);
-	return rc;
+	if (rc != 0)
+		return rc;
+	rc = command_disk_discard_from(&disk, image_bytes - image_bytes % CLEAVE_BLOCK_BYTES);
+	command_disk_close(&disk);
+	return rc == 0
+	    ? 0
+	    : command_fail(session, rc,
+		  "volume '%.64s': what is behind the image's end could not be discarded: %s",
+		  options->name, cleave_error_text(rc));
 }
 
 /* There is no such volume: make it, as large as the image, or --size. @ret_id: its id. */
@@ -355,7 +365,7 @@ import_volume(struct command_session *session, uint64_t image_bytes, uint64_t *r
 		    (unsigned long long)image_bytes, options->name, (unsigned long long)size_bytes);
 	rc = command_check_given(session, options->name,
 	    "import under another name, which makes a volume");
-	return rc != 0 || options->must_take ? rc : import_look(session, *ret_id);
+	return rc != 0 ? rc : import_clear_end(session, image_bytes, *ret_id);
 }
 
 /*

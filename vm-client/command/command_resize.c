@@ -18,9 +18,6 @@
 #include "command_ask.h"
 #include "command_disk.h"
 
-#define SHRINK_PIECE_BYTES                                                                         \
-	NUM_GIB(16) /* discarded by one request: its end comes within a request's time */
-
 #define SHRINK_OWN_NS NUM_S(60) /* longer than any session time in use */
 #define SHRINK_OWN_PAUSE_NS NUM_MS(500)
 
@@ -35,7 +32,6 @@ static int
 shrink_discard(struct command_session *session, struct shrinking *shrinking)
 {
 	const struct command_options *options = session->options;
-	uint64_t at = options->size_bytes, end;
 	const struct cleave_open_options how = { .name = options->name,
 		.flags = options->is_forced ? CLEAVE_OPEN_TAKE : 0,
 		.id = shrinking->id };
@@ -45,15 +41,7 @@ shrink_discard(struct command_session *session, struct shrinking *shrinking)
 	assert(options->must_shrink);
 	if (rc != 0)
 		return rc;
-	end = cleave_volume_info(disk.volume)->size_bytes;
-	while (at < end && rc == 0) {
-		struct cleave_io io = { .op = CLEAVE_DISCARD,
-			.offset_bytes = at,
-			.length_bytes = num_min(end - at, SHRINK_PIECE_BYTES) };
-
-		rc = command_disk_run(&disk, &io);
-		at += io.length_bytes;
-	}
+	rc = command_disk_discard_from(&disk, options->size_bytes);
 	if (rc == 0)
 		shrinking->attach = cleave_volume_info(disk.volume)->attach;
 	command_disk_close(&disk);

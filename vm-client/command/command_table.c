@@ -129,8 +129,8 @@ static const struct command command_table[] = {
 	{ "import", NULL,
 	    "FILE NAME [--format FORMAT] [--progress] [--force [--take]] [options of volume create]",
 	    "Copy a disk image into a volume, which is made as large as the image, or --size; one that "
-	    "exists is written over with --force alone, and one that somebody writes with --take as "
-	    "well. Zeroes take no space. Needs qemu-img.",
+	    "exists is written over with --force alone, zeros behind the image's end, and one that somebody "
+	    "writes with --take as well. Zeroes take no space. Needs qemu-img.",
 	    { COMMAND_FILE, COMMAND_VOLUME },
 	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_FORMAT | COMMAND_PROGRESS,
 	    command_import },
