@@ -487,8 +487,8 @@ struct cleave_io {
 	uint32_t vector_count;
 	uint64_t vector_from_bytes;
 	/*
-	 * BLOCK_STATUS: room for extent_max; extent_count of them are filled, from offset_bytes on, no two
-	 * neighbours alike. They may cover less than length_bytes when there is no room for more.
+	 * BLOCK_STATUS: room for extent_max; extent_count of them are filled, from offset_bytes on, at least one, no
+	 * two neighbours alike. They may cover less than length_bytes when there is no room for more.
 	 */
 	struct cleave_extent *extents;
 	uint32_t extent_max, extent_count;

@@ -63,6 +63,7 @@ struct fake_gateway {
 	uint32_t corrupt_count; /* reads answered with a flipped byte */
 	uint32_t deaf_ports;    /* by bit: they know of no hole */
 	uint32_t status_blocks_max;    /* a BLOCK_STATUS stops after as many; 0: at its end */
+	uint32_t status_empty;         /* BLOCK_STATUS answers without entries */
 	uint32_t status_overshoot;     /* BLOCK_STATUS entries that go too far */
 	uint32_t write_checksum_count; /* writes refused with -EBADMSG */
 	bool is_holding;               /* I/O requests are kept until fake_gateway_release */

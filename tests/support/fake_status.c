@@ -36,6 +36,10 @@ fake_status(const struct fake_asked *asked, uint32_t *ret_crc)
 	const uint8_t *at = asked->volume->data + fake_offset(asked->volume, asked->io);
 	uint32_t left_count = asked->io->length_bytes / CLEAVE_BLOCK_BYTES, bytes = 0;
 
+	if (fake->status_empty > 0) {
+		fake->status_empty--;
+		left_count = 0;
+	}
 	if (fake->status_blocks_max > 0)
 		left_count = (uint32_t)num_min(left_count, fake->status_blocks_max);
 	while (left_count > 0 && bytes < sizeof(buffer)) {

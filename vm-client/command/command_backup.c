@@ -253,7 +253,6 @@ plan_ask(struct plan_answer *answer, uint64_t at_bytes, uint64_t to_bytes, uint3
 		answer->at_bytes = at_bytes;
 		if (rc != 0)
 			return rc;
-		assert(answer->count > 0);
 	}
 	*ret_flags = answer->extents[answer->next].flags;
 	*ret_bytes = answer->at_bytes + answer->extents[answer->next].length_bytes - at_bytes;

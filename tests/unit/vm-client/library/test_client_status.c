@@ -134,6 +134,19 @@ CLIENT_BOTH(client_status, entries_that_go_too_far_are_told_to_nobody)
 	fixture_destroy(f);
 }
 
+/* Whoever asks on behind what was told would do so for ever. */
+CLIENT_BOTH(client_status, an_answer_without_entries_is_none)
+{
+	struct fixture *f = fixture_with_volume(kind, NUM_MIB(8));
+	const struct cleave_extent expected[] = { { NUM_MIB(8), hole } };
+
+	f->fake.status_empty = 2;
+	cr_assert(status(f, 0, NUM_MIB(8), EXTENTS_MAX) == 0);
+	expect(f, expected, 1);
+	cr_assert(f->fake.status_empty == 0);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client_status, it_waits_for_nobody_and_survives_a_lost_connection)
 {
 	struct fixture *f = fixture_with_volume(kind, NUM_MIB(128));
