@@ -410,8 +410,15 @@ def begun(c, out, *words):
     c.gateway.signal(signal.SIGSTOP)
     backup = subprocess.Popen(argv(c, "backup", *words, out), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True)
-    wait(lambda: os.path.exists(out + ".part") or backup.poll() is not None, "a part")
+    wait(lambda: has_locked(backup) or backup.poll() is not None, "a part")
     return backup
+
+
+def has_locked(process):
+    """It has a lock, and has nothing to do any more."""
+    with open("/proc/locks") as locks, open(f"/proc/{process.pid}/stat") as stat:
+        return (any(line.split()[1] == "FLOCK" and line.split()[4] == str(process.pid) for line in locks) and
+                stat.read().rpartition(")")[2].split()[0] == "S")
 
 
 def two_of_one_file_leave_each_other_alone():
