@@ -276,6 +276,31 @@ def attach_and_detach():
                 check("error" in control(path, **wrong), str(wrong))
 
 
+def as_many_exports_as_there_may_be_are_listed():
+    """By parts: one packet of a unix socket does not hold them. Who does not ask for parts is told so."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path, file = os.path.join(c.folder, "control"), os.path.join(c.folder, "exports")
+        names = sorted(f"{i * 7919 % 4000:04}-{'x' * 50}" for i in range(4000))
+        with open(file, "w") as f:
+            f.write("".join(f"{name}\n" for name in names[1:]))
+        with Agent(c, "--control", path, "--exports", file):
+            with open(file, "a") as f:
+                f.write(f"{names[0]}\nno good name!\n")
+            at = ("--agent", path)
+            told = json.loads(c.cleave("--json", "exports", "--reload", *at).stdout)
+            check([e["name"] for e in told["exports"]] == names, f"{len(told['exports'])} exports")
+            check(len(told["exports_file_problems"]) == 1 and "more" not in told, str(told["exports_file_problems"]))
+            check(c.cleave("exports", *at).stdout.count("\n") == 4002, "as a table")
+            c.cleave("attach", "v", "--persistent", *at)
+            c.cleave("detach", names[3999], *at)
+            told = json.loads(c.cleave("--json", "exports", *at).stdout)
+            check([e["name"] for e in told["exports"]] == [*names[:3999], "v"], "behind a detach")
+            # A release before does not ask so.
+            check("too long" in control(path, op="list")["error"], "one answer")
+            check(len(control(path, op="list", after=names[3990])["exports"]) == 9, "the last part")
+
+
 def control_socket_answers_root_and_its_own_user_alone():
     """Its mode keeps others out; where somebody has opened that, who connects is looked at."""
     with Cluster(nodes=3) as c:
@@ -401,4 +426,5 @@ if __name__ == "__main__":
          random_bytes_against_a_mirror, gateway_killed_under_fio, gateway_replaced_under_fio,
          handshake_errors, request_errors, started_by_its_client, attach_and_detach,
          attach_and_detach_as_they_are_told_of,
+         as_many_exports_as_there_may_be_are_listed,
          control_socket_answers_root_and_its_own_user_alone, attach_starts_an_agent, tls_with_certificates, tls_with_keys)

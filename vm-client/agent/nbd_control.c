@@ -24,6 +24,8 @@
 
 #define CONTROL_MAGIC 0x4c43424eu /* "NBCL" */
 #define CONTROL_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+/* In a part: its packet stays far below what a unix socket takes (net.core.wmem_default, 208 KiB), however long texts are. */
+#define CONTROL_PART_EXPORTS 32u
 
 struct control_client {
 	struct nbd_control *control;
@@ -42,7 +44,8 @@ struct nbd_control {
 	char path[CONTROL_PATH_BYTES];
 	struct control_client clients[NBD_CONTROL_CLIENTS_MAX];
 	struct control_client *taker;
-	struct nbd_persistent *persistent; /* NULL: nothing lasts */
+	const struct nbd_export *listed[NBD_EXPORTS_MAX]; /* while a part is made */
+	struct nbd_persistent *persistent;                /* NULL: nothing lasts */
 	void (*on_given)(void *arg);
 	void *arg;
 };
@@ -71,36 +74,74 @@ fail(const char *text)
 }
 
 static json_t *
-control_list(struct nbd_control *control)
+export_json(const struct nbd_server *server, const struct nbd_export *export)
 {
-	struct nbd_server *server = control->server;
-	json_t *exports = json_array();
-	struct loop_link *link, *next;
 	char uri[256];
 
 	CHECK_OBJ(server, SERVER_MAGIC);
+	nbd_uri(server, export->name, uri, sizeof(uri));
+	return json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:s, s:s, s:b, s:s}", "name", export->name,
+	    "state", export->is_lost ? "lost" : sm_state_name(&export->sm), "users",
+	    (int)export->user_count, "size_bytes", (json_int_t) export->size_bytes, "read_only",
+	    (int)export->is_read_only, "writing", (int)(export->is_writer && !export->is_lost),
+	    "lost", export->lost_text, "uri", uri, "persistent", (int)export->is_persistent,
+	    "problem", export->problem);
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	const struct nbd_export *const *one = a, *const *other = b;
+
+	return strcmp((*one)->name, (*other)->name);
+}
+
+/* Exports in control->listed: all, as they came, or those of names behind @after, by name. How many. */
+static uint32_t
+control_find_exports(struct nbd_control *control, const char *after)
+{
+	struct nbd_server *server = control->server;
+	struct loop_link *link, *next;
+	uint32_t count = 0;
+
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(server->export_count <= NBD_EXPORTS_MAX);
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
 		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
 
-		nbd_uri(server, export->name, uri, sizeof(uri));
+		if (after == NULL || strcmp(export->name, after) > 0)
+			control->listed[count++] = export;
+	}
+	if (after != NULL)
+		qsort(control->listed, count, sizeof(control->listed[0]), compare_names);
+	return count;
+}
+
+static json_t *
+control_list(struct nbd_control *control, const json_t *in)
+{
+	const char *after = json_string_value(json_object_get(in, "after"));
+	uint32_t count = control_find_exports(control, after);
+	bool is_more = after != NULL && count > CONTROL_PART_EXPORTS;
+	json_t *exports = json_array(), *out;
+
+	for (uint32_t i = 0; i < (is_more ? CONTROL_PART_EXPORTS : count); i++) {
 		if (json_array_append_new(exports,
-			json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:s, s:s, s:b, s:s}", "name",
-			    export->name, "state",
-			    export->is_lost ? "lost" : sm_state_name(&export->sm), "users",
-			    (int)export->user_count, "size_bytes", (json_int_t) export->size_bytes,
-			    "read_only", (int)export->is_read_only, "writing",
-			    (int)(export->is_writer && !export->is_lost), "lost", export->lost_text,
-			    "uri", uri, "persistent", (int)export->is_persistent, "problem",
-			    export->problem)) != 0) {
+			export_json(control->server, control->listed[i])) != 0) {
 			json_decref(exports);
 			return NULL;
 		}
 	}
-	if (control->persistent == NULL)
-		return json_pack("{s:o}", "exports", exports);
-	return json_pack("{s:o, s:s, s:o}", "exports", exports, "exports_file",
-	    nbd_persistent_path(control->persistent), "exports_file_problems",
+	out = json_pack("{s:o}", "exports", exports);
+	if (after != NULL && out != NULL)
+		json_object_set_new(out, "more", json_boolean(is_more));
+	if (control->persistent == NULL || out == NULL)
+		return out;
+	json_object_set_new(out, "exports_file",
+	    json_string(nbd_persistent_path(control->persistent)));
+	json_object_set_new(out, "exports_file_problems",
 	    nbd_persistent_problems(control->persistent));
+	return out;
 }
 
 static json_t *
@@ -189,12 +230,12 @@ control_detach(struct nbd_control *control, const struct ucred *peer, const json
 }
 
 static json_t *
-control_reload(struct nbd_control *control)
+control_reload(struct nbd_control *control, const json_t *in)
 {
 	if (control->persistent == NULL)
 		return fail("it has no --exports FILE to read");
 	nbd_persistent_load(control->persistent);
-	return control_list(control);
+	return control_list(control, in);
 }
 
 /* ---- clients ---- */
@@ -263,9 +304,9 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	if (op == NULL)
 		out = fail("not a JSON object with an op");
 	else if (strcmp(op, "list") == 0)
-		out = control_list(control);
+		out = control_list(control, in);
 	else if (strcmp(op, "reload") == 0)
-		out = control_reload(control);
+		out = control_reload(control, in);
 	else if (strcmp(op, "attach") == 0)
 		out = control_attach(control, &client->peer, in);
 	else if (strcmp(op, "detach") == 0)
@@ -278,6 +319,26 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	return out;
 }
 
+/* @out is taken over; NULL: memory is out. False: the client is of no use any more. */
+static bool
+client_answer(const struct control_client *client, json_t *out)
+{
+	char *text = out == NULL ? NULL : json_dumps(out, JSON_COMPACT);
+	bool is_sent, is_too_long;
+
+	assert(client->is_used && client->fd >= 0);
+	is_sent = text != NULL && send(client->fd, text, strlen(text), MSG_NOSIGNAL) >= 0;
+	is_too_long = text != NULL && !is_sent && errno == EMSGSIZE;
+	free(text);
+	json_decref(out);
+	if (!is_too_long)
+		return is_sent;
+	return client_answer(client,
+	    fail(
+		"there are too many exports for one answer, which is too long for its socket: a newer "
+		"cleave asks for parts"));
+}
+
 static void
 client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 {
@@ -285,7 +346,6 @@ client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	char text[NBD_CONTROL_BYTES_MAX];
 	ssize_t n = recv(watcher->fd, text, sizeof(text), MSG_DONTWAIT);
 	json_t *out;
-	char *answer;
 
 	(void)events;
 	assert(watcher == &client->watcher && client->is_used);
@@ -298,11 +358,8 @@ client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	out = control_run(client->control, client, text, (size_t)n);
 	if (out == NULL && client->control->taker == client)
 		return;
-	answer = out == NULL ? NULL : json_dumps(out, JSON_COMPACT);
-	json_decref(out);
-	if (answer == NULL || send(client->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+	if (!client_answer(client, out))
 		client_close(client);
-	free(answer);
 }
 
 /*

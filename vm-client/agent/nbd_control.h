@@ -2,8 +2,9 @@
 /*
  * nbd_control.h -- asking a running agent: list, attach, detach, and giving way to a new agent
  *
- * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers. Its mode is 0600, and who connects must be
- * root or the agent's own user (SO_PEERCRED): others are closed, and logged.
+ * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers; one that is too long for a packet is an
+ * error. Its mode is 0600, and who connects must be root or the agent's own user (SO_PEERCRED): others are closed, and
+ * logged.
  *
  *	{"op":"list"}                                    {"exports":[{"name","state","users",
  *	                                                   "size_bytes","uri","persistent","problem"}],
@@ -12,6 +13,9 @@
  *	    "persistent":false}                            "exports_file":PATH, of a persistent one}
  *	{"op":"detach","name":N,"force":false}           {"exports_file":PATH, where there is one}
  *	{"op":"reload"}: of exports_file                 as list
+ *	{"op":"list","after":NAME}, {"op":"reload", ...  as list, but a part: some that are behind NAME, by
+ *	                                                   name, and "more":true if the last one is to be
+ *	                                                   asked behind. Begin with ""
  *	{"op":"give"}   see nbd_handover.h
  *	anything else, or what cannot be done            {"error":"..."}
  */

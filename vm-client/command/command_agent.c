@@ -127,6 +127,53 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 	return 0;
 }
 
+/* The last of @list's exports; "": there are none. */
+static const char *
+last_name(const json_t *list)
+{
+	const json_t *exports = json_object_get(list, "exports");
+	size_t count = json_array_size(exports);
+
+	return count == 0 ? "" : command_text(json_array_get(exports, count - 1), "name");
+}
+
+/*
+ * All exports, part by part, as one answer to @op, "list" or "reload". An agent of a release that knows no parts has one.
+ * 0 and the reply, an object; else session->error.
+ */
+static int
+agent_list(struct command_session *session, int fd, const char *op, json_t **ret_reply)
+{
+	json_t *whole = NULL, *part = NULL;
+	int rc = agent_ask(session, fd, json_pack("{s:s, s:s}", "op", op, "after", ""), &whole);
+	bool is_more = rc == 0 && json_is_true(json_object_get(whole, "more"));
+
+	assert(*ret_reply == NULL);
+	while (is_more) {
+		const char *after = last_name(whole);
+
+		rc = agent_ask(session, fd, json_pack("{s:s, s:s}", "op", "list", "after", after),
+		    &part);
+		if (rc == 0 && strcmp(last_name(part), after) <= 0 &&
+		    json_array_size(json_object_get(part, "exports")) > 0)
+			rc = command_fail(session, -EPROTO, "the agent's list has no order");
+		if (rc == 0 &&
+		    json_array_extend(json_object_get(whole, "exports"),
+			json_object_get(part, "exports")) != 0)
+			rc = command_fail(session, -EPROTO, "the agent's list has no exports");
+		is_more = rc == 0 && json_is_true(json_object_get(part, "more")) &&
+		    json_array_size(json_object_get(part, "exports")) > 0;
+		json_decref(part);
+		part = NULL;
+	}
+	(void)json_object_del(whole, "more");
+	if (rc == 0)
+		*ret_reply = whole;
+	else
+		json_decref(whole);
+	return rc;
+}
+
 /* ---- starting one ---- */
 
 static void
@@ -367,7 +414,7 @@ attach_persist(struct command_session *session, int fd, const json_t *reply)
 	if (rc != 0)
 		return command_fail(session, rc, "'%.64s' is attached, but not for good: %.300s",
 		    options->name, error);
-	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "reload"), &exports);
+	rc = agent_ask(session, fd, json_pack("{s:s, s:s}", "op", "reload", "after", ""), &exports);
 	json_decref(exports);
 	return rc;
 }
@@ -452,7 +499,7 @@ command_detach(struct command_session *session)
 	assert(options->name != NULL);
 	if (rc != 0)
 		return rc;
-	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "list"), &list);
+	rc = agent_list(session, fd, "list", &list);
 	if (rc == 0)
 		is_there = list_has(list, options->name);
 	if (rc == 0 && is_there)
@@ -520,8 +567,7 @@ command_exports(struct command_session *session)
 	assert(session->options->name == NULL);
 	if (rc != 0)
 		return rc;
-	rc = agent_ask(session, fd,
-	    json_pack("{s:s}", "op", session->options->must_reload ? "reload" : "list"), &reply);
+	rc = agent_list(session, fd, session->options->must_reload ? "reload" : "list", &reply);
 	(void)close(fd);
 	if (rc != 0)
 		return rc;
