@@ -45,6 +45,9 @@ enum cleave_health_level {
 	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
 	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \
 	    "start one more gateway, or this one with the --device-memory that its log names")                \
+	X(SHARD_WAITS, "shard-waits", ERROR,                                                                  \
+	    "A shard cannot be taken over before a storage node answers.",                                    \
+	    "start the node that the text names, or look in its log why it does not answer")                  \
 	X(SHARD_FAILED, "shard-failed", ERROR,                                                                \
 	    "A shard cannot be taken over: each try ends the same way.",                                      \
 	    "the text says why, and the gateway's log; is the store an old copy: cleave recover")             \

@@ -68,6 +68,7 @@ struct mt_shard {
 	uint64_t request_count;       /* answered with success, by this process; as metric.h's */
 	uint64_t request_bytes;       /* plain bytes of those that were written or read */
 	struct mt_stale_root *stale_root; /* takeover_stale.c */
+	uint32_t awaited_node; /* of its take-over, and it does not answer (agree.c); 0: none */
 	struct mt_shard_life *life; /* shard.c: whether it is wanted, what its port was told */
 };
 

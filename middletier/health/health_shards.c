@@ -26,6 +26,7 @@ static const struct {
 	enum cleave_health_code code;
 } blocked[MT_WAIT_NR] = {
 	[MT_WAIT_TAKEOVER] = { true, CLEAVE_HEALTH_SHARD_STARTING },
+	[MT_WAIT_AWAY] = { true, CLEAVE_HEALTH_SHARD_WAITS },
 	[MT_WAIT_STALE] = { true, CLEAVE_HEALTH_STORE_STALE },
 	[MT_WAIT_DEVICE] = { true, CLEAVE_HEALTH_SHARD_SHORT },
 	[MT_WAIT_FAILED] = { true, CLEAVE_HEALTH_SHARD_FAILED },
@@ -40,6 +41,7 @@ struct health_group {
 	uint64_t age_ns; /* of the oldest write; 0: there is none */
 	const char *volume;
 	const char *failed_why; /* of one of them; NULL: none is MT_WAIT_FAILED */
+	uint32_t awaited_node;  /* likewise; 0: none is MT_WAIT_AWAY */
 };
 
 /* Returns false: nothing is wrong with its writes. */
@@ -67,6 +69,8 @@ group_add(struct health_group *group, const struct mt_shard_status *shard)
 	mt_shard_list_add(&group->list, shard->index);
 	if (shard->wait == MT_WAIT_FAILED)
 		group->failed_why = shard->failed_why;
+	if (shard->wait == MT_WAIT_AWAY)
+		group->awaited_node = shard->awaited_node;
 	if (shard->write_age_ns <= group->age_ns)
 		return;
 	group->age_ns = shard->write_age_ns;
@@ -79,7 +83,7 @@ group_tell(const struct health_group *group, enum cleave_health_code code, enum 
 {
 	const char *why = wait == MT_WAIT_NONE ? "has had no answer" : mt_wait_text(wait);
 	char text[MT_SHARD_LIST_BYTES], volume[MT_NAME_BYTES + 32] = "";
-	char trash[MT_HEALTH_TRASH_BYTES] = "";
+	char trash[MT_HEALTH_TRASH_BYTES] = "", node[32] = "";
 
 	assert(group->list.count > 0 && why != NULL);
 	mt_shard_list_text(&group->list, text);
@@ -88,8 +92,10 @@ group_tell(const struct health_group *group, enum cleave_health_code code, enum 
 		    group->volume);
 	if (code == CLEAVE_HEALTH_ROOM_OUT)
 		mt_health_trash_text(gateway, trash);
-	mt_health_add(health, code, object, group->age_ns, "%s: %s%s %s%s%s%s%s", object,
-	    group->list.count > 1 ? "each of " : "", text, why,
+	if (group->awaited_node != 0)
+		(void)snprintf(node, sizeof(node), ": node %" PRIu32, group->awaited_node);
+	mt_health_add(health, code, object, group->age_ns, "%s: %s%s %s%s%s%s%s%s", object,
+	    group->list.count > 1 ? "each of " : "", text, why, node,
 	    group->failed_why != NULL ? ": " : "",
 	    group->failed_why != NULL ? group->failed_why : "", trash, volume);
 }

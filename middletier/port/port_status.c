@@ -77,6 +77,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.index = shard->index,
 		.wait = mt_shard_wait(shard),
 		.failed_why = mt_shard_failed_why(shard),
+		.awaited_node = shard->awaited_node,
 		.state = (enum mt_shard_state)shard->sm.state,
 		.is_serving = shard->sm.state == MT_SHARD_SERVING,
 		.takeover_steps = mt_takeover_steps(shard),

@@ -31,6 +31,7 @@ struct mt_shard_status {
 	uint32_t index;
 	enum mt_wait wait;
 	const char *failed_why; /* MT_WAIT_FAILED: static */
+	uint32_t awaited_node;  /* MT_WAIT_AWAY */
 	enum mt_shard_state state;
 	bool is_serving;
 	bool is_short;           /* wanted, and its port has no memory for it */

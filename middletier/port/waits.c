@@ -25,6 +25,7 @@
 
 static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_TAKEOVER] = "is being taken over",
+	[MT_WAIT_AWAY] = "waits for a storage node that holds some of it, and does not answer",
 	[MT_WAIT_STALE] = "is not served: the metadata store is stale, the gateway's log says why",
 	[MT_WAIT_DEVICE] =
 	    "is not taken over: its port has no memory for one more, see --device-memory",
@@ -91,7 +92,7 @@ mt_shard_wait(const struct mt_shard *shard)
 	if (mt_port_is_refused(shard->port))
 		return MT_WAIT_STORE;
 	if (shard->sm.state != MT_SHARD_SERVING)
-		return MT_WAIT_TAKEOVER;
+		return shard->awaited_node != 0 ? MT_WAIT_AWAY : MT_WAIT_TAKEOVER;
 	if (!mt_port_has_lease(shard->port))
 		return MT_WAIT_LEASE;
 	wait = wait_of_log(shard);

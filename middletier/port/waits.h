@@ -11,6 +11,7 @@ struct mt_shard;
 enum mt_wait {
 	MT_WAIT_NONE,
 	MT_WAIT_TAKEOVER, /* it does not serve yet */
+	MT_WAIT_AWAY,     /* nor can it, before a node answers */
 	MT_WAIT_STALE,    /* nodes know of later owners than the metadata store does */
 	MT_WAIT_DEVICE,   /* its port has no ring for it */
 	MT_WAIT_FAILED,   /* each take-over of it ends in nothing */

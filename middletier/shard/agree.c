@@ -99,6 +99,7 @@ agree_finish(struct mt_agree *agree, int rc)
 	assert(!agree->is_stopped);
 	assert(rc <= 0);
 	agree->is_stopped = true;
+	agree->shard->awaited_node = 0;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);
 	agree->fn(agree, rc, agree->arg);
 }
@@ -409,12 +410,15 @@ agree_log_waiting(struct mt_agree *agree)
 	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
 		return;
 	agree->log_ns = now_ns;
+	agree->shard->awaited_node = 0;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 		int rc = replica->refused_rc;
 
 		if (replica->sm.state >= MT_AGREE_FROZEN)
 			continue;
+		if (agree->shard->awaited_node == 0)
+			agree->shard->awaited_node = agree->replicas[i].node_id;
 		log_info("shard %" PRIu32 ": waits for node %" PRIu32
 			 " to freeze extent %s: %s epoch=%" PRIu32 " rc=%s",
 		    agree->shard->index, agree->replicas[i].node_id, mt_agree_text(agree, text),
@@ -508,6 +512,7 @@ mt_agree_stop(struct mt_agree *agree)
 		return; /* it has ended */
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	agree->is_stopped = true;
+	agree->shard->awaited_node = 0;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);
 	if (agree->copy != NULL)
 		mt_copy_stop(agree->copy);

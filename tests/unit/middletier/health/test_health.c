@@ -188,6 +188,7 @@ Test(health, what_stands_in_the_way_of_every_write_is_told_without_one)
 		enum cleave_health_code code;
 	} cases[] = {
 		{ MT_WAIT_TAKEOVER, CLEAVE_HEALTH_SHARD_STARTING },
+		{ MT_WAIT_AWAY, CLEAVE_HEALTH_SHARD_WAITS },
 		{ MT_WAIT_STALE, CLEAVE_HEALTH_STORE_STALE },
 		{ MT_WAIT_DEVICE, CLEAVE_HEALTH_SHARD_SHORT },
 		{ MT_WAIT_FAILED, CLEAVE_HEALTH_SHARD_FAILED },
@@ -201,6 +202,15 @@ Test(health, what_stands_in_the_way_of_every_write_is_told_without_one)
 		cr_assert_eq(expect_only(cases[i].code, HERE, "shard 3 ")->age_ns, 0);
 		cr_assert_not_null(strstr(health.reasons[0].text, mt_wait_text(cases[i].wait)));
 	}
+}
+
+Test(health, the_node_that_a_take_over_waits_for_is_named)
+{
+	shard(2)->wait = MT_WAIT_AWAY;
+	shard(2)->awaited_node = 3;
+	expect_only(CLEAVE_HEALTH_SHARD_WAITS, HERE, "shard 2 ");
+	cr_assert_not_null(strstr(health.reasons[0].text, "and does not answer: node 3"), "%s",
+	    health.reasons[0].text);
 }
 
 Test(health, what_is_ordinary_is_told_when_a_write_has_waited)

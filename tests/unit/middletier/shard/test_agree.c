@@ -275,8 +275,11 @@ Test(agree, one_copy_is_too_few_and_the_missing_are_named)
 	cr_assert_eq(shard()->sm.state, MT_SHARD_AGREEING);
 	(void)snprintf(text, sizeof(text), "shard 0: waits for node %u to freeze", node_of(1) + 1);
 	cr_assert(mt_rig_logged(rig, text), "%s", text);
+	cr_assert_eq(shard()->awaited_node, node_of(1) + 1);
+	cr_assert_eq(mt_shard_wait(shard()), MT_WAIT_AWAY);
 	mt_rig_node_start(rig, node_of(1));
 	cr_assert(mt_rig_wait_ready(rig));
+	cr_assert_eq(shard()->awaited_node, 0);
 	expect_log();
 }
 
