@@ -47,6 +47,7 @@
 #include "rebuild/rebuild_judge.h"
 #include "rebuild/rebuild_live.h"
 #include "rebuild/rebuild_nodes.h"
+#include "rebuild/rebuild_old.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/rebuild_store.h"
 #include "rebuild/survey.h"
@@ -156,7 +157,14 @@ rebuild_told(struct mt_rebuild *rebuild)
 	if (untold > 0)
 		log_warn("recover: %" PRIu32 " nodes were not told yet: the next gateway will",
 		    untold);
-	rebuild_finish(rebuild, 0, "the metadata store is whole");
+	if (rebuild->store.dropped_user_count == 0)
+		rebuild_finish(rebuild, 0, "the metadata store is whole");
+	else
+		rebuild_finish(rebuild, 0,
+		    "the metadata store is whole; %" PRIu32
+		    " users were dropped, who are named above: add those again who shall have rights "
+		    "(cleave user add)",
+		    rebuild->store.dropped_user_count);
 }
 
 static void
@@ -299,6 +307,7 @@ rebuild_write(struct mt_rebuild *rebuild)
 		rebuild_refuse(rebuild);
 		return;
 	}
+	plan.is_old_trusted = mt_rebuild_old_is_trusted(&rebuild->store, &plan);
 	plan.shard_count = (uint32_t)num_max(reader->shard_count, reader->mirror.shard_count);
 	rc = mt_rebuild_store_plan(&rebuild->store, &plan);
 	if (rc != 0) {

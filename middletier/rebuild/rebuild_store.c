@@ -33,6 +33,7 @@
 #include "manifest/manifest_state.h"
 #include "rebuild/rebuild_copy.h"
 #include "rebuild/rebuild_keys.h"
+#include "rebuild/rebuild_old.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
 
@@ -471,6 +472,8 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		rc = plan_volumes(store, plan, &cluster);
 	if (rc == 0)
 		rc = plan_deletions(store);
+	if (rc == 0 && !plan->is_old_trusted)
+		rc = mt_rebuild_old_plan(store);
 	if (rc != 0)
 		return rc;
 	plan_store_id(store, plan, &cluster);

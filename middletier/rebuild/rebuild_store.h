@@ -36,7 +36,8 @@ struct mt_rebuild_store {
 	struct mt_cluster cluster; /* has_cluster; once planned: as it shall be */
 	struct mt_rebuild_key *keys;
 	uint32_t key_count, key_max, key_at;
-	uint32_t batch_count; /* keys of the transaction that is out */
+	uint32_t batch_count;        /* keys of the transaction that is out */
+	uint32_t dropped_user_count; /* planned: users of the old store that go */
 	void (*fn)(int rc, void *arg);
 	void *arg;
 };
@@ -52,6 +53,8 @@ struct mt_rebuild_plan {
 	struct store_id store_id; /* of the store that is made */
 	struct store_id obeyed[MT_NODES_MAX]; /* what each node obeys; zero: none, or not listed */
 	uint32_t obeyed_count;
+	bool
+	    is_old_trusted; /* the old store counts where no node can say otherwise (rebuild_old.h) */
 	struct mt_kms *kms; /* KEKs, for the names of encrypted volumes; NULL: none */
 };
 

@@ -208,6 +208,7 @@ def old_copy_is_refused_then_replaced():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "256M")
         c.cleave("gateway", "drain", "9", "--force")
+        c.cleave("user", "add", "eve", "g*:rw")
         journal = os.path.join(c.folder, "journal")
         c.gateway.stop()
         shutil.copytree(meta(c), meta(c) + ".old")
@@ -216,6 +217,7 @@ def old_copy_is_refused_then_replaced():
             c.gateway.stop()
         c.gateway.start()
         c.volume_create("later", "64M")
+        c.cleave("user", "remove", "eve")
         write(c, journal, 5000)
         c.gateway.stop()
         shutil.rmtree(meta(c))
@@ -224,9 +226,13 @@ def old_copy_is_refused_then_replaced():
         c.gateway.start(wait=False)
         c.gateway.wait_line("the metadata store is stale")
         c.gateway.stop()
-        recover(c)
+        text = recover(c).stderr
+        check("user eve of the old store is dropped" in text and "1 users were dropped" in text, text)
+        check("key shards/drained is as the old store has it" in text, text)
         c.gateway.start()
         verify(c, journal)
+        # A right that was taken is not given back.
+        check("eve" not in c.cleave("user", "list").stdout, "a user that was removed has its rights again")
         # What an operator has asked for, no node knows: that of the copy stays.
         wait_for(lambda: "0000000000000009: drained, and does not live" in
                  c.cleave("gateway", "list").stdout, "the drained gateway is forgotten")
