@@ -98,6 +98,9 @@ enum cleave_health_level {
 	    "look at its disk and its network (iostat, smartctl)")                                            \
 	X(NODE_FULL, "node-full", WARN, "A node has no room for new data.",                                   \
 	    "cleave cluster rebalance, or cleave node add one more")                                          \
+	X(SLOTS_DIFFER, "slots-differ", WARN,                                                                 \
+	    "A node's slots are half as large as the others', or twice: half of slots is wasted, or more.",   \
+	    "cleave node drain ID --wait, node remove; then join it with the --slot-size of the others")      \
 	X(NODE_MAINTENANCE, "node-maintenance", WARN,                                                         \
 	    "A node is in maintenance: what it holds is not made anew elsewhere.",                            \
 	    "cleave node set ID --maintenance off, when it is done")                                          \

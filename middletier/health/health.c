@@ -2,7 +2,7 @@
 /*
  * health.c -- what is wrong, as one gateway sees it
  *
- *	health_nodes.c   each node, failure domains, room
+ *	health_nodes.c   each node, failure domains, slots, room
  *	health_shards.c  what the shards here wait for, and what they lack
  *	health_keys.c    data keys that are not open
  *	health_member.c  lease, metadata store, owners of shards, releases

@@ -30,6 +30,8 @@ struct mt_gateway;
 #define MT_HEALTH_LINK_NS NUM_S(1)
 /* Clocks on the wall that are apart by so much are told. */
 #define MT_HEALTH_CLOCK_MS 1000
+/* Slots that are so many times as large as others, or they as these, are told: half of a slot is wasted. */
+#define MT_HEALTH_SLOTS_FACTOR 2u
 /* Percent of the room for data in use. */
 #define MT_HEALTH_ROOM_LOW 85u
 #define MT_HEALTH_ROOM_END 95u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health_nodes.c -- each storage node, failure domains, room
+ * health_nodes.c -- each storage node, failure domains, slots, room
  *
  * A node is what the worst of the ports' links to it says: one port that does not reach it is one whose writes wait.
  */
@@ -148,6 +148,57 @@ judge_domains(const struct mt_gateway *gateway, const struct mt_node_config *con
 		    up_domains, domains, up_domains);
 }
 
+/* ---- slots ---- */
+
+/*
+ * The slot size that most bytes of the nodes are in: that of "the others". Of two with as many the smaller one, which
+ * is how long new extents are. 0: @count is 0.
+ */
+static uint64_t
+slots_most(const struct mt_link_status *const *links, uint32_t count)
+{
+	uint64_t most_bytes = 0, most = 0;
+
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t slot_bytes = links[i]->slot_bytes, bytes = 0;
+
+		for (uint32_t k = 0; k < count; k++) {
+			if (links[k]->slot_bytes == slot_bytes)
+				bytes += links[k]->slots_total * slot_bytes;
+		}
+		if (bytes > most_bytes || (bytes == most_bytes && slot_bytes < most)) {
+			most_bytes = bytes;
+			most = slot_bytes;
+		}
+	}
+	return most;
+}
+
+/* An extent is as long as the smallest slot of its nodes, and takes a whole slot of each: the rest of it is wasted. */
+static void
+judge_slots(const struct mt_link_status *const *links, uint32_t count, struct mt_health *health)
+{
+	uint64_t others = slots_most(links, count);
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t slot_bytes = links[i]->slot_bytes;
+		uint64_t small = num_min(slot_bytes, others), large = num_max(slot_bytes, others);
+
+		assert(small > 0);
+		if (large < MT_HEALTH_SLOTS_FACTOR * small)
+			continue;
+		node_object(links[i], object);
+		mt_health_add(health, CLEAVE_HEALTH_SLOTS_DIFFER, object, 0,
+		    "%s at %s has slots of %" PRIu64 " KiB, the others of %" PRIu64
+		    " KiB: an extent with a copy at both wastes %" PRIu64
+		    " %% of each of %s slots that it takes",
+		    object, links[i]->config.address, slot_bytes / NUM_KIB(1), others / NUM_KIB(1),
+		    (large - small) * 100 / large, slot_bytes < others ? "the others'" : "its");
+	}
+}
+
 /* ---- room ---- */
 
 /* Percent of what data can have that it has. */
@@ -241,5 +292,6 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 	if (link_count == 0)
 		return; /* no port has told */
 	judge_domains(gateway, configs, is_up, count, health);
+	judge_slots(room_links, room_count, health);
 	judge_room(gateway, room_links, is_room_up, room_count, health);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* health_nodes.h -- each storage node, failure domains, room */
+/* health_nodes.h -- each storage node, failure domains, slots, room */
 #ifndef CLEAVE_MIDDLETIER_HEALTH_HEALTH_NODES_H
 #define CLEAVE_MIDDLETIER_HEALTH_HEALTH_NODES_H
 

@@ -332,6 +332,62 @@ Test(health, a_node_that_one_port_does_not_reach_is_down)
 	cr_assert_eq(health.room.data_free, (SLOTS - RESERVED) * NUM_MIB(1), "two copies fit");
 }
 
+static void
+slots_of(uint32_t node, uint64_t slot_bytes, uint64_t total)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][node].slot_bytes = slot_bytes;
+		links[i][node].slots_total = links[i][node].slots_free = total;
+	}
+}
+
+Test(health, slots_of_half_the_size_of_the_others_or_twice_it_are_told)
+{
+	/* Less than half of a slot is wasted: nobody is told. */
+	slots_of(2, NUM_KIB(516), 2 * SLOTS);
+	expect_well();
+	slots_of(2, NUM_KIB(512), 2 * SLOTS);
+	cr_assert_str_eq(expect_only(CLEAVE_HEALTH_SLOTS_DIFFER, "node 3", "512 KiB")->text,
+	    "node 3 at tcp://n3:1 has slots of 512 KiB, the others of 1024 KiB: an extent with a copy "
+	    "at both wastes 50 % of each of the others' slots that it takes");
+	slots_of(2, NUM_MIB(2) - NUM_KIB(4), SLOTS);
+	expect_well();
+	slots_of(2, NUM_MIB(4), SLOTS / 2);
+	cr_assert_str_eq(expect_only(CLEAVE_HEALTH_SLOTS_DIFFER, "node 3", "4096 KiB")->text,
+	    "node 3 at tcp://n3:1 has slots of 4096 KiB, the others of 1024 KiB: an extent with a copy "
+	    "at both wastes 75 % of each of its slots that it takes");
+}
+
+Test(health, the_slots_that_most_bytes_are_in_are_those_of_the_others)
+{
+	/* The first node is the one that differs; and of two small ones beside a large one it is each of the two. */
+	slots_of(0, NUM_KIB(256), SLOTS);
+	(void)expect_only(CLEAVE_HEALTH_SLOTS_DIFFER, "node 1", "wastes 75 %");
+	slots_of(1, NUM_KIB(256), SLOTS);
+	judge();
+	cr_assert_eq(health.count, 2);
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_SLOTS_DIFFER, "node 1"));
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_SLOTS_DIFFER, "node 2"));
+	/* As many bytes of each: new extents are as short as the smaller slots, so the larger ones waste. */
+	slots_of(0, NUM_KIB(256), 2 * SLOTS);
+	slots_of(1, NUM_KIB(256), 2 * SLOTS);
+	(void)expect_only(CLEAVE_HEALTH_SLOTS_DIFFER, "node 3", "its slots");
+}
+
+Test(health, slots_of_a_node_that_drains_or_was_never_reached_are_not_compared)
+{
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][2].config.state = MT_NODE_DRAINING;
+	gateway.options.min_replicas = 1;
+	slots_of(2, NUM_KIB(256), SLOTS);
+	judge();
+	cr_assert_null(reason_of(CLEAVE_HEALTH_SLOTS_DIFFER, "node 3"));
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][2].config.state = MT_NODE_IN;
+	slots_of(2, 0, 0);
+	expect_well();
+}
+
 Test(health, a_link_that_was_made_just_now_is_given_a_second)
 {
 	gateway.options.min_replicas = 1;
