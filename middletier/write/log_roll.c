@@ -374,6 +374,9 @@ roll_commit(struct mt_write_state *state, bool has_spare)
 	if (has_spare && !roll->is_offered)
 		rc = mt_shard_extent_add(state->shard, roll->spare);
 	if (rc != 0) {
+		/* While there is a spare the old log is not sealed without one. */
+		mt_extent_delete(roll->spare);
+		roll->spare = NULL;
 		roll_pause(state, rc);
 		return;
 	}
