@@ -3,7 +3,7 @@
  * change_end.c -- the end of a change: the state of its extent, and the answer to its gateway
  *
  *	             done                      failed
- *	create       OPEN                      BAD: its header may be half on the disk
+ *	create       OPEN                      FREE: its header may be on the disk, and is written anew
  *	freeze       FROZEN                    STOPPED
  *	truncate     SEALED                    as it was, if no page was written; else STOPPED
  *	delete       FREE                      SEALED if it was, else STOPPED
@@ -103,9 +103,10 @@ create_apply(struct sn_request *req, int rc)
 	assert(extent->sm.state == EXTENT_CREATING);
 	if (rc == 0) {
 		SN_COUNT(req->node, creates, 1);
+		extent->is_failed = false;
 		sm_move(&extent->sm, EXTENT_OPEN);
 	} else {
-		sn_extent_retire(extent);
+		sn_extent_give_up(extent);
 	}
 }
 

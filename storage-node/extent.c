@@ -16,9 +16,13 @@
  *	                          +----- SEALED <------+
  *
  * Each slot has one struct sn_extent: the array is as long as the disk has slots, and its members move
- * between a hash table (they hold an extent) and two free lists. OPEN takes plain appends; STOPPED has
+ * between a hash table (they hold an extent) and three free lists. OPEN takes plain appends; STOPPED has
  * met an error or a restart and can only be frozen, sealed, deleted; FROZEN takes re-sent bytes of
  * the epoch that froze it.
+ *
+ * A slot whose header could not be written is free again: the disk may have had no room for a while, as a thin pool
+ * or a file system that was full below its file has. The header there is the old one or the new one, and the next create
+ * writes it whole. Such a slot is taken where there is no other, for the place may be a bad one.
  *
  * Space: a log extent may not take the last 1/16 of the slots (2 at least, and where slots are few or
  * small up to 1/8, for a merge of a whole chunk), a run not the last half of those, a manifest may take
@@ -191,9 +195,12 @@ sn_extent_add_free(struct sn_extent *extent)
 	assert(extent->sm.state == EXTENT_FREE);
 	assert(!list_contains(&extent->link));
 	assert(node->free_count < node->super.slot_count);
-	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin
-								   : &node->free_used,
-	    &extent->link);
+	if (extent->is_failed)
+		list_push_back(&node->free_failed, &extent->link);
+	else if (extent->is_virgin && !extent->is_prewritten)
+		list_push_back(&node->free_virgin, &extent->link);
+	else
+		list_push_back(&node->free_used, &extent->link);
 	node->free_count++;
 }
 
@@ -232,7 +239,8 @@ free_list_first_not(struct loop_link *list, const struct extent_id *id)
 		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, link);
 
 		assert(extent->sm.state == EXTENT_FREE);
-		if (extent->is_virgin || !id_is_same(&extent->slot.id, id))
+		if (extent->is_virgin ||
+		    !id_is_same(extent->is_failed ? &extent->former_id : &extent->slot.id, id))
 			return extent;
 	}
 	return NULL;
@@ -255,10 +263,14 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	if (extent == NULL)
 		extent = free_list_first_not(&node->free_virgin, id);
 	if (extent == NULL)
+		extent = free_list_first_not(&node->free_failed, id);
+	if (extent == NULL)
 		return -EBUSY;
 	list_remove(&extent->link);
 	assert(node->free_count > 0);
 	node->free_count--;
+	if (!extent->is_failed)
+		extent->former_id = extent->slot.id;
 	assert(list_is_empty(&extent->changes)); /* those of the extent before have left */
 	sm_move(&extent->sm, EXTENT_CREATING);
 	extent->is_virgin = false;
@@ -289,17 +301,11 @@ sn_extent_release(struct sn_extent *extent)
 }
 
 void
-sn_extent_retire(struct sn_extent *extent)
+sn_extent_give_up(struct sn_extent *extent)
 {
-	struct node *node = extent->node;
-
 	assert(extent->sm.state == EXTENT_CREATING);
+	extent->is_failed = true;
 	sn_extent_release(extent);
-	list_remove(&extent->link);
-	assert(node->free_count > 0);
-	node->free_count--;
-	sm_move(&extent->sm, EXTENT_BAD);
-	node->bad_count++;
 }
 
 void
@@ -395,6 +401,7 @@ sn_extent_init_all(struct node *node)
 		return rc;
 	list_init(&node->free_used);
 	list_init(&node->free_virgin);
+	list_init(&node->free_failed);
 	for (uint32_t i = 0; i < node->super.slot_count; i++) {
 		struct sn_extent *extent = &node->extents[i];
 

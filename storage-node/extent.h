@@ -39,9 +39,12 @@ struct sn_extent {
 	struct sn_extent *hash_next;
 	struct ondisk_slot slot; /* identity; of a free slot: the last one's */
 	bool is_virgin;          /* never held an extent */
-	bool is_header_lost;     /* at the start its header page was not a good one */
-	bool is_prewritten;      /* all its blocks are written ones (disk_is_written) */
-	uint64_t end_bytes;      /* where the next append goes, those in flight counted */
+	bool is_failed; /* the write of the last header failed: in free_failed, while free */
+	struct extent_id
+	    former_id; /* of the extent before the last, whose bytes are there, while is_failed */
+	bool is_header_lost; /* at the start its header page was not a good one */
+	bool is_prewritten;  /* all its blocks are written ones (disk_is_written) */
+	uint64_t end_bytes;  /* where the next append goes, those in flight counted */
 	uint64_t durable_bytes;
 	uint64_t mark_bytes;   /* highest mark in the durable bytes */
 	uint64_t whole_bytes;  /* shorter than this it is damaged */
@@ -81,8 +84,8 @@ int sn_extent_claim(struct node *node, const struct wire_node *create,
     struct sn_extent **ret_extent);
 /* sn_extent_release -- take @extent out of the table, its slot into a free list. No append or read is on its way. */
 void sn_extent_release(struct sn_extent *extent);
-/* sn_extent_retire -- end a CREATING @extent whose header may be half on the disk: BAD until a restart. */
-void sn_extent_retire(struct sn_extent *extent);
+/* sn_extent_give_up -- end a CREATING @extent whose header may be on the disk: its slot is the last to be tried again. */
+void sn_extent_give_up(struct sn_extent *extent);
 /* sn_extent_stop -- refuse plain appends to @extent from now on with @rc < 0. No-op where it is sealed or not held. */
 void sn_extent_stop(struct sn_extent *extent, int rc);
 /*

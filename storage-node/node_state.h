@@ -64,9 +64,10 @@ struct node {
 	uint32_t hash_mask;         /* buckets, a power of two, less one */
 	struct loop_link free_used; /* held extents before, or written ahead */
 	struct loop_link free_virgin;
-	uint32_t free_count; /* slots in the two free lists */
-	uint32_t held_count; /* extents in the hash table */
-	uint32_t bad_count;  /* slots that are not used again before a restart */
+	struct loop_link free_failed; /* a create has failed there: taken where there is no other */
+	uint32_t free_count;          /* slots in the two free lists */
+	uint32_t held_count;          /* extents in the hash table */
+	uint32_t bad_count;           /* slots that are not used again before a restart */
 	uint32_t kind_counts[EXTENT_MANIFEST + 1]; /* of held_count, by enum extent_kind */
 	uint64_t incarnation_last;                 /* the highest that this disk has given a copy */
 

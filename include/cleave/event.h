@@ -40,6 +40,9 @@ enum cleave_event_level {
 	X(NODE_LOST, "node-lost", WARN, "A port has lost a storage node.")                         \
 	X(NODE_UNREACHED, "node-unreached", WARN,                                                  \
 	    "A storage node cannot be reached, for another reason than before.")                   \
+	X(NODE_FAILING, "node-failing", WARN,                                                      \
+	    "The disk of a storage node fails writes: new data goes elsewhere.")                   \
+	X(NODE_WRITES, "node-writes", INFO, "The disk of a storage node takes writes again.")      \
 	X(NODE_CHANGED, "node-changed", INFO,                                                      \
 	    "Somebody added, drained, removed or changed a storage node.")                         \
 	X(STORE_REFUSED, "store-refused", ERROR, "Storage nodes obey another metadata store.")     \

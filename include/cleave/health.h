@@ -93,6 +93,9 @@ enum cleave_health_level {
 	X(NODE_READ_ONLY, "node-read-only", WARN,                                                             \
 	    "A node's disk takes no more writes: a flush has failed.",                                        \
 	    "look at the disk (dmesg, smartctl); then cleave node drain or replace")                          \
+	X(NODE_FAILING, "node-failing", WARN,                                                                 \
+	    "A node's disk fails writes, and no flush: new data goes elsewhere.",                             \
+	    "is it full, or what is below it (df, lvs): make room; else replace the disk (dmesg, smartctl)")  \
 	X(NODE_SLOW, "node-slow", WARN,                                                                       \
 	    "A node answers much slower than its peers: new data goes elsewhere.",                            \
 	    "look at its disk and its network (iostat, smartctl)")                                            \

@@ -200,6 +200,8 @@ copy_target_failed(struct mt_copy *copy, int rc)
 		copy_fail(copy, -ENOTCONN);
 	else if (rc == -ERANGE && copy->sm.state == COPY_APPENDING)
 		copy_fail(copy, -ENOSPC); /* its slots are too small: no source is to blame */
+	else if (rc == -EIO || rc == -EROFS)
+		copy_fail(copy, -EREMOTEIO); /* nor is it where the target's disk fails */
 	else
 		copy_fail(copy, rc == -ENOSPC || rc == -EEXIST || mt_is_busy(rc) ? rc : -EIO);
 }

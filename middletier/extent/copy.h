@@ -23,9 +23,8 @@ struct mt_shard;
 
 /*
  * rc 0: @incarnation is the new copy's. Else: -ENOTCONN the target was lost; -ENOSPC it is full, or its
- * slots are too small; -EEXIST it holds
- * some copy already (an orphan); -EBUSY, -ENOMEM, -ENOBUFS for too long; -ESTALE fenced; -EIO no source
- * has it all, or the target's disk fails. @copy is gone after it.
+ * slots are too small; -EEXIST it holds some copy already (an orphan); -EREMOTEIO its disk fails; -EBUSY,
+ * -ENOMEM, -ENOBUFS for too long; -ESTALE fenced; -EIO no source has it all. @copy is gone after it.
  */
 typedef void (*mt_copy_fn)(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg);
 

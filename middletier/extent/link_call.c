@@ -24,6 +24,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent_copies.h"
+#include "extent/failing_node.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "extent/slow_node.h"
@@ -312,6 +313,7 @@ mt_link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret
 	call->reply_msg = msg;
 	call->rc = reply.rc;
 	link_note_space(link, call);
+	mt_failing_node_on_answer(link, call);
 	if (call->is_sent)
 		link_call_finish(link, call);
 	/* The node obeys another store since we connected: connecting again tells whether for good. */

@@ -47,6 +47,13 @@ struct slow_node {
 	uint64_t avoid_until_ns;   /* it was given up as slow: no new extents before, if possible */
 };
 
+/* Whether the node's disk fails writes: failing_node.c. */
+struct failing_node {
+	uint32_t count;          /* of extents whose beginning it failed, in a row */
+	uint64_t penalty_ns;     /* the last; 0: it does not fail */
+	uint64_t avoid_until_ns; /* no new extents before, if possible */
+};
+
 /* @rc: 0: the link's members say what the node has; -EPROTO it cannot be understood; -ENOMEM; of the call. */
 typedef void (*mt_link_status_fn)(struct mt_link *link, int rc);
 
@@ -88,6 +95,7 @@ struct mt_link {
 	struct mt_link_revoked revoked;
 	uint64_t changed_ns;   /* when it came up, or went down, or was made */
 	struct slow_node slow; /* slow_node.c's */
+	struct failing_node failing;
 	struct latency took[MT_LINK_TOOK_NR];
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
 	struct store_id store;          /* that it obeys, from its hello */
@@ -131,11 +139,12 @@ void mt_link_renew(struct mt_link *link, const char *reason);
  */
 void mt_link_configure(struct mt_link *link, const struct mt_node_config *config);
 
-/* mt_link_avoid_until_ns -- when new extents go there again: the node was slow lately, or is in maintenance. */
+/* mt_link_avoid_until_ns -- when new extents go there again: it was slow lately, fails writes, is in maintenance. */
 static inline uint64_t
 mt_link_avoid_until_ns(const struct mt_link *link)
 {
-	return num_max(link->slow.avoid_until_ns, link->config.maintenance_until_ns);
+	return num_max(num_max(link->slow.avoid_until_ns, link->failing.avoid_until_ns),
+	    link->config.maintenance_until_ns);
 }
 /* mt_link_is_avoided -- do new extents go to others, while there are enough? */
 static inline bool

@@ -28,7 +28,7 @@
 struct health_node {
 	const struct mt_link_status *link; /* of a port that has it worst */
 	bool is_up;                        /* at every port */
-	bool is_full, is_slow, is_read_only;
+	bool is_full, is_slow, is_read_only, is_failing;
 	int64_t
 	    clock_gap_ms; /* the least that a port has seen: one may have asked before a clock was set */
 };
@@ -58,6 +58,7 @@ node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node
 		ret_node->is_up = ret_node->is_up && link->is_up;
 		ret_node->is_slow = ret_node->is_slow || link->is_slow;
 		ret_node->is_read_only = ret_node->is_read_only || link->is_read_only;
+		ret_node->is_failing = ret_node->is_failing || link->is_failing;
 		ret_node->is_full = ret_node->is_full || link->is_full ||
 		    (link->slots_total > 0 && link->slots_free <= link->slots_reserved);
 	}
@@ -110,6 +111,9 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 	if (node->is_read_only)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_READ_ONLY, object, 0,
 		    "%s at %s: its disk takes no more writes", object, address);
+	if (node->is_failing && !node->is_read_only)
+		mt_health_add(health, CLEAVE_HEALTH_NODE_FAILING, object, 0,
+		    "%s at %s: its disk fails writes (EIO; its log says more)", object, address);
 	if (node->is_slow)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_SLOW, object, 0,
 		    "%s at %s was much slower than its peers lately", object, address);

@@ -15,6 +15,7 @@
 #include "common/shard.h"
 #include "extent/balance.h"
 #include "extent/extent.h"
+#include "extent/failing_node.h"
 #include "extent/node_link.h"
 #include "extent/slow_node.h"
 #include "index/index.h"
@@ -154,6 +155,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_full = node->slots_free == 0 || node->full_kinds != 0,
 			.is_read_only = node->is_read_only,
 			.is_slow = mt_slow_node_was(node, now_ns),
+			.is_failing = mt_failing_node_is(node),
 			.clock_gap_ms = node->clock_gap_ms,
 			.key_expires_s = node->key_expires_s,
 			.state_age_ns = now_ns - node->changed_ns,

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "cleave/disk.h"
 #include "storage-node/extent.h"
+#include "storage-node/node_state.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;
@@ -204,21 +205,96 @@ Test(extent, delete_waits_for_reads)
 	rig_extent_fini(&next);
 }
 
-Test(extent, create_that_fails_uses_the_slot_up)
+static void
+fail_writes(uint32_t count)
 {
-	struct disk_fault *fault = disk_sim_fault(rig->disk);
+	cr_assert_eq(disk_sim_add_rule(rig->disk,
+			 &(struct disk_sim_rule){ .ops = DISK_FAULT_OP(DISK_WRITE),
+			     .rc = -EIO,
+			     .count = count }),
+	    0);
+}
 
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE),
-		.at_count = 1,
-		.verdict = DISK_FAULT_FAIL,
-		.rc = -EIO };
+Test(extent, create_that_fails_takes_no_slot)
+{
+	fail_writes(1);
 	cr_assert_eq(create(1, EXTENT_LOG), -EIO);
-	cr_assert_eq(node_slots_free(rig->node), 15);
+	cr_assert_eq(node_slots_free(rig->node), 16);
 	cr_assert_eq(create(1, EXTENT_LOG), 0, "elsewhere");
 	rig_kill(rig, true);
 	rig_up(rig);
 	cr_assert_eq(node_extent_count(rig->node), 1, "one of the two, the younger");
 	cr_assert_eq(node_slots_free(rig->node), 15);
+}
+
+/* A full thin pool, or a full file system below the disk's file, that somebody extends. */
+Test(extent, disk_that_fails_writes_for_a_while_loses_no_slot)
+{
+	uint32_t counter = 0;
+
+	fail_writes(0);
+	while (++counter <= 40)
+		cr_assert_eq(create(counter, EXTENT_MANIFEST), -EIO);
+	cr_assert_eq(rig->node->bad_count, 0);
+	cr_assert_geq(rig->node->counters.disk_errors, 40);
+	disk_sim_clear_rules(rig->disk);
+	for (uint32_t i = 0; i < 16; i++)
+		cr_assert_eq(create(++counter, EXTENT_MANIFEST), 0);
+	cr_assert_eq(create(++counter, EXTENT_MANIFEST), -ENOSPC);
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert_eq(node_extent_count(rig->node), 16);
+	cr_assert_eq(node_slots_free(rig->node), 0);
+}
+
+/* A bad place would fail each create, were its slot among the first. */
+Test(extent, slot_whose_create_failed_is_the_last_that_is_tried)
+{
+	struct rig_extent e;
+	uint32_t bad_slot = UINT32_MAX;
+
+	rig_extent_init(&e, 1, 1, 1, EXTENT_MANIFEST);
+	fail_writes(1);
+	cr_assert_eq(rig_extent_create(rig, &e), -EIO);
+	for (uint32_t i = 0; i < rig->node->super.slot_count; i++) {
+		if (!rig->node->extents[i].is_virgin)
+			bad_slot = i;
+	}
+	rig_extent_fini(&e);
+	for (uint32_t i = 0; i < 15; i++) {
+		rig_extent_init(&e, 1, 1, i + 2, EXTENT_MANIFEST);
+		cr_assert_eq(rig_extent_create(rig, &e), 0);
+		cr_assert_neq(sn_extent_find(rig->node, &e.id)->slot.slot_index, bad_slot);
+		rig_extent_fini(&e);
+	}
+	rig_extent_init(&e, 1, 1, 20, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	cr_assert_eq(sn_extent_find(rig->node, &e.id)->slot.slot_index, bad_slot);
+	rig_extent_fini(&e);
+}
+
+/* The slot holds the bytes of the extent before the one whose create failed. */
+Test(extent, slot_whose_create_failed_is_not_given_to_the_extent_before)
+{
+	struct rig_extent first, other;
+
+	rig_destroy(rig);
+	make(&(struct rig_options){ .slot_count = 1 });
+	rig_extent_init(&first, 1, 1, 1, EXTENT_MANIFEST);
+	rig_extent_init(&other, 1, 1, 2, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &first), 0);
+	cr_assert_eq(rig_append(rig, &first, 3), 0);
+	cr_assert_eq(rig_delete(rig, &first, 1), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		fail_writes(1);
+		cr_assert_eq(rig_extent_create(rig, &other), -EIO);
+		cr_assert_eq(rig_extent_create(rig, &first), -EBUSY);
+	}
+	rig_extent_fini(&first);
+	rig_extent_init(&first, 1, 1, 3, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &first), 0);
+	rig_extent_fini(&first);
+	rig_extent_fini(&other);
 }
 
 Test(extent, list_pages_through_all)

@@ -469,6 +469,9 @@ excused(const struct sm_state *table, uint32_t from)
 	/* Queued until the turn ends; a turn of the simulated loop is one event. */
 	if (table == append_table && from == APPEND_QUEUED)
 		return SM_TO(APPEND_FAILED);
+	/* At a start, a header that cannot be read: test_recover_slots.c. */
+	if (table == extent_table && from == EXTENT_FREE)
+		return SM_TO(EXTENT_BAD);
 	return 0;
 }
 

@@ -371,7 +371,7 @@ Test(copy, fails_with_the_disk_of_its_target)
 			     .rc = -EIO,
 			     .count = 1 }),
 	    0);
-	cr_assert_eq(wait_over(), -EIO);
+	cr_assert_eq(wait_over(), -EREMOTEIO);
 }
 
 Test(copy, is_fenced_by_a_newer_owner)

@@ -445,6 +445,9 @@ Test(health, slow_nodes_and_nodes_that_have_left)
 	links[0][1].is_slow = true;
 	(void)expect_only(CLEAVE_HEALTH_NODE_SLOW, "node 2", "slower than its peers");
 	links[0][1].is_slow = false;
+	links[0][1].is_failing = true;
+	(void)expect_only(CLEAVE_HEALTH_NODE_FAILING, "node 2", "its disk fails writes");
+	links[0][1].is_failing = false;
 	for (uint32_t i = 0; i < PORTS; i++)
 		links[i][1] = (struct mt_link_status){ .config.state = MT_NODE_LOST };
 	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2");

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * failing_node.c -- a node whose disk fails writes, and no flush, gets no new extents for a while
+ *
+ * A flush that fails makes a disk read-only, and its node says so. A write that fails is the misfortune of one extent,
+ * where the place is a bad one. But a thin pool that is full, or the file system below the disk's file, fails every write
+ * to a place that has no block yet, and its flushes pass: such a node is up, has free slots and little to do, and would be
+ * picked again and again.
+ *
+ * An extent, or a copy, *begins* at a node with its CREATE and its first batch. Two in a row whose beginning the disk has
+ * failed (-EIO), none between that began well, and the node is avoided as a slow one is (placement.c): 1 s at first,
+ * twice as long each time, up to a minute. Then it is tried again. A first batch that is written ends that.
+ */
+#include "extent/failing_node.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/event.h"
+#include "common/port.h"
+#include "common/settings.h"
+#include "common/shard.h"
+#include "extent/call.h"
+#include "extent/extent_copies.h"
+#include "extent/node_link.h"
+
+#define FAILING_COUNT 2u /* in a row; one may be a bad place */
+#define FAILING_PENALTY_MIN_NS NUM_S(1)
+#define FAILING_PENALTY_MAX_NS NUM_S(60)
+
+bool
+mt_failing_node_is(const struct mt_link *link)
+{
+	return link->failing.penalty_ns != 0;
+}
+
+/* Each shard looks: extents with fewer copies are to have more, or may have none there. */
+static void
+failing_tell_shards(struct mt_link *link)
+{
+	for (uint32_t i = 0; i < link->port->shard_count; i++)
+		mt_extent_upkeep(&link->port->shards[i]);
+}
+
+static void
+failing_on_failed(struct mt_link *link, uint64_t now_ns)
+{
+	struct failing_node *failing = &link->failing;
+
+	assert(now_ns >= failing->avoid_until_ns);
+	if (++failing->count < FAILING_COUNT)
+		return;
+	if (failing->penalty_ns == 0)
+		mt_event_of(link->port->shared->events, now_ns, CLEAVE_EVENT_NODE_FAILING, "node",
+		    link->node_id,
+		    "node %u: its disk fails writes, new data goes elsewhere rc=-EIO address=%s: is "
+		    "it full, or what is below it (df, lvs)? Its log and the kernel's there say more",
+		    link->node_id, link->config.address);
+	failing->penalty_ns = failing->penalty_ns == 0
+	    ? FAILING_PENALTY_MIN_NS
+	    : num_min(failing->penalty_ns * 2, FAILING_PENALTY_MAX_NS);
+	failing->avoid_until_ns = now_ns + failing->penalty_ns;
+	failing_tell_shards(link);
+}
+
+static void
+failing_on_written(struct mt_link *link, uint64_t now_ns)
+{
+	bool was_failing = mt_failing_node_is(link);
+
+	link->failing = (struct failing_node){ 0 };
+	if (!was_failing)
+		return;
+	mt_event_of(link->port->shared->events, now_ns, CLEAVE_EVENT_NODE_WRITES, "node",
+	    link->node_id, "node %u: its disk takes writes again", link->node_id);
+	failing_tell_shards(link);
+}
+
+void
+mt_failing_node_on_answer(struct mt_link *link, const struct mt_call *call)
+{
+	const struct wire_node *request = &call->request;
+	bool is_first = request->opcode == WIRE_EXTENT_APPEND && request->offset_bytes == 0;
+	uint64_t now_ns = loop_now_ns(link->port->loop);
+
+	assert(call->is_answered);
+	/* While it is avoided, answers are to what was asked before, or of those that have no other. */
+	if ((!is_first && request->opcode != WIRE_EXTENT_CREATE) ||
+	    now_ns < link->failing.avoid_until_ns)
+		return;
+	if (call->rc == -EIO)
+		failing_on_failed(link, now_ns);
+	else if (call->rc == 0 && is_first)
+		failing_on_written(link, now_ns);
+}

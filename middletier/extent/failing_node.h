@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * failing_node.h -- a node whose disk fails writes, and no flush, gets no new extents for a while
+ *
+ * What link_call.c tells of each answer.
+ */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_FAILING_NODE_H
+#define CLEAVE_MIDDLETIER_EXTENT_FAILING_NODE_H
+
+#include <stdbool.h>
+
+struct mt_call;
+struct mt_link;
+
+/* mt_failing_node_on_answer -- @call of @link was answered just now. */
+void mt_failing_node_on_answer(struct mt_link *link, const struct mt_call *call);
+/* mt_failing_node_is -- people are to be told: it was left out, and has begun no extent since. */
+bool mt_failing_node_is(const struct mt_link *link);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_FAILING_NODE_H */
