@@ -24,9 +24,10 @@
  * or a file system that was full below its file has. The header there is the old one or the new one, and the next create
  * writes it whole. Such a slot is taken where there is no other, for the place may be a bad one.
  *
- * Space: a log extent may not take the last 1/16 of the slots (2 at least, and where slots are few or
+ * Space: a log extent may not take the last 1/16 of the slots (3 at least, and where slots are few or
  * small up to 1/8, for a merge of a whole chunk), a run not the last half of those, a manifest may take
- * any: what frees space needs space. A log that is for tombstones alone may take half of what a run may not.
+ * any: what frees space needs space. A log that is for tombstones alone may take half of what a run may not, and leaves
+ * one for a manifest, without which a take-over would wait for ever.
  */
 #include "extent.h"
 
@@ -222,11 +223,20 @@ sn_extent_reserve(const struct node *node, enum extent_kind kind)
 	case EXTENT_LOG:
 		return reserve;
 	case EXTENT_RUN:
-		return reserve / 2;
+		return reserve == 3 ? 2 : reserve / 2;
 	case EXTENT_MANIFEST:
 		return 0;
 	}
 	return reserve;
+}
+
+/* Slots that a log for tombstones leaves: one at least, for a manifest, but where a log itself leaves two. */
+static uint32_t
+extent_tombstone_reserve(const struct node *node)
+{
+	uint32_t reserve = sn_extent_reserve(node, EXTENT_LOG);
+
+	return reserve == 3 ? 1 : reserve / 4;
 }
 
 /* A slot whose last extent had the same name holds bytes that would pass as the new one's. */
@@ -251,7 +261,8 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 {
 	const struct extent_id *id = &create->id;
 	bool is_reserve = (create->flags & WIRE_FLAG_RESERVE) != 0;
-	uint32_t reserve = sn_extent_reserve(node, create->kind) / (is_reserve ? 4 : 1);
+	uint32_t reserve = is_reserve ? extent_tombstone_reserve(node)
+				      : sn_extent_reserve(node, create->kind);
 	struct sn_extent *extent;
 
 	assert(sn_extent_find(node, id) == NULL);

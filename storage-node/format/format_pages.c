@@ -15,8 +15,10 @@
 #define SLOT_BYTES_DEFAULT NUM_MIB(64)
 #define SLOT_BYTES_DEFAULT_MIN NUM_MIB(1)
 #define SLOTS_WANTED 512u
-#define RESERVE_ONE_IN 16u      /* of all slots */
-#define RESERVE_MIN 2u          /* slots, where that is more */
+#define RESERVE_ONE_IN 16u /* of all slots */
+#define RESERVE_MIN 3u     /* for runs, for tombstones, for a manifest: one each */
+#define RESERVE_MIN_FEW 2u /* of fewer than RESERVE_SLOTS slots */
+#define RESERVE_SLOTS 16u
 #define RESERVE_MERGE_ONE_IN 8u /* of all slots, at most, for the merge of a whole chunk */
 
 struct format_target {
@@ -108,9 +110,10 @@ node_format_reserve(uint64_t slot_count, uint64_t extent_bytes)
 {
 	/* Slots of two chunks: half of the reserve is for runs, and a merge writes a chunk. */
 	uint64_t merge_count = 2 * (CLEAVE_CHUNK_BYTES / extent_bytes + 2);
+	uint32_t min_count = slot_count >= RESERVE_SLOTS ? RESERVE_MIN : RESERVE_MIN_FEW;
 
 	assert(slot_count > 0 && extent_bytes > 0);
-	return (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, RESERVE_MIN),
+	return (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, min_count),
 	    num_min(merge_count, slot_count / RESERVE_MERGE_ONE_IN));
 }
 
