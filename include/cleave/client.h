@@ -380,6 +380,8 @@ typedef void (*cleave_size_fn)(int rc, const char *error, void *arg);
 /*
  * cleave_volume_refresh -- ask a gateway for the size: somebody may have changed it
  *
+ * It tells, too, whether the name is still that of what is open; a snapshot's as well, whose size stays.
+ *
  * Ownership: @volume may be closed meanwhile: it is gone only after @fn.
  * Returns:   0: @fn is called exactly once, later; else it never is.
  * Errors:    -EBUSY the size is being asked for or changed already; -ECANCELED it is being closed, or what

@@ -3,7 +3,9 @@
 """cleave-agent and a volume that others use: who reads takes nothing, who changes it has it, or not."""
 import os
 
-from libagent import EPERM, Agent, Client, control
+import struct
+
+from libagent import EPERM, ERR_UNKNOWN, Agent, Client, control
 from libcluster import Cluster, check, main
 
 ESHUTDOWN = 108
@@ -105,6 +107,84 @@ def another_volume_of_the_name_is_taken_from_nobody():
             check(read(second, 0) == b"2" * 4096 and read(first, 0) == bytes(4096), "both")
 
 
+def refusal(agent, name=b"v"):
+    """The text with which a new client is refused."""
+    s = Client(agent)
+    s.option(7, struct.pack(">I", len(name)) + name + struct.pack(">H", 0))
+    _, kind, text = s.reply()
+    check(kind == ERR_UNKNOWN, f"a new client was not refused: {kind}")
+    s.s.close()
+    return text.decode()
+
+
+def a_new_client_gets_the_volume_of_the_name_or_none():
+    """One that is there keeps what it has open, whatever becomes of the name."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one") as one:
+            first = come(one)
+            check(write(first, 0, b"1") == 0, "a write")
+            c.cleave("volume", "rename", "v", "old")
+            text = refusal(one)  # nobody has the name
+            check("volume 1 is open" in text and "'v'" in text, text)
+            c.volume_create("v", "8M")
+            text = refusal(one)
+            check("volume 1 is open" in text and "volume 2" in text, text)
+            one.wait_line("export: client refused name=v: volume 1 is open .*volume 2")
+            check(one.export()["problem"] == text, one.export())
+            told = c.cleave("exports", "--agent", one.control).stdout
+            check(text in told, told)
+            check(write(first, 1, b"1") == 0 and read(first, 0) == b"1" * 4096, "the first one")
+            # The name is its own again, and then another's until the last client has gone.
+            c.cleave("volume", "rename", "v", "new")
+            c.cleave("volume", "rename", "old", "v")
+            second = come(one)
+            check(read(second, 1) == b"1" * 4096, "a client of the same volume")
+            check(one.export()["problem"] == "", one.export())
+            c.cleave("volume", "rename", "v", "old")
+            c.cleave("volume", "rename", "new", "v")
+            check("volume 2" in refusal(one), "the other one again")
+            for s in (first, second):
+                s.s.close()
+            one.wait_line("export: closed")
+            check(one.export()["problem"] == "", one.export())
+            check(read(come(one), 0) == bytes(4096), "what the new volume has")
+
+
+def readers_and_snapshots_of_another_name():
+    """The same where nothing is written; what is deleted refuses new clients, too."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one", "--all", "--read-only") as one:
+            reader = come(one)
+            c.cleave("snapshot", "create", "v@s")
+            of_snapshot = Client(one)
+            check(of_snapshot.go(b"v@s") == 1, "GO of the snapshot")
+            again = Client(one)
+            check(again.go(b"v@s") == 1, "GO of the snapshot, again")
+            c.cleave("volume", "rename", "v", "old")
+            text = refusal(one, b"v@s")
+            check("an earlier snapshot is open" in text, f"nobody has the name: {text}")
+            c.volume_create("v", "4M")
+            c.cleave("snapshot", "create", "v@s")
+            text = refusal(one)
+            check("volume 1 is open" in text and "volume 2" in text, text)
+            text = refusal(one, b"v@s")
+            check("an earlier snapshot is open" in text and "'v@s'" in text, text)
+            check(read(reader, 0) == bytes(4096), "the reader")
+            check(read(of_snapshot, 0) == bytes(4096), "the snapshot's reader")
+        with Other(c, "two") as two:
+            reader = come(two)
+            c.cleave("volume", "delete", "v", "--snapshots", "--force")
+            reader.command(0, 0, 4096)
+            check(reader.error() != 0, "a read of what was deleted")
+            text = refusal(two)
+            check("'v'" in text and two.export()["problem"] == text, f"deleted: {text}")
+            check(reader.is_closed(), "who reads what was deleted is not cut off")
+            c.volume_create("v", "8M")
+            check(read(come(two), 1024) == bytes(4096), "the new volume")
+
+
 def with_the_first_client():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "4M")
@@ -118,4 +198,6 @@ def with_the_first_client():
 
 if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
-         another_volume_of_the_name_is_taken_from_nobody, with_the_first_client)
+         another_volume_of_the_name_is_taken_from_nobody,
+         a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
+         with_the_first_client)

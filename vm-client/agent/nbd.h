@@ -138,6 +138,7 @@ struct nbd_export {
 	bool is_stalled; /* no gateway answers */
 	char problem
 	    [CLEAVE_ERROR_BYTES_MAX]; /* why it could not be opened, or written, the last time; "" */
+	bool is_another;              /* problem says that the name is not that of what is open */
 	/* nbd_persistent.c's */
 	bool is_persistent;              /* the file lists it */
 	bool outlives_file;              /* it was there before the file had it */
@@ -157,7 +158,8 @@ bool nbd_export_set_problem(struct nbd_export *export, const char *text);
 /*
  * nbd_export_use -- @connection->export is it; nbd_connection_on_export once it is open, or not
  *
- * @connection uses no other. One that is lost is opened again; who used it before is cut off.
+ * @connection uses no other. One that is lost is opened again; who used it before is cut off. Where the name is not that of
+ * what is open any more, @connection is refused (-ENOENT).
  */
 void nbd_export_use(struct nbd_export *export, struct nbd_connection *connection);
 /* nbd_export_leave -- the last one closes the volume. Its requests have ended. */

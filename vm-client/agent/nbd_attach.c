@@ -66,7 +66,8 @@ attach_on_refused(struct nbd_export *export, int rc, const char *error)
 			loop_timer_start(export->server->options.loop, &export->reclaim_timer,
 			    ATTACH_RECLAIM_NS);
 	} else {
-		(void)nbd_export_set_problem(export, error);
+		if (!export->is_another) /* that says more */
+			(void)nbd_export_set_problem(export, error);
 		log_limited(LOG_WARN, "export: cannot be written name=%s rc=%s: %s%s", export->name,
 		    log_errno(rc), error, rc == -EBUSY ? "; --when-held take takes it" : "");
 	}

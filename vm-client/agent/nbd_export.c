@@ -10,6 +10,8 @@
  *
  * It is opened for reading when a client comes, which takes nothing from anybody, and for writing with the first
  * change (nbd_attach.c). A user that comes while it closes waits for that, then it opens again.
+ * A user that comes to what is open gets the volume that has the name now, or nothing: where that is another one, or
+ * none, it is refused, and those that were there go on (export_refuse).
  * Clients that a predecessor gave have a volume, not a name, which may be another volume's by now: it is opened for
  * reading first, and taken from the predecessor once its id is the one that they had.
  */
@@ -57,6 +59,8 @@ export_close(struct nbd_export *export)
 {
 	assert(export->volume != NULL);
 	export->is_writer = export->is_stalled = false;
+	if (export->is_another)
+		(void)nbd_export_set_problem(export, ""); /* the next open asks for the name */
 	loop_timer_stop(export->server->options.loop, &export->reclaim_timer);
 	sm_move(&export->sm, NBD_EXPORT_CLOSING);
 	cleave_volume_close(export->volume, export_on_closed, export);
@@ -176,6 +180,27 @@ export_cut_off(struct nbd_export *export)
 	loop_defer(export->server->options.loop, &export->resize_task);
 }
 
+/*
+ * The name is another volume's by now than the one that is open here, or nobody's: those that ask for it mean what is
+ * not here. @error: whose it is.
+ */
+static void
+export_refuse(struct nbd_export *export, const char *error)
+{
+	char text[CLEAVE_ERROR_BYTES_MAX], which[64] = "an earlier snapshot";
+
+	assert(export->sm.state == NBD_EXPORT_OPEN);
+	if (strchr(export->name, '@') == NULL)
+		(void)snprintf(which, sizeof(which), "volume %llu",
+		    (unsigned long long)cleave_volume_info(export->volume)->id);
+	(void)snprintf(text, sizeof(text), "%s is open here until its clients have left: %.300s",
+	    which, error);
+	log_limited(LOG_WARN, "export: client refused name=%s: %s", export->name, text);
+	(void)nbd_export_set_problem(export, text);
+	export->is_another = true;
+	export_tell(&export->asking, -ENOENT, text);
+}
+
 static void
 export_on_size(int rc, const char *error, void *arg)
 {
@@ -187,23 +212,29 @@ export_on_size(int rc, const char *error, void *arg)
 	export->is_asking = false;
 	if (rc != 0)
 		log_debug("export: size not known name=%s text=\"%s\"", export->name, error);
+	if (rc == -ESHUTDOWN)
+		nbd_export_on_error(export, rc);
+	/* Clients that asked are told when the export has been opened again. */
+	while ((export->sm.state != NBD_EXPORT_OPEN || export->is_lost) &&
+	    (link = list_pop_front(&export->asking)) != NULL)
+		list_push_back(&export->waiters, link);
 	if (export->sm.state != NBD_EXPORT_OPEN)
 		return;
 	if (rc == 0 && !export->is_shrinking)
 		export->size_bytes = cleave_volume_info(export->volume)->size_bytes;
-	if (rc == -ESHUTDOWN) {
-		nbd_export_on_error(export, rc);
-		while ((link = list_pop_front(&export->asking)) != NULL)
-			list_push_back(&export->waiters, link);
-	}
-	/* Else the size that is known will do: requests tell what is wrong. */
-	export_tell(&export->asking, 0, NULL);
+	if (rc == 0 && export->is_another)
+		(void)nbd_export_set_problem(export, "");
+	/* Other errors: the size that is known will do, and requests tell what is wrong. */
+	if (rc == -ENOENT && !export->is_lost)
+		export_refuse(export, error);
+	else
+		export_tell(&export->asking, 0, NULL);
 	loop_defer(export->server->options.loop, &export->resize_task);
 	loop_defer(export->server->options.loop, &export->open_task);
 }
 
 /*
- * Somebody comes to what is open: has its size been changed by another than us? A snapshot's has not.
+ * Somebody comes to what is open: does it have the name still, and has its size been changed by another than us?
  * Who comes while that is being asked may know of a later change, and is asked for again.
  */
 static void
@@ -215,13 +246,15 @@ export_refresh(struct nbd_export *export)
 	assert(export->volume != NULL);
 	if (list_is_empty(&export->waiters) || export->is_asking)
 		return;
-	if (strchr(export->name, '@') != NULL) {
-		export_tell(&export->waiters, 0, NULL);
-		return;
-	}
 	rc = cleave_volume_refresh(export->volume, export_on_size, export);
 	if (rc == -EBUSY)
 		return; /* it is being resized, and whoever does that comes here again */
+	if (rc != 0)
+		nbd_export_on_error(export, rc);
+	if (export->is_lost) {
+		loop_defer(export->server->options.loop, &export->open_task);
+		return;
+	}
 	export->is_asking = true;
 	while ((link = list_pop_front(&export->waiters)) != NULL)
 		list_push_back(&export->asking, link);
@@ -337,6 +370,7 @@ nbd_export_set_problem(struct nbd_export *export, const char *text)
 
 	CHECK_OBJ(export, EXPORT_MAGIC);
 	memcpy(before, export->problem, sizeof(before));
+	export->is_another = false;
 	(void)snprintf(export->problem, sizeof(export->problem), "%s", text);
 	return strcmp(before, export->problem) != 0;
 }

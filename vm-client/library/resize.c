@@ -4,7 +4,7 @@
  *
  * A gateway is asked in either case, and what it says of the volume decides: its size by now, and whether
  * this is still its session. A volume that was renamed is not found by its name any more, or another
- * one is: that one's size is none of ours.
+ * one is: that one's size is none of ours. A snapshot is asked for as it is opened, as only that names it by an id.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,9 +16,24 @@
 #include "base/check.h"
 #include "internal.h"
 
-/* -EBADMSG: that makes no sense. */
+static void
+resize_say_another(const struct cleave_volume *volume, json_int_t id,
+    char ret_text[CLEAVE_ERROR_BYTES_MAX])
+{
+	const char *name = volume->info.name;
+
+	assert((uint64_t)id != volume->info.id);
+	if (strchr(name, '@') != NULL) /* its id has marks that mean nothing to people */
+		(void)snprintf(ret_text, CLEAVE_ERROR_BYTES_MAX,
+		    "'%.193s' is another snapshot by now", name);
+	else
+		(void)snprintf(ret_text, CLEAVE_ERROR_BYTES_MAX,
+		    "'%.64s' is volume %" JSON_INTEGER_FORMAT " by now", name, id);
+}
+
+/* -EBADMSG: that makes no sense. @ret_text: what was wrong, where that says more than the error. */
 static int
-resize_take(struct cleave_volume *volume, const char *reply)
+resize_take(struct cleave_volume *volume, const char *reply, char ret_text[CLEAVE_ERROR_BYTES_MAX])
 {
 	json_t *root = reply == NULL ? NULL : json_loads(reply, 0, NULL);
 	json_int_t id, size_bytes, attach, segment_count;
@@ -38,6 +53,8 @@ resize_take(struct cleave_volume *volume, const char *reply)
 	    (volume->flags & CLEAVE_OPEN_READ_ONLY) == 0)
 		rc = -ESHUTDOWN;
 	json_decref(root);
+	if (rc == -ENOENT)
+		resize_say_another(volume, id, ret_text);
 	if (rc != 0)
 		return rc;
 	volume->info.size_bytes = (uint64_t)size_bytes;
@@ -51,14 +68,16 @@ resize_on_answer(struct cleave_call *call, int rc, const char *reply, const char
 	struct cleave_volume *volume = arg;
 	cleave_size_fn fn = volume->size_fn;
 	void *fn_arg = volume->size_arg;
-	char text[CLEAVE_ERROR_BYTES_MAX];
+	char text[CLEAVE_ERROR_BYTES_MAX] = "";
 
 	(void)call;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(fn != NULL);
 	if (rc == 0)
-		rc = resize_take(volume, reply);
-	(void)snprintf(text, sizeof(text), "%s", error != NULL ? error : cleave_error_text(rc));
+		rc = resize_take(volume, reply, text);
+	if (text[0] == '\0')
+		(void)snprintf(text, sizeof(text), "%s",
+		    error != NULL ? error : cleave_error_text(rc));
 	volume->size_fn = NULL;
 	volume_wake(volume); /* its end may have waited for that */
 	fn(rc, rc == 0 ? NULL : text, fn_arg);
@@ -99,13 +118,16 @@ resize_check(const struct cleave_volume *volume)
 int
 cleave_volume_refresh(struct cleave_volume *volume, cleave_size_fn fn, void *arg)
 {
+	bool is_snapshot = strchr(volume->info.name, '@') != NULL;
 	int rc = resize_check(volume);
 
 	assert(fn != NULL);
 	if (rc != 0)
 		return rc;
 	return resize_ask(volume,
-	    json_pack("{s:s, s:s}", "op", "volume.show", "name", volume->info.name), fn, arg);
+	    json_pack("{s:s, s:s}", "op", is_snapshot ? "volume.open" : "volume.show", "name",
+		volume->info.name),
+	    fn, arg);
 }
 
 int

@@ -2,12 +2,15 @@
 /* test_client_resize.c -- an open volume's size: asked anew, changed, and what can go wrong */
 #include "unit/client_fixture.h"
 
+static char told[CLEAVE_ERROR_BYTES_MAX]; /* what was wrong, the last time */
+
 static void
 on_size(int rc, const char *error, void *arg)
 {
 	struct fixture *f = arg;
 
 	cr_assert((rc == 0) == (error == NULL));
+	(void)snprintf(told, sizeof(told), "%s", error == NULL ? "" : error);
 	f->rc = rc;
 	f->is_answered = true;
 }
@@ -81,6 +84,7 @@ CLIENT_BOTH(client_resize, what_others_did_is_learned)
 	/* Another one has its name by now, or none. */
 	f->fake.volumes[0].id = 77;
 	cr_assert(refresh(f) == -ENOENT);
+	cr_assert_str_eq(told, "'v' is volume 77 by now");
 	cr_assert(resize(f, NUM_MIB(16), false) == -ENOENT);
 	f->fake.volumes[0].id = 1;
 	f->fake.volumes[0].name[0] = 'w';
@@ -95,6 +99,22 @@ CLIENT_BOTH(client_resize, what_others_did_is_learned)
 	cr_assert(refresh(f) == -EBADMSG);
 	f->fake.volumes[0].size_bytes = NUM_MIB(8);
 	cr_assert(size_of(f) == NUM_MIB(4), "what is known");
+	fixture_destroy(f);
+}
+
+/* The size of a snapshot stays, but the name may be another one's. */
+CLIENT_BOTH(client_resize, a_snapshot_tells_whether_it_has_its_name)
+{
+	struct fixture *f = fixture_with_volume(kind, NUM_MIB(8));
+	struct cleave_volume *volume = f->volume;
+
+	(void)snprintf(f->fake.volumes[0].name, sizeof(f->fake.volumes[0].name), "v@s");
+	cr_assert(fixture_open(f, "v@s") == 0);
+	cr_assert(refresh(f) == 0);
+	f->fake.volumes[0].id = 77;
+	cr_assert(refresh(f) == -ENOENT);
+	cr_assert_str_eq(told, "'v@s' is another snapshot by now");
+	cleave_volume_close(volume, NULL, NULL);
 	fixture_destroy(f);
 }
 
