@@ -4,7 +4,8 @@
  *
  *	drain    the others have enough domains and room? --> draining: nothing new goes there, what is there is moved
  *	remove   it drains; no shard of any gateway names a copy there, twice, a second apart --> out
- *	         --lost: it does not answer, and no other one is silent --> lost, at once: its copies are made anew elsewhere
+ *	         --lost: it does not answer, no other one is silent, and these have room for its copies, which are made
+ *	         anew there --> lost, at once
  *
  * A node answers when a port here reaches it, or another gateway does (cluster/node_reach.c). Of the former it is known
  * when the first connection has come about, or has failed: a node that was just added, and all of them at a gateway
@@ -67,32 +68,42 @@ struct leave_rest {
 	uint32_t up_domain_count;        /* of those of them that take writes now */
 	uint64_t free_bytes, used_bytes; /* of the others; of the node that goes */
 	bool is_up;
+	bool is_unheard;    /* how much the node that goes holds its link has never heard */
 	uint32_t silent_id; /* another node that has not left, and answers no gateway; 0: all do */
 	bool is_trying;     /* of a node that has not left it is not known yet whether it answers */
 	bool fits;          /* the others have room for all copies, each in a domain of its own */
 };
 
-/* @ask: what our ports reach. */
+/*
+ * @ask: what our ports reach.
+ * @named_count: copies that shards name at the node that goes, where they were asked; they count if its link knows of fewer.
+ */
 static struct leave_rest
-leave_count(const struct mt_ask *ask, uint32_t node_id)
+leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
 {
 	const struct mt_node_reached *reached = &ask->gateway->nodes->reached;
 	const struct mt_port_status *status = &ask->legs[0].status;
 	struct mt_node_config rest[MT_NODES_MAX], up[MT_NODES_MAX];
 	struct mt_balance_node nodes[MT_NODES_MAX];
 	struct leave_rest left = { 0 };
-	uint64_t slots_used = 0;
+	uint64_t slots_used = 0, slot_bytes = 0, own_slot_bytes = 0;
 	uint32_t count = 0, up_count = 0;
 
 	assert(ask->left_count == 0 && status->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
 		const struct mt_link_status *link = &status->links[i];
+		uint64_t used = link->slots_total - link->slots_free;
 
+		if (link->config.node_id == node_id)
+			used = num_max(used, named_count);
 		if (!mt_node_is_gone(&link->config))
-			slots_used += link->slots_total - link->slots_free;
+			slots_used += used;
+		slot_bytes = num_max(slot_bytes, link->slot_bytes);
 		if (link->config.node_id == node_id) {
 			left.is_up = link->is_up;
-			left.used_bytes = (link->slots_total - link->slots_free) * link->slot_bytes;
+			left.is_unheard = link->slots_total == 0;
+			left.used_bytes = used;
+			own_slot_bytes = link->slot_bytes;
 		} else if (link->config.state == MT_NODE_IN) {
 			nodes[count] = (struct mt_balance_node){ .config = &link->config,
 				.slots_total = link->slots_total };
@@ -107,6 +118,7 @@ leave_count(const struct mt_ask *ask, uint32_t node_id)
 		left.is_trying = left.is_trying ||
 		    (!mt_node_is_gone(&link->config) && !link->is_up && link->trouble[0] == '\0');
 	}
+	left.used_bytes *= own_slot_bytes != 0 ? own_slot_bytes : slot_bytes;
 	left.domain_count = mt_node_domain_count(rest, count);
 	left.up_domain_count = mt_node_domain_count(up, up_count);
 	left.fits = mt_balance_fits(nodes, count, slots_used);
@@ -121,7 +133,7 @@ drain_on_asked(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	const struct mt_gateway *gateway = request->gateway;
 	const struct mt_node *node = &request->node.node;
-	struct leave_rest rest = leave_count(ask, node->id);
+	struct leave_rest rest = leave_count(ask, node->id, 0);
 
 	assert(node->state == MT_NODE_DRAINING && request->node.cluster_version != 0);
 	if (rest.domain_count < gateway->options.min_replicas)
@@ -322,11 +334,47 @@ lost_on_timer(struct loop_timer *timer, void *arg)
 }
 
 static void
+lost_on_tally(const struct mt_node_tally *tally, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && !request->node.is_tallied);
+	request->node.is_tallied = true;
+	request->node.named_count = tally->extent_count;
+	lost_ask(request);
+}
+
+/* A gateway that was started while the node was down has never heard how much it holds; its shards know. */
+static void
+lost_tally(struct mt_control_request *request)
+{
+	const struct mt_node *node = &request->node.node;
+	int rc =
+	    mt_node_tally_start(request->gateway, node->id, node->version, lost_on_tally, request);
+
+	assert(!request->is_forced);
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
+}
+
+static void
+lost_refuse_room(struct mt_control_request *request, const struct leave_rest *rest)
+{
+	assert(!rest->fits && !request->is_forced);
+	mt_control_refuse(request, -ENOSPC,
+	    "node %" PRIu32 " is kept: it holds %" PRIu64 " MiB, and the other nodes have %" PRIu64
+	    " MiB of room, with which not every copy finds a failure domain of its own: what finds none "
+	    "would stay with fewer copies: add a node first (cleave node add), or say --force to make "
+	    "anew what finds room",
+	    request->node.node.id, rest->used_bytes / NUM_MIB(1), rest->free_bytes / NUM_MIB(1));
+}
+
+static void
 lost_on_asked(struct mt_ask *ask, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_node *node = &request->node.node;
-	struct leave_rest rest = leave_count(ask, node->id);
+	struct leave_rest rest = leave_count(ask, node->id, request->node.named_count);
 	uint64_t reached_by = mt_node_reached_by(&request->gateway->nodes->reached, node->id);
 
 	assert(request->node.cluster_version != 0);
@@ -373,6 +421,15 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		    node->id, rest.silent_id);
 		return;
 	}
+	if (rest.is_unheard && !request->is_forced && !request->node.is_tallied) {
+		lost_tally(request);
+		return;
+	}
+	/* With fewer domains than copies no copy is made anew, whatever room there is. */
+	if (!rest.fits && rest.domain_count >= CLEAVE_COPIES && !request->is_forced) {
+		lost_refuse_room(request, &rest);
+		return;
+	}
 	node->state = MT_NODE_LOST;
 	mt_control_node_put(request, "given up for lost");
 }
@@ -407,6 +464,8 @@ lost_judge(struct mt_control_request *request)
 		return;
 	request->node.cluster_version = nodes->cluster.version;
 	request->node.round = 0;
+	request->node.is_tallied = false;
+	request->node.named_count = 0;
 	nodes->reached.count = 0;
 	if (!request->is_forced)
 		rc = mt_node_reach_start(request->gateway, lost_on_reached, request);

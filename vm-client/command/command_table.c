@@ -180,8 +180,9 @@ static const struct command command_table[] = {
 	{ "node", "undrain", "ID", "Use a node again that was being drained.", { COMMAND_NODE }, 0,
 	    command_node_undrain },
 	{ "node", "remove", "ID [--lost [--force]]",
-	    "Take a drained, empty node out of the cluster; or, with --lost, one that never comes back. Its "
-	    "number is never used again, nor its disk before it is formatted anew.",
+	    "Take a drained, empty node out of the cluster; or, with --lost, one that never comes back: not "
+	    "where the others have no room for its copies, but with --force. Its number is never used again, "
+	    "nor its disk before it is formatted anew.",
 	    { COMMAND_NODE }, COMMAND_LOST | COMMAND_FORCE, command_node_remove },
 	{ "node", "replace",
 	    "ID --with ADDR [--lost] [--wait] [--domain PATH] [--weight PERCENT] [--note TEXT] "

@@ -245,21 +245,59 @@ Test(control_node, two_nodes_of_one_domain_count_once)
 }
 
 struct full {
+	uint32_t but_id; /* the node that is as it was */
 	uint32_t counts[NODES];
 };
+
+/* Copies that a start has left over are deleted in between. */
+static void
+take_room(struct full *full)
+{
+	for (uint32_t i = 0; i < NODES; i++) {
+		if (i + 1 == full->but_id)
+			continue;
+		full->counts[i] += rig->nodes[i].node->free_count;
+		rig->nodes[i].node->free_count = 0;
+	}
+}
+
+static bool
+has_room(void *arg)
+{
+	const struct mt_port *port = &peers[0].gateway->ports[0];
+	const struct full *full = arg;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (port->links[i].config.node_id == full->but_id)
+			continue;
+		mt_link_refresh(&peers[0].gateway->ports[0].links[i]);
+		if (port->links[i].slots_free != 0)
+			return true;
+	}
+	return false;
+}
 
 static bool
 is_full(void *arg)
 {
-	const struct mt_port *port = &peers[0].gateway->ports[0];
+	take_room(arg);
+	return !has_room(arg);
+}
 
-	(void)arg;
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		mt_link_refresh(&peers[0].gateway->ports[0].links[i]);
-		if (port->links[i].node_id != 1 && port->links[i].slots_free != 0)
-			return false;
+static void
+fill(struct full *full, uint32_t but_id)
+{
+	*full = (struct full){ .but_id = but_id };
+	cr_assert(mt_rig_run_until(rig, is_full, full));
+}
+
+static void
+unfill(const struct full *full)
+{
+	for (uint32_t i = 0; i < NODES; i++) {
+		if (i + 1 != full->but_id)
+			rig->nodes[i].node->free_count += full->counts[i];
 	}
-	return true;
 }
 
 Test(control_node, a_drain_for_which_there_is_no_room_wants_force)
@@ -267,15 +305,10 @@ Test(control_node, a_drain_for_which_there_is_no_room_wants_force)
 	struct full full;
 
 	expect_ok(ADD_4, "in");
-	for (uint32_t i = 1; i < NODES; i++) {
-		full.counts[i] = rig->nodes[i].node->free_count;
-		rig->nodes[i].node->free_count = 0;
-	}
-	cr_assert(mt_rig_run_until(rig, is_full, NULL));
+	fill(&full, 1);
 	expect_refused(ABOUT("drain", 1), -ENOSPC, "the other nodes have 0 MiB of room");
 	expect_ok(FORCED("drain", 1), "draining");
-	for (uint32_t i = 1; i < NODES; i++)
-		rig->nodes[i].node->free_count += full.counts[i];
+	unfill(&full);
 }
 
 Test(control_node, whoever_is_no_member_is_named)
@@ -553,6 +586,44 @@ gateways_restart(void)
 	peer_start(1);
 	(void)wait_shared(3);
 	client_connect();
+}
+
+Test(control_node, a_node_whose_copies_find_no_room_elsewhere_is_lost_by_force_alone)
+{
+	struct full full;
+
+	expect_ok(ADD_4, "in");
+	node_kill(2);
+	fill(&full, 3);
+	expect_refused(LOST(3), -ENOSPC, "node 3 is kept: it holds 0 MiB");
+	expect_refused(LOST(3), -ENOSPC, "the other nodes have 0 MiB of room");
+	unfill(&full);
+	cr_assert(mt_rig_run_until(rig, has_room, &full));
+	expect_ok(LOST(3), "lost");
+}
+
+/* The asked gateway has never heard how much it holds: the shards, at the other one, know what they have there. */
+Test(control_node, a_node_that_was_never_heard_since_the_start_and_finds_no_room_is_kept)
+{
+	struct full full;
+
+	cr_assert(serves(1, 0));
+	rig->gateway = peers[1].gateway;
+	cr_assert_not_null(mt_rig_log_open(rig));
+	rig->gateway = NULL;
+	expect_ok(ADD_4, "in");
+	node_kill(2);
+	sg_close(&qp);
+	memset(&qp, 0, sizeof(qp));
+	peer_kill(0);
+	peer_start(0);
+	(void)wait_shared(3);
+	client_connect();
+	mt_rig_run(rig, NUM_S(10)); /* copies that the start has left over are deleted */
+	fill(&full, 3);
+	expect_refused(LOST(3), -ENOSPC, "node 3 is kept: it holds");
+	expect_ok(LOST_FORCED(3), "lost");
+	unfill(&full);
 }
 
 /* Extents that were written to are on two nodes; one of these will never be heard of again. */
