@@ -37,6 +37,11 @@ def a_client_has_what_its_user_says():
         said = c.cleave_as(key, "status")
         check(said.returncode == 2 and "may not ask for health" in said.stderr and "key-refused" in said.stdout, f"{said}")
         check("gateway-silent" not in said.stdout and "no-gateway" not in said.stdout, f"{said}")
+        for op in "events", "slow":
+            expect_error(c.cleave_as(key, op), f"client/db1 may not ask for {op}", codes=(1,))
+            expect_error(c.cleave_as(key, "--json", op), f"client/db1 may not ask for {op}", codes=(1,))
+            check("no slow request" not in c.cleave_as(key, op).stdout, "who may not know is told that there is none")
+            check("does not answer" not in c.cleave_as(key, op).stderr, "a gateway that answers is said not to")
         check(names(c, c.client_key) == ["db-1", "golden", "other"], "an admin sees all, and all is there")
 
 

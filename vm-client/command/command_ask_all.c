@@ -133,3 +133,15 @@ command_ask_all(struct command_session *session, struct command_asked *asked, ui
 		(void)loop_run(session->loop, all_have_answered, &left);
 	assert(left == 0); /* each gives up when its time is over */
 }
+
+int
+command_ask_all_refused(struct command_session *session, const struct command_asked *asked,
+    uint32_t count)
+{
+	assert(asked != NULL);
+	for (uint32_t i = 0; i < count; i++) {
+		if (asked[i].rc == -ENOKEY)
+			return command_fail(session, -ENOKEY, "%s", asked[i].error);
+	}
+	return 0;
+}

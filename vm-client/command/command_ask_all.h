@@ -45,6 +45,9 @@ struct command_asked *command_ask_all_init(struct command_session *session,
  */
 void command_ask_all(struct command_session *session, struct command_asked *asked, uint32_t count,
     uint64_t within_ns);
+/* command_ask_all_refused -- the key has no right to ask, which says nothing of a gateway: -ENOKEY, and session->error; else 0. */
+int command_ask_all_refused(struct command_session *session, const struct command_asked *asked,
+    uint32_t count);
 void command_ask_all_fini(struct command_asked *asked, uint32_t count);
 
 #endif /* CLEAVE_COMMAND_ASK_ALL_H */

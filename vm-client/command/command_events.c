@@ -54,7 +54,7 @@ command_events(struct command_session *session)
 	while (rc == 0 && session->options->must_follow) {
 		command_pause(session, EVENTS_PAUSE_NS);
 		rc = read_all(&gather, false);
-		if (rc != 0 && rc != -ENOMEM && !ferror(session->out))
+		if (rc != 0 && rc != -ENOMEM && rc != -ENOKEY && !ferror(session->out))
 			rc = 0; /* no gateway answers now: one may again */
 		if (ferror(session->out))
 			rc = command_fail(session, -EPIPE, "nobody reads this any more");

@@ -148,7 +148,7 @@ gather_gateways(struct command_gather *gather, struct command_asked *asked, uint
 	     page < GATHER_PAGES_MAX && ask_pages(gather, asked, has_more, count); page++)
 		;
 	for (uint32_t i = 0; i < count && is_first; i++) {
-		if (asked[i].rc != 0 && asked[i].rc != -ENODATA)
+		if (asked[i].rc != 0 && asked[i].rc != -ENODATA && asked[i].rc != -ENOKEY)
 			fprintf(stderr,
 			    "cleave: gateway %s at %s does not answer, or is of a release before: %s\n",
 			    table_format_id(asked[i].gateway->id, id), asked[i].gateway->address,
@@ -172,6 +172,7 @@ command_gather_ask(struct command_gather *gather, bool is_first)
 		asked = command_ask_all_init(session, question.entries, question.count);
 	if (asked != NULL) {
 		gather_gateways(gather, asked, question.count, is_first);
+		rc = command_ask_all_refused(session, asked, question.count);
 		command_ask_all_fini(asked, question.count);
 	} else if (rc == 0)
 		rc = -ENOMEM;

@@ -44,7 +44,8 @@ bool command_gather_take(struct command_gather *gather, struct gather_place *pla
 /*
  * command_gather_ask -- ask every gateway for what is behind the last that it told; more is in @gather->found
  *
- * @is_first: those that do not answer are named on standard error. 0, or that nobody lists the gateways.
+ * @is_first: those that do not answer are named on standard error. 0, or that nobody lists the gateways; -ENOKEY: the key
+ * has no right to ask for it. Then session->error is set.
  */
 int command_gather_ask(struct command_gather *gather, bool is_first);
 /*

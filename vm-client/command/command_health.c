@@ -280,17 +280,6 @@ take_answer(struct command_health *health, const struct command_asked *ask)
 	reasons_add_own(health, CLEAVE_HEALTH_GATEWAY_SILENT, object, text);
 }
 
-/* A key without the right to ask says nothing of a gateway's health. 0; -ENOKEY, and session->error. */
-static int
-ask_refused(struct command_session *session, const struct command_asked *asked, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		if (asked[i].rc == -ENOKEY)
-			return command_fail(session, -ENOKEY, "%s", asked[i].error);
-	}
-	return 0;
-}
-
 int
 command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
     uint32_t count, struct command_health *ret_health)
@@ -316,7 +305,7 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 		take_answer(ret_health, &asked[i]);
 	}
 	drop_lesser_room(ret_health);
-	rc = ask_refused(session, asked, count);
+	rc = command_ask_all_refused(session, asked, count);
 	command_ask_all_fini(asked, count);
 	return rc;
 }
