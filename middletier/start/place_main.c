@@ -71,8 +71,10 @@ place_on_written(int rc, void *arg)
 		log_info("accept-copy: %s: it did not name its place, and does now place=%s",
 		    process->meta_path, process->cluster.place);
 	else
-		log_warn("accept-copy: %s is the metadata store from now on: never start a gateway "
-			 "with the original again old_place=%s place=%s",
+		log_warn(
+		    "accept-copy: %s is the metadata store from now on: never start a gateway "
+		    "with the original again, and look whether users have the rights that they "
+		    "shall have (cleave user list) old_place=%s place=%s",
 		    process->meta_path, process->old_place, process->cluster.place);
 	place_end(process, rc);
 }
