@@ -34,6 +34,7 @@
 #include "cleave/wire.h"
 #include "format_pages.h"
 #include "ondisk.h"
+#include "slot_size.h"
 
 #define ZERO_STEP_BYTES NUM_MIB(4)   /* of one write */
 #define FORMAT_LOOK_BYTES NUM_MIB(1) /* where whoever has a disk keeps a mark that says so */
@@ -54,7 +55,8 @@ static const struct config_option format_table[] = {
 	    NUM_GIB(1024) * 64, NULL },
 	{ "slot-size", 0, CONFIG_SIZE, offsetof(struct format_command, format.slot_size), "SIZE",
 	    "Bytes of a slot, which holds one extent; by default 64M, less on disks below 32G: a part in "
-	    "512, 1M at least.",
+	    "512, 1M at least. Nodes of one cluster want one size: give the others' where their disks are "
+	    "of another size (cleave --json node list: slot_bytes).",
 	    NULL, false, NUM_KIB(64), NUM_MIB(64), NULL },
 	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct format_command, cluster_id), "HEX",
 	    "The cluster it belongs to: up to 16 hex digits.", NULL, true, 0, 0, NULL },
@@ -387,6 +389,22 @@ format_print_room(const struct node_format *format)
 	    (unsigned long long)(left * 100 / slots));
 }
 
+/* Returns 0, @format->slot_bytes is set; -1: told. */
+static int
+format_choose_slots(const struct format_options *options, struct node_format *format)
+{
+	const struct slot_size_ask ask = { .capacity_bytes = format->capacity_bytes,
+		.given_bytes = options->slot_size,
+		.others_bytes = options->others_slot_size };
+	char text[SLOT_SIZE_TEXT_BYTES];
+	int rc = slot_size_choose(&ask, &format->slot_bytes, text);
+
+	assert(rc <= 0);
+	if (text[0] != '\0')
+		(void)format_error(options, "%s", text);
+	return rc == 0 ? 0 : -1;
+}
+
 int
 format_open(const struct format_options *options, struct node_format *format,
     struct format_disk *ret_disk)
@@ -406,15 +424,13 @@ format_open(const struct format_options *options, struct node_format *format,
 		rc = disk_check_empty(options, ret_disk);
 	if (rc == 0) {
 		format->capacity_bytes = ret_disk->capacity_bytes;
-		format->slot_bytes = options->slot_size != 0
-		    ? options->slot_size
-		    : node_format_slot_bytes(format->capacity_bytes);
 		/* For people, and all that is known of time here: when the file was last touched. */
 		if (fstat(ret_disk->fd, &st) == 0)
 			format->created_unix_ns = (uint64_t)st.st_ctim.tv_sec * NUM_S(1) +
 			    (uint64_t)st.st_ctim.tv_nsec;
+		rc = format_choose_slots(options, format);
 		/* Would it do? Ask before anything is lost. */
-		if (node_format(format, format_no_put, NULL, reason) != 0)
+		if (rc == 0 && node_format(format, format_no_put, NULL, reason) != 0)
 			rc = format_error(options, "%s", reason);
 	}
 	if (rc == 0)

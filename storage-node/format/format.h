@@ -23,6 +23,7 @@ struct format_options {
 	const char *command; /* "format": for errors */
 	const char *disk;
 	uint64_t size, slot_size;
+	uint64_t others_slot_size; /* of the cluster that it joins; 0: not known */
 	bool is_filled;
 	bool is_forced;
 };

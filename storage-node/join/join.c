@@ -4,7 +4,8 @@
  *
  *	look at the disk --> ask the cluster (node.find) --> join_plan
  *	     ^                                                  |
- *	     |    FORMAT: open and lock, node.reserve, write <--+--> MEMBER: said; LEFT, TAKEN: refused
+ *	     |    FORMAT: node.list (its slots' size), open  <--+--> MEMBER: said; LEFT, TAKEN: refused
+ *	     |            and lock, node.reserve, write         |
  *	     +------- then, where somebody serves it:        <--+
  *	          ADD: node.add, which connects to the node
  *
@@ -78,8 +79,9 @@ static const struct config_option join_table[] = {
 	    "Size of the file; by default what it has. Not for a block device.", NULL, false, 0,
 	    NUM_GIB(1024) * 64, NULL },
 	{ "slot-size", 0, CONFIG_SIZE, offsetof(struct join_options, format.slot_size), "SIZE",
-	    "Bytes of a slot, which holds one extent; by default as of format.", NULL, false,
-	    NUM_KIB(64), NUM_MIB(64), NULL },
+	    "Bytes of a slot, which holds one extent; by default what the cluster's nodes have. Another "
+	    "wastes room.",
+	    NULL, false, NUM_KIB(64), NUM_MIB(64), NULL },
 	{ "fill", 0, CONFIG_FLAG, offsetof(struct join_options, format.is_filled), NULL,
 	    "As of format: write zeros over all of a file.", NULL, false, 0, 0, NULL },
 	{ "wait", 0, CONFIG_DURATION, offsetof(struct join_options, wait_ns), "TIME",
@@ -318,6 +320,21 @@ join_reserve(struct join *join, uint32_t *ret_id)
 	return 0;
 }
 
+/* The slot size of the nodes that there are; 0: no node tells, as where none was reached so far. */
+static int
+join_ask_slots(struct join *join)
+{
+	uint64_t *slot_size = &join->options.format.others_slot_size;
+	int rc = join_ask(join, json_pack("{s:s}", "op", "node.list"), false);
+
+	assert(!join->has_formatted);
+	if (rc != 0)
+		return join_error("no list of the nodes: %s; the disk is as it was", join->error);
+	if (join_plan_read_slots(join->reply, slot_size) != 0)
+		return join_error("%s: the gateway's answer cannot be read", join->options.gateway);
+	return 0;
+}
+
 /* Is the disk, which is locked now, what it was when it was looked at? */
 static int
 join_check_same(const struct join *join, const struct format_disk *disk)
@@ -348,6 +365,8 @@ join_format(struct join *join)
 	assert(join->cluster.cluster_id != 0);
 	if (join->has_formatted)
 		return join_error("%s: does not hold what was written to it", options->disk);
+	if (join_ask_slots(join) != 0)
+		return -1;
 	rc = format_open(options, &format, &disk);
 	join_did_step(join);
 	if (rc == 0)

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "base/reader.h"
+#include "format/ondisk.h"
 
 static void
 plan_read_node(struct reader *reader, const json_t *object, struct join_node *node)
@@ -45,6 +47,65 @@ join_plan_read(const char *reply, struct join_cluster *ret_cluster)
 	if (rc != 0)
 		return rc == -ENOMEM ? rc : -EPROTO;
 	*ret_cluster = cluster;
+	return 0;
+}
+
+/* Returns the node's slot size, and *@ret_total slots; 0: it tells none that a disk could have, or does not count. */
+static uint64_t
+plan_node_slots(const json_t *node, uint64_t *ret_total)
+{
+	const char *member = json_string_value(json_object_get(node, "member"));
+	json_int_t total = json_integer_value(json_object_get(node, "slots_total"));
+	json_int_t bytes = json_integer_value(json_object_get(node, "slot_bytes"));
+
+	assert(ret_total != NULL);
+	if (total <= 0 || total > (json_int_t)ONDISK_SLOTS_MAX ||
+	    bytes < (json_int_t)ONDISK_SLOT_BYTES_MIN ||
+	    bytes > (json_int_t)ONDISK_SLOT_BYTES_MAX ||
+	    !num_is_aligned((uint64_t)bytes, ONDISK_PAGE_BYTES) ||
+	    (member != NULL && strcmp(member, "draining") == 0))
+		return 0;
+	*ret_total = (uint64_t)total;
+	return (uint64_t)bytes;
+}
+
+/* All that nodes with slots of @slot_bytes hold. */
+static uint64_t
+plan_sum_slots(const json_t *nodes, uint64_t slot_bytes)
+{
+	uint64_t sum = 0, total = 0;
+
+	assert(slot_bytes > 0);
+	for (size_t i = 0; i < json_array_size(nodes); i++) {
+		if (plan_node_slots(json_array_get(nodes, i), &total) == slot_bytes)
+			sum += total * slot_bytes;
+	}
+	return sum;
+}
+
+int
+join_plan_read_slots(const char *reply, uint64_t *ret_slot_bytes)
+{
+	struct reader reader = { 0 };
+	json_t *root = reader_load(&reader, reply, strlen(reply));
+	const json_t *nodes = reader_array(&reader, root, "nodes", 0, JOIN_LIST_MAX);
+	uint64_t most = 0, most_bytes = 0, total;
+	int rc = reader_rc(&reader);
+
+	assert(ret_slot_bytes != NULL);
+	for (size_t i = 0; i < json_array_size(nodes); i++) {
+		uint64_t slot_bytes = plan_node_slots(json_array_get(nodes, i), &total);
+		uint64_t bytes = slot_bytes == 0 ? 0 : plan_sum_slots(nodes, slot_bytes);
+
+		if (bytes > most_bytes || (bytes == most_bytes && slot_bytes < most)) {
+			most_bytes = bytes;
+			most = slot_bytes;
+		}
+	}
+	json_decref(root);
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : -EPROTO;
+	*ret_slot_bytes = most;
 	return 0;
 }
 

@@ -22,7 +22,8 @@
 #include "cleave/split.h"
 #include "format/format.h"
 
-#define JOIN_NODES_MAX 8u /* nodes that have the number or the disk; there are two at most */
+#define JOIN_NODES_MAX 8u   /* nodes that have the number or the disk; there are two at most */
+#define JOIN_LIST_MAX 1024u /* nodes of a cluster; there are fewer */
 #define JOIN_DISK_BYTES 37u
 #define JOIN_MEMBER_BYTES 16u
 
@@ -53,6 +54,14 @@ struct join_cluster {
  * Returns 0 and *@ret_cluster; -ENOMEM; -EPROTO: the answer is none.
  */
 int join_plan_read(const char *reply, struct join_cluster *ret_cluster);
+/*
+ * join_plan_read_slots -- the slot size that most bytes of the cluster's nodes are in, by a gateway's answer to node.list
+ *
+ * Nodes that drain are about to go, and do not count. Of two sizes with as many bytes the smaller one counts, which is
+ * how long new extents are. Returns 0 and *@ret_slot_bytes, which is 0 where no node tells; -ENOMEM; -EPROTO: the
+ * answer is none.
+ */
+int join_plan_read_slots(const char *reply, uint64_t *ret_slot_bytes);
 /*
  * join_plan -- what comes next, by the table above
  *

@@ -174,6 +174,33 @@ def several_at_once():
         check(set(nodes_of(c)) == {1, 2, 3} | set(numbers.values()), nodes_of(c))
 
 
+def slots_as_the_others():
+    """Without --slot-size a disk of any size gets what the nodes have; another size is warned of, and told of then."""
+    with Cluster() as c:
+        wait_imported(c)
+        address = free_address()
+
+        def bare(name, size, *words, check_rc=True):
+            return run("cleave-storage", "join", "--disk", os.path.join(c.folder, name), "--size", size,
+                       "--gateway", c.gateway_addresses[0], "--listen", address, *words, check_rc=check_rc)
+
+        for name, size in (("small", "128M"), ("large", "3G")):  # of 1M and of 4M, by their size
+            joined = bare(name, size)
+            check("slot_bytes=4194304" in joined.stdout and "cluster's nodes" not in joined.stderr, joined)
+        joined = bare("tiny", "60M", check_rc=False)
+        expect_error(joined, "tiny: it has room for 14 slots of 4096 KiB, .*or say --slot-size 1024K: ",
+                     codes=(1,))
+        check(not os.path.exists(os.path.join(c.folder, "tiny")), "the file was left")
+        joined = bare("tiny", "60M", "--slot-size", "1M")
+        check("slot_bytes=1048576" in joined.stdout, joined.stdout)
+        check("warning: slots of 1024 KiB, and the cluster's nodes have 4096 KiB" in joined.stderr, joined.stderr)
+        check(c.health() == ("OK", []), c.health())
+        serve(c, "tiny", address)
+        check("added" in bare("tiny", "60M", "--wait", "60s").stdout, "it is not added")
+        wait_for(lambda: [reason[:2] for reason in c.health()[1]] == [("slots-differ", f"node {number(joined.stdout)}")],
+                 "the slots that differ are not told")
+
+
 def refused_with_a_line():
     with Cluster() as c:
         address = free_address()
@@ -216,4 +243,4 @@ def refused_with_a_line():
 
 
 if __name__ == "__main__":
-    main(one_step_a_run, killed_at_each_step, several_at_once, refused_with_a_line)
+    main(one_step_a_run, killed_at_each_step, several_at_once, slots_as_the_others, refused_with_a_line)

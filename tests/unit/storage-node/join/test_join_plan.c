@@ -130,3 +130,62 @@ Test(join_plan, an_answer_is_read_or_refused_whole)
 	cr_assert_eq(cluster.nodes[0].id, 4);
 	cr_assert_str_eq(cluster.nodes[0].disk, OURS);
 }
+
+/* A node in an answer to node.list. */
+#define NODE(member, total, slot_bytes)                                                            \
+	"{\"id\":1,\"member\":\"" member "\",\"slots_total\":" total ",\"slot_bytes\":" slot_bytes \
+	"}"
+
+static uint64_t
+slots_of(const char *nodes)
+{
+	char reply[1024];
+	uint64_t slot_bytes = 1;
+
+	(void)snprintf(reply, sizeof(reply), "{\"nodes\":[%s],\"later\":1}", nodes);
+	cr_assert_eq(join_plan_read_slots(reply, &slot_bytes), 0, "%s", reply);
+	return slot_bytes;
+}
+
+Test(join_plan, the_clusters_slots_are_those_that_most_bytes_are_in)
+{
+	cr_assert_eq(slots_of(NODE("in", "100", "16777216")), NUM_MIB(16));
+	/* A large node outweighs two small ones. */
+	cr_assert_eq(slots_of(NODE("in", "9", "1048576") "," NODE("in", "1000",
+			 "16777216") "," NODE("in", "9", "1048576")),
+	    NUM_MIB(16));
+	/* Three that were not heard of when the cluster was made are members, too. */
+	cr_assert_eq(slots_of(NODE("", "90", "1048576") "," NODE("", "90", "1048576") "," NODE("in",
+			 "2", "67108864")),
+	    NUM_MIB(1));
+	cr_assert_eq(slots_of(NODE("in", "4", "4194304") "," NODE("in", "1", "16777216")),
+	    NUM_MIB(4));
+	cr_assert_eq(slots_of(NODE("in", "1", "16777216") "," NODE("in", "4", "4194304")),
+	    NUM_MIB(4));
+	cr_assert_eq(slots_of(NODE("in", "4", "1048576") "," NODE("draining", "1000", "16777216")),
+	    NUM_MIB(1));
+}
+
+Test(join_plan, where_no_node_tells_its_slots_they_are_not_known)
+{
+	cr_assert_eq(slots_of(""), 0);
+	cr_assert_eq(slots_of("{}"), 0);
+	cr_assert_eq(slots_of("1,null"), 0);
+	cr_assert_eq(slots_of("{\"id\":1,\"slots_total\":4}"), 0);
+	cr_assert_eq(slots_of(NODE("in", "0", "0")), 0, "never reached");
+	cr_assert_eq(slots_of(NODE("in", "100", "\"1M\"")), 0);
+	/* None that a disk could be formatted with. */
+	cr_assert_eq(slots_of(NODE("in", "100", "134217728")), 0);
+	cr_assert_eq(slots_of(NODE("in", "100", "1048577")), 0);
+	cr_assert_eq(slots_of(NODE("in", "9223372036854775807", "1048576")), 0);
+}
+
+Test(join_plan, what_is_no_list_of_nodes_is_refused)
+{
+	static const char *const wrong[] = { "", "[]", "{}", "{\"nodes\":{}}", "{\"nodes\":[" };
+	uint64_t slot_bytes = 7;
+
+	for (size_t i = 0; i < NUM_COUNT(wrong); i++)
+		cr_assert_eq(join_plan_read_slots(wrong[i], &slot_bytes), -EPROTO, "%s", wrong[i]);
+	cr_assert_eq(slot_bytes, 7, "untouched");
+}
