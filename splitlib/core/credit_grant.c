@@ -11,6 +11,10 @@
  *
  * A peer that is silent for long is not counted, and holds none: see credit_idle.c.
  *
+ * A peer that stands still returns nothing, however many it holds: a process that was stopped, a machine that is paused. When
+ * others have none and there is nobody left to ask, the one that has owed for longest is closed, after CREDIT_DEBT_NS; awake
+ * again, it connects again. Guests have less time (guest.c).
+ *
  * A queue pair without handlers grants a credit for each receive posted on it, and reserves none.
  */
 #include "credit_grant.h"
@@ -31,6 +35,7 @@
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)
 /* For what is recalled to come, before others are asked. */
 #define CREDIT_RETURN_DELAY_NS NUM_MS(100)
+#define CREDIT_DEBT_NS NUM_S(5)
 
 static void credit_on_recall_timer(struct loop_timer *timer, void *arg);
 
@@ -282,6 +287,42 @@ recall_is_candidate(const struct split_qp *qp)
 	    !list_contains(&qp->grant_link);
 }
 
+/* The peer that has owed what it was asked for longest, or NULL. */
+static struct split_qp *
+recall_debtor(struct split_port *port)
+{
+	struct split_qp *debtor = NULL;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->credits.awake, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, awake_link);
+
+		if (qp_is(qp, SPLIT_QP_READY) && qp->is_recalled &&
+		    (debtor == NULL || qp->recalled_ns < debtor->recalled_ns))
+			debtor = qp;
+	}
+	return debtor;
+}
+
+/* Others have nothing, and everybody was asked. One is closed at a time: what it had may be enough. */
+static void
+recall_wait_for_debtor(struct split_port *port, uint64_t now_ns)
+{
+	struct split_qp *debtor = recall_debtor(port);
+	uint64_t wait_ns = CREDIT_RETURN_DELAY_NS;
+
+	if (debtor == NULL)
+		return; /* they come back with what is being worked at */
+	if (now_ns - debtor->recalled_ns < CREDIT_DEBT_NS)
+		wait_ns = num_max(debtor->recalled_ns + CREDIT_DEBT_NS - now_ns, wait_ns);
+	else
+		qp_fail(debtor, -ETIMEDOUT,
+		    "the peer stands still: it has not given back receives that others wait for");
+	/* Who comes meanwhile has somebody to be asked, perhaps. */
+	port->credits.is_recall_out = true;
+	loop_timer_start(port->loop, &port->credits.recall_timer, wait_ns);
+}
+
 static void
 credit_on_recall_timer(struct loop_timer *timer, void *arg)
 {
@@ -322,6 +363,8 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 		loop_timer_start(port->loop, timer, CREDIT_RETURN_DELAY_NS);
 	else if (must_wait)
 		loop_timer_start(port->loop, timer, CREDIT_RECALL_DELAY_NS);
+	else if (wanted > 0)
+		recall_wait_for_debtor(port, now_ns);
 }
 
 /* Soon, also when the timer waits for what was recalled. */

@@ -480,6 +480,34 @@ Test(guest, who_is_kept_may_owe)
 	fixture_close(&f);
 }
 
+/* A volume's writer whose process was stopped: the others must not wait for it for ever. */
+Test(guest, who_is_kept_and_stands_still_gives_way_in_the_end)
+{
+	struct split_port_options options = server_options(COMERS_MAX, RECEIVES);
+	int fds[DEBTORS];
+	uint32_t closed_count = 0;
+
+	options.qp_credits_max = LENT_EACH;
+	open_with(NET_TCP, &options);
+	keeps_all = true;
+	for (uint32_t i = 0; i < DEBTORS; i++)
+		fds[i] = raw_come(i);
+	keeps_all = false;
+	come(DEBTORS);
+	ask(DEBTORS);
+	fixture_run(&f, is_answered, DEBTORS);
+	cr_assert_eq(cut.count, 0, "none was a guest");
+	for (uint32_t i = 0; i < DEBTORS; i++) {
+		closed_count += comers[i].there.closed_count;
+		if (comers[i].there.closed_count > 0)
+			cr_assert_eq(comers[i].there.closed_rc, -ETIMEDOUT);
+		(void)close(fds[i]);
+	}
+	cr_assert_geq(closed_count, 1);
+	cr_assert_lt(closed_count, DEBTORS, "no more than what is needed");
+	fixture_close(&f);
+}
+
 Test(guest, one_gives_its_descriptor)
 {
 	struct split_port_options options = server_options(COMERS_MAX, 64);
