@@ -59,11 +59,15 @@ own_has_other(const struct mt_own_address *own)
 	return false;
 }
 
+/* Nothing is wrong, or nobody answers, and that has been told: many a network leads no host back to itself. */
 static bool
-own_is_right(const struct mt_own_address *own)
+own_is_settled(const struct mt_own_address *own)
 {
 	for (uint32_t i = 0; i < own_count(own); i++) {
-		if (own->ports[i].other_id != 0 || own->ports[i].silent_count > 0)
+		const struct mt_own_port *port = &own->ports[i];
+
+		if (port->other_id != 0 ||
+		    (port->silent_count > 0 && port->silent_count < MT_OWN_SILENT_MAX))
 			return false;
 	}
 	return true;
@@ -87,7 +91,7 @@ own_judge(struct mt_own_address *own)
 {
 	assert(own->out_count == 0);
 	loop_timer_start(own->gateway->options.loop, &own->timer,
-	    own_is_right(own) ? OWN_RIGHT_NS : OWN_WRONG_NS);
+	    own_is_settled(own) ? OWN_RIGHT_NS : OWN_WRONG_NS);
 	if (own->is_kept_out && !own_has_other(own) && own->gateway->sm.state == MT_GATEWAY_TAKING)
 		own_let_in(own);
 }
@@ -132,11 +136,13 @@ own_take(struct mt_own_port *port)
 
 	if (!port->call.is_answered && (port->call.rc == -ENOMEM || port->call.rc == -ESHUTDOWN))
 		return; /* our own trouble */
-	port->other_id = id == own->gateway->options.gateway_id ? 0 : id;
 	if (port->call.is_answered)
 		port->silent_count = 0;
 	else if (port->silent_count < MT_OWN_SILENT_MAX)
 		port->silent_count++;
+	/* Another one that has answered there is not gone by one silence: it may be starting again. */
+	if (port->call.is_answered || port->silent_count == MT_OWN_SILENT_MAX)
+		port->other_id = id == own->gateway->options.gateway_id ? 0 : id;
 	port->rc = port->call.rc;
 	if (was_right)
 		port->since_ns = port->asked_ns;

@@ -76,7 +76,8 @@ struct leave_rest {
 
 /*
  * @ask: what our ports reach.
- * @named_count: copies that shards name at the node that goes, where they were asked; they count if its link knows of fewer.
+ * @named_count: copies that shards name at the node that goes, where they were asked, for its link may never have heard,
+ * or know of those that were made anew since; UINT32_MAX: they were not.
  */
 static struct leave_rest
 leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
@@ -94,8 +95,8 @@ leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
 		const struct mt_link_status *link = &status->links[i];
 		uint64_t used = link->slots_total - link->slots_free;
 
-		if (link->config.node_id == node_id)
-			used = num_max(used, named_count);
+		if (link->config.node_id == node_id && named_count != UINT32_MAX)
+			used = named_count;
 		if (!mt_node_is_gone(&link->config))
 			slots_used += used;
 		slot_bytes = num_max(slot_bytes, link->slot_bytes);
@@ -133,7 +134,7 @@ drain_on_asked(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	const struct mt_gateway *gateway = request->gateway;
 	const struct mt_node *node = &request->node.node;
-	struct leave_rest rest = leave_count(ask, node->id, 0);
+	struct leave_rest rest = leave_count(ask, node->id, UINT32_MAX);
 
 	assert(node->state == MT_NODE_DRAINING && request->node.cluster_version != 0);
 	if (rest.domain_count < gateway->options.min_replicas)
@@ -340,11 +341,16 @@ lost_on_tally(const struct mt_node_tally *tally, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && !request->node.is_tallied);
 	request->node.is_tallied = true;
-	request->node.named_count = tally->extent_count;
+	/* There may be copies of shards that nobody told of: then the link's count has to do. */
+	if (tally->unknown_gateway == 0 && tally->unserved_count == 0)
+		request->node.named_count = tally->extent_count;
 	lost_ask(request);
 }
 
-/* A gateway that was started while the node was down has never heard how much it holds; its shards know. */
+/*
+ * A gateway that was started while the node was down has never heard how much it holds, and one that heard it does not
+ * know what was made anew elsewhere since; shards know.
+ */
 static void
 lost_tally(struct mt_control_request *request)
 {
@@ -369,13 +375,48 @@ lost_refuse_room(struct mt_control_request *request, const struct leave_rest *re
 	    request->node.node.id, rest->used_bytes / NUM_MIB(1), rest->free_bytes / NUM_MIB(1));
 }
 
+/* Returns true: it answers, us or another gateway, and the request is refused. */
+static bool
+lost_refuse_answering(struct mt_control_request *request, const struct leave_rest *rest)
+{
+	const struct mt_node *node = &request->node.node;
+	uint64_t reached_by = mt_node_reached_by(&request->gateway->nodes->reached, node->id);
+
+	assert(!request->is_forced);
+	if (rest->is_up) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "node %" PRIu32
+		    " answers, so it is not lost: drain it, and its copies are moved "
+		    "before it goes (cleave node drain %" PRIu32
+		    " --wait), or say --force to give them up now",
+		    node->id, node->id);
+		return true;
+	}
+	if (reached_by != 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "node %" PRIu32 " answers gateway %016" PRIx64
+		    ", so it is not lost: look at the network between the node and gateway %016" PRIx64
+		    ", or drain the node (cleave node drain %" PRIu32
+		    " --wait), or say --force to give its copies up now",
+		    node->id, reached_by, request->gateway->options.gateway_id, node->id);
+		return true;
+	}
+	return false;
+}
+
+/* With fewer domains than copies no copy is made anew, whatever room there is. */
+static bool
+lost_lacks_room(const struct leave_rest *rest)
+{
+	return !rest->fits && rest->domain_count >= CLEAVE_COPIES;
+}
+
 static void
 lost_on_asked(struct mt_ask *ask, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_node *node = &request->node.node;
 	struct leave_rest rest = leave_count(ask, node->id, request->node.named_count);
-	uint64_t reached_by = mt_node_reached_by(&request->gateway->nodes->reached, node->id);
 
 	assert(request->node.cluster_version != 0);
 	if (rest.is_trying && !request->is_forced && request->node.round < LOST_ROUNDS_MAX) {
@@ -386,24 +427,8 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		loop_timer_start(request->gateway->options.loop, timer, LOST_PAUSE_NS);
 		return;
 	}
-	if (rest.is_up && !request->is_forced) {
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "node %" PRIu32
-		    " answers, so it is not lost: drain it, and its copies are moved "
-		    "before it goes (cleave node drain %" PRIu32
-		    " --wait), or say --force to give them up now",
-		    node->id, node->id);
+	if (!request->is_forced && lost_refuse_answering(request, &rest))
 		return;
-	}
-	if (reached_by != 0 && !request->is_forced) {
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "node %" PRIu32 " answers gateway %016" PRIx64
-		    ", so it is not lost: look at the network between the node and gateway %016" PRIx64
-		    ", or drain the node (cleave node drain %" PRIu32
-		    " --wait), or say --force to give its copies up now",
-		    node->id, reached_by, request->gateway->options.gateway_id, node->id);
-		return;
-	}
 	if (rest.domain_count < request->gateway->options.min_replicas && !request->is_forced) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "node %" PRIu32 " is kept: %" PRIu32
@@ -421,12 +446,12 @@ lost_on_asked(struct mt_ask *ask, void *arg)
 		    node->id, rest.silent_id);
 		return;
 	}
-	if (rest.is_unheard && !request->is_forced && !request->node.is_tallied) {
+	if ((rest.is_unheard || lost_lacks_room(&rest)) && !request->is_forced &&
+	    !request->node.is_tallied) {
 		lost_tally(request);
 		return;
 	}
-	/* With fewer domains than copies no copy is made anew, whatever room there is. */
-	if (!rest.fits && rest.domain_count >= CLEAVE_COPIES && !request->is_forced) {
+	if (lost_lacks_room(&rest) && !request->is_forced) {
 		lost_refuse_room(request, &rest);
 		return;
 	}
@@ -465,7 +490,7 @@ lost_judge(struct mt_control_request *request)
 	request->node.cluster_version = nodes->cluster.version;
 	request->node.round = 0;
 	request->node.is_tallied = false;
-	request->node.named_count = 0;
+	request->node.named_count = UINT32_MAX;
 	nodes->reached.count = 0;
 	if (!request->is_forced)
 		rc = mt_node_reach_start(request->gateway, lost_on_reached, request);

@@ -140,7 +140,7 @@ struct mt_control_request {
 		uint32_t round;           /* of counting what it holds */
 		uint64_t cluster_version; /* of the key that the others were counted by, or 0 */
 		bool is_tallied;      /* remove --lost: shards were asked what they have there */
-		uint32_t named_count; /* copies, as they said */
+		uint32_t named_count; /* copies, as they said; UINT32_MAX: not all did */
 	} node;                       /* control_node.c, control_node_leave.c */
 	struct {
 		uint64_t id;

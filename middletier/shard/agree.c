@@ -407,6 +407,8 @@ agree_log_waiting(struct mt_agree *agree)
 	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
 	char text[MT_AGREE_TEXT_BYTES];
 
+	if (agree->sm.state != MT_AGREE_FREEZING)
+		agree->shard->awaited_node = 0;
 	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
 		return;
 	agree->log_ns = now_ns;
@@ -417,7 +419,8 @@ agree_log_waiting(struct mt_agree *agree)
 
 		if (replica->sm.state >= MT_AGREE_FROZEN)
 			continue;
-		if (agree->shard->awaited_node == 0)
+		/* Before that it is waited for as any is that may come back at once. */
+		if (agree->shard->awaited_node == 0 && now_ns >= agree_wait_until_ns(agree))
 			agree->shard->awaited_node = agree->replicas[i].node_id;
 		log_info("shard %" PRIu32 ": waits for node %" PRIu32
 			 " to freeze extent %s: %s epoch=%" PRIu32 " rc=%s",

@@ -304,7 +304,7 @@ recall_debtor(struct split_port *port)
 	return debtor;
 }
 
-/* Others have nothing, and everybody was asked. One is closed at a time: what it had may be enough. */
+/* A peer that needs some has none, and all were asked. One is closed at a time: what it had may be enough. */
 static void
 recall_wait_for_debtor(struct split_port *port, uint64_t now_ns)
 {
@@ -318,7 +318,7 @@ recall_wait_for_debtor(struct split_port *port, uint64_t now_ns)
 	else
 		qp_fail(debtor, -ETIMEDOUT,
 		    "the peer stands still: it has not given back receives that others wait for");
-	/* Who comes meanwhile has somebody to be asked, perhaps. */
+	/* Peers that come meanwhile may have some to give. */
 	port->credits.is_recall_out = true;
 	loop_timer_start(port->loop, &port->credits.recall_timer, wait_ns);
 }

@@ -170,7 +170,8 @@ list_judge(const struct revoked_list *list, struct revoked_lists *of, struct ver
 		return 0;
 	}
 	verdict->taken++;
-	if (of->count > 0 && list->number <= of->lists[0].number) {
+	/* Lists of one number: the longer one is newer. */
+	if (of->count > 0 && !revoked_list_is_newer(list, &of->lists[0])) {
 		gaps->older_number = list->number;
 		gaps->newest_number = of->lists[0].number;
 	}

@@ -194,7 +194,7 @@ def slots_as_the_others():
         joined = bare("tiny", "60M", "--slot-size", "1M")
         check("slot_bytes=1048576" in joined.stdout, joined.stdout)
         check("warning: slots of 1024 KiB, and the cluster's nodes have 4096 KiB" in joined.stderr, joined.stderr)
-        check(c.health() == ("OK", []), c.health())
+        wait_for(lambda: c.health() == ("OK", []), "it is well")
         serve(c, "tiny", address)
         check("added" in bare("tiny", "60M", "--wait", "60s").stdout, "it is not added")
         wait_for(lambda: [reason[:2] for reason in c.health()[1]] == [("slots-differ", f"node {number(joined.stdout)}")],

@@ -105,6 +105,9 @@ def another_volume_of_the_name_is_taken_from_nobody():
             check(write(second, 1, b"2") == 0, "the other volume was taken")
             one.wait_line("export: cannot be written name=v .*'v' is another one by now")
             check(read(second, 0) == b"2" * 4096 and read(first, 0) == bytes(4096), "both")
+            # The refused write is no reason to cut off those that read: nobody else comes to what is open.
+            check("is open here until its clients have left" in refusal(one), "a new client")
+            check(read(first, 0) == bytes(4096), "a reader was cut off")
 
 
 def refusal(agent, name=b"v"):

@@ -71,6 +71,9 @@ attach_on_refused(struct nbd_export *export, int rc, const char *error)
 		log_limited(LOG_WARN, "export: cannot be written name=%s rc=%s: %s%s", export->name,
 		    log_errno(rc), error, rc == -EBUSY ? "; --when-held take takes it" : "");
 	}
+	/* The name is another volume's: what is open for reading goes on, and is not lost. */
+	if (rc == -ENOENT && !export->is_lost)
+		rc = -EIO;
 	attach_fail(export, rc == -EBUSY ? -EPERM : rc);
 }
 

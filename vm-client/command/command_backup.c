@@ -281,6 +281,8 @@ plan_look(struct plan *plan, enum plan_kind *ret_kind, uint64_t *ret_bytes)
 		    num_min(to_bytes, plan->at_bytes + num_max(changed_bytes, PLAN_NEAR_BYTES));
 	}
 	rc = plan_ask(&plan->data, plan->at_bytes, to_bytes, &flags, ret_bytes);
+	if (rc != 0)
+		return rc;
 	*ret_kind = (flags & (CLEAVE_EXTENT_HOLE | CLEAVE_EXTENT_ZERO)) != 0 ? PLAN_ZEROS
 									     : PLAN_DATA;
 	*ret_bytes = num_min(*ret_bytes, changed_bytes);

@@ -588,18 +588,42 @@ gateways_restart(void)
 	client_connect();
 }
 
+/* A log of a shard of the second gateway, on the three nodes that there are. */
+static void
+open_log(void)
+{
+	cr_assert(serves(1, 0));
+	rig->gateway = peers[1].gateway;
+	cr_assert_not_null(mt_rig_log_open(rig));
+	rig->gateway = NULL;
+}
+
 Test(control_node, a_node_whose_copies_find_no_room_elsewhere_is_lost_by_force_alone)
+{
+	struct full full;
+
+	open_log();
+	expect_ok(ADD_4, "in");
+	node_kill(2);
+	fill(&full, 3);
+	expect_refused(LOST(3), -ENOSPC, "node 3 is kept: it holds");
+	expect_refused(LOST(3), -ENOSPC, "the other nodes have 0 MiB of room");
+	unfill(&full);
+	cr_assert(mt_rig_run_until(rig, has_room, &full));
+	expect_ok(LOST(3), "lost");
+}
+
+/* Copies that its link heard of last have been made anew elsewhere since. */
+Test(control_node, a_node_that_holds_nothing_more_is_lost_whatever_room_there_is)
 {
 	struct full full;
 
 	expect_ok(ADD_4, "in");
 	node_kill(2);
+	mt_rig_run(rig, NUM_S(120)); /* longer than --repair-after */
 	fill(&full, 3);
-	expect_refused(LOST(3), -ENOSPC, "node 3 is kept: it holds 0 MiB");
-	expect_refused(LOST(3), -ENOSPC, "the other nodes have 0 MiB of room");
-	unfill(&full);
-	cr_assert(mt_rig_run_until(rig, has_room, &full));
 	expect_ok(LOST(3), "lost");
+	unfill(&full);
 }
 
 /* The asked gateway has never heard how much it holds: the shards, at the other one, know what they have there. */
@@ -607,10 +631,7 @@ Test(control_node, a_node_that_was_never_heard_since_the_start_and_finds_no_room
 {
 	struct full full;
 
-	cr_assert(serves(1, 0));
-	rig->gateway = peers[1].gateway;
-	cr_assert_not_null(mt_rig_log_open(rig));
-	rig->gateway = NULL;
+	open_log();
 	expect_ok(ADD_4, "in");
 	node_kill(2);
 	sg_close(&qp);
