@@ -190,6 +190,22 @@ Test(own_address, shards_are_taken_when_the_other_gateway_is_gone)
 	cr_assert(mt_rig_logged(rig, "clients do not find the shards of this one"));
 }
 
+Test(own_address, a_gateway_that_is_started_again_keeps_its_place)
+{
+	peer_start(0);
+	(void)wait_shared(1);
+	start_at(1, "peer0");
+	wait_said(1, CLEAVE_HEALTH_ADDRESS_WRONG, SECOND, FIRST);
+	peer_kill(0);
+	mt_rig_run(rig, NUM_S(2)); /* asked in between, and nobody is there */
+	cr_assert_gt(peers[1].gateway->own_address->ports[0].silent_count, 0);
+	peer_start(0);
+	(void)wait_shared(1);
+	mt_rig_run(rig, NUM_S(10));
+	(void)wait_shared(1);
+	cr_assert(mt_own_address_keeps_out(peers[1].gateway));
+}
+
 Test(own_address, a_gateway_that_is_starting_says_who_it_is_too)
 {
 	meta_store_set_down(rig->store, true);

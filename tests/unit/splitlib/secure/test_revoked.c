@@ -158,6 +158,25 @@ Test(revoked, who_was_revoked_stays_so_whatever_a_newer_list_lacks)
 	split_key_free(four);
 }
 
+/* A release before left keys out that had ended: the folder's list has its number, and more keys. */
+Test(revoked, a_list_of_the_same_number_that_names_more_is_no_older_one)
+{
+	struct split_key *two = revoke(key, &ours, 2, stolen), *more;
+	const struct split_key *all[] = { stolen, peer };
+	struct split_revoked_gaps gaps;
+
+	text[0] = '\0';
+	key_make_list(&ours, 2, all, 2, text);
+	more = split_key_revoke(two, text, strlen(text), why);
+	cr_assert_not_null(more, "%s", why);
+	split_key_revoked_gaps(more, &gaps);
+	cr_assert_eq(gaps.older_number, 0u);
+	cr_assert_eq(gaps.lacked_count, 0u);
+	cr_assert_eq(judge(more, peer), -EKEYREJECTED);
+	split_key_free(two);
+	split_key_free(more);
+}
+
 /* A folder that is put back again and again: beyond what is kept the oldest list goes, and that is told. */
 Test(revoked, the_oldest_of_too_many_lists_goes_and_is_counted)
 {
