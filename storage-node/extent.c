@@ -196,6 +196,7 @@ sn_extent_add_free(struct sn_extent *extent)
 	assert(extent->sm.state == EXTENT_FREE);
 	assert(!list_contains(&extent->link));
 	assert(node->free_count < node->super.slot_count);
+	node->failed_count += extent->is_failed;
 	if (extent->is_failed)
 		list_push_back(&node->free_failed, &extent->link);
 	else if (extent->is_virgin && !extent->is_prewritten)
@@ -256,6 +257,24 @@ free_list_first_not(struct loop_link *list, const struct extent_id *id)
 	return NULL;
 }
 
+/*
+ * Slots that are kept back for others are good ones: a create that finds no more of them tries one where a create has failed.
+ * NULL: nothing is left, or only what the extent itself was in.
+ */
+static struct sn_extent *
+extent_choose(struct node *node, const struct extent_id *id, uint32_t reserve)
+{
+	struct sn_extent *extent = NULL;
+
+	assert(node->failed_count <= node->free_count);
+	if (node->free_count - node->failed_count > reserve) {
+		extent = free_list_first_not(&node->free_used, id);
+		if (extent == NULL)
+			extent = free_list_first_not(&node->free_virgin, id);
+	}
+	return extent != NULL ? extent : free_list_first_not(&node->free_failed, id);
+}
+
 int
 sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_extent **ret_extent)
 {
@@ -268,18 +287,16 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	assert(sn_extent_find(node, id) == NULL);
 	assert(create->opcode == WIRE_EXTENT_CREATE);
 	/* The count of incarnations ends only on a disk that somebody has scribbled on. */
-	if (node->free_count <= reserve || node->incarnation_last >= ONDISK_COUNT_MAX)
+	if ((node->free_count <= reserve && node->failed_count == 0) ||
+	    node->incarnation_last >= ONDISK_COUNT_MAX)
 		return -ENOSPC;
-	extent = free_list_first_not(&node->free_used, id);
-	if (extent == NULL)
-		extent = free_list_first_not(&node->free_virgin, id);
-	if (extent == NULL)
-		extent = free_list_first_not(&node->free_failed, id);
+	extent = extent_choose(node, id, reserve);
 	if (extent == NULL)
 		return -EBUSY;
 	list_remove(&extent->link);
 	assert(node->free_count > 0);
 	node->free_count--;
+	node->failed_count -= extent->is_failed;
 	if (!extent->is_failed)
 		extent->former_id = extent->slot.id;
 	assert(list_is_empty(&extent->changes)); /* those of the extent before have left */

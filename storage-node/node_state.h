@@ -65,7 +65,8 @@ struct node {
 	struct loop_link free_used; /* held extents before, or written ahead */
 	struct loop_link free_virgin;
 	struct loop_link free_failed; /* a create has failed there: taken where there is no other */
-	uint32_t free_count;          /* slots in the two free lists */
+	uint32_t free_count;          /* slots in the three free lists */
+	uint32_t failed_count;        /* of them in free_failed */
 	uint32_t held_count;          /* extents in the hash table */
 	uint32_t bad_count;           /* slots that are not used again before a restart */
 	uint32_t kind_counts[EXTENT_MANIFEST + 1]; /* of held_count, by enum extent_kind */

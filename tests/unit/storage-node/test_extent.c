@@ -287,6 +287,36 @@ Test(extent, slot_whose_create_failed_is_the_last_that_is_tried)
 	rig_extent_fini(&e);
 }
 
+/* Places that fail for good: logs do not fill the good ones until these are all that is kept back for a manifest. */
+Test(extent, slots_whose_creates_fail_are_no_reserve)
+{
+	uint32_t counter = 0, reserve, good;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		fail_writes(1);
+		cr_assert_eq(create(++counter, EXTENT_MANIFEST), -EIO);
+	}
+	for (uint32_t i = 0; i < rig->node->super.slot_count; i++) {
+		if (rig->node->extents[i].is_failed)
+			cr_assert_eq(disk_sim_add_rule(rig->disk,
+					 &(struct disk_sim_rule){ .ops = DISK_FAULT_OP(DISK_WRITE),
+					     .rc = -EIO,
+					     .offset_bytes =
+						 ondisk_slot_offset(&rig->node->super, i),
+					     .bytes = ONDISK_PAGE_BYTES }),
+			    0);
+	}
+	reserve = sn_extent_reserve(rig->node, EXTENT_LOG);
+	good = rig->node->free_count - 3;
+	for (uint32_t i = reserve; i < good; i++)
+		cr_assert_eq(create(++counter, EXTENT_LOG), 0);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert_eq(create(++counter, EXTENT_LOG), -EIO, "a slot that has failed, again");
+	for (uint32_t i = 0; i < reserve; i++)
+		cr_assert_eq(create(++counter, EXTENT_MANIFEST), 0, "what is kept back is good");
+	cr_assert_eq(create(++counter, EXTENT_MANIFEST), -EIO);
+}
+
 /* The slot holds the bytes of the extent before the one whose create failed. */
 Test(extent, slot_whose_create_failed_is_not_given_to_the_extent_before)
 {
