@@ -28,13 +28,11 @@
 #include "extent/node_link.h"
 
 #define FAILING_COUNT 2u /* in a row; one may be a bad place */
-#define FAILING_PENALTY_MIN_NS NUM_S(1)
-#define FAILING_PENALTY_MAX_NS NUM_S(60)
 
 bool
 mt_failing_node_is(const struct mt_link *link)
 {
-	return link->failing.penalty_ns != 0;
+	return link->failing.penalty.last_ns != 0;
 }
 
 /* Each shard looks: extents with fewer copies are to have more, or may have none there. */
@@ -50,19 +48,16 @@ failing_on_failed(struct mt_link *link, uint64_t now_ns)
 {
 	struct failing_node *failing = &link->failing;
 
-	assert(now_ns >= failing->avoid_until_ns);
+	assert(now_ns >= failing->penalty.until_ns);
 	if (++failing->count < FAILING_COUNT)
 		return;
-	if (failing->penalty_ns == 0)
+	if (failing->penalty.last_ns == 0)
 		mt_event_of(link->port->shared->events, now_ns, CLEAVE_EVENT_NODE_FAILING, "node",
 		    link->node_id,
 		    "node %u: its disk fails writes, new data goes elsewhere rc=-EIO address=%s: is "
 		    "it full, or what is below it (df, lvs)? Its log and the kernel's there say more",
 		    link->node_id, link->config.address);
-	failing->penalty_ns = failing->penalty_ns == 0
-	    ? FAILING_PENALTY_MIN_NS
-	    : num_min(failing->penalty_ns * 2, FAILING_PENALTY_MAX_NS);
-	failing->avoid_until_ns = now_ns + failing->penalty_ns;
+	mt_penalty_add(&failing->penalty, now_ns);
 	failing_tell_shards(link);
 }
 
@@ -89,7 +84,7 @@ mt_failing_node_on_answer(struct mt_link *link, const struct mt_call *call)
 	assert(call->is_answered);
 	/* While it is avoided, answers are to what was asked before, or of those that have no other. */
 	if ((!is_first && request->opcode != WIRE_EXTENT_CREATE) ||
-	    now_ns < link->failing.avoid_until_ns)
+	    now_ns < link->failing.penalty.until_ns)
 		return;
 	if (call->rc == -EIO)
 		failing_on_failed(link, now_ns);

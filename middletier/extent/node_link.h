@@ -14,6 +14,7 @@
 #include "common/port.h"
 #include "extent/call.h"
 #include "extent/node_config.h"
+#include "extent/penalty.h"
 
 struct mt_link_life;
 struct split_qp;
@@ -43,15 +44,13 @@ struct slow_node {
 	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
 	uint64_t took_ns;          /* what answers take, smoothed */
 	uint64_t since_ns;         /* of a first verdict; 0: none */
-	uint64_t penalty_ns;       /* the last */
-	uint64_t avoid_until_ns;   /* it was given up as slow: no new extents before, if possible */
+	struct mt_penalty penalty; /* it was given up as slow */
 };
 
 /* Whether the node's disk fails writes: failing_node.c. */
 struct failing_node {
-	uint32_t count;          /* of extents whose beginning it failed, in a row */
-	uint64_t penalty_ns;     /* the last; 0: it does not fail */
-	uint64_t avoid_until_ns; /* no new extents before, if possible */
+	uint32_t count;            /* of extents whose beginning it failed, in a row */
+	struct mt_penalty penalty; /* last_ns 0: it does not fail */
 };
 
 /* @rc: 0: the link's members say what the node has; -EPROTO it cannot be understood; -ENOMEM; of the call. */
@@ -143,7 +142,7 @@ void mt_link_configure(struct mt_link *link, const struct mt_node_config *config
 static inline uint64_t
 mt_link_avoid_until_ns(const struct mt_link *link)
 {
-	return num_max(num_max(link->slow.avoid_until_ns, link->failing.avoid_until_ns),
+	return num_max(num_max(link->slow.penalty.until_ns, link->failing.penalty.until_ns),
 	    link->config.maintenance_until_ns);
 }
 /* mt_link_is_avoided -- do new extents go to others, while there are enough? */

@@ -31,8 +31,6 @@
 #define SLOW_SLACK_NS NUM_MS(1) /* sent about as late */
 #define SLOW_AGAIN_NS NUM_MS(100)
 #define SLOW_CONFIRM_NS NUM_MS(50)
-#define SLOW_PENALTY_MIN_NS NUM_S(1)
-#define SLOW_PENALTY_MAX_NS NUM_S(60)
 #define SLOW_TOLD_NS NUM_S(5) /* behind a penalty: two looks at the health see it */
 #define SLOW_TOLD_MIN_NS NUM_MS(100)
 #define SLOW_TOLD_TIMES 10u
@@ -178,8 +176,8 @@ slow_is_sluggish(const struct mt_link *link, uint64_t now_ns)
 bool
 mt_slow_node_was(const struct mt_link *link, uint64_t now_ns)
 {
-	return (link->slow.avoid_until_ns != 0 &&
-		   now_ns < link->slow.avoid_until_ns + SLOW_TOLD_NS) ||
+	return (link->slow.penalty.until_ns != 0 &&
+		   now_ns < link->slow.penalty.until_ns + SLOW_TOLD_NS) ||
 	    slow_is_sluggish(link, now_ns);
 }
 
@@ -189,10 +187,8 @@ mt_slow_node_punish(struct mt_link *link)
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 
 	link->slow.since_ns = 0;
-	if (link->slow.penalty_ns == 0 || now_ns > link->slow.avoid_until_ns + SLOW_PENALTY_MAX_NS)
-		link->slow.penalty_ns = SLOW_PENALTY_MIN_NS;
-	else
-		link->slow.penalty_ns = num_min(link->slow.penalty_ns * 2, SLOW_PENALTY_MAX_NS);
-	link->slow.avoid_until_ns = now_ns + link->slow.penalty_ns;
+	if (now_ns > link->slow.penalty.until_ns + MT_PENALTY_MAX_NS)
+		link->slow.penalty.last_ns = 0;
+	mt_penalty_add(&link->slow.penalty, now_ns);
 	metric_add(&link->port->metrics[MT_METRIC_nodes_slow], 1);
 }

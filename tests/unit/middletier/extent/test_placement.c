@@ -287,7 +287,7 @@ Test(placement, one_more_is_where_a_slot_holds_it)
 static void
 set_slow(uint32_t index)
 {
-	links[index].slow.avoid_until_ns = loop_now_ns(port.loop) + NUM_S(1);
+	links[index].slow.penalty.until_ns = loop_now_ns(port.loop) + NUM_S(1);
 }
 
 Test(placement, slow_nodes_are_left_out)
@@ -319,7 +319,7 @@ Test(placement, slow_nodes_are_better_than_none)
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
 	cr_assert(is_picked(5));
 	/* And better than full ones. */
-	memset(&links[0].slow.avoid_until_ns, 0, sizeof(links[0].slow.avoid_until_ns));
+	memset(&links[0].slow.penalty.until_ns, 0, sizeof(links[0].slow.penalty.until_ns));
 	links[0].slots_free = links[5].slots_free = 0;
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
 }

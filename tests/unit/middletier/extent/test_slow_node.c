@@ -148,15 +148,15 @@ Test(slow_node, penalty_grows_and_is_forgotten)
 	link = mt_rig_link(rig, 0);
 	for (uint64_t s = 1; s < 64; s *= 2) {
 		mt_slow_node_punish(link);
-		cr_assert_eq(link->slow.penalty_ns, NUM_S(s));
+		cr_assert_eq(link->slow.penalty.last_ns, NUM_S(s));
 		mt_rig_run(rig, NUM_S(s) + NUM_MS(1));
 		cr_assert_not(mt_link_is_avoided(link, sim_world_now_ns(rig->world)));
 	}
 	mt_slow_node_punish(link);
-	cr_assert_eq(link->slow.penalty_ns, NUM_S(60));
+	cr_assert_eq(link->slow.penalty.last_ns, NUM_S(60));
 	mt_rig_run(rig, NUM_S(121));
 	mt_slow_node_punish(link);
-	cr_assert_eq(link->slow.penalty_ns, NUM_S(1));
+	cr_assert_eq(link->slow.penalty.last_ns, NUM_S(1));
 }
 
 Test(slow_node, all_at_once_are_left_in)
