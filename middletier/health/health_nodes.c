@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "base/slot_sizes.h"
 #include "cleave/loop.h"
 #include "cleave/secure_options.h"
 #include "cleave/wire.h"
@@ -154,44 +155,23 @@ judge_domains(const struct mt_gateway *gateway, const struct mt_node_config *con
 
 /* ---- slots ---- */
 
-/*
- * The slot size that most bytes of the nodes are in: that of "the others". Of two with as many the smaller one, which
- * is how long new extents are. 0: @count is 0.
- */
-static uint64_t
-slots_most(const struct mt_link_status *const *links, uint32_t count)
-{
-	uint64_t most_bytes = 0, most = 0;
-
-	assert(count <= MT_NODES_MAX);
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t slot_bytes = links[i]->slot_bytes, bytes = 0;
-
-		for (uint32_t k = 0; k < count; k++) {
-			if (links[k]->slot_bytes == slot_bytes)
-				bytes += links[k]->slots_total * slot_bytes;
-		}
-		if (bytes > most_bytes || (bytes == most_bytes && slot_bytes < most)) {
-			most_bytes = bytes;
-			most = slot_bytes;
-		}
-	}
-	return most;
-}
-
 /* An extent is as long as the smallest slot of its nodes, and takes a whole slot of each: the rest of it is wasted. */
 static void
 judge_slots(const struct mt_link_status *const *links, uint32_t count, struct mt_health *health)
 {
-	uint64_t others = slots_most(links, count);
+	struct slot_size slots[MT_NODES_MAX];
 	char object[MT_HEALTH_OBJECT_BYTES];
+	uint64_t others;
 
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		slots[i] = (struct slot_size){ links[i]->slot_bytes, links[i]->slots_total };
+	others = slot_sizes_usual(slots, count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t slot_bytes = links[i]->slot_bytes;
-		uint64_t small = num_min(slot_bytes, others), large = num_max(slot_bytes, others);
 
-		assert(small > 0);
-		if (large < MT_HEALTH_SLOTS_FACTOR * small)
+		if (num_max(slot_bytes, others) <
+		    MT_HEALTH_SLOTS_FACTOR * num_min(slot_bytes, others))
 			continue;
 		node_object(links[i], object);
 		mt_health_add(health, CLEAVE_HEALTH_SLOTS_DIFFER, object, 0,
@@ -199,7 +179,8 @@ judge_slots(const struct mt_link_status *const *links, uint32_t count, struct mt
 		    " KiB: an extent with a copy at both wastes %" PRIu64
 		    " %% of each of %s slots that it takes",
 		    object, links[i]->config.address, slot_bytes / NUM_KIB(1), others / NUM_KIB(1),
-		    (large - small) * 100 / large, slot_bytes < others ? "the others'" : "its");
+		    slot_sizes_wasted(slot_bytes, others),
+		    slot_bytes < others ? "the others'" : "its");
 	}
 }
 

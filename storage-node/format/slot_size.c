@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/slot_sizes.h"
 #include "format_pages.h"
 #include "ondisk.h"
 
@@ -16,16 +17,6 @@ static uint64_t
 kib(uint64_t bytes)
 {
 	return bytes / NUM_KIB(1);
-}
-
-/* Percent of the larger slot that an extent leaves empty; 1 where it is less. */
-static uint64_t
-wasted_percent(uint64_t a_bytes, uint64_t b_bytes)
-{
-	uint64_t large = num_max(a_bytes, b_bytes), small = num_min(a_bytes, b_bytes);
-
-	assert(small > 0);
-	return num_max((large - small) * 100 / large, 1);
 }
 
 /* A size that was given is no error: whoever gives it may know why. */
@@ -40,7 +31,7 @@ warn_of_given(uint64_t given, uint64_t others, char text[SLOT_SIZE_TEXT_BYTES])
 	    "warning: slots of %" PRIu64 " KiB, and the cluster's nodes have %" PRIu64
 	    " KiB: an extent with a copy %s wastes %" PRIu64
 	    " %% of each %s that it takes%s. Without --slot-size it gets theirs",
-	    kib(given), kib(others), is_small ? "here" : "there", wasted_percent(given, others),
+	    kib(given), kib(others), is_small ? "here" : "there", slot_sizes_wasted(given, others),
 	    is_small ? "of their slots" : "slot here", is_small ? ", and they fill up sooner" : "");
 }
 
@@ -60,7 +51,7 @@ check_others(uint64_t capacity, uint64_t others, char text[SLOT_SIZE_TEXT_BYTES]
 		    "K: then an extent with a copy here wastes %" PRIu64
 		    " %% of each of their slots that it takes, and they fill up sooner",
 		    slots, kib(others), SLOT_SIZE_SLOTS_MIN, kib(small),
-		    wasted_percent(small, others));
+		    slot_sizes_wasted(small, others));
 		return -ENOSPC;
 	}
 	if (slots > ONDISK_SLOTS_MAX && room - ONDISK_SLOTS_MAX * others >= NUM_MIB(1))

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "base/reader.h"
+#include "base/slot_sizes.h"
 #include "format/ondisk.h"
 
 static void
@@ -50,37 +51,23 @@ join_plan_read(const char *reply, struct join_cluster *ret_cluster)
 	return 0;
 }
 
-/* Returns the node's slot size, and *@ret_total slots; 0: it tells none that a disk could have, or does not count. */
-static uint64_t
-plan_node_slots(const json_t *node, uint64_t *ret_total)
+/* false: the node tells no slots that a disk could have, or does not count. */
+static bool
+plan_read_slots(const json_t *node, struct slot_size *ret_slots)
 {
 	const char *member = json_string_value(json_object_get(node, "member"));
-	json_int_t total = json_integer_value(json_object_get(node, "slots_total"));
+	json_int_t count = json_integer_value(json_object_get(node, "slots_total"));
 	json_int_t bytes = json_integer_value(json_object_get(node, "slot_bytes"));
 
-	assert(ret_total != NULL);
-	if (total <= 0 || total > (json_int_t)ONDISK_SLOTS_MAX ||
+	assert(ret_slots != NULL);
+	if (count <= 0 || count > (json_int_t)ONDISK_SLOTS_MAX ||
 	    bytes < (json_int_t)ONDISK_SLOT_BYTES_MIN ||
 	    bytes > (json_int_t)ONDISK_SLOT_BYTES_MAX ||
 	    !num_is_aligned((uint64_t)bytes, ONDISK_PAGE_BYTES) ||
 	    (member != NULL && strcmp(member, "draining") == 0))
-		return 0;
-	*ret_total = (uint64_t)total;
-	return (uint64_t)bytes;
-}
-
-/* All that nodes with slots of @slot_bytes hold. */
-static uint64_t
-plan_sum_slots(const json_t *nodes, uint64_t slot_bytes)
-{
-	uint64_t sum = 0, total = 0;
-
-	assert(slot_bytes > 0);
-	for (size_t i = 0; i < json_array_size(nodes); i++) {
-		if (plan_node_slots(json_array_get(nodes, i), &total) == slot_bytes)
-			sum += total * slot_bytes;
-	}
-	return sum;
+		return false;
+	*ret_slots = (struct slot_size){ (uint64_t)bytes, (uint64_t)count };
+	return true;
 }
 
 int
@@ -89,23 +76,17 @@ join_plan_read_slots(const char *reply, uint64_t *ret_slot_bytes)
 	struct reader reader = { 0 };
 	json_t *root = reader_load(&reader, reply, strlen(reply));
 	const json_t *nodes = reader_array(&reader, root, "nodes", 0, JOIN_LIST_MAX);
-	uint64_t most = 0, most_bytes = 0, total;
+	struct slot_size slots[JOIN_LIST_MAX];
+	uint32_t count = 0;
 	int rc = reader_rc(&reader);
 
 	assert(ret_slot_bytes != NULL);
-	for (size_t i = 0; i < json_array_size(nodes); i++) {
-		uint64_t slot_bytes = plan_node_slots(json_array_get(nodes, i), &total);
-		uint64_t bytes = slot_bytes == 0 ? 0 : plan_sum_slots(nodes, slot_bytes);
-
-		if (bytes > most_bytes || (bytes == most_bytes && slot_bytes < most)) {
-			most_bytes = bytes;
-			most = slot_bytes;
-		}
-	}
+	for (size_t i = 0; rc == 0 && i < json_array_size(nodes); i++)
+		count += plan_read_slots(json_array_get(nodes, i), &slots[count]);
 	json_decref(root);
 	if (rc != 0)
 		return rc == -ENOMEM ? rc : -EPROTO;
-	*ret_slot_bytes = most;
+	*ret_slot_bytes = slot_sizes_usual(slots, count);
 	return 0;
 }
 
