@@ -499,6 +499,20 @@ mt_rig_log_open(struct mt_rig *rig)
 	return extent;
 }
 
+struct mt_extent *
+mt_rig_extent(struct mt_rig *rig, const struct extent_id *id)
+{
+	struct mt_shard *shard = mt_rig_shard(rig, 0);
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (shard->extents[i] != NULL &&
+		    extent_id_pack(&shard->extents[i]->id) == extent_id_pack(id))
+			return shard->extents[i];
+	}
+	(void)fprintf(stderr, "mt_rig: an extent is gone\n");
+	abort();
+}
+
 void
 mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent)
 {

@@ -128,6 +128,8 @@ int mt_rig_commit(struct mt_rig *rig, const struct mt_edit *edits, uint32_t coun
  * NULL where it cannot be.
  */
 struct mt_extent *mt_rig_log_open(struct mt_rig *rig);
+/* mt_rig_extent -- the extent of shard 0, as the shard knows it now; aborts where there is none. */
+struct mt_extent *mt_rig_extent(struct mt_rig *rig, const struct extent_id *id);
 /* mt_rig_log_seal -- at what is acknowledged: in the manifest, and at its nodes. */
 void mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent);
 /*

@@ -77,21 +77,6 @@ expect_no_block(uint32_t block)
 	cr_assert_null(index_look(mt_rig_shard(rig, 0)->block_index, 1, block));
 }
 
-/* The extent that make_log made, as the shard knows it today. */
-static struct mt_extent *
-find_log(void)
-{
-	struct mt_shard *shard = mt_rig_shard(rig, 0);
-
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		if (shard->extents[i] != NULL &&
-		    extent_id_pack(&shard->extents[i]->id) == extent_id_pack(&log_id))
-			return shard->extents[i];
-	}
-	cr_assert_fail("the log extent is gone");
-	return NULL;
-}
-
 /* The node's word about an extent, asked under the present epoch. */
 static struct wire_node_reply
 freeze_at(uint32_t node_index, const struct extent_id *id)
@@ -174,7 +159,7 @@ Test(takeover, equal_lengths_are_sealed_and_replayed)
 
 	mt_rig_gateway_restart(rig);
 	expect_log();
-	expect_sealed(find_log(), end_bytes);
+	expect_sealed(mt_rig_extent(rig, &log_id), end_bytes);
 	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 9);
 	cr_assert_eq(mt_rig_shard(rig, 0)->log_bytes, end_bytes);
 }
@@ -229,7 +214,8 @@ Test(takeover, unacknowledged_tail_on_one_replica_goes_to_all)
 		expect_log();
 		expect_block(7, 9);
 		expect_block(9, 12);
-		expect_sealed(find_log(), find_log()->sealed_bytes);
+		expect_sealed(mt_rig_extent(rig, &log_id),
+		    mt_rig_extent(rig, &log_id)->sealed_bytes);
 		cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 15);
 		if (replica < 2)
 			teardown();
@@ -246,7 +232,7 @@ Test(takeover, longest_batch_is_repaired_in_pieces)
 	expect_log();
 	expect_block(100, 9);
 	expect_block(149, 58);
-	expect_sealed(find_log(), find_log()->sealed_bytes);
+	expect_sealed(mt_rig_extent(rig, &log_id), mt_rig_extent(rig, &log_id)->sealed_bytes);
 }
 
 Test(takeover, replica_with_rotten_batch_does_not_count)
@@ -264,12 +250,12 @@ Test(takeover, replica_with_rotten_batch_does_not_count)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	expect_log();
-	expect_sealed(find_log(), end_bytes);
-	cr_assert(find_log()->replicas[0].is_damaged);
+	expect_sealed(mt_rig_extent(rig, &log_id), end_bytes);
+	cr_assert(mt_rig_extent(rig, &log_id)->replicas[0].is_damaged);
 	cr_assert(mt_rig_logged(rig, "a copy is damaged"));
 	/* The bad copy is remembered: the next take-over does not read from it either. */
 	mt_rig_gateway_restart(rig);
-	cr_assert(find_log()->replicas[0].is_damaged);
+	cr_assert(mt_rig_extent(rig, &log_id)->replicas[0].is_damaged);
 	expect_log();
 }
 
@@ -285,7 +271,7 @@ Test(takeover, blank_node_does_not_count)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	expect_log();
-	cr_assert(find_log()->replicas[1].is_damaged);
+	cr_assert(mt_rig_extent(rig, &log_id)->replicas[1].is_damaged);
 }
 
 /* The signs of a store that is too old: a node without the manifest, and a newer one elsewhere. */
@@ -364,8 +350,8 @@ Test(takeover, copies_below_a_mark_do_not_count)
 	mt_rig_gateway_restart(rig);
 	expect_block(7, 9);
 	expect_block(8, 10);
-	cr_assert(find_log()->replicas[1].is_damaged);
-	cr_assert(find_log()->replicas[2].is_damaged);
+	cr_assert(mt_rig_extent(rig, &log_id)->replicas[1].is_damaged);
+	cr_assert(mt_rig_extent(rig, &log_id)->replicas[2].is_damaged);
 }
 
 Test(takeover, never_starts_without_an_undamaged_copy)

@@ -62,20 +62,6 @@ teardown(void)
 
 TestSuite(repair, .fini = teardown);
 
-static struct mt_extent *
-extent_of(const struct extent_id *id)
-{
-	struct mt_shard *shard = mt_rig_shard(rig, 0);
-
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		if (shard->extents[i] != NULL &&
-		    extent_id_pack(&shard->extents[i]->id) == extent_id_pack(id))
-			return shard->extents[i];
-	}
-	cr_assert_fail("an extent is gone");
-	return NULL;
-}
-
 static void
 make_extents(uint32_t count)
 {
@@ -104,7 +90,7 @@ metric(enum mt_metric which)
 static bool
 is_whole(const struct extent_id *id)
 {
-	const struct mt_extent *extent = extent_of(id);
+	const struct mt_extent *extent = mt_rig_extent(rig, id);
 
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_link *link =
@@ -134,7 +120,7 @@ all_whole(void *arg)
 static void
 expect_same_bytes(const struct extent_id *id)
 {
-	const struct mt_extent *extent = extent_of(id);
+	const struct mt_extent *extent = mt_rig_extent(rig, id);
 	uint8_t *bytes[2] = { malloc(MT_RECEIVE_BYTES), malloc(MT_RECEIVE_BYTES) };
 
 	for (uint64_t at = 0; at < extent->sealed_bytes; at += MT_RECEIVE_BYTES) {
@@ -159,7 +145,7 @@ wait_whole(void)
 	for (uint32_t life = 0; life < 2; life++) {
 		cr_assert(mt_rig_run_until(rig, all_whole, NULL), "life %u", life);
 		for (uint32_t i = 0; i < id_count; i++) {
-			const struct mt_extent *extent = extent_of(&ids[i]);
+			const struct mt_extent *extent = mt_rig_extent(rig, &ids[i]);
 			const struct mt_state_extent *at =
 			    mt_manifest_state_find(mt_manifest_state(mt_rig_shard(rig, 0)),
 				&ids[i]);
@@ -185,7 +171,7 @@ orphan_count(uint32_t index)
 	uint8_t page[4096];
 
 	for (uint32_t i = 0; i < id_count; i++) {
-		bool is_named = mt_extent_replica(extent_of(&ids[i]), index + 1) >= 0;
+		bool is_named = mt_extent_replica(mt_rig_extent(rig, &ids[i]), index + 1) >= 0;
 		int rc = mt_rig_read(rig, index, &ids[i], 0, page, sizeof(page));
 
 		cr_assert(rc == 0 || !is_named);
@@ -206,7 +192,7 @@ copies_on(uint32_t index)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < id_count; i++)
-		count += mt_extent_replica(extent_of(&ids[i]), index + 1) >= 0;
+		count += mt_extent_replica(mt_rig_extent(rig, &ids[i]), index + 1) >= 0;
 	return count;
 }
 
@@ -479,7 +465,7 @@ Test(repair, extents_made_with_two_get_a_third)
 {
 	up(3, 2, 2);
 	make_extents(3);
-	cr_assert_eq(extent_of(&ids[0])->replica_count, 2);
+	cr_assert_eq(mt_rig_extent(rig, &ids[0])->replica_count, 2);
 	mt_rig_node_start(rig, 2);
 	wait_whole();
 	mt_rig_run(rig, NUM_S(30));
@@ -507,11 +493,11 @@ Test(repair, manifest_gets_a_new_extent_when_a_replica_is_lost)
 static void
 rot(const struct extent_id *id, uint32_t replica)
 {
-	uint32_t node = mt_rig_index(&extent_of(id)->replicas[replica]);
+	uint32_t node = mt_rig_index(&mt_rig_extent(rig, id)->replicas[replica]);
 
 	disk_sim_rot(rig->nodes[node].disk,
 	    (uint64_t)mt_rig_data_offset(rig, node, id,
-		extent_of(id)->sealed_bytes / 4 * (replica + 1)),
+		mt_rig_extent(rig, id)->sealed_bytes / 4 * (replica + 1)),
 	    5);
 }
 
@@ -595,10 +581,10 @@ Test(repair, damaged_copy_of_two_is_replaced_in_place)
 	rot(&ids[0], 0);
 	scrub();
 	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
-	cr_assert_eq(extent_of(&ids[0])->replica_count, 2);
+	cr_assert_eq(mt_rig_extent(rig, &ids[0])->replica_count, 2);
 	mt_rig_run(rig, NUM_S(30));
 	for (uint32_t i = 0; i < 2; i++)
-		cr_assert(!extent_of(&ids[0])->replicas[i].is_damaged);
+		cr_assert(!mt_rig_extent(rig, &ids[0])->replicas[i].is_damaged);
 }
 
 Test(repair, damaged_manifest_is_begun_anew)
@@ -625,10 +611,12 @@ Test(repair, suspect_copy_is_verified_and_may_be_innocent)
 {
 	up(4, 2, 4);
 	make_extents(2);
-	mt_extent_suspect(extent_of(&ids[0]), extent_of(&ids[0])->replicas[1].node_id);
+	mt_extent_suspect(mt_rig_extent(rig, &ids[0]),
+	    mt_rig_extent(rig, &ids[0])->replicas[1].node_id);
 	rot(&ids[1], 2);
-	mt_extent_suspect(extent_of(&ids[1]), extent_of(&ids[1])->replicas[2].node_id);
-	mt_extent_suspect(extent_of(&ids[1]), 99);
+	mt_extent_suspect(mt_rig_extent(rig, &ids[1]),
+	    mt_rig_extent(rig, &ids[1])->replicas[2].node_id);
+	mt_extent_suspect(mt_rig_extent(rig, &ids[1]), 99);
 	mt_rig_run(rig, NUM_S(10));
 	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
 	wait_whole();
@@ -660,11 +648,11 @@ Test(repair, flags_outlive_the_gateway)
 	rot(&ids[0], 0);
 	rot(&ids[0], 1);
 	scrub();
-	mt_rig_node_kill(rig, mt_rig_index(&extent_of(&ids[0])->replicas[2]), false);
+	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_extent(rig, &ids[0])->replicas[2]), false);
 	mt_rig_run(rig, NUM_S(3));
 	mt_rig_gateway_restart(rig);
-	cr_assert(extent_of(&ids[0])->replicas[0].is_damaged ||
-	    extent_of(&ids[0])->replicas[1].is_damaged);
+	cr_assert(mt_rig_extent(rig, &ids[0])->replicas[0].is_damaged ||
+	    mt_rig_extent(rig, &ids[0])->replicas[1].is_damaged);
 }
 
 /* ---- what fails meanwhile ---- */
@@ -697,7 +685,7 @@ Test(repair, extent_that_is_reclaimed_meanwhile_raises_no_alarm)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	make_extents(1);
-	mt_rig_node_kill(rig, mt_rig_index(&extent_of(&ids[0])->replicas[0]), false);
+	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_extent(rig, &ids[0])->replicas[0]), false);
 	cr_assert(mt_rig_run_until(rig, is_copying, NULL));
 	shard = mt_rig_shard(rig, 0);
 	extent = mt_shard_extent(shard, shard->upkeep->repair.extent_index);

@@ -86,27 +86,13 @@ start_node(uint32_t index)
 	cr_assert(mt_rig_run_until(rig, is_link_up, &index));
 }
 
-static struct mt_extent *
-extent_of(const struct extent_id *id)
-{
-	struct mt_shard *shard = mt_rig_shard(rig, 0);
-
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		if (shard->extents[i] != NULL &&
-		    extent_id_pack(&shard->extents[i]->id) == extent_id_pack(id))
-			return shard->extents[i];
-	}
-	cr_assert_fail("an extent is gone");
-	return NULL;
-}
-
 static uint32_t
 copies_on(uint32_t index)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < EXTENTS; i++)
-		count += mt_extent_replica(extent_of(&ids[i]), index + 1) >= 0;
+		count += mt_extent_replica(mt_rig_extent(rig, &ids[i]), index + 1) >= 0;
 	return count;
 }
 
@@ -158,7 +144,7 @@ Test(small_slots, a_repair_that_has_none_but_them_waits_and_says_so)
 	cr_assert_eq(mt_upkeep_lacking_count(mt_rig_shard(rig, 0)), 0);
 	for (uint32_t i = 0; i < EXTENTS; i++) {
 		for (uint32_t k = 0; k < 3; k++)
-			cr_assert_not(extent_of(&ids[i])->replicas[k].is_damaged);
+			cr_assert_not(mt_rig_extent(rig, &ids[i])->replicas[k].is_damaged);
 	}
 }
 
@@ -182,7 +168,7 @@ Test(small_slots, a_drain_that_has_none_but_them_waits_and_says_so)
 	mt_rig_run(rig, NUM_S(60));
 	cr_assert_eq(copies_on(1), EXTENTS);
 	cr_assert(mt_rig_logged(rig, "no other node of another domain"));
-	cr_assert_eq(mt_leaving_of(extent_of(&ids[0])), MT_LEAVING_NO_ROOM);
+	cr_assert_eq(mt_leaving_of(mt_rig_extent(rig, &ids[0])), MT_LEAVING_NO_ROOM);
 	cr_assert_eq(metric(MT_METRIC_copies_failed), 0);
 }
 
@@ -239,7 +225,7 @@ Test(small_slots, a_copy_that_does_not_fit_says_no_room_and_blames_no_source)
 
 	up(4, 2, SLOTS);
 	start_node(small);
-	extent = extent_of(&ids[0]);
+	extent = mt_rig_extent(rig, &ids[0]);
 	options.shard = mt_rig_shard(rig, 0);
 	options.id = extent->id;
 	options.kind = extent->kind;

@@ -17,38 +17,10 @@
 #include "base/durable.h"
 #include "base/num.h"
 #include "cleave/secure.h"
+#include "unit/ca_rig.h"
 #include "vm-client/keys/ca.h"
 #include "vm-client/keys/certificate.h"
 #include "vm-client/keys/key_look.h"
-
-#define CLUSTER UINT64_C(0xc1ea7e0000000001)
-#define NOW UINT64_C(1800000000)
-#define PATH_BYTES 128u
-
-struct rig {
-	char folder[32], ca[PATH_BYTES], key[PATH_BYTES], why[CA_WHY_BYTES];
-	struct issued_entry entry, old;
-	struct key_look look;
-};
-
-static void
-rig_init(struct rig *rig)
-{
-	*rig = (struct rig){ .folder = "/tmp/cleave-keys-XXXXXX" };
-	cr_assert_not_null(mkdtemp(rig->folder));
-	(void)snprintf(rig->ca, PATH_BYTES, "%s/ca", rig->folder);
-	(void)snprintf(rig->key, PATH_BYTES, "%s/key", rig->folder);
-	cr_assert_eq(ca_init(rig->ca, CLUSTER, 1000, NOW, rig->why), 0, "%s", rig->why);
-}
-
-static const char *
-in(const char *folder, const char *name)
-{
-	static char path[2 * PATH_BYTES];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
 
 static uint32_t
 count_files(const char *folder)
@@ -61,38 +33,6 @@ count_files(const char *folder)
 		count++;
 	closedir(dir);
 	return count - 2;
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-	(void)st;
-	(void)flag;
-	(void)at;
-	return remove(path);
-}
-
-static void
-rig_fini(struct rig *rig)
-{
-	cr_assert_eq(nftw(rig->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static int
-issue(struct rig *rig, const char *subject, uint64_t days, uint64_t now_s, bool replaces)
-{
-	const struct ca_wish wish = { .subject = subject,
-		.out = rig->key,
-		.days = days,
-		.replaces = replaces };
-	struct ca *ca = ca_open(rig->ca, rig->why);
-	int rc;
-
-	if (ca == NULL)
-		return -errno;
-	rc = ca_issue(ca, &wish, now_s, &rig->entry, rig->why);
-	ca_close(ca);
-	return rc;
 }
 
 static unsigned
@@ -112,15 +52,6 @@ compare(struct rig *rig)
 	cr_assert_not_null(ca, "%s", rig->why);
 	key_look_compare(&rig->look, ca_issued(ca));
 	ca_close(ca);
-}
-
-static char *
-read_text(const char *path, size_t *ret_bytes)
-{
-	char *text;
-
-	cr_assert_eq(durable_read(AT_FDCWD, path, 65536, &text, ret_bytes), 0);
-	return text;
 }
 
 static void

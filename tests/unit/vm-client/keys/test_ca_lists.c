@@ -10,83 +10,20 @@
 
 #include "base/durable.h"
 #include "cleave/secure.h"
+#include "unit/ca_rig.h"
 #include "vm-client/keys/ca.h"
-
-#define CLUSTER UINT64_C(0xc1ea7e0000000001)
-#define NOW UINT64_C(1800000000)
-#define PATH_BYTES 128u
-
-struct rig {
-	char folder[32], ca[PATH_BYTES], key[PATH_BYTES], why[CA_WHY_BYTES];
-	struct issued_entry entry;
-};
-
-static void
-rig_init(struct rig *rig)
-{
-	*rig = (struct rig){ .folder = "/tmp/cleave-keys-XXXXXX" };
-	cr_assert_not_null(mkdtemp(rig->folder));
-	(void)snprintf(rig->ca, PATH_BYTES, "%s/ca", rig->folder);
-	(void)snprintf(rig->key, PATH_BYTES, "%s/key", rig->folder);
-	cr_assert_eq(ca_init(rig->ca, CLUSTER, 1000, NOW, rig->why), 0, "%s", rig->why);
-}
-
-static const char *
-in(const char *folder, const char *name)
-{
-	static char path[2 * PATH_BYTES];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-	(void)st;
-	(void)flag;
-	(void)at;
-	return remove(path);
-}
-
-static void
-rig_fini(struct rig *rig)
-{
-	cr_assert_eq(nftw(rig->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static int
-issue(struct rig *rig, const char *subject, uint64_t days, uint64_t now_s, bool replaces)
-{
-	const struct ca_wish wish = { .subject = subject,
-		.out = rig->key,
-		.days = days,
-		.replaces = replaces };
-	struct ca *ca = ca_open(rig->ca, rig->why);
-	int rc;
-
-	if (ca == NULL)
-		return -errno;
-	rc = ca_issue(ca, &wish, now_s, &rig->entry, rig->why);
-	ca_close(ca);
-	return rc;
-}
 
 static char *
 read_list(const struct rig *rig, size_t *ret_bytes)
 {
-	char *text = NULL;
-
-	cr_assert_eq(durable_read(AT_FDCWD, in(rig->ca, CA_REVOKED_NAME), 65536, &text, ret_bytes),
-	    0);
-	return text;
+	return read_text(in(rig->ca, CA_REVOKED_NAME), ret_bytes);
 }
 
 /* As a copy of the folder that is put back: it knows nothing of what was issued and revoked since. */
 Test(ca_lists, adopted_list_is_revoked_here_too_and_has_a_higher_number)
 {
 	char known[ISSUED_SERIAL_TEXT_BYTES], unknown[ISSUED_SERIAL_TEXT_BYTES];
-	char *copy = NULL, *lists, why[SPLIT_KEY_WHY_BYTES_MAX];
+	char *copy, *lists, why[SPLIT_KEY_WHY_BYTES_MAX];
 	size_t copy_bytes, bytes;
 	struct split_key *key, *old, *both;
 	struct split_revoked_gaps gaps;
@@ -97,8 +34,7 @@ Test(ca_lists, adopted_list_is_revoked_here_too_and_has_a_higher_number)
 	rig_init(&rig);
 	cr_assert_eq(issue(&rig, "client/a", 0, NOW, true), 0);
 	memcpy(known, rig.entry.serial, sizeof(known));
-	cr_assert_eq(durable_read(AT_FDCWD, in(rig.ca, CA_ISSUED_NAME), 65536, &copy, &copy_bytes),
-	    0);
+	copy = read_text(in(rig.ca, CA_ISSUED_NAME), &copy_bytes);
 	cr_assert_eq(issue(&rig, "client/b", 0, NOW, true), 0);
 	memcpy(unknown, rig.entry.serial, sizeof(unknown));
 	ca = ca_open(rig.ca, rig.why);
