@@ -84,6 +84,18 @@ def cpu_ns(*daemons):
     return total
 
 
+def port_cpu_ns(daemon):
+    """Of the thread of each of its ports."""
+    total = 0
+    for task in glob.glob(f"/proc/{daemon.pid}/task/*"):
+        with open(os.path.join(task, "comm")) as f:
+            if not f.read().startswith("port"):
+                continue
+        with open(os.path.join(task, "schedstat")) as f:
+            total += int(f.read().split()[0])
+    return total
+
+
 def children_cpu_ns():
     """CPU time of the children that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keys cost: sealed links, and an encrypted volume on them, beside open ones; 1,024 clients that come back at once."""
 import contextlib
-import glob
 import os
 import statistics
 
 from libcluster import run
 from libkeys import Authority, Keyed
 
-from .common import BenchCluster, answer, bench_program, children_cpu_ns, cpu_ns, data_words, failure, load_json
+from .common import BenchCluster, answer, bench_program, children_cpu_ns, cpu_ns, data_words, failure, load_json, port_cpu_ns
 
 TURNS = 3  # a round: short ones, so that what else the machine does falls on all places alike
 WRITES = 7000  # a turn
@@ -48,18 +47,6 @@ def write_turn(c, data):
                      str(LONE_WRITES), *data_words(data))
     row["lone_us_p50"] = lone["write_latency_us_p50"]
     return row
-
-
-def port_cpu_ns(daemon):
-    """Of the thread of each of its ports."""
-    total = 0
-    for task in glob.glob(f"/proc/{daemon.pid}/task/*"):
-        with open(os.path.join(task, "comm")) as f:
-            if not f.read().startswith("port"):
-                continue
-        with open(os.path.join(task, "schedstat")) as f:
-            total += int(f.read().split()[0])
-    return total
 
 
 def sealed_round(number, data):

@@ -415,7 +415,7 @@ void
 mt_mirror_kick(struct mt_gateway *gateway)
 {
 	struct mt_mirror *mirror = gateway->mirror;
-	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	uint64_t now_ns;
 
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state < MT_GATEWAY_TAKING || gateway->sm.state >= MT_GATEWAY_FAILED ||
@@ -424,6 +424,7 @@ mt_mirror_kick(struct mt_gateway *gateway)
 	mirror->is_dirty = mirror->is_out;
 	if (mirror->is_out)
 		return;
+	now_ns = loop_now_ns(gateway->options.loop);
 	if (now_ns < mirror->rest_until_ns) {
 		loop_timer_start(gateway->options.loop, &mirror->timer,
 		    mirror->rest_until_ns - now_ns);

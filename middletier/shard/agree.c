@@ -407,9 +407,11 @@ agree_log_waiting(struct mt_agree *agree)
 	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
 	char text[MT_AGREE_TEXT_BYTES];
 
-	if (agree->sm.state != MT_AGREE_FREEZING)
+	if (agree->sm.state != MT_AGREE_FREEZING) {
 		agree->shard->awaited_node = 0;
-	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
+		return;
+	}
+	if (now_ns - agree->log_ns < AGREE_LOG_NS)
 		return;
 	agree->log_ns = now_ns;
 	agree->shard->awaited_node = 0;

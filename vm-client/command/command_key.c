@@ -221,38 +221,50 @@ command_key_renew(struct command_session *session)
 	return print_issued(session, &entry, options->file, &old);
 }
 
+/* The list of the authority's folder has changed: @count keys by what was named, which is told under @key in JSON. */
+static int
+say_list(struct command_session *session, const char *key, const char *named, uint32_t count,
+    const char *how)
+{
+	char file[PATH_MAX];
+
+	assert(key != NULL && named != NULL);
+	(void)snprintf(file, sizeof(file), "%s/" CA_REVOKED_NAME, folder_of(session->options));
+	if (session->options->is_json)
+		return print_object(session,
+		    json_pack("{s:s, s:I, s:s}", key, named, "count", (json_int_t)count, "file",
+			file));
+	fprintf(session->out,
+	    "%s: %" PRIu32
+	    " revoked%s; %s lists all that are: cleave key publish gives it to the cluster\n",
+	    named, count, how, file);
+	return 0;
+}
+
 int
 command_key_revoke(struct command_session *session)
 {
 	const struct command_options *options = session->options;
-	char why[CA_WHY_BYTES] = "", file[PATH_MAX];
+	char why[CA_WHY_BYTES] = "";
 	uint32_t count = 0;
 	int rc = 0;
 	struct ca *ca = command_key_open(session, &rc);
 
 	if (ca == NULL)
 		return rc;
-	(void)snprintf(file, sizeof(file), "%s/" CA_REVOKED_NAME, folder_of(options));
 	rc = ca_revoke(ca, options->name, command_key_now_s(), &count, why);
 	ca_close(ca);
 	if (rc != 0)
 		return command_fail(session, rc, "%s", why);
-	if (options->is_json)
-		return print_object(session,
-		    json_pack("{s:s, s:I, s:s}", "revoked", options->name, "count",
-			(json_int_t)count, "file", file));
-	fprintf(session->out,
-	    "%s: %" PRIu32
-	    " revoked%s; %s lists all that are: cleave key publish gives it to the cluster\n",
-	    options->name, count, count == 0 ? ", it was before" : "", file);
-	return 0;
+	return say_list(session, "revoked", options->name, count,
+	    count == 0 ? ", it was before" : "");
 }
 
 int
 command_key_adopt(struct command_session *session)
 {
 	const struct command_options *options = session->options;
-	char why[CA_WHY_BYTES] = "", file[PATH_MAX], *text = NULL;
+	char why[CA_WHY_BYTES] = "", *text = NULL;
 	uint32_t count = 0;
 	size_t bytes = 0;
 	struct ca *ca;
@@ -269,16 +281,7 @@ command_key_adopt(struct command_session *session)
 	ca_close(ca);
 	if (rc != 0)
 		return command_fail(session, rc, "%s: %s", options->file, why);
-	(void)snprintf(file, sizeof(file), "%s/" CA_REVOKED_NAME, folder_of(options));
-	if (options->is_json)
-		return print_object(session,
-		    json_pack("{s:s, s:I, s:s}", "adopted", options->file, "count",
-			(json_int_t)count, "file", file));
-	fprintf(session->out,
-	    "%s: %" PRIu32
-	    " revoked here, too; %s lists all that are: cleave key publish gives it to the cluster\n",
-	    options->file, count, file);
-	return 0;
+	return say_list(session, "adopted", options->file, count, " here, too");
 }
 
 int
