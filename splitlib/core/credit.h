@@ -23,6 +23,7 @@ struct port_credits {
 	uint32_t granting_qp_count;    /* queue pairs whose peers send requests */
 	struct loop_link reserve_wait; /* QPs with requests that lack a receive for the reply */
 	struct loop_link grant_wanted; /* QPs whose peers have none and said WANT: first */
+	struct loop_link grant_lean;   /* then QPs that have less than half of their share */
 	struct loop_link grant_wait;   /* QPs whose peers could use more than they have */
 	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
 	struct loop_link awake;        /* of those granting: least recently heard first */
@@ -30,7 +31,7 @@ struct port_credits {
 	uint32_t batch_count; /* of requests, since idle_timer runs, or last fired */
 	uint32_t short_count; /* of them, those that left their peer with too few */
 	struct loop_timer idle_timer;
-	uint32_t grant_wait_count; /* in both */
+	uint32_t grant_wait_count; /* in all three */
 	struct loop_timer recall_timer;
 	bool is_recall_out;        /* recall_timer waits for what was recalled */
 	struct loop_link starving; /* QPs with requests and no credit, that have not said so */

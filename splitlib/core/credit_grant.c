@@ -8,6 +8,9 @@
  * Where the pool has nothing to give, the queue pair queues in grant_wait, and is served when receives
  * come back. A peer that has requests but no credit says WANT: it queues in grant_wanted, goes first,
  * and is worth recalling credits that lie idle with other peers: they return what they do not use.
+ * After those goes who is *lean*: it has less than half of its fair share, what it is at work at included. Who is
+ * answered soon has little under way; in turn with those who have much it would wait for a receive as long as they do for
+ * their answers, whatever its limits and minimums say (shares.c of the gateway).
  *
  * A peer that is silent for long is not counted, and holds none: see credit_idle.c.
  *
@@ -46,6 +49,7 @@ credit_grant_port_init(struct split_port *port)
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	list_init(&credits->grant_wanted);
+	list_init(&credits->grant_lean);
 	list_init(&credits->grant_wait);
 	list_init(&credits->announce_due);
 	loop_timer_init(&credits->recall_timer, credit_on_recall_timer, port);
@@ -122,17 +126,34 @@ grant_give(struct split_qp *qp, uint32_t count)
 		qp->port->credits.granted_count += count;
 }
 
+/* How many more it may have before those who are not lean. */
+static uint32_t
+grant_lean_room(const struct split_qp *qp)
+{
+	uint64_t half = (grant_share(qp) + 1) / 2, used = (uint64_t)qp->granted + qp->replies_owed;
+
+	return used < half ? (uint32_t)(half - used) : 0;
+}
+
+static struct loop_link *
+grant_wait_list(const struct split_qp *qp)
+{
+	struct port_credits *credits = &qp->port->credits;
+
+	if (qp->is_hungry && qp->granted == 0)
+		return &credits->grant_wanted;
+	return grant_lean_room(qp) > 0 ? &credits->grant_lean : &credits->grant_wait;
+}
+
 static void
 grant_wait_join(struct split_qp *qp)
 {
 	struct port_credits *credits = &qp->port->credits;
 
 	assert(qp->is_pooled && qp->is_granting);
-	bool is_wanted = qp->is_hungry && qp->granted == 0;
-
 	if (list_contains(&qp->grant_link))
 		return;
-	list_push_back(is_wanted ? &credits->grant_wanted : &credits->grant_wait, &qp->grant_link);
+	list_push_back(grant_wait_list(qp), &qp->grant_link);
 	credits->grant_wait_count++;
 	credit_mark_dirty(qp->port);
 }
@@ -154,6 +175,8 @@ grant_wait_first(struct port_credits *credits)
 	struct loop_link *link = list_first(&credits->grant_wanted);
 
 	assert(credits->grant_wait_count > 0);
+	if (link == NULL)
+		link = list_first(&credits->grant_lean);
 	if (link == NULL)
 		link = list_first(&credits->grant_wait);
 	return LIST_ENTRY(link, struct split_qp, grant_link);
@@ -230,6 +253,19 @@ credit_on_batch(struct split_qp *qp)
 }
 
 void
+credit_on_answered(struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->replies_owed > 0);
+	qp->replies_owed--;
+	if (!list_contains(&qp->grant_link) || qp->is_hungry || grant_lean_room(qp) != 1)
+		return;
+	/* Lean since it waits. */
+	list_remove(&qp->grant_link);
+	list_push_back(&qp->port->credits.grant_lean, &qp->grant_link);
+}
+
+void
 credit_on_posted(struct split_qp *qp)
 {
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
@@ -257,6 +293,7 @@ credit_grant_serve(struct split_port *port)
 			return;
 		qp = grant_wait_first(credits);
 		part = (uint32_t)num_max(room / credits->grant_wait_count, 1);
+		part = (uint32_t)num_max(part, num_min(room, grant_lean_room(qp)));
 		credit_wait_leave(qp);
 		if (qp->granted < grant_share(qp))
 			grant_give(qp, (uint32_t)num_min(part, grant_share(qp) - qp->granted));

@@ -16,6 +16,8 @@ void credit_grant_port_fini(struct split_port *port);
 void credit_on_ready(struct split_qp *qp);
 /* credit_on_batch -- requests were taken: grant anew. */
 void credit_on_batch(struct split_qp *qp);
+/* credit_on_answered -- a request of @qp's has its answer, which is about to leave. */
+void credit_on_answered(struct split_qp *qp);
 /* credit_on_posted -- a receive was posted on @qp. */
 void credit_on_posted(struct split_qp *qp);
 /* credit_on_kept -- @qp is no guest any more: it may have as much as others. */

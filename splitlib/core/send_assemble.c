@@ -127,7 +127,7 @@ split_send(struct split_qp *qp, struct split_send *send)
 		/* The peer would close the queue pair on a reply that it did not ask for. */
 		if (qp->replies_owed == 0)
 			return -EINVAL;
-		qp->replies_owed--;
+		credit_on_answered(qp);
 	}
 	qp->send_count++;
 	send->total_bytes = total_bytes;
@@ -207,7 +207,7 @@ split_msg_reply(struct split_msg *msg, const struct wire_header *header,
 		return;
 	}
 	assert(qp->replies_owed > 0); /* answered before by split_send */
-	qp->replies_owed--;
+	credit_on_answered(qp);
 	reply_fill(receive, header, pieces, piece_count);
 	send_queue(qp, &receive->reply);
 }

@@ -199,6 +199,52 @@ BOTH(credit, a_busy_peer_does_not_starve_a_new_one)
 	free(many);
 }
 
+enum { LITTLE_FIRST = 2000 }; /* request ids of who has little under way */
+
+/* Answers all that is held of it, and the oldest of the others'. Returns how many. */
+static uint32_t
+answer_as_by_priority(struct side *side)
+{
+	uint32_t kept = 0, answered = 0, others = 0;
+
+	for (uint32_t i = 0; i < side->held_count; i++) {
+		if (side->held[i]->header->request_id >= LITTLE_FIRST || others++ == 0) {
+			side_answer(side->held[i]);
+			answered++;
+		} else {
+			side->held[kept++] = side->held[i];
+		}
+	}
+	side->held_count = kept;
+	return answered;
+}
+
+/* A peer that is answered soon has little under way, and must not wait for receives behind those who have much. */
+BOTH(credit, who_has_less_than_half_of_its_share_goes_first)
+{
+	enum { ROUNDS = 50 };
+	struct side *little;
+
+	many_connect(8, 64, kind);
+	fixture_run(&f, many_ready, 8);
+	f.server.mode = SIDE_HOLD;
+	little = &many->sides[7];
+	for (uint32_t i = 0; i < 7; i++)
+		send_requests(&many->sides[i], 200 * i, 100);
+	send_requests(little, LITTLE_FIRST, 400);
+	fixture_run(&f, server_got, 48);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		uint32_t before = f.server.message_count;
+
+		fixture_run(&f, server_got, before + answer_as_by_priority(&f.server));
+	}
+	/* By turns, and by asking when it has none, it gets one a round; half of its share is three. */
+	cr_assert_gt(little->message_count, 3 * ROUNDS / 2, "%u", little->message_count);
+	promises_check(f.server_port);
+	fixture_close(&f);
+	free(many);
+}
+
 BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
 {
 	many_connect(1, 8, kind);
