@@ -28,6 +28,26 @@ def many_volumes():
                "--read-percent", "50", "--discard-percent", "10", "--operations", "8000")
 
 
+def ycsb():
+    """Each workload has the operations that it is named for, and every block is what it must be."""
+    with Cluster(nodes=3, disk_size="256M", slot_size="4M") as c:
+        c.volume_create("v", "4M")
+        c.load("--volume", "v", "--pattern", "sequential", "--operations", "1024")
+        report, journal = os.path.join(c.folder, "report.json"), os.path.join(c.folder, "journal")
+        for name, reads, writes, rewrites in (("a", 50, 50, 0), ("b", 95, 5, 0), ("c", 100, 0, 0),
+                                              ("d", 95, 5, 0), ("f", 50, 0, 50)):
+            c.load("--volume", "v", "--ycsb", name, "--in-flight", "16", "--operations", "2000",
+                   "--json", report, "--journal", journal)
+            with open(report) as f:
+                seen = json.load(f)
+            for count, percent in ((seen["reads_count"], reads), (seen["writes_count"], writes),
+                                   (seen["rewrites_count"], rewrites)):
+                check(abs(count / 20 - percent) < 4 and (count == 0) == (percent == 0),
+                      f"{name}: {seen}")
+            check(seen["operations_count"] == 2000, f"{name}: {seen}")
+        c.load("--volume", "v", "--verify-journal", journal)
+
+
 def refuses():
     with Cluster(nodes=3, disk_size="256M", slot_size="4M") as c:
         c.volume_create("v1", "4M")
@@ -36,6 +56,10 @@ def refuses():
         expect_error(c.load(*words, "--volumes", "4", check_rc=False), "--in-flight: 6", codes=(2,))
         expect_error(c.load(*words, "--volumes", "2", "--journal", "/x", check_rc=False),
                      "--volumes: not with journals", codes=(2,))
+        expect_error(c.load(*words, "--ycsb", "a", "--read-percent", "5", check_rc=False),
+                     "--ycsb: has percents", codes=(2,))
+        expect_error(c.load(*words, "--read-percent", "60", "--rewrite-percent", "50", check_rc=False),
+                     "--rewrite-percent: more than 100", codes=(2,))
         expect_error(c.load(*words, "--volumes", "2", check_rc=False), "v2: not of the size of v1",
                      codes=(1,))
         expect_error(c.load(*words, "--volumes", "3", check_rc=False), "v2: not of the size", codes=(1,))
@@ -45,4 +69,4 @@ def refuses():
 
 
 if __name__ == "__main__":
-    main(many_volumes, refuses)
+    main(many_volumes, ycsb, refuses)

@@ -20,7 +20,24 @@
 #define MESSAGE_COUNT_MIN 256u
 #define MESSAGE_COUNT_MAX CLEAVE_MESSAGES_MAX
 
-static const char *const pattern_names[] = { "sequential", "random", "zipf", NULL };
+static const char *const pattern_names[] = { "sequential", "random", "zipf", "latest", NULL };
+
+/*
+ * YCSB's core workloads, a record a block. Source: Cooper et al., "Benchmarking cloud serving systems with YCSB",
+ * SoCC '10, table 2. Not E, which scans; D's inserts are writes after the newest one.
+ */
+static const char *const ycsb_names[] = { "none", "a", "b", "c", "d", "f", NULL };
+static const struct {
+	enum workload_pattern pattern;
+	uint32_t read_percent, rewrite_percent;
+} ycsb_workloads[] = {
+	{ WORKLOAD_RANDOM, 0, 0 }, /* none: not used */
+	{ WORKLOAD_ZIPF, 50, 0 },
+	{ WORKLOAD_ZIPF, 95, 0 },
+	{ WORKLOAD_ZIPF, 100, 0 },
+	{ WORKLOAD_LATEST, 95, 0 },
+	{ WORKLOAD_ZIPF, 50, 50 },
+};
 
 #define O(member) offsetof(struct load_options, member)
 static const struct config_option options_table[] = {
@@ -38,11 +55,19 @@ static const struct config_option options_table[] = {
 	{ "pattern", 'p', CONFIG_CHOICE, O(pattern), NULL, "Where requests go.", "random", false, 0,
 	    0, pattern_names },
 	{ "zipf-theta", 0, CONFIG_U64, O(zipf_theta_percent), "PERCENT",
-	    "How skewed the zipf pattern is, in hundredths.", "99", false, 1, 99, NULL },
+	    "How skewed the zipf and latest patterns are, in hundredths.", "99", false, 1, 99,
+	    NULL },
+	{ "ycsb", 0, CONFIG_CHOICE, O(ycsb), NULL,
+	    "The pattern and percents of this workload of YCSB's: a half reads, half writes; b 95 % reads; c "
+	    "reads; d 95 % reads, of the newest writes mostly; f half reads, half rewrites.",
+	    "none", false, 0, 0, ycsb_names },
 	{ "read-percent", 'r', CONFIG_U64, O(read_percent), "N", "Reads among the requests.", "0",
 	    false, 0, 100, NULL },
 	{ "discard-percent", 0, CONFIG_U64, O(discard_percent), "N", "Discards among the requests.",
 	    "0", false, 0, 100, NULL },
+	{ "rewrite-percent", 0, CONFIG_U64, O(rewrite_percent), "N",
+	    "Of the requests: reads whose block is written when it has come, timed as one.", "0",
+	    false, 0, 100, NULL },
 	{ "block-size", 'b', CONFIG_SIZE, O(block_bytes), "SIZE",
 	    "Of each request: a multiple of 4K.", "4K", false, LOAD_BLOCK_BYTES,
 	    LOAD_BLOCK_BYTES_MAX, NULL },
@@ -166,6 +191,26 @@ check_volumes(const struct load_options *o)
 }
 
 static int
+check_workload(struct load_options *o)
+{
+	assert(o->ycsb < NUM_COUNT(ycsb_workloads));
+	if (o->ycsb != 0 && (o->read_percent | o->discard_percent | o->rewrite_percent) != 0) {
+		load_complain("--ycsb: has percents of its own");
+		return -EINVAL;
+	}
+	if (o->ycsb != 0) {
+		o->pattern = ycsb_workloads[o->ycsb].pattern;
+		o->read_percent = ycsb_workloads[o->ycsb].read_percent;
+		o->rewrite_percent = ycsb_workloads[o->ycsb].rewrite_percent;
+	}
+	if (o->read_percent + o->discard_percent + o->rewrite_percent <= 100)
+		return 0;
+	load_complain(
+	    "--read-percent, --discard-percent, --rewrite-percent: more than 100 together");
+	return -EINVAL;
+}
+
+static int
 check_options(struct load_options *o, const struct config_result *result)
 {
 	assert(o->block_bytes >= LOAD_BLOCK_BYTES && o->in_flight_count <= LOAD_IN_FLIGHT_MAX);
@@ -180,10 +225,8 @@ check_options(struct load_options *o, const struct config_result *result)
 		load_complain("--block-size times --in-flight: more than 1 GiB");
 		return -EINVAL;
 	}
-	if (o->read_percent + o->discard_percent > 100) {
-		load_complain("--read-percent and --discard-percent: more than 100 together");
+	if (check_workload(o) != 0)
 		return -EINVAL;
-	}
 	if (o->is_data_exact && o->journal != NULL) {
 		load_complain("--journal: needs stamped blocks, so not with --data-exact");
 		return -EINVAL;

@@ -34,7 +34,8 @@ struct load_options {
 	uint64_t volume_count; /* 0: the volume of that name; else the name and 1 to so many */
 	unsigned pattern;      /* enum workload_pattern */
 	uint64_t zipf_theta_percent;
-	uint64_t read_percent, discard_percent;
+	uint64_t read_percent, discard_percent, rewrite_percent;
+	unsigned ycsb; /* 0: none; else which of ycsb_names, whose pattern and percents these are */
 	uint64_t block_bytes;
 	uint64_t in_flight_count;
 	uint64_t rate_per_s;    /* 0: as fast as in_flight_count allows */

@@ -11,6 +11,8 @@
  * sequence n if
  *	acknowledged before the read was submitted <= n <= issued when it completed;
  * a unit that had none acknowledged may also hold what was there before the run.
+ *
+ * A *rewrite* is a read, and when that has come a write of the same unit, in one slot. It counts, and is timed, as one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,64 +23,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
-#include "journal.h"
-#include "load.h"
-#include "load_expect.h"
-#include "load_rate.h"
-#include "report.h"
-#include "source.h"
-#include "stamp.h"
-#include "workload.h"
-
-#define COMPLAINTS_MAX 10u
-
-struct unit {
-	uint32_t issued, acknowledged; /* sequences; 0: none */
-	uint32_t discarded;            /* the newest discard issued */
-};
-
-/* A volume and what was done to it. */
-struct target {
-	const struct load_volume *volume;
-	struct workload workload;
-	struct unit *units; /* run->unit_count of them */
-};
-
-struct slot {
-	struct cleave_io io;
-	struct run *run;
-	struct target *target;
-	enum workload_op op;
-	uint64_t unit;
-	uint64_t started_ns;   /* when it was to start, for the latency */
-	uint32_t sequence;     /* writes, discards */
-	uint32_t acknowledged; /* reads: of the unit, at submission */
-	dev_ptr buffer;
-};
-
-struct run {
-	struct load *load;
-	const struct load_options *options;
-	uint64_t writer;
-	struct source source;
-	struct target *targets; /* a volume each */
-	struct unit *units;     /* of all of them, target by target */
-	uint64_t unit_count;    /* of a volume */
-	struct slot *slots;
-	uint32_t *free_slots, *batch; /* indices; the first free_count, batch_count */
-	uint32_t free_count, batch_count;
-	dev_ptr buffers;
-	uint8_t *scratch; /* one request's bytes, read */
-	struct journal journal;
-	bool has_journal;
-	struct report *report;
-	uint64_t started_ns;
-	uint64_t issued_count, issued_bytes;
-	bool is_stopping, has_failed;
-	struct loop_task pump;
-	struct loop_timer end_timer, progress_timer;
-	struct load_rate rate;
-};
+#include "load_run.h"
 
 static const enum cleave_op client_ops[] = {
 	[WORKLOAD_READ] = CLEAVE_READ,
@@ -95,20 +40,6 @@ static const char *const op_names[] = {
 	[WORKLOAD_WRITE] = "write",
 	[WORKLOAD_DISCARD] = "discard",
 };
-
-static struct unit *
-unit_of(const struct slot *slot)
-{
-	assert(slot->unit < slot->run->unit_count);
-	return &slot->target->units[slot->unit];
-}
-
-static uint64_t
-blocks_per_unit(const struct run *run)
-{
-	assert(num_is_aligned(run->options->block_bytes, LOAD_BLOCK_BYTES));
-	return run->options->block_bytes / LOAD_BLOCK_BYTES;
-}
 
 static void
 run_stop(struct run *run)
@@ -127,51 +58,6 @@ run_fail(struct run *run, const struct slot *slot, int rc)
 		    cleave_error_text(rc));
 	run->has_failed = true;
 	run_stop(run);
-}
-
-/* ---- what a read may return ---- */
-static void
-on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char *got)
-{
-	const struct unit *unit = unit_of(slot);
-
-	assert(slot->op == WORKLOAD_READ);
-	run->has_failed = true;
-	run_stop(run);
-	if (run->report->mismatch_count++ >= COMPLAINTS_MAX)
-		return;
-	load_complain("volume %s, offset %" PRIu64
-		      ": mismatch: expected sequence %u to %u of writer %" PRIx64 "%s, got %s",
-	    slot->target->volume->name, block * LOAD_BLOCK_BYTES, slot->acknowledged, unit->issued,
-	    run->writer,
-	    unit->discarded != 0 && unit->discarded >= slot->acknowledged ? " or zeros" : "", got);
-}
-
-static void
-check_read(struct run *run, const struct slot *slot)
-{
-	const struct unit *unit = unit_of(slot);
-	struct load_expected expected = {
-		.writer = run->writer,
-		.volume_id = slot->target->volume->info.id,
-		.acknowledged = slot->acknowledged,
-		.issued = unit->issued,
-		.discarded = unit->discarded,
-	};
-	uint64_t first = slot->unit * blocks_per_unit(run);
-	char got[LOAD_EXPECT_TEXT_BYTES];
-
-	assert(slot->op == WORKLOAD_READ && slot->acknowledged <= unit->issued);
-	cleave_buffer_copy(run->load->client, run->scratch, slot->buffer, slot->io.length_bytes);
-	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
-		const uint8_t *data = run->scratch + i * LOAD_BLOCK_BYTES;
-
-		expected.block = first + i;
-		if (run->options->is_data_exact
-			? !load_expect_exact(&expected, &run->source, data, got)
-			: !load_expect_stamped(&expected, data, got))
-			on_mismatch(run, slot, first + i, got);
-	}
 }
 
 /* ---- slots ---- */
@@ -205,77 +91,62 @@ flush_journal(struct run *run)
 	run->is_stopping = true;
 }
 
+/* A read: is it as it may be? A write counts from now on. */
+static bool
+note_io(struct run *run, const struct slot *slot)
+{
+	struct unit *unit = unit_of(slot);
+
+	if (slot->op == WORKLOAD_READ)
+		return load_block_check(run, slot);
+	journal_slot(run, slot, JOURNAL_ACKNOWLEDGED);
+	if (slot->sequence > unit->acknowledged)
+		unit->acknowledged = slot->sequence;
+	return true;
+}
+
 static void
 on_io(struct cleave_io *io, int rc, void *arg)
 {
 	struct slot *slot = arg;
 	struct run *run = slot->run;
-	struct unit *unit = unit_of(slot);
+	uint32_t index = (uint32_t)(slot - run->slots);
+	enum report_op op = slot->is_rewrite ? REPORT_REWRITE : report_ops[slot->op];
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
 	assert(io == &slot->io && run->free_count < run->options->in_flight_count);
-	run->free_slots[run->free_count++] = (uint32_t)(slot - run->slots);
 	loop_defer(run->load->loop, &run->pump);
 	if (rc != 0) {
+		run->free_slots[run->free_count++] = index;
 		run_fail(run, slot, rc);
 		return;
 	}
-	if (slot->op == WORKLOAD_READ) {
-		check_read(run, slot);
-	} else {
-		journal_slot(run, slot, JOURNAL_ACKNOWLEDGED);
-		if (slot->sequence > unit->acknowledged)
-			unit->acknowledged = slot->sequence;
+	if (!note_io(run, slot))
+		run->has_failed = run->is_stopping = true;
+	if (slot->is_rewrite && slot->op == WORKLOAD_READ && !run->has_failed) {
+		run->read[run->read_count++] = index;
+		return;
 	}
-	report_add(run->report, report_ops[slot->op], io->length_bytes, now_ns - slot->started_ns);
+	run->free_slots[run->free_count++] = index;
+	report_add(run->report, op, io->length_bytes, now_ns - slot->started_ns);
 }
 
+/* @slot, whose unit is known, is to do @op now. */
 static void
-fill_write(struct run *run, struct slot *slot)
+prepare_op(struct run *run, struct slot *slot, enum workload_op op)
 {
-	struct cleave_client *client = run->load->client;
-	struct stamp stamp = {
-		.volume_id = slot->target->volume->info.id,
-		.block = slot->unit * blocks_per_unit(run),
-		.writer = run->writer,
-		.sequence = slot->sequence,
-	};
-	dev_ptr to = slot->buffer;
+	struct unit *unit = unit_of(slot);
 
-	assert(slot->op == WORKLOAD_WRITE && slot->sequence > 0);
-	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
-		uint64_t index = source_pick(&run->source, stamp.block, stamp.sequence);
-		const uint8_t *data = source_block(&run->source, index);
-
-		cleave_buffer_fill(client, to, data, LOAD_BLOCK_BYTES);
-		if (!run->options->is_data_exact) {
-			uint8_t bytes[STAMP_BYTES];
-
-			stamp.content_crc = run->source.content_crcs[index];
-			stamp_put(&stamp, bytes);
-			cleave_buffer_fill(client, to, bytes, STAMP_BYTES);
-		}
-		stamp.block++;
-		to = dev_ptr_add(to, LOAD_BLOCK_BYTES);
-	}
-}
-
-static void
-prepare(struct run *run, struct slot *slot, uint64_t started_ns)
-{
-	struct unit *unit;
-
-	slot->op = workload_next(&slot->target->workload, &slot->unit);
-	unit = unit_of(slot);
 	assert(unit->acknowledged <= unit->issued && unit->discarded <= unit->issued);
-	slot->started_ns = started_ns;
+	assert(op != WORKLOAD_REWRITE);
+	slot->op = op;
 	slot->acknowledged = unit->acknowledged;
 	if (slot->op != WORKLOAD_READ) {
 		slot->sequence = ++unit->issued;
 		if (slot->op == WORKLOAD_DISCARD)
 			unit->discarded = slot->sequence;
 		else
-			fill_write(run, slot);
+			load_block_fill(run, slot);
 		journal_slot(run, slot,
 		    slot->op == WORKLOAD_DISCARD ? JOURNAL_DISCARD : JOURNAL_WRITE);
 	}
@@ -283,6 +154,16 @@ prepare(struct run *run, struct slot *slot, uint64_t started_ns)
 	slot->io.offset_bytes = slot->unit * run->options->block_bytes;
 	slot->io.length_bytes = run->options->block_bytes;
 	slot->io.buffer = slot->op == WORKLOAD_DISCARD ? DEV_PTR_NULL : slot->buffer;
+}
+
+static void
+prepare(struct run *run, struct slot *slot, uint64_t started_ns)
+{
+	enum workload_op op = workload_next(&slot->target->workload, &slot->unit);
+
+	slot->started_ns = started_ns;
+	slot->is_rewrite = op == WORKLOAD_REWRITE;
+	prepare_op(run, slot, slot->is_rewrite ? WORKLOAD_READ : op);
 }
 
 /* ---- the pump ---- */
@@ -319,6 +200,10 @@ on_pump(struct loop_task *task, void *arg)
 
 	(void)task;
 	assert(task == &run->pump && run->batch_count == 0);
+	while (run->read_count > 0) {
+		run->batch[run->batch_count++] = run->read[--run->read_count];
+		prepare_op(run, &run->slots[run->batch[run->batch_count - 1]], WORKLOAD_WRITE);
+	}
 	while (!run->is_stopping && run->free_count > 0) {
 		uint64_t at_ns = load_rate_due_ns(&run->rate, run->issued_count, now_ns);
 
@@ -421,14 +306,15 @@ init_slots(struct run *run)
 	run->slots = calloc(count, sizeof(*run->slots));
 	run->free_slots = calloc(count, sizeof(*run->free_slots));
 	run->batch = calloc(count, sizeof(*run->batch));
+	run->read = calloc(count, sizeof(*run->read));
 	run->scratch = malloc(o->block_bytes);
 	run->report = malloc(sizeof(*run->report));
 	run->units = mmap(NULL, units_bytes(run), PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	run->buffers = cleave_buffer_alloc(run->load->client, count * o->block_bytes);
 	if (run->slots == NULL || run->free_slots == NULL || run->batch == NULL ||
-	    run->scratch == NULL || run->report == NULL || run->units == MAP_FAILED ||
-	    dev_ptr_is_null(run->buffers)) {
+	    run->read == NULL || run->scratch == NULL || run->report == NULL ||
+	    run->units == MAP_FAILED || dev_ptr_is_null(run->buffers)) {
 		load_complain("out of memory");
 		return -ENOMEM;
 	}
@@ -474,6 +360,7 @@ init_targets(struct run *run)
 		.zipf_theta = (double)o->zipf_theta_percent / 100,
 		.read_percent = (uint32_t)o->read_percent,
 		.discard_percent = (uint32_t)o->discard_percent,
+		.rewrite_percent = (uint32_t)o->rewrite_percent,
 		.seed = o->seed,
 	};
 
@@ -542,6 +429,7 @@ run_fini(struct run *run)
 	free(run->report);
 	free(run->scratch);
 	free(run->batch);
+	free(run->read);
 	free(run->free_slots);
 	free(run->slots);
 	free(run->targets);

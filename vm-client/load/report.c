@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/num.h"
 
-static const char *const op_names[REPORT_NR] = { "read", "write", "discard" };
+static const char *const op_names[REPORT_NR] = { "read", "write", "discard", "rewrite" };
 
 static const struct {
 	const char *name;

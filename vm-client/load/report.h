@@ -9,7 +9,7 @@
 
 #include "histogram.h"
 
-enum report_op { REPORT_READ, REPORT_WRITE, REPORT_DISCARD, REPORT_NR };
+enum report_op { REPORT_READ, REPORT_WRITE, REPORT_DISCARD, REPORT_REWRITE, REPORT_NR };
 
 struct report_count {
 	uint64_t op_count;

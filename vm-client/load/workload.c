@@ -111,13 +111,13 @@ workload_init(struct workload *w, const struct workload_options *options)
 {
 	double theta = options->zipf_theta;
 
-	assert(options->pattern <= WORKLOAD_ZIPF);
+	assert(options->pattern <= WORKLOAD_LATEST);
 	assert(options->unit_count > 0);
-	assert(options->read_percent + options->discard_percent <= 100);
+	assert(options->read_percent + options->discard_percent + options->rewrite_percent <= 100);
 	memset(w, 0, sizeof(*w));
 	w->options = *options;
 	w->random_state = options->seed;
-	if (options->pattern != WORKLOAD_ZIPF)
+	if (options->pattern != WORKLOAD_ZIPF && options->pattern != WORKLOAD_LATEST)
 		return;
 	assert(theta > 0 && theta < 1);
 	w->zeta_n = zeta(options->unit_count, theta);
@@ -145,36 +145,59 @@ zipf_rank(struct workload *w)
 }
 
 static uint64_t
+next_sequential(struct workload *w)
+{
+	uint64_t unit = w->next_unit;
+
+	w->next_unit = unit + 1 == w->options.unit_count ? 0 : unit + 1;
+	return unit;
+}
+
+static uint64_t
 next_unit(struct workload *w)
 {
 	assert(w->next_unit < w->options.unit_count);
 	switch (w->options.pattern) {
-	case WORKLOAD_SEQUENTIAL: {
-		uint64_t unit = w->next_unit;
-
-		w->next_unit = unit + 1 == w->options.unit_count ? 0 : unit + 1;
-		return unit;
-	}
+	case WORKLOAD_SEQUENTIAL:
+		return next_sequential(w);
 	case WORKLOAD_RANDOM:
 		break;
 	case WORKLOAD_ZIPF:
 		/* Scattered: neighbours in rank are none on the volume. */
 		return num_mix_u64(zipf_rank(w) + 1) % w->options.unit_count;
+	case WORKLOAD_LATEST:
+		return (w->next_unit + w->options.unit_count - 1 - zipf_rank(w)) %
+		    w->options.unit_count;
 	}
 	return random_below(&w->random_state, w->options.unit_count);
+}
+
+static enum workload_op
+next_op(struct workload *w)
+{
+	const struct workload_options *o = &w->options;
+	uint32_t discard = o->read_percent + o->discard_percent,
+		 rewrite = discard + o->rewrite_percent;
+	uint64_t die = 100;
+
+	if (rewrite > 0)
+		die = random_below(&w->random_state, 100);
+	if (die < o->read_percent)
+		return WORKLOAD_READ;
+	if (die < discard)
+		return WORKLOAD_DISCARD;
+	return die < rewrite ? WORKLOAD_REWRITE : WORKLOAD_WRITE;
 }
 
 enum workload_op
 workload_next(struct workload *w, uint64_t *ret_unit)
 {
-	const struct workload_options *o = &w->options;
-	uint64_t die = 100;
+	enum workload_op op;
 
 	assert(w->options.unit_count > 0);
 	*ret_unit = next_unit(w);
-	if (o->read_percent + o->discard_percent > 0)
-		die = random_below(&w->random_state, 100);
-	if (die < o->read_percent)
-		return WORKLOAD_READ;
-	return die < o->read_percent + o->discard_percent ? WORKLOAD_DISCARD : WORKLOAD_WRITE;
+	op = next_op(w);
+	if (w->options.pattern == WORKLOAD_LATEST && op == WORKLOAD_WRITE)
+		*ret_unit = next_sequential(w);
+	return op;
 }

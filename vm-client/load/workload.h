@@ -14,16 +14,22 @@ enum workload_pattern {
 	WORKLOAD_SEQUENTIAL, /* 0, 1, 2 ..., from the start again at the end */
 	WORKLOAD_RANDOM,     /* uniform */
 	WORKLOAD_ZIPF,       /* few units get most of the operations; those lie anywhere */
+	WORKLOAD_LATEST, /* writes are as of SEQUENTIAL; others zipf, from the newest write back */
 };
 
-enum workload_op { WORKLOAD_READ, WORKLOAD_WRITE, WORKLOAD_DISCARD };
+enum workload_op {
+	WORKLOAD_READ,
+	WORKLOAD_WRITE,
+	WORKLOAD_DISCARD,
+	WORKLOAD_REWRITE /* read, then written */
+};
 
 struct workload_options {
 	enum workload_pattern pattern;
 	uint64_t unit_count;   /* at least 1 */
 	double zipf_theta;     /* 0 < theta < 1; the higher, the more skewed */
-	uint32_t read_percent; /* the two: at most 100; the rest are writes */
-	uint32_t discard_percent;
+	uint32_t read_percent; /* the three: at most 100; the rest are writes */
+	uint32_t discard_percent, rewrite_percent;
 	uint64_t seed;
 };
 

@@ -105,7 +105,7 @@ Test(workload, zipf_of_a_large_volume)
 Test(workload, few_units)
 {
 	for (uint64_t n = 1; n <= 3; n++) {
-		for (int pattern = WORKLOAD_SEQUENTIAL; pattern <= WORKLOAD_ZIPF; pattern++) {
+		for (int pattern = WORKLOAD_SEQUENTIAL; pattern <= WORKLOAD_LATEST; pattern++) {
 			start((enum workload_pattern)pattern, n, 0, 0);
 			free(draw(n, 0));
 		}
@@ -130,6 +130,44 @@ Test(workload, shares)
 
 		cr_assert_eq(workload_next(&w, &unit), WORKLOAD_READ);
 	}
+}
+
+Test(workload, rewrites_have_their_share)
+{
+	uint32_t counts[4] = { 0 };
+
+	start(WORKLOAD_RANDOM, 1000, 50, 0);
+	w.options.rewrite_percent = 50;
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint64_t unit;
+
+		counts[workload_next(&w, &unit)]++;
+	}
+	cr_assert(counts[WORKLOAD_REWRITE] > 49000 && counts[WORKLOAD_REWRITE] < 51000);
+	cr_assert_eq(counts[WORKLOAD_WRITE], 0);
+}
+
+/* Writes go on behind the newest one, around the end; reads are of it and those before it, mostly. */
+Test(workload, latest_reads_what_was_written_last)
+{
+	uint64_t unit, newest = 999;
+	uint32_t reads = 0, near = 0, writes = 0;
+
+	start(WORKLOAD_LATEST, 1000, 90, 0);
+	for (uint32_t i = 0; i < 20000; i++) {
+		if (workload_next(&w, &unit) == WORKLOAD_WRITE) {
+			newest = (newest + 1) % 1000;
+			cr_assert_eq(unit, newest);
+			writes++;
+		} else {
+			cr_assert_lt(unit, 1000);
+			near += (newest + 1000 - unit) % 1000 < 10;
+			reads++;
+		}
+	}
+	cr_assert_gt(writes, 1000);
+	/* The first ten of 1000 ranks have 0.38 at 0.99. */
+	cr_assert(near > reads * 0.35 && near < reads * 0.42, "%u of %u", near, reads);
 }
 
 Test(workload, a_seed_repeats)
