@@ -119,6 +119,7 @@ flush_keyless(struct mt_flush *flush)
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
 	}
 	sm_move(&flush->sm, FLUSH_IDLE);
+	mt_reclaim_kick(shard);
 	mt_flush_kick(shard);
 }
 

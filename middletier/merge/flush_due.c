@@ -90,10 +90,9 @@ static struct mt_layer *
 oldest_mergeable(const struct flush_due *due)
 {
 	const struct loop_link *head = &due->shard->block_index->layers_by_age;
-	uint32_t count = 0;
 
-	for (struct loop_link *link = head->next; link != head && count < FLUSH_LOOK_MAX;
-	     link = link->next, count++) {
+	/* However many they are: behind them are other volumes' layers. */
+	for (struct loop_link *link = head->next; link != head; link = link->next) {
 		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
 
 		if (!is_put_off(due, layer->chunk))

@@ -18,6 +18,10 @@
  * has two as well, an eighth of the --log-bytes option and twice that, for records may be small; chunks and
  * runs, which no flush lowers, do not count there. Writes
  * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
+ *
+ * A layer whose data key is not here cannot be merged, and everything behind it in the log has to stay, also what other
+ * volumes have in runs by now. Such *held* extents do not count, up to a bound, for other volumes' writes would
+ * wait for somebody to bring the key: they cost room, and time of a take-over.
  */
 #include "merge/reclaim.h"
 
@@ -61,6 +65,8 @@
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
+#define RECLAIM_HELD_TIMES 16u   /* the soft limit, at most, and */
+#define RECLAIM_HELD_SHARE 6u    /* this part of the shard's share */
 
 struct mt_reclaim {
 	uint32_t magic;
@@ -74,7 +80,9 @@ struct mt_reclaim {
 	uint64_t soft_bytes, hard_bytes;
 	uint64_t slot_bytes;   /* of the log's next extent, at least */
 	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
-	uint64_t log_bytes;    /* that the log's extents take at a node */
+	uint64_t held_max_bytes;
+	uint64_t held_bytes;   /* of log extents that stay for want of a data key */
+	uint64_t log_bytes;    /* that the log's other extents take at a node */
 	uint64_t sealed_bytes; /* of those, sealed ones */
 	bool is_stuck;         /* the last merge found no room */
 	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
@@ -125,6 +133,8 @@ reclaim_set_limits(struct mt_reclaim *reclaim)
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE_MIN);
 	reclaim->slot_bytes = slot_bytes;
 	reclaim->soft_bytes = num_max(soft_bytes, slot_bytes);
+	reclaim->held_max_bytes =
+	    num_min(RECLAIM_HELD_TIMES * reclaim->soft_bytes, share_bytes / RECLAIM_HELD_SHARE);
 	reclaim->hard_bytes = reclaim->soft_bytes +
 	    num_max(reclaim->soft_bytes / 2, 2 * slot_bytes);
 }
@@ -136,11 +146,49 @@ extent_room_bytes(const struct mt_extent *extent, uint64_t slot_bytes)
 	return extent->capacity_bytes != 0 ? extent->capacity_bytes : slot_bytes;
 }
 
+/* The extent of the log in which @layer begins. */
+static uint64_t
+layer_begin(const struct mt_shard *shard, const struct mt_layer *layer)
+{
+	const struct mt_extent *extent = mt_shard_extent(shard, layer->first_extent);
+
+	assert(extent != NULL);
+	return extent_id_pack(&extent->id);
+}
+
+/* Log extents before this one hold nothing that counts. */
+static uint64_t
+reclaim_log_end(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	struct loop_link *link = list_first(&shard->block_index->layers_by_age);
+
+	return link == NULL ? UINT64_MAX
+			    : layer_begin(shard, LIST_ENTRY(link, struct mt_layer, age_link));
+}
+
+/* Log extents before this one would not, were it not for chunks whose data key is not here. */
+static uint64_t
+reclaim_held_end(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&shard->block_index->layers_by_age, link, next) {
+		const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
+
+		if (!layer->chunk->is_keyless)
+			return layer_begin(shard, layer);
+	}
+	return UINT64_MAX;
+}
+
 static void
 reclaim_measure_log(struct mt_reclaim *reclaim)
 {
 	const struct mt_shard *shard = reclaim->shard;
-	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0;
+	uint64_t log_end = reclaim_log_end(reclaim), held_end = reclaim_held_end(reclaim);
+	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0, held_bytes = 0;
 
 	(void)reclaim_share_bytes(shard->port, &slot_bytes);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
@@ -149,12 +197,18 @@ reclaim_measure_log(struct mt_reclaim *reclaim)
 		if (extent == NULL || extent->kind != EXTENT_LOG || slot_bytes == UINT64_MAX)
 			continue;
 		bytes += extent_room_bytes(extent, slot_bytes);
-		if (extent->sm.state == MT_EXTENT_SEALED)
-			sealed_bytes += extent_room_bytes(extent, slot_bytes);
+		if (extent->sm.state != MT_EXTENT_SEALED)
+			continue;
+		sealed_bytes += extent_room_bytes(extent, slot_bytes);
+		if (extent_id_pack(&extent->id) >= log_end &&
+		    extent_id_pack(&extent->id) < held_end)
+			held_bytes += extent_room_bytes(extent, slot_bytes);
 	}
-	assert(sealed_bytes <= bytes);
-	reclaim->log_bytes = bytes;
-	reclaim->sealed_bytes = sealed_bytes;
+	held_bytes = num_min(held_bytes, reclaim->held_max_bytes);
+	assert(sealed_bytes <= bytes && held_bytes <= sealed_bytes);
+	reclaim->held_bytes = held_bytes;
+	reclaim->log_bytes = bytes - held_bytes;
+	reclaim->sealed_bytes = sealed_bytes - held_bytes;
 }
 
 /* Nodes have no room for the log to go on. */
@@ -287,21 +341,6 @@ mt_reclaim_on_merge(struct mt_shard *shard, int rc)
 }
 
 /* ---- which extents ---- */
-
-/* Log extents before this one hold nothing that counts. */
-static uint64_t
-reclaim_log_end(const struct mt_reclaim *reclaim)
-{
-	const struct mt_shard *shard = reclaim->shard;
-	struct loop_link *link = list_first(&shard->block_index->layers_by_age);
-	const struct mt_extent *extent;
-
-	if (link == NULL)
-		return UINT64_MAX;
-	extent = mt_shard_extent(shard, LIST_ENTRY(link, struct mt_layer, age_link)->first_extent);
-	assert(extent != NULL);
-	return extent_id_pack(&extent->id);
-}
 
 static bool
 reclaim_may_go(const struct mt_extent *extent, uint64_t log_end)
@@ -453,6 +492,7 @@ static void
 reclaim_on_task(struct loop_task *task, void *arg)
 {
 	struct mt_reclaim *reclaim = arg;
+	uint64_t held_bytes = reclaim->held_bytes;
 
 	(void)task;
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
@@ -460,6 +500,8 @@ reclaim_on_task(struct loop_task *task, void *arg)
 		return;
 	reclaim_set_limits(reclaim);
 	reclaim_measure_log(reclaim);
+	if (reclaim->held_bytes > held_bytes)
+		mt_shard_on_room(reclaim->shard);
 	if (!reclaim->is_committing)
 		reclaim_commit(reclaim);
 	mt_flush_kick(reclaim->shard);
@@ -522,7 +564,7 @@ mt_reclaim_stop(struct mt_shard *shard)
 
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
 	reclaim->is_running = false;
-	reclaim->log_bytes = reclaim->sealed_bytes = 0;
+	reclaim->log_bytes = reclaim->sealed_bytes = reclaim->held_bytes = 0;
 	loop_task_cancel(shard->port->loop, &reclaim->task);
 	loop_timer_stop(shard->port->loop, &reclaim->retry_timer);
 }

@@ -565,3 +565,67 @@ Test(encrypted, a_clone_reads_with_its_origins_key_and_is_flattened_with_its_own
 	for (uint32_t i = 0; i < 8; i++)
 		expect_clone(&alone, i, 1);
 }
+
+/* As flush.c does, whose fake does nothing: what is due is merged, and put off where its key is not here. */
+static void
+flush_all(struct flush_due *due)
+{
+	struct mt_merge_input input;
+
+	for (uint32_t i = 0; i < 20 && mt_flush_due_find(due, &input) == 0; i++) {
+		struct mt_chunk *chunk = input.chunk;
+		uint32_t until = done.count + 1;
+		int rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
+
+		if (rc == 0) {
+			(void)sim_world_run(fake.world, is_done, &until,
+			    sim_world_now_ns(fake.world) + NUM_S(120));
+			cr_assert_eq(done.count, until);
+			rc = done.rc;
+		}
+		if (rc == -ENOKEY) {
+			chunk->is_keyless = true;
+			chunk->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
+		}
+	}
+}
+
+/* A volume whose key is not here keeps what it has in the log. Another one of the shard goes on writing. */
+static void
+others_write(bool has_key)
+{
+	struct flush_due due = { 0 };
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 1000;
+	fake.settings.log_bytes = 1;
+	mt_flush_due_start(&due, &fake.shard);
+	write_blocks(0, 2, 1);
+	if (!has_key)
+		keyring_remove(fake.keys, FAKE_KEY_ID);
+	fake_encrypt(0);
+	for (uint32_t n = 0; n < 100; n++) {
+		uint32_t block = CLEAVE_CHUNK_BLOCKS + 16 * (n % 100);
+		struct fake_msg *msg = fake_write(block, 16, 4);
+
+		for (uint32_t i = 0; i < 20 && !msg->is_answered; i++) {
+			fake_run_for(NUM_S(1));
+			mt_flush_due_age(&due);
+			flush_all(&due);
+			mt_reclaim_kick(&fake.shard);
+			fake_run_for(NUM_S(60));
+		}
+		cr_assert(msg->is_answered, "write %u waits for ever", n);
+		cr_assert_eq(msg->reply.rc, 0);
+	}
+}
+
+Test(encrypted, others_write_on_beside_a_volume_whose_key_is_here, .timeout = 100)
+{
+	others_write(true);
+}
+
+Test(encrypted, others_write_on_beside_a_volume_whose_key_is_not_here, .timeout = 100)
+{
+	others_write(false);
+}
