@@ -20,8 +20,8 @@
 uint64_t
 mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
 {
-	assert(state->run_count <= state->run_max && state->cut_count <= state->cut_max);
-	return (uint64_t)state->run_count * STATE_RUN_BYTES +
+	assert(state->cut_count <= state->cut_max);
+	return (uint64_t)state->runs.count * STATE_RUN_BYTES +
 	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
 }
 
@@ -98,7 +98,7 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
     uint64_t next_sequence, struct mt_edit *ret_edit)
 {
 	uint64_t extents_end = 1 + 2 * (uint64_t)state->extent_count;
-	uint64_t runs_end = extents_end + state->run_count;
+	uint64_t runs_end = extents_end + state->runs.count;
 	uint64_t cuts_end = runs_end + state->cut_count;
 	uint64_t volumes_end = cuts_end + state->volume_count;
 	uint64_t snapshots_end = volumes_end + state->snapshot_count;
@@ -120,7 +120,8 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 			*ret_edit =
 			    (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
 	} else if (index < runs_end) {
-		state_run_edit(&state->runs[index - extents_end], ret_edit);
+		state_run_edit(mt_run_table_at(&state->runs, (uint32_t)(index - extents_end)),
+		    ret_edit);
 	} else if (index < cuts_end) {
 		state_cut_edit(&state->cuts[index - runs_end], ret_edit);
 	} else if (index < volumes_end) {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/field.h"
+#include "base/num.h"
 #include "base/search.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
@@ -36,7 +37,7 @@ void
 mt_manifest_state_fini(struct mt_manifest_state *state)
 {
 	mt_free(state->extents);
-	mt_free(state->runs);
+	mt_run_table_fini(&state->runs);
 	mt_free(state->cuts);
 	mt_free(state->volumes);
 	mt_free(state->snapshots);
@@ -51,20 +52,17 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 int
 mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 {
-	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
+	void *extents = state->extents, *cuts = state->cuts;
 	void *volumes = state->volumes, *snapshots = state->snapshots;
 	void *data_keys = state->data_keys, *names = state->names;
 	int rc = mt_array_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
 	assert(state->extent_count <= state->extent_max);
-	assert(state->run_count <= state->run_max);
 	assert(state->cut_count <= state->cut_max);
 	state->extents = extents;
 	if (rc == 0)
-		rc = mt_array_grow(&runs, &state->run_max, (uint64_t)state->run_count + count,
-		    sizeof(*state->runs));
-	state->runs = runs;
+		rc = mt_run_table_reserve(&state->runs, count);
 	if (rc == 0)
 		rc = mt_array_grow(&cuts, &state->cut_max, (uint64_t)state->cut_count + count,
 		    sizeof(*state->cuts));
@@ -191,9 +189,7 @@ state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
 
 	assert(edit->kind == MT_EDIT_EXTENT_DELETED);
 	STATE_EXPECT(extent != NULL, "deleted extent was not opened");
-	for (uint32_t i = 0; i < state->run_count; i++)
-		STATE_EXPECT(extent_id_compare(&state->runs[i].id, &edit->id) != 0,
-		    "deleted extent holds a run");
+	STATE_EXPECT(extent->run_count == 0, "deleted extent holds a run");
 	mt_array_remove(state->extents, &state->extent_count, (uint32_t)(extent - state->extents),
 	    sizeof(*extent));
 	return 0;
@@ -201,52 +197,54 @@ state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
 
 /* ---- runs and cuts ---- */
 
-/* The first run of @chunk or of a later one. */
-static uint32_t
-state_run_position(const struct mt_manifest_state *state, uint64_t chunk)
+/* Run @index, if it is of @chunk; NULL: that has no more. */
+static struct mt_state_run *
+state_run_of(const struct mt_manifest_state *state, uint32_t index, uint64_t chunk)
 {
-	uint32_t at;
+	struct mt_state_run *run =
+	    index == state->runs.count ? NULL : mt_run_table_at(&state->runs, index);
 
-	assert(state->run_count <= state->run_max);
-	SEARCH_FIRST(at, state->run_count, state->runs[at].chunk < chunk);
-	return at;
+	return run != NULL && run->chunk == chunk ? run : NULL;
 }
 
-static struct mt_state_run *
-state_find_run(const struct mt_manifest_state *state, const struct mt_edit *edit)
+/* Which run the edit names. Where it names none, the place behind its chunk's; *@ret_extent is NULL then. */
+static uint32_t
+state_find_run(const struct mt_manifest_state *state, const struct mt_edit *edit,
+    struct mt_state_extent **ret_extent)
 {
+	uint32_t at = mt_run_table_find(&state->runs, edit->chunk);
+	const struct mt_state_run *run;
+
 	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
-	for (uint32_t i = state_run_position(state, edit->chunk);
-	     i < state->run_count && state->runs[i].chunk == edit->chunk; i++) {
-		if (state->runs[i].offset_bytes == edit->offset_bytes &&
-		    extent_id_compare(&state->runs[i].id, &edit->id) == 0)
-			return &state->runs[i];
+	for (; (run = state_run_of(state, at, edit->chunk)) != NULL; at++) {
+		if (run->offset_bytes == edit->offset_bytes &&
+		    extent_id_compare(&run->id, &edit->id) == 0)
+			break;
 	}
-	return NULL;
+	*ret_extent = run == NULL ? NULL : mt_manifest_state_find(state, &edit->id);
+	assert(run == NULL || *ret_extent != NULL); /* a run's extent stays */
+	return at;
 }
 
 static int
 state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
-	uint32_t position = state_run_position(state, edit->chunk);
-	struct mt_state_run *at;
-
-	assert(edit->kind == MT_EDIT_RUN_ADDED);
-	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL,
-	    "run's extent was not opened");
-	STATE_EXPECT(state_find_run(state, edit) == NULL, "run added twice");
-	if (mt_manifest_state_reserve(state, 1) != 0)
-		return -ENOMEM;
-	while (position < state->run_count && state->runs[position].chunk == edit->chunk)
-		position++;
-	at = mt_array_insert(state->runs, &state->run_count, position, sizeof(*at));
-	*at = (struct mt_state_run){ .id = edit->id,
+	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id), *of_run;
+	uint32_t at = state_find_run(state, edit, &of_run);
+	struct mt_state_run run = { .id = edit->id,
 		.chunk = edit->chunk,
 		.offset_bytes = edit->offset_bytes,
 		.length_bytes = edit->length_bytes,
 		.flushed_sequence = edit->flushed_sequence,
 		.cut = edit->cut };
+
+	STATE_EXPECT(extent != NULL, "run's extent was not opened");
+	STATE_EXPECT(of_run == NULL, "run added twice");
+	if (mt_run_table_reserve(&state->runs, 1) != 0)
+		return -ENOMEM;
+	mt_run_table_insert(&state->runs, at, &run);
+	extent->run_count++;
 	return 0;
 }
 
@@ -254,12 +252,13 @@ static int
 state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
-	struct mt_state_run *run = state_find_run(state, edit);
+	struct mt_state_extent *extent;
+	uint32_t at = state_find_run(state, edit, &extent);
 
-	assert(edit->kind == MT_EDIT_RUN_REMOVED);
-	STATE_EXPECT(run != NULL, "removed run was not added");
-	mt_array_remove(state->runs, &state->run_count, (uint32_t)(run - state->runs),
-	    sizeof(*run));
+	STATE_EXPECT(extent != NULL, "removed run was not added");
+	assert(extent->run_count > 0);
+	mt_run_table_remove(&state->runs, at);
+	extent->run_count--;
 	return 0;
 }
 
@@ -310,13 +309,12 @@ mt_manifest_state_cut(const struct mt_manifest_state *state)
 uint64_t
 mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 {
+	const struct mt_state_run *run;
 	uint64_t flushed = 0;
 
-	for (uint32_t i = state_run_position(state, chunk);
-	     i < state->run_count && state->runs[i].chunk == chunk; i++) {
-		if (state->runs[i].flushed_sequence > flushed)
-			flushed = state->runs[i].flushed_sequence;
-	}
+	for (uint32_t at = mt_run_table_find(&state->runs, chunk);
+	     (run = state_run_of(state, at, chunk)) != NULL; at++)
+		flushed = num_max(flushed, run->flushed_sequence);
 	return flushed;
 }
 
@@ -378,7 +376,7 @@ int
 mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
-	assert(state->epoch != 0 || state->extent_count + state->run_count == 0);
+	assert(state->epoch != 0 || state->extent_count + state->runs.count == 0);
 	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || edit->kind == MT_EDIT_PART || state->epoch != 0,
 	    "no epoch yet");
 	*ret_field = edit_out_of_range(edit);

@@ -8,6 +8,7 @@
 
 #include "cleave/batch.h"
 #include "common/replica.h"
+#include "manifest/run_table.h"
 
 struct mt_data_key;
 struct mt_edit;
@@ -22,14 +23,7 @@ struct mt_state_extent {
 	uint32_t replica_count;
 	bool is_sealed;
 	uint64_t sealed_bytes;
-};
-
-struct mt_state_run {
-	struct extent_id id;
-	uint64_t chunk;
-	uint64_t offset_bytes, length_bytes;
-	uint64_t flushed_sequence;
-	uint64_t cut;
+	uint32_t run_count; /* that lie in it */
 };
 
 struct mt_state_cut {
@@ -43,8 +37,7 @@ struct mt_manifest_state {
 	uint32_t epoch;
 	struct mt_state_extent *extents; /* by id, which is by age */
 	uint32_t extent_count, extent_max;
-	struct mt_state_run *runs; /* by chunk, then as added */
-	uint32_t run_count, run_max;
+	struct mt_run_table runs; /* by chunk, then as added */
 	struct mt_state_cut *cuts;
 	uint32_t cut_count, cut_max;
 	/* Shard 0's: what mirror.c has written of the metadata store. shard_count 0: nothing yet. */

@@ -138,8 +138,8 @@ takeover_restore_runs(struct mt_takeover *takeover)
 	struct mt_index *index = takeover->shard->block_index;
 
 	assert(takeover->state_at == state->extent_count);
-	for (; takeover->run_at < state->run_count; takeover->run_at++) {
-		const struct mt_state_run *from = &state->runs[takeover->run_at];
+	for (; takeover->run_at < state->runs.count; takeover->run_at++) {
+		const struct mt_state_run *from = mt_run_table_at(&state->runs, takeover->run_at);
 		struct mt_run run = {
 			.extent_index = takeover_extent_of(takeover, from)->index,
 			.offset_bytes = (uint32_t)from->offset_bytes,
@@ -202,8 +202,8 @@ takeover_begin_sequence(struct mt_takeover *takeover)
 
 	assert(takeover->shard->sm.state == MT_SHARD_OPENING);
 	shard->next_sequence = num_max(state->next_sequence, 1);
-	for (uint32_t i = 0; i < state->run_count; i++) {
-		const struct mt_state_run *run = &state->runs[i];
+	for (uint32_t i = 0; i < state->runs.count; i++) {
+		const struct mt_state_run *run = mt_run_table_at(&state->runs, i);
 
 		shard->next_sequence = num_max(shard->next_sequence, run->flushed_sequence + 1);
 		shard->cut = num_max(shard->cut, run->cut);

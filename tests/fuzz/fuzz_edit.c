@@ -34,7 +34,7 @@ check_checkpoint(const struct mt_manifest_state *state)
 		assert(mt_manifest_state_apply(&copy, &edit, &field) == 0);
 	assert(copy.epoch == state->epoch);
 	assert(copy.extent_count == state->extent_count);
-	assert(copy.run_count == state->run_count);
+	assert(copy.runs.count == state->runs.count);
 	assert(copy.cut_count == state->cut_count);
 	assert(copy.volume_count == state->volume_count);
 	assert(copy.shard_count == state->shard_count);

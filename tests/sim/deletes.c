@@ -84,7 +84,7 @@ sim_deletes_held_bytes(const struct sim_deletes *deletes)
 		if (!deletes->shadows[i].has_begun)
 			continue;
 		bytes += state->extent_max * sizeof(*state->extents) +
-		    state->run_max * sizeof(*state->runs) + state->cut_max * sizeof(*state->cuts) +
+		    mt_run_table_bytes(&state->runs) + state->cut_max * sizeof(*state->cuts) +
 		    state->volume_max * sizeof(*state->volumes) +
 		    state->snapshot_max * sizeof(*state->snapshots) +
 		    state->part_max * sizeof(*state->parts);

@@ -92,7 +92,7 @@ check_manifest(const struct look *look)
 		sim_cluster_fail(look->cluster,
 		    "shard %" PRIu32 ": a manifest of %" PRIu32 " runs and %" PRIu32
 		    " cuts, which may have %" PRIu64 " bytes",
-		    look->shard->index, state->run_count, state->cut_count, bytes_max);
+		    look->shard->index, state->runs.count, state->cut_count, bytes_max);
 }
 
 static void

@@ -423,7 +423,7 @@ Test(takeover, manifest_of_many_batches)
 	}
 	for (uint32_t i = 0; i < 3; i++) {
 		mt_rig_gateway_restart(rig);
-		cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->run_count, 960);
+		cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->runs.count, 960);
 		expect_log();
 	}
 }
