@@ -134,7 +134,9 @@ mt_rebuild_judge_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan)
 {
 	assert(plan->shard_count > 0 && plan->obeyed_count <= MT_NODES_MAX);
-	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
+	/* An unfinished store is to be finished, however new its roots are. */
+	if (!store->has_cluster || store->is_unfinished ||
+	    store->cluster.shard_count != plan->shard_count)
 		return false;
 	/* A gateway that was started on it has claimed epochs, and given up when it saw this: its roots look new. */
 	if (mt_rebuild_mirror_is_ahead(plan->mirror, &store->cluster) ||

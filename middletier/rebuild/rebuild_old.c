@@ -16,9 +16,15 @@
 bool
 mt_rebuild_old_is_trusted(const struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan)
 {
+	bool is_current = store->keeps_users;
+
 	assert(plan->shard_count > 0);
-	return mt_rebuild_judge_is_current(store, plan) &&
-	    !mt_place_is_other(store->meta, &store->cluster);
+	if (!store->is_unfinished)
+		is_current = mt_rebuild_judge_is_current(store, plan);
+	/* A recovery that was cut off has told no node. Where one obeys a later store, this is a copy of what was finished since. */
+	for (uint32_t i = 0; i < plan->obeyed_count; i++)
+		is_current = is_current && mt_rebuild_store_is_known(store, &plan->obeyed[i]);
+	return is_current && !mt_place_is_other(store->meta, &store->cluster);
 }
 
 static bool

@@ -11,7 +11,8 @@ struct mt_rebuild_store;
 /*
  * mt_rebuild_old_is_trusted -- does @store count where no node can say otherwise?
  *
- * It does when it is not older than what the nodes hold, and lies where it was made: it is made anew by force.
+ * It does when it is not older than what the nodes hold, and lies where it was made: it is made anew by force. An
+ * unfinished one does when the recovery that was cut off has trusted it.
  */
 bool mt_rebuild_old_is_trusted(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan);

@@ -33,6 +33,7 @@
 #include "manifest/manifest_state.h"
 #include "rebuild/rebuild_copy.h"
 #include "rebuild/rebuild_keys.h"
+#include "rebuild/rebuild_mark.h"
 #include "rebuild/rebuild_old.h"
 #include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
@@ -103,7 +104,7 @@ static void
 store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_rebuild_store *store = arg;
-	const struct mt_rebuild_key *cluster, *key;
+	const struct mt_rebuild_key *cluster, *mark, *key;
 	struct mt_moved moved;
 	const char *field;
 
@@ -111,6 +112,7 @@ store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	if (rc == 0)
 		rc = store_keep(store, items, count);
 	cluster = rc == 0 ? store_find(store, "cluster") : NULL;
+	mark = rc == 0 ? store_find(store, MT_REBUILD_MARK_KEY) : NULL;
 	key = rc == 0 ? store_find(store, MT_MOVED_KEY) : NULL;
 	store->is_moved = key != NULL &&
 	    mt_moved_decode(key->text, (uint32_t)strlen(key->text), &moved, &field) == 0;
@@ -118,6 +120,8 @@ store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 		memcpy(store->moved_to, moved.to, sizeof(store->moved_to));
 	if (cluster != NULL)
 		rc = store_read_cluster(store, cluster->text);
+	else if (mark != NULL)
+		rc = mt_rebuild_mark_read(store, mark->text);
 	else if (store->is_moved)
 		rc = store_read_cluster(store, moved.cluster);
 	store->fn(rc, store->arg);
@@ -128,7 +132,7 @@ mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *a
 {
 	assert(store->meta != NULL && fn != NULL);
 	mt_rebuild_store_fini(store);
-	store->has_gateway = store->has_cluster = false;
+	store->has_gateway = store->has_cluster = store->is_unfinished = store->keeps_users = false;
 	store->fn = fn;
 	store->arg = arg;
 	return store->meta->ops->list(store->meta, "", store_on_list, store);
@@ -466,6 +470,9 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	assert(store->key_count == 0 && plan->shard_count <= CLEAVE_SHARDS_MAX);
 	if (store_find(store, "cluster") != NULL)
 		rc = mt_rebuild_store_plan_key(store, "cluster", NULL);
+	if (rc == 0 && store->has_cluster)
+		rc = mt_rebuild_mark_plan(store, plan->is_old_trusted);
+	store->first_count = store->key_count;
 	for (uint32_t i = 0; i < plan->shard_count && rc == 0; i++)
 		rc = plan_root(store, plan, i);
 	if (rc == 0)
@@ -519,7 +526,7 @@ store_on_txn(int rc, void *arg)
 		store->fn(rc, store->arg);
 }
 
-/* The first key and the last go alone: no transaction has a key twice. */
+/* The first keys of the plan go alone, and so does "cluster" at its end, and takes the mark away: no transaction has a key twice. */
 static int
 store_write_next(struct mt_rebuild_store *store)
 {
@@ -529,7 +536,11 @@ store_write_next(struct mt_rebuild_store *store)
 	assert(store->key_at < store->key_count);
 	if (left > 1)
 		left--;
-	store->batch_count = store->key_at == 0 ? 1 : (uint32_t)num_min(left, REBUILD_TXN_KEYS_MAX);
+	else
+		ops[count++] = (struct meta_op){ .kind = META_DELETE, .key = MT_REBUILD_MARK_KEY };
+	if (store->key_at == 0 && store->first_count > 0)
+		left = store->first_count;
+	store->batch_count = (uint32_t)num_min(left, REBUILD_TXN_KEYS_MAX);
 	for (uint32_t i = 0; i < store->batch_count; i++) {
 		const struct mt_rebuild_key *key = &store->keys[store->key_at + i];
 

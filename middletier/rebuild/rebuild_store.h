@@ -31,11 +31,15 @@ struct mt_rebuild_store {
 	struct mt_rebuild_key *old; /* every key; text is its value, NUL behind it */
 	uint32_t old_count;
 	bool has_cluster, has_gateway;
-	bool is_moved; /* away: has_cluster, as it was then, where that can be understood */
+	bool
+	    is_unfinished; /* a recovery was cut off: has_cluster, as it was before (rebuild_mark.h) */
+	bool keeps_users; /* is_unfinished: that recovery trusted the store */
+	bool is_moved;    /* away: has_cluster, as it was then, where that can be understood */
 	char moved_to[MT_MOVED_TO_BYTES];
 	struct mt_cluster cluster; /* has_cluster; once planned: as it shall be */
 	struct mt_rebuild_key *keys;
 	uint32_t key_count, key_max, key_at;
+	uint32_t first_count;        /* keys of the first transaction; 0: as many as it holds */
 	uint32_t batch_count;        /* keys of the transaction that is out */
 	uint32_t dropped_user_count; /* planned: users of the old store that go */
 	void (*fn)(int rc, void *arg);
@@ -89,8 +93,8 @@ int mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuil
 /*
  * mt_rebuild_store_write -- write the plan into the store; store->meta is there by now
  *
- * The key "cluster" goes first and comes last: a store without it is unfinished. Every change compares
- * versions: whoever else writes makes it fail with -EAGAIN.
+ * The key "cluster" goes first and comes last: a store without it is unfinished, and the mark in its place says what
+ * it was. Every change compares versions: whoever else writes makes it fail with -EAGAIN.
  *
  * Returns: 0: @fn is called once, with 0 or a negative errno; -ENOMEM, and @fn never is.
  */
