@@ -31,13 +31,13 @@
 #include "meta/meta_open.h"
 #include "move/move_main.h"
 #include "page/page.h"
+#include "rebuild/accept_main.h"
 #include "rebuild/rebuild_main.h"
 #include "start/command_check.h"
 #include "start/command_line.h"
 #include "start/command_secure.h"
 #include "start/creation_main.h"
 #include "start/gateway_id.h"
-#include "start/place_main.h"
 #include "start/release_main.h"
 #include "start/starting.h"
 #include "start/store_path.h"
@@ -367,7 +367,7 @@ run_mode(const struct mt_command_line *values, struct mt_gateway_options *option
 	else if (values->is_recovery)
 		rc = mt_rebuild_main(options, where, values->is_forced, values->must_take);
 	else if (values->is_accepting)
-		rc = mt_place_main(options, where, values->must_take);
+		rc = mt_accept_main(options, where, values->must_take, values->is_forced);
 	else if (values->is_release)
 		rc = mt_release_main(options, where);
 	else if (values->is_dump)

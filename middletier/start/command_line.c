@@ -341,8 +341,8 @@ line_check_mode(const struct line_error *error, const struct mt_command_line *va
 		return line_refuse(error,
 		    "--create, --recover, --accept-copy, --release, --dump, --load and --move-to are "
 		    "things of their own: which?");
-	if (values->is_forced && !values->is_recovery)
-		return line_refuse(error, "--force goes with --recover alone");
+	if (values->is_forced && !values->is_recovery && !values->is_accepting)
+		return line_refuse(error, "--force goes with --recover and --accept-copy alone");
 	if (values->must_take && !values->is_recovery && !values->is_accepting &&
 	    !values->is_load && values->move_to == NULL)
 		return line_refuse(error,

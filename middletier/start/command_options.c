@@ -175,8 +175,9 @@ static const struct config_option option_table[] = {
 	    "Do not serve: move the metadata store to this empty one, and end; see cleave meta move.",
 	    NULL, false, 0, 0, NULL },
 	{ "force", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_forced), NULL,
-	    "With --recover: also where newer data may exist that was not found.", NULL, false, 0,
-	    0, NULL },
+	    "With --recover: also where newer data may exist that was not found. With --accept-copy: also "
+	    "where the nodes know more than the copy does.",
+	    NULL, false, 0, 0, NULL },
 	{ "take", 0, CONFIG_FLAG, offsetof(struct mt_command_line, must_take), NULL,
 	    "With --recover, --load and --move-to: also while gateways are connected to the nodes. The "
 	    "nodes refuse them from then on, for good. With --accept-copy: also while they are, or no "
@@ -190,7 +191,7 @@ const struct config_program mt_command_line_program = {
 	.synopsis = "--meta STORE --port ADDR --node ADDR --cluster-id HEX [options]\n"
 		    "--create --meta STORE --node ADDR --cluster-id HEX [--shards N]\n"
 		    "--recover --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
-		    "--accept-copy --meta STORE --node ADDR --cluster-id HEX [--take]\n"
+		    "--accept-copy --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
 		    "--release --meta STORE [--cluster-id HEX] [--gateway-id N]\n"
 		    "--dump --meta STORE [--cluster-id HEX]\n"
 		    "--load --meta STORE --node ADDR --cluster-id HEX [--take]\n"

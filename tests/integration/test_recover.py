@@ -222,7 +222,7 @@ def old_copy_is_refused_then_replaced():
         c.gateway.stop()
         shutil.rmtree(meta(c))
         shutil.move(meta(c) + ".old", meta(c))
-        run_argv([*c.gateway.argv, "--accept-copy"])
+        run_argv([*c.gateway.argv, "--accept-copy", "--force"])
         c.gateway.start(wait=False)
         c.gateway.wait_line("the metadata store is stale")
         c.gateway.stop()

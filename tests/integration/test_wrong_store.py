@@ -74,6 +74,15 @@ def accept_copy(c):
     check("WARN" in result.stderr and meta(c) in result.stderr, f"not in the log: {result.stderr}")
 
 
+def accept_old_copy(c):
+    """The nodes know better, so it is insisted on."""
+    expect_error(run_argv([*c.gateway.argv, "--accept-copy"], check_rc=False),
+                 "older than what the nodes hold", "cleave recover", "--force", codes=(1,))
+    expect_copy_refused(c.gateway.argv, meta(c))
+    result = run_argv([*c.gateway.argv, "--accept-copy", "--force"])
+    check("older than what the nodes hold" in result.stderr and "forced" in result.stderr, result.stderr)
+
+
 def gateway_beside(c, store, name="other"):
     """A second gateway at these nodes, with a metadata store of its own."""
     argv = [word for word in c.gateway.argv]
@@ -177,7 +186,7 @@ def old_copy_says_so_and_changes_nothing():
         c.gateway.stop()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
-        accept_copy(c)
+        accept_old_copy(c)
         # Claim by claim its epochs would come to stand above all that nodes know.
         for attempt in range(3):
             c.gateway.start(wait=False)
@@ -227,7 +236,7 @@ def what_was_found_stale_is_recovered():
         c.gateway.stop()
         shutil.rmtree(meta(c))
         os.rename(meta(c) + ".old", meta(c))
-        accept_copy(c)
+        accept_old_copy(c)
         for _ in range(2):
             expect_error(run_argv(c.gateway.argv, check_rc=False), "run cleave recover", codes=(1,))
         run_argv(recover_argv(c))
@@ -242,7 +251,7 @@ def copy_of_a_store_in_use_is_noticed_by_its_ids():
         c.gateway.kill()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
-        accept_copy(c)
+        accept_old_copy(c)
         # The shards' epochs pass the first time alone; it is as wrong the second time.
         for _ in range(2):
             expect_error(run_argv(c.gateway.argv, check_rc=False), "the metadata store is stale",
@@ -271,7 +280,7 @@ def copy_of_before_a_volume_was_taken_is_noticed():
         c.gateway.kill()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
-        accept_copy(c)
+        accept_old_copy(c)
         for _ in range(2):
             expect_error(run_argv(c.gateway.argv, check_rc=False), "the metadata store is stale",
                          "volume 'v' was opened since", "cleave recover", codes=(1,))

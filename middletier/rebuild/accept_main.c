@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place_main.c -- `cleave-gateway --accept-copy` from its beginning to its end, on a loop of its own
+ * accept_main.c -- `cleave-gateway --accept-copy` from its beginning to its end, on a loop of its own
  *
- *	open --> list "cluster" --> connect to the nodes --> compare-and-swap of it, with this place --> end
+ *	open --> list all keys --> connect to the nodes --> do they know more? --> compare-and-swap of "cluster" --> end
  *
  * A gateway of the original that runs would lose all shards to the first one that is started with the copy, and stop as
  * stale. No store tells of it: the copy knows of none, and the original may be anywhere. The nodes do: each says how
- * many connections gateways of the store that it obeys have.
+ * many connections gateways of the store that it obeys have. And they tell how old the copy is: they are asked as for
+ * a store that is to be made of its keys (rebuild_copy.c), and that is given up when they know nothing more.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
+#include "catalog/keys.h"
 #include "catalog/place.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -25,17 +27,20 @@
 #include "gateway/gateway.h"
 #include "gateway/node_port.h"
 #include "meta/meta_open.h"
-#include "start/place_main.h"
+#include "rebuild/accept_main.h"
+#include "rebuild/rebuild.h"
+#include "rebuild/rebuild_copy.h"
 #include "start/store_path.h"
 
 #define ERROR_BYTES 512
-#define PLACE_DEVICE_BYTES NUM_MIB(16)
+#define ACCEPT_DEVICE_BYTES NUM_MIB(16)
 
-struct place_process {
+struct accept_process {
 	struct loop *loop;
 	uint64_t cluster_id;
 	const struct mt_gateway_options *options;
 	bool must_take; /* whoever is connected to the nodes */
+	bool is_forced; /* whatever the nodes know */
 	const struct meta_where *where;
 	const char *meta_path; /* of it */
 	struct meta *meta;
@@ -44,11 +49,15 @@ struct place_process {
 	struct mt_gateway *nodes; /* for its one port, once the store was read; never started */
 	struct loop_timer timer;  /* until who has not answered does not count */
 	bool is_judged;
+	struct mt_keys keys; /* of the copy */
+	struct mt_rebuild_copy copy;
+	struct mt_rebuild *age; /* the nodes are asked what they know */
+	bool is_young;          /* nothing that the copy does not */
 	int rc;
 };
 
 static void
-place_end(struct place_process *process, int rc)
+accept_end(struct accept_process *process, int rc)
 {
 	assert(rc <= 0);
 	process->rc = rc;
@@ -56,9 +65,9 @@ place_end(struct place_process *process, int rc)
 }
 
 static void
-place_on_written(int rc, void *arg)
+accept_on_written(int rc, void *arg)
 {
-	struct place_process *process = arg;
+	struct accept_process *process = arg;
 
 	assert(process->cluster.version != 0);
 	if (rc == -EAGAIN)
@@ -76,12 +85,12 @@ place_on_written(int rc, void *arg)
 		    "with the original again, and look whether users have the rights that they "
 		    "shall have (cleave user list) old_place=%s place=%s",
 		    process->meta_path, process->old_place, process->cluster.place);
-	place_end(process, rc);
+	accept_end(process, rc);
 }
 
 /* Reads the key: 0, or it has been said why nothing can be accepted. */
 static int
-place_read(struct place_process *process, const struct meta_item *item)
+accept_read(struct accept_process *process, const struct meta_item *item)
 {
 	struct mt_cluster *cluster = &process->cluster;
 	const char *field;
@@ -111,25 +120,25 @@ place_read(struct place_process *process, const struct meta_item *item)
 }
 
 static void
-place_write(struct place_process *process)
+accept_write(struct accept_process *process)
 {
 	int rc;
 
 	assert(process->is_judged);
 	mt_place_of(process->meta, process->cluster.place);
-	rc = mt_cluster_put(process->meta, &process->cluster, place_on_written, process);
+	rc = mt_cluster_put(process->meta, &process->cluster, accept_on_written, process);
 	if (rc == 0)
 		return;
 	log_error("accept-copy: %s: the metadata store cannot be written: %s", process->meta_path,
 	    strerror(-rc));
-	place_end(process, rc);
+	accept_end(process, rc);
 }
 
 /* ---- does a gateway run? ---- */
 
 /* 0: none does, or that is insisted on. */
 static int
-place_judge_link(const struct place_process *process, const struct mt_link *link)
+accept_judge_link(const struct accept_process *process, const struct mt_link *link)
 {
 	assert(link->gateway_connections > 0);
 	if (process->must_take) {
@@ -147,7 +156,7 @@ place_judge_link(const struct place_process *process, const struct mt_link *link
 }
 
 static int
-place_judge_links(const struct place_process *process)
+accept_judge_links(const struct accept_process *process)
 {
 	const struct mt_port *port = &process->nodes->ports[0];
 	uint32_t up_count = 0;
@@ -159,7 +168,7 @@ place_judge_links(const struct place_process *process)
 
 		up_count += mt_link_is_up(link);
 		if (mt_link_is_up(link) && link->gateway_connections > 0)
-			rc = place_judge_link(process, link);
+			rc = accept_judge_link(process, link);
 	}
 	if (rc != 0 || up_count > 0)
 		return rc;
@@ -174,43 +183,108 @@ place_judge_links(const struct place_process *process)
 	return -EHOSTDOWN;
 }
 
+/* ---- how old is it? ---- */
+
 static void
-place_judge(struct place_process *process)
+accept_on_settle(struct mt_rebuild *rebuild, void *arg)
+{
+	struct accept_process *process = arg;
+
+	assert(!process->is_young);
+	process->is_young = true;
+	mt_rebuild_settled(rebuild, -ECANCELED,
+	    "no more was asked for"); /* nothing is made of it */
+}
+
+static struct meta *
+accept_open_none(char *ret_error, size_t error_bytes, void *arg)
+{
+	(void)ret_error;
+	(void)error_bytes;
+	(void)arg;
+	assert(false); /* it is given up before */
+	return NULL;
+}
+
+static void
+accept_on_age(int rc, const char *text, void *arg)
+{
+	struct accept_process *process = arg;
+
+	assert(rc < 0);
+	if (process->is_young) {
+		accept_write(process);
+	} else if (process->is_forced) {
+		log_warn("accept-copy: %s: %s: forced", process->meta_path, text);
+		accept_write(process);
+	} else {
+		log_error("accept-copy: %s: %s; or insist with --force", process->meta_path, text);
+		accept_end(process, rc);
+	}
+}
+
+static void
+accept_ask_age(struct accept_process *process)
+{
+	struct mt_rebuild_options options = { .gateway = *process->options,
+		.must_take = process->must_take,
+		.open = accept_open_none,
+		.copy = &process->copy,
+		.fn = accept_on_age,
+		.arg = process };
+	char error[ERROR_BYTES];
+
+	assert(process->age == NULL);
+	process->copy = (struct mt_rebuild_copy){ .source = &process->keys,
+		.cluster = process->cluster,
+		.settle = accept_on_settle,
+		.arg = process };
+	options.gateway.loop = process->loop;
+	options.gateway.meta = NULL;
+	process->age = mt_rebuild_start(&options, error, sizeof(error));
+	if (process->age != NULL)
+		return;
+	log_error("accept-copy: %s", error);
+	accept_end(process, -EIO);
+}
+
+static void
+accept_judge(struct accept_process *process)
 {
 	int rc;
 
 	assert(!process->is_judged);
 	process->is_judged = true;
 	loop_timer_stop(process->loop, &process->timer);
-	rc = place_judge_links(process);
+	rc = accept_judge_links(process);
 	if (rc == 0)
-		place_write(process);
+		accept_ask_age(process);
 	else
-		place_end(process, rc);
+		accept_end(process, rc);
 }
 
 static void
-place_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
+accept_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
-	struct place_process *process = port->events_arg;
+	struct accept_process *process = port->events_arg;
 
 	(void)link;
 	if (is_up && !process->is_judged && mt_node_port_is_connected(port))
-		place_judge(process);
+		accept_judge(process);
 }
 
 static void
-place_on_timer(struct loop_timer *timer, void *arg)
+accept_on_timer(struct loop_timer *timer, void *arg)
 {
 	(void)timer;
-	place_judge(arg);
+	accept_judge(arg);
 }
 
-static const struct mt_port_events place_events = { .on_link = place_on_link,
+static const struct mt_port_events accept_events = { .on_link = accept_on_link,
 	.on_objection = mt_node_port_on_objection };
 
 static int
-place_connect(struct place_process *process)
+accept_connect(struct accept_process *process)
 {
 	struct mt_gateway_options options = *process->options;
 	char error[ERROR_BYTES];
@@ -218,7 +292,7 @@ place_connect(struct place_process *process)
 
 	assert(process->nodes == NULL && !process->is_judged);
 	options.loop = process->loop;
-	rc = mt_node_port_open(&options, PLACE_DEVICE_BYTES, &place_events, process,
+	rc = mt_node_port_open(&options, ACCEPT_DEVICE_BYTES, &accept_events, process,
 	    &process->nodes, error, sizeof(error));
 	if (rc != 0) {
 		log_error("accept-copy: %s", error);
@@ -232,35 +306,42 @@ place_connect(struct place_process *process)
 /* ---- reading ---- */
 
 static void
-place_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
+accept_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
-	struct place_process *process = arg;
+	struct accept_process *process = arg;
 	struct mt_cluster *cluster = &process->cluster;
+	const struct meta_item *item = NULL;
 
 	assert(process->cluster.version == 0);
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(items[i].key, "cluster") == 0)
+			item = &items[i];
+	}
+	if (rc == 0)
+		rc = mt_keys_add_items(&process->keys, items, count);
 	if (rc != 0) {
 		log_error("accept-copy: %s: the metadata store cannot be read: %s",
 		    process->meta_path, strerror(-rc));
-	} else if (count == 0 || strcmp(items[0].key, "cluster") != 0) {
+	} else if (item == NULL) {
 		rc = -ENOENT;
 		log_error("accept-copy: " MT_NO_CLUSTER_TEXT, process->meta_path);
 	} else {
-		rc = place_read(process, &items[0]);
+		rc = accept_read(process, item);
 	}
 	if (rc == 0 && cluster->place[0] != '\0' && !mt_place_is_other(process->meta, cluster)) {
 		log_info("accept-copy: %s lies where it belongs: nothing to accept place=%s",
 		    process->meta_path, cluster->place);
-		place_end(process, 0);
+		accept_end(process, 0);
 		return;
 	}
 	if (rc == 0)
-		rc = place_connect(process);
+		rc = accept_connect(process);
 	if (rc != 0)
-		place_end(process, rc);
+		accept_end(process, rc);
 }
 
 static int
-place_run(struct place_process *process)
+accept_run(struct accept_process *process)
 {
 	char error[ERROR_BYTES];
 	int rc;
@@ -271,24 +352,28 @@ place_run(struct place_process *process)
 		log_error("accept-copy: metadata store: %s", error);
 		return -EIO;
 	}
-	rc = process->meta->ops->list(process->meta, "cluster", place_on_listed, process);
+	rc = process->meta->ops->list(process->meta, "", accept_on_listed, process);
 	if (rc != 0)
 		log_error("accept-copy: out of memory");
 	else
 		(void)loop_run(process->loop, NULL, NULL);
 	loop_timer_stop(process->loop, &process->timer);
+	mt_rebuild_destroy(process->age);
+	mt_rebuild_copy_fini(&process->copy);
+	mt_keys_fini(&process->keys);
 	mt_gateway_destroy(process->nodes);
 	process->meta->ops->close(process->meta);
 	return rc != 0 ? rc : process->rc;
 }
 
 int
-mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
-    bool must_take)
+mt_accept_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
+    bool must_take, bool is_forced)
 {
-	struct place_process process = { .cluster_id = gateway->cluster_id,
+	struct accept_process process = { .cluster_id = gateway->cluster_id,
 		.options = gateway,
 		.must_take = must_take,
+		.is_forced = is_forced,
 		.where = where,
 		.meta_path = where->place };
 	int rc = mt_meta_where_check(where); /* nothing is made where there is no store */
@@ -303,8 +388,8 @@ mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where 
 		    "left");
 		return -ENOMEM;
 	}
-	loop_timer_init(&process.timer, place_on_timer, &process);
-	rc = place_run(&process);
+	loop_timer_init(&process.timer, accept_on_timer, &process);
+	rc = accept_run(&process);
 	loop_destroy(process.loop);
 	return rc;
 }
