@@ -43,6 +43,8 @@ enum cleave_event_level {
 	X(NODE_FAILING, "node-failing", WARN,                                                      \
 	    "The disk of a storage node fails writes: new data goes elsewhere.")                   \
 	X(NODE_WRITES, "node-writes", INFO, "The disk of a storage node takes writes again.")      \
+	X(NODE_FORGETFUL, "node-forgetful", WARN,                                                  \
+	    "A storage node does not have copies that it had: an older image of its disk?")        \
 	X(NODE_CHANGED, "node-changed", INFO,                                                      \
 	    "Somebody added, drained, removed or changed a storage node.")                         \
 	X(STORE_REFUSED, "store-refused", ERROR, "Storage nodes obey another metadata store.")     \

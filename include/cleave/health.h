@@ -96,6 +96,9 @@ enum cleave_health_level {
 	X(NODE_FAILING, "node-failing", WARN,                                                                 \
 	    "A node's disk fails writes, and no flush: new data goes elsewhere.",                             \
 	    "is it full, or what is below it (df, lvs): make room; else replace the disk (dmesg, smartctl)")  \
+	X(NODE_FORGETFUL, "node-forgetful", WARN,                                                             \
+	    "A node does not have copies that it had: they are made anew.",                                   \
+	    "was an old image of its disk put back: stop it, put the right one in; else replace the disk")    \
 	X(NODE_SLOW, "node-slow", WARN,                                                                       \
 	    "A node answers much slower than its peers: new data goes elsewhere.",                            \
 	    "look at its disk and its network (iostat, smartctl)")                                            \

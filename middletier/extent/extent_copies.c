@@ -27,6 +27,7 @@
 #include "common/shard.h"
 #include "extent/choose.h"
 #include "extent/extent.h"
+#include "extent/forgetful_node.h"
 #include "extent/node_link.h"
 
 #define EXTENT_DAMAGE_TOLD_NS NUM_S(1)
@@ -100,6 +101,7 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 		mt_shard_event(extent->shard, CLEAVE_EVENT_COPY_DAMAGED, "%s", line);
 	else
 		log_limited(LOG_WARN, "%s", line);
+	mt_forgetful_node_note(extent, replica->node_id, rc);
 	mt_extent_upkeep(extent->shard);
 }
 

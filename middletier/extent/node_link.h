@@ -53,6 +53,11 @@ struct failing_node {
 	struct mt_penalty penalty; /* last_ns 0: it does not fail */
 };
 
+/* Copies that the node had, and has no more: forgetful_node.c. */
+struct forgetful_node {
+	uint64_t count, last_ns; /* missed within MT_FORGETFUL_NS of each other; the last one */
+};
+
 /* @rc: 0: the link's members say what the node has; -EPROTO it cannot be understood; -ENOMEM; of the call. */
 typedef void (*mt_link_status_fn)(struct mt_link *link, int rc);
 
@@ -95,6 +100,7 @@ struct mt_link {
 	uint64_t changed_ns;   /* when it came up, or went down, or was made */
 	struct slow_node slow; /* slow_node.c's */
 	struct failing_node failing;
+	struct forgetful_node forgetful;
 	struct latency took[MT_LINK_TOOK_NR];
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
 	struct store_id store;          /* that it obeys, from its hello */

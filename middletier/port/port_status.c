@@ -16,6 +16,7 @@
 #include "extent/balance.h"
 #include "extent/extent.h"
 #include "extent/failing_node.h"
+#include "extent/forgetful_node.h"
 #include "extent/node_link.h"
 #include "extent/slow_node.h"
 #include "index/index.h"
@@ -156,6 +157,8 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_read_only = node->is_read_only,
 			.is_slow = mt_slow_node_was(node, now_ns),
 			.is_failing = mt_failing_node_is(node),
+			.forgot_count = mt_forgetful_node_is(node, now_ns) ? node->forgetful.count
+									   : 0,
 			.clock_gap_ms = node->clock_gap_ms,
 			.key_expires_s = node->key_expires_s,
 			.state_age_ns = now_ns - node->changed_ns,

@@ -448,6 +448,11 @@ Test(health, slow_nodes_and_nodes_that_have_left)
 	links[0][1].is_failing = true;
 	(void)expect_only(CLEAVE_HEALTH_NODE_FAILING, "node 2", "its disk fails writes");
 	links[0][1].is_failing = false;
+	links[0][1].forgot_count = 2;
+	links[1][1].forgot_count = 1;
+	(void)expect_only(CLEAVE_HEALTH_NODE_FORGETFUL, "node 2",
+	    "does not have 3 copies that it had");
+	links[0][1].forgot_count = links[1][1].forgot_count = 0;
 	for (uint32_t i = 0; i < PORTS; i++)
 		links[i][1] = (struct mt_link_status){ .config.state = MT_NODE_LOST };
 	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2");
