@@ -287,7 +287,7 @@ hosts_down() {
 		rm -rf "$home/etcd$i"
 		rm -f "$(host_disk "$i" 1)"{,.formatted} "$(host_disk "$i" 2)"{,.formatted} "$home/nbd$i"
 		for part in $(host_parts "$i"); do
-			rm -f "$home/$part.log"
+			rm -f "$home/$part.log" "$home/$part.log.1"
 		done
 	done
 	keys_remove
