@@ -8,7 +8,8 @@
  *
  * Only a good header says that a slot is free: state pages under a lost one may be of a former life, and the copy
  * that the slot holds now has none until its freeze. Nor does anybody know the incarnation of that copy: new ones
- * leap over it.
+ * leap over it. Nor does a state page count under a lost header while the other one is bad: that one may have said that
+ * the copy was deleted, and the slot may hold another's bytes since.
  *
  * Failure: a slot of which nothing can be read is BAD and not used, and so is one that looks free under a lost header;
  * where nothing can be read of more than one in UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the start
@@ -73,6 +74,7 @@ struct slot_view {
 	bool has_state;
 	struct ondisk_state state;
 	bool is_header_lost; /* something was written here, and no good header is */
+	bool is_doubtful;    /* likewise, and a state page is bad: it may have ended the copy */
 	int worst_rc;        /* of a page neither good nor unwritten, or of a lost header */
 	const char *field;   /* of that page */
 };
@@ -103,6 +105,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 	const struct ondisk_super *super = &read->node->super;
 	struct ondisk_state states[2];
 	int rcs[2];
+	bool is_state_bad = false;
 	const char *field = "read";
 	struct ondisk_slot slot;
 	int rc = read->page_rcs[0];
@@ -123,6 +126,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 			    super, read->slot_index, &states[i], &field);
 		if (rcs[i] == 0)
 			slot_view_take(ret_view, &states[i].slot);
+		is_state_bad |= rcs[i] != 0 && rcs[i] != -ENODATA;
 		slot_view_note(ret_view, rcs[i], field);
 	}
 	for (uint32_t i = 0; i < 2; i++) {
@@ -142,6 +146,7 @@ slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
 		ret_view->field = "header";
 	}
 	ret_view->is_header_lost = !has_header && ret_view->worst_rc != 0;
+	ret_view->is_doubtful = ret_view->is_header_lost && is_state_bad;
 }
 
 /* The slot holds nobody knows what: it is not used before a start that knows. */
@@ -188,14 +193,15 @@ extent_load(struct sn_extent *extent, const struct slot_view *view)
 	sn_extent_clear(extent);
 	node->incarnation_last = num_max(node->incarnation_last, extent->slot.incarnation);
 	sn_fence_note(node, extent->slot.id.shard, extent->slot.create_epoch);
-	if (what == ONDISK_SLOT_DELETED || extent_is_superseded(extent))
+	if (what == ONDISK_SLOT_FROZEN)
+		sn_fence_note(node, extent->slot.id.shard, state->freeze_epoch);
+	if (what == ONDISK_SLOT_DELETED || view->is_doubtful || extent_is_superseded(extent))
 		return; /* free */
 	extent->state_generation = view->has_state ? state->generation : 0;
 	extent->stop_rc = -EACCES;
 	if (what == ONDISK_SLOT_OPEN) {
 		sm_move(&extent->sm, EXTENT_STOPPED);
 	} else if (what == ONDISK_SLOT_FROZEN) {
-		sn_fence_note(node, extent->slot.id.shard, state->freeze_epoch);
 		extent->freeze_epoch = state->freeze_epoch;
 		extent->whole_bytes = state->length_bytes;
 		extent->stop_rc = 0;

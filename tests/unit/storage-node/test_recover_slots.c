@@ -84,6 +84,68 @@ Test(recover_slots, header_that_is_read_again_has_its_extent_back)
 	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
 }
 
+/* A disk of one slot: an extent of shard 9 was sealed in it at one batch, and deleted; now `extent` has it, with one batch. */
+static void
+set_up_life_behind_a_seal(struct ondisk_super *ret_super)
+{
+	struct rig_extent former;
+	struct wire_node_reply reply;
+
+	teardown();
+	rig = rig_create(&(struct rig_options){ .slot_count = 1, .seed = seed_next++ });
+	rig_up(rig);
+	rig_extent_init(&former, 9, 8, 1, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &former), 0);
+	cr_assert_eq(rig_append(rig, &former, 1), 0);
+	cr_assert_eq(rig_freeze(rig, &former, 8, &reply), 0);
+	cr_assert_eq(rig_cut(rig, &former, 8, reply.offset_bytes), 0);
+	cr_assert_eq(rig_delete(rig, &former, 8), 0);
+	rig_extent_fini(&former);
+	rig_extent_init(&extent, 3, 5, 1, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	*ret_super = rig->node->super;
+	rig_kill(rig, true);
+}
+
+/* The state page of slot 0 that says @state is bad; the node does not run. */
+static void
+lose_state(const struct ondisk_super *super, enum ondisk_slot_state state)
+{
+	struct ondisk_state page_state;
+	uint8_t page[ONDISK_PAGE_BYTES];
+	uint32_t lost_count = 0;
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint64_t offset = ondisk_state_offset(super, 0, copy);
+		const char *field;
+
+		disk_sim_peek(rig->disk, offset, page, sizeof(page));
+		if (ondisk_state_decode(page, super, 0, &page_state, &field) != 0 ||
+		    page_state.state != state)
+			continue;
+		disk_sim_rot(rig->disk, offset + 40, 1);
+		lost_count++;
+	}
+	cr_assert_eq(lost_count, 1);
+}
+
+/* The former life's seal is all that can be read: what was deleted does not come back over the bytes of another. */
+Test(recover_slots, lost_header_and_lost_deletion_are_bad)
+{
+	for (enum header_loss loss = 0; loss < HEADER_LOSS_NR; loss++) {
+		struct ondisk_super super;
+
+		set_up_life_behind_a_seal(&super);
+		lose_state(&super, ONDISK_SLOT_DELETED);
+		lose_header(0, loss);
+		rig_up(rig);
+		cr_assert_eq(node_extent_count(rig->node), 0, "loss %u", (unsigned)loss);
+		cr_assert_eq(rig->node->bad_count, 1);
+		cr_assert_eq(rig_fence(rig, 9, 7), -ESTALE, "the former extent's epoch counts");
+	}
+}
+
 /* Slot 5 has a state page of @incarnation of `extent`, and no header that can be read. */
 static void
 put_older_copy(uint64_t incarnation)
