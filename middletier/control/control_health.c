@@ -118,7 +118,7 @@ json_latency(const struct mt_ask *ask)
 }
 
 static json_t *
-json_room(const struct mt_gateway *gateway, const struct mt_health_room *room)
+json_room(const struct mt_gateway *gateway, const struct mt_room *room)
 {
 	uint64_t volume_bytes = 0;
 

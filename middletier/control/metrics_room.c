@@ -21,9 +21,10 @@ struct room_sample {
 static const struct metric_member room_members[] = {
 	ROOM(raw, "room_raw_bytes", "slots of all nodes, whatever is in them"),
 	ROOM(stored, "room_stored_bytes", "slots of all nodes with an extent: all copies"),
-	ROOM(total, "room_data_bytes", "extents that all their copies find slots for, in all"),
+	ROOM(total, "room_data_bytes",
+	    "extents that all their copies find slots for, in all, at nodes that take data"),
 	ROOM(usable, "room_usable_bytes",
-	    "extents that new data finds slots for now, at nodes that are up"),
+	    "of what is left of them: what finds slots now, at nodes that are up"),
 };
 #undef ROOM
 
@@ -120,7 +121,7 @@ write_nodes(FILE *out, const struct mt_ask *ask, const char *cluster)
 }
 
 void
-mt_metrics_write_room(FILE *out, const struct mt_ask *ask, const struct mt_health_room *room)
+mt_metrics_write_room(FILE *out, const struct mt_ask *ask, const struct mt_room *room)
 {
 	const struct room_sample sample = {
 		.raw = room->raw_total,

@@ -138,7 +138,7 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	assert(gateway->port_count > 0 && gateway->port_count <= MT_PORTS_MAX);
 	ret_health->level = CLEAVE_HEALTH_OK;
 	ret_health->count = ret_health->left_out = 0;
-	ret_health->room = (struct mt_health_room){ 0 };
+	ret_health->room = (struct mt_room){ 0 };
 	mt_health_judge_member(gateway, ret_health);
 	mt_health_judge_keys(gateway, ret_health);
 	judge_ports(gateway, ask, ret_health);

@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "cleave/health.h"
+#include "extent/room.h"
 
 struct mt_ask;
 struct mt_gateway;
@@ -43,20 +44,11 @@ struct mt_health_reason {
 	uint64_t age_ns;                     /* it has been so for; 0: not known */
 };
 
-/* Room at all nodes together, in bytes. */
-struct mt_health_room {
-	uint64_t raw_total, raw_free; /* slots of all nodes; those without an extent */
-	uint64_t data_total,
-	    data_free; /* extents that all copies find slots for: in all, and now */
-	uint64_t
-	    data_used; /* of data_total, nodes that are away for a while counted as they were */
-};
-
 struct mt_health {
 	enum cleave_health_level level;
 	struct mt_health_reason reasons[MT_HEALTH_REASONS_MAX]; /* as they were found */
 	uint32_t count, left_out;
-	struct mt_health_room room;
+	struct mt_room room;
 };
 
 /*

@@ -19,9 +19,9 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "extent/balance.h"
 #include "extent/capacity.h"
 #include "extent/node_config.h"
+#include "extent/room.h"
 #include "health/health.h"
 #include "port/port_status.h"
 
@@ -192,71 +192,57 @@ judge_slots(const struct mt_link_status *const *links, uint32_t count, struct mt
 
 /* ---- room ---- */
 
-/* Percent of what data can have that it has. */
-static uint64_t
-room_used_percent(uint64_t total, uint64_t left)
+static struct mt_room_node
+room_node(const struct health_node *node)
 {
-	assert(left <= total && total > 0);
-	return (total - left) * 100 / total;
+	const struct mt_link_status *link = node->link;
+
+	assert(link->slots_total > 0);
+	return (struct mt_room_node){ .config = &link->config,
+		.slots_total = link->slots_total,
+		.slots_free = link->slots_free,
+		.slots_reserved = link->slots_reserved,
+		.slot_bytes = link->slot_bytes,
+		.is_read_only = node->is_read_only,
+		.is_ready = node->is_up && !node->is_failing };
 }
 
-/*
- * All nodes that take data are counted for how full they are: that one is away for a while does not make the others
- * fuller. For what can be written now those that are up.
- */
 static void
-judge_room(const struct mt_gateway *gateway, const struct mt_link_status *const *links,
-    const bool *is_up, uint32_t count, struct mt_health *health)
+judge_room(const struct mt_gateway *gateway, const struct mt_room_node *nodes, uint32_t count,
+    struct mt_health *health)
 {
-	struct mt_balance_node all[MT_NODES_MAX], up[MT_NODES_MAX];
-	uint64_t total[MT_NODES_MAX], left[MT_NODES_MAX], left_up[MT_NODES_MAX];
-	uint64_t slot_bytes = UINT64_MAX, room_total, room_left, percent;
-	char trash[MT_HEALTH_TRASH_BYTES];
-	uint32_t up_count = 0;
+	struct mt_room *room = &health->room;
+	char trash[MT_HEALTH_TRASH_BYTES], now[48] = "";
+	uint64_t left;
 
 	mt_health_trash_text(gateway, trash);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct mt_link_status *link = links[i];
-
-		assert(link->slots_total > 0 && link->slots_reserved <= link->slots_total);
-		slot_bytes = num_min(slot_bytes, link->slot_bytes);
-		health->room.raw_total += link->slots_total * link->slot_bytes;
-		health->room.raw_free += link->slots_free * link->slot_bytes;
-		all[i] = (struct mt_balance_node){ .config = &link->config };
-		total[i] = link->slots_total - link->slots_reserved;
-		left[i] = link->slots_free - num_min(link->slots_free, link->slots_reserved);
-		if (!is_up[i])
-			continue;
-		left_up[up_count] = left[i];
-		up[up_count++] = all[i];
-	}
-	room_total = mt_balance_room(all, count, total);
-	room_left = num_min(mt_balance_room(all, count, left), room_total);
-	if (room_total == 0)
+	mt_room_of(nodes, count, gateway->options.min_replicas, room);
+	assert(room->data_used <= room->data_total);
+	left = room->data_total - room->data_used;
+	if (room->data_total == 0 || room->used_percent < MT_HEALTH_ROOM_LOW)
 		return;
-	health->room.data_total = room_total * slot_bytes;
-	health->room.data_used = (room_total - room_left) * slot_bytes;
-	health->room.data_free = mt_balance_room(up, up_count, left_up) * slot_bytes;
-	percent = room_used_percent(room_total, room_left);
-	if (percent >= MT_HEALTH_ROOM_LOW)
-		mt_health_add(health,
-		    percent >= MT_HEALTH_ROOM_END ? CLEAVE_HEALTH_ROOM_END : CLEAVE_HEALTH_ROOM_LOW,
-		    "cluster", 0,
-		    "%" PRIu64 " %% of the room for data is in use: %" PRIu64 " of %" PRIu64
-		    " MiB are left%s",
-		    percent, room_left * slot_bytes / NUM_MIB(1),
-		    room_total * slot_bytes / NUM_MIB(1), trash);
+	if (room->data_free < left)
+		(void)snprintf(now, sizeof(now), ", %" PRIu64 " of them now", /* fits */
+		    room->data_free / NUM_MIB(1));
+	mt_health_add(health,
+	    room->used_percent >= MT_HEALTH_ROOM_END ? CLEAVE_HEALTH_ROOM_END
+						     : CLEAVE_HEALTH_ROOM_LOW,
+	    "cluster", 0,
+	    "%" PRIu32 " %% of the room for data is in use: %" PRIu64 " of %" PRIu64
+	    " MiB are left%s%s",
+	    room->used_percent, left / NUM_MIB(1), room->data_total / NUM_MIB(1), now, trash);
 }
 
 void
 mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask,
     struct mt_health *health)
 {
-	const struct mt_link_status *room_links[MT_NODES_MAX];
+	const struct mt_link_status *slot_links[MT_NODES_MAX];
+	struct mt_room_node room[MT_NODES_MAX];
 	struct mt_node_config configs[MT_NODES_MAX];
-	bool is_up[MT_NODES_MAX], is_room_up[MT_NODES_MAX];
+	bool is_up[MT_NODES_MAX];
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	uint32_t count = 0, room_count = 0, link_count = 0;
+	uint32_t count = 0, room_count = 0, slot_count = 0, link_count = 0;
 
 	/* A port may have told nothing: it had no memory, or has not answered. */
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
@@ -271,18 +257,18 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 		if (node.link == NULL || mt_node_is_gone(&node.link->config))
 			continue;
 		judge_node(gateway, &node, now_ns, health);
+		if (node.link->slots_total != 0)
+			room[room_count++] = room_node(&node);
 		if (node.link->config.state != MT_NODE_IN)
 			continue;
 		is_up[count] = node.is_up && !node.is_read_only;
 		configs[count++] = node.link->config;
-		if (node.link->slots_total == 0)
-			continue;
-		is_room_up[room_count] = node.is_up && !node.is_read_only;
-		room_links[room_count++] = node.link;
+		if (node.link->slots_total != 0)
+			slot_links[slot_count++] = node.link;
 	}
 	if (link_count == 0)
 		return; /* no port has told */
 	judge_domains(gateway, configs, is_up, count, health);
-	judge_slots(room_links, room_count, health);
-	judge_room(gateway, room_links, is_room_up, room_count, health);
+	judge_slots(slot_links, slot_count, health);
+	judge_room(gateway, room, room_count, health);
 }

@@ -83,7 +83,7 @@ function fact(name, text) {
 
 function facts(d) {
 	const room = d.health.room, totals = d.health.totals, up = d.nodes.filter((n) => n.state === "up").length;
-	const used = room.data_total > 0 ? Math.floor((room.data_total - Math.min(room.data_free, room.data_total)) * 100 / room.data_total) : 0;
+	const used = room.data_total > 0 ? Math.floor(room.data_used * 100 / room.data_total) : 0;
 	const owned = d.gateways.gateways.reduce((sum, g) => sum + g.shards_owned, 0);
 	const ratio = totals.stored_bytes > 0 ? (totals.write_bytes / totals.stored_bytes).toFixed(2) + " : 1" : "nothing written yet";
 	return [

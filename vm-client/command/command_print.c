@@ -263,6 +263,10 @@ add_room(struct table *table, const json_t *room)
 	uint64_t raw_total = command_u64(room, "raw_total");
 	uint64_t data_total = command_u64(room, "data_total");
 	uint64_t data_free = command_u64(room, "data_free");
+	/* As health judges it: of nodes that are away, too. Gateways of before do not say. */
+	uint64_t data_used = json_object_get(room, "data_used") != NULL
+	    ? command_u64(room, "data_used")
+	    : data_total - num_min(data_free, data_total);
 
 	table_add(table, "room");
 	if (data_total == 0) {
@@ -272,8 +276,7 @@ add_room(struct table *table, const json_t *room)
 	table_add(table,
 	    "%s left for data of %s, %" PRIu64 " %% in use; %s of disks, %s of them stored",
 	    table_format_size(data_free, left), table_format_size(data_total, total),
-	    (data_total - num_min(data_free, data_total)) * 100 / data_total,
-	    table_format_size(raw_total, raw),
+	    data_used * 100 / data_total, table_format_size(raw_total, raw),
 	    table_format_size(raw_total - num_min(command_u64(room, "raw_free"), raw_total),
 		stored));
 }

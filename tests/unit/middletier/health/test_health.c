@@ -521,6 +521,66 @@ Test(health, a_node_that_is_away_makes_the_others_no_fuller)
 	cr_assert_eq(health.room.data_free, NUM_MIB(50), "two copies each");
 }
 
+/* Room that is left now is of what is left at all, and both are of what the nodes that take data have. */
+static void
+expect_room(uint64_t total_mib, uint64_t used_mib, uint64_t free_mib)
+{
+	judge();
+	cr_assert_eq(health.room.data_total, NUM_MIB(total_mib));
+	cr_assert_eq(health.room.data_used, NUM_MIB(used_mib));
+	cr_assert_eq(health.room.data_free, NUM_MIB(free_mib));
+	cr_assert_eq(health.room.raw_total, NODES * SLOTS * NUM_MIB(1), "disks are disks");
+}
+
+Test(health, room_has_one_meaning_whatever_becomes_of_a_node)
+{
+	for (uint32_t node = 0; node < NODES; node++)
+		leave_free(node, RESERVED + 50);
+	expect_room(90, 40, 50);
+	/* A full node has no room for a third copy; that it goes away gives none. */
+	leave_free(0, RESERVED);
+	expect_room(90, 90, 0);
+	links[0][0].is_up = false;
+	expect_room(90, 90, 0);
+	links[0][0].is_up = true;
+	leave_free(0, RESERVED + 50);
+	/* A disk that takes no writes is no room, in all neither: two copies find it at the others. */
+	links[0][0].is_read_only = true;
+	expect_room(90, 40, 50);
+	links[0][1].is_read_only = true;
+	expect_room(90, 40, 0); /* --min-replicas is 2 */
+	links[0][2].is_read_only = true;
+	judge();
+	cr_assert_eq(health.room.data_total, 0);
+	cr_assert_eq(health.room.data_free, 0);
+	links[0][0].is_read_only = links[0][1].is_read_only = links[0][2].is_read_only = false;
+	/* A pool below a disk is full: its slots are free, and take nothing now. */
+	for (uint32_t node = 0; node < NODES; node++)
+		links[0][node].is_failing = true;
+	expect_room(90, 40, 0);
+	links[0][1].is_failing = links[0][2].is_failing = false;
+	expect_room(90, 40, 50);
+	links[0][0].is_failing = false;
+	/* A disk that drains is a disk, and no room for data. */
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][0].config.state = MT_NODE_DRAINING;
+	expect_room(90, 40, 50);
+}
+
+Test(health, what_is_left_is_said_as_of_now_too)
+{
+	for (uint32_t node = 0; node < NODES; node++)
+		leave_free(node, RESERVED + 10);
+	judge();
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_ROOM_LOW, "cluster")->text,
+	    "88 % of the room for data is in use: 10 of 90 MiB are left"));
+	for (uint32_t node = 0; node < NODES; node++)
+		links[0][node].is_failing = true;
+	judge();
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_ROOM_LOW, "cluster")->text,
+	    "10 of 90 MiB are left, 0 of them now"));
+}
+
 /* ---- main's ---- */
 
 Test(health, a_lease_that_is_out_or_runs_out)

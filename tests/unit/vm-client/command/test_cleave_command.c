@@ -655,7 +655,7 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "\"helps\":\"start it\",\"seen_by\":2}]",
 	    0, NULL);
 	health.room = json_loads(
-	    "{\"raw_total\":30720,\"raw_free\":20480,\"data_total\":8192,\"data_free\":2048,"
+	    "{\"raw_total\":30720,\"raw_free\":20480,\"data_total\":8192,\"data_free\":2048,\"data_used\":4096,"
 	    "\"volume_bytes\":16384}",
 	    0, NULL);
 	health.no_room =
@@ -678,7 +678,7 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	    "shards       8, 6 serving\n"
 	    "volumes      2, 5 connections of clients\n"
 	    "extents      20, 4 lack copies, 1 to be moved\n"
-	    "room         2 KiB left for data of 8 KiB, 75 % in use; 30 KiB of disks, 10 KiB of them stored\n"
+	    "room         2 KiB left for data of 8 KiB, 50 % in use; 30 KiB of disks, 10 KiB of them stored\n"
 	    "promised     2.00 (16 KiB of volumes, before compression): overcommitted\n"
 	    "full in      ? (an hour has to be seen first)\n"
 	    "compression  2.00 since the gateways started (8 KiB written, 4 KiB stored)\n"
