@@ -6,7 +6,8 @@ import os
 import struct
 
 from libagent import EPERM, ERR_UNKNOWN, Agent, Client, control
-from libcluster import Cluster, check, main
+from libcluster import Cluster, check, main, wait_for
+from libkeys import Authority, Keyed
 
 ESHUTDOWN = 108
 ERR_PLATFORM = 2**31 + 4
@@ -199,8 +200,40 @@ def with_the_first_client():
             check(write(first, 0, b"1") == 0, "a write")
 
 
+def who_lost_the_right_to_write_is_lost_and_the_next_one_is_not():
+    """A right that is withdrawn ends the writer's session: EPERM. New clients have what the key may do by then."""
+    with Authority() as a, Keyed(a) as c:
+        key = a.issue("client/db1")
+        c.volume_create("v", "4M")
+        c.cleave("user", "add", "db1", "v:rw")
+        with Other(c, "one", "--key", key, "--resize", "any") as one:
+            writer = come(one)
+            check(write(writer, 0, b"1") == 0, "a write")
+            # Another size is not its to ask for, and that alone.
+            writer.command(8, 8 << 20)
+            check(writer.error() == EPERM, "a size that needs the letter a")
+            check(one.export()["state"] == "open" and write(writer, 0, b"2") == 0, "a refused size ended the session")
+            c.cleave("user", "set", "db1", "v:r")
+            wait_for(lambda: write(writer, 1, b"3") == EPERM, "it writes without the right")
+            one.wait_line("export: lost name=v rc=-ENOKEY")
+            one.wait_line("export: lost, .* name=v: volume .v.: the key gives no right")
+            check(one.export()["state"] == "lost", one.export())
+            # The first one is still there.
+            reader = come(one)
+            check(read(reader, 0) == b"2" * 4096, "what a new client reads")
+            check(write(reader, 1, b"4") == EPERM, "a write of who may not")
+            check(one.export()["state"] == "open" and read(reader, 0) == b"2" * 4096, "a refused write ended the session")
+            late = come(one)
+            c.cleave("user", "set", "db1", "v:rw")
+            wait_for(lambda: write(late, 1, b"5") == 0, "it does not write with the right")
+            check(read(reader, 1) == b"5" * 4096, "the reader was cut off")
+            for s in (writer, reader, late):
+                s.s.close()
+
+
 if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
-         with_the_first_client)
+         with_the_first_client,
+         who_lost_the_right_to_write_is_lost_and_the_next_one_is_not)

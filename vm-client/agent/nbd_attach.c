@@ -74,7 +74,8 @@ attach_on_refused(struct nbd_export *export, int rc, const char *error)
 	/* The name is another volume's: what is open for reading goes on, and is not lost. */
 	if (rc == -ENOENT && !export->is_lost)
 		rc = -EIO;
-	attach_fail(export, rc == -EBUSY ? -EPERM : rc);
+	/* Nor is it where the key may not write it, or somebody else does. */
+	attach_fail(export, rc == -EBUSY || rc == -ENOKEY ? -EPERM : rc);
 }
 
 static void

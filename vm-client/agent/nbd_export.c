@@ -22,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "library/retry.h"
 #include "nbd.h"
 
 static const struct sm_state export_table[NBD_EXPORT_STATE_NR] = {
@@ -336,8 +337,7 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 {
 	CHECK_OBJ(export, EXPORT_MAGIC);
 	assert(rc <= 0);
-	/* Four errors end a volume's session for good; see retry.c. */
-	if (rc != -ESHUTDOWN && rc != -ENOENT && rc != -EXDEV && rc != -EPROTONOSUPPORT)
+	if (!retry_is_fatal(rc))
 		return;
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
 		return;

@@ -25,6 +25,8 @@ resize_end(struct nbd_export *export, struct nbd_request *request, int rc)
 	export->is_shrinking = export->is_resize_ready = false;
 	if (rc == -ENOENT)
 		rc = -EIO; /* of that name: the volume was renamed, and is not lost */
+	if (rc == -ENOKEY)
+		rc = -EPERM; /* the right that lacks is another one than that to write */
 	if (export->volume != NULL)
 		export->size_bytes = cleave_volume_info(export->volume)->size_bytes;
 	if (rc == 0)

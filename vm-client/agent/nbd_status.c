@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "library/retry.h"
 #include "nbd_bitmap.h"
 #include "nbd_command.h"
 
@@ -115,9 +116,7 @@ nbd_status_error(struct nbd_request *request, const struct cleave_io *io, int rc
 	assert(rc < 0);
 	if (bitmap == NULL)
 		return rc;
-	/* These end its session for good; see retry.c. */
-	if ((rc == -ENOENT || rc == -ESHUTDOWN || rc == -EXDEV || rc == -EPROTONOSUPPORT) &&
-	    bitmap->sm.state == NBD_BITMAP_OPEN) {
+	if (retry_is_fatal(rc) && bitmap->sm.state == NBD_BITMAP_OPEN) {
 		log_warn("bitmap: lost, its clients' questions fail name=%s rc=%s text=\"%s\"",
 		    bitmap->name, log_errno(rc), cleave_error_text(rc));
 		nbd_bitmap_lose(bitmap, rc);

@@ -365,6 +365,7 @@ nbd_error_of(int rc)
 	case -EROFS:
 	case -EPERM:
 	case -EACCES:
+	case -ENOKEY:
 		return NBD_EPERM;
 	case -ENOMEM:
 	case -ENOBUFS:

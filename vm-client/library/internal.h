@@ -29,6 +29,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "remember.h"
+#include "retry.h"
 
 #define CLIENT_MAGIC 0x544e4c43u     /* "CLNT" */
 #define VOLUME_MAGIC 0x554c4f56u     /* "VOLU" */
@@ -62,8 +63,6 @@ enum retry_verdict {
 };
 /* retry_verdict_io -- @rc: a negative errno in a reply to a read (or a write). */
 enum retry_verdict retry_verdict_io(int rc, bool is_read);
-/* retry_is_fatal -- @rc ended a connection, and no other attempt can end otherwise. */
-bool retry_is_fatal(int rc);
 /* retry_delay_ns -- pause before attempt @attempt (0: the first repetition): exponential, jittered. */
 uint64_t retry_delay_ns(struct loop *loop, uint32_t attempt, uint64_t min_ns, uint64_t max_ns);
 

@@ -56,7 +56,9 @@ lost_on_answer(struct cleave_call *call, int rc, const char *reply, const char *
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(call == &volume->lost_call && volume->is_lost_call_out);
 	volume->is_lost_call_out = false;
-	if (rc != 0 || !lost_read(volume, reply, text, sizeof(text)))
+	/* Whoever has it now has taken it from nobody, if our session ended for another reason. */
+	if (rc != 0 || volume->fail_rc != -ESHUTDOWN ||
+	    !lost_read(volume, reply, text, sizeof(text)))
 		(void)snprintf(text, sizeof(text), "volume '%.64s': %s", volume->info.name,
 		    cleave_error_text(volume->fail_rc));
 	lost_tell(volume, text);

@@ -217,6 +217,7 @@ Test(nbd_wire, errors_are_of_the_protocol)
 {
 	cr_assert_eq(nbd_error_of(0), NBD_SUCCESS);
 	cr_assert_eq(nbd_error_of(-EROFS), NBD_EPERM);
+	cr_assert_eq(nbd_error_of(-ENOKEY), NBD_EPERM);
 	cr_assert_eq(nbd_error_of(-ENOSPC), NBD_ENOSPC);
 	cr_assert_eq(nbd_error_of(-ESHUTDOWN), NBD_ESHUTDOWN);
 	cr_assert_eq(nbd_error_of(-ETIMEDOUT), NBD_EIO);
