@@ -11,6 +11,7 @@ import time
 
 from libagent import EPERM, Agent, Client, need
 from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv, wait_for
+from libkeys import Authority, Keyed
 
 need("qemu-img", "qemu-io", "nbdinfo")
 
@@ -306,27 +307,38 @@ def without_the_tool():
         check(volumes(c) == [], str(volumes(c)))
 
 
+def targets_of(c, name):
+    """Volumes that imports into `name` write, or have left."""
+    return [v for v in volumes(c) if v.startswith(f"{name}.importing-")]
+
+
+def target_of(c, name):
+    targets = targets_of(c, name)
+    check(len(targets) == 1 and name not in volumes(c), f"{volumes(c)}")
+    return targets[0]
+
+
 WAITS = "exec tail -f /dev/null"
 WRITES = """for uri; do :; done
 exec qemu-io -f raw -c 'write 0 4k' -c 'sleep 600000' "$uri" >/dev/null"""
 
 
-def endless_import(c, name, convert=WAITS):
-    """An import that has made its volume, with a qemu-img that says when it copies, and does not end."""
+def endless_import(c, name, convert=WAITS, *words):
+    """An import that has made its volume, or found it, with a qemu-img that says when it copies, and does not end."""
     folder, image = os.path.join(c.folder, f"tools-{name}"), os.path.join(c.folder, "image")
     make_image(image, MIB, ())
-    os.mkdir(folder)
+    os.makedirs(folder, exist_ok=True)
     tool = os.path.join(folder, "qemu-img")
     with open(tool, "w") as f:
         f.write("#!/bin/sh\n[ $1 = convert ] || { exec /usr/bin/qemu-img \"$@\"; }\n"
                 f"echo converting\n{convert}\n")
     os.chmod(tool, 0o755)
-    p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, name],
+    p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, name, *words],
                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, start_new_session=True)
     check(p.stdout.readline() == "converting\n", "qemu-img is not run")
-    check(name in volumes(c), "the volume")
+    p.target = target_of(c, name) if "--force" not in words else name
     return p
 
 
@@ -346,11 +358,89 @@ def interrupted():
         check(volumes(c) == [], str(volumes(c)))
         # A terminal's Ctrl-C, which all get, while the volume is open.
         p = endless_import(c, "w", WRITES)
-        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "it writes")
+        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", p.target).stdout, "it writes")
         os.killpg(p.pid, signal.SIGINT)
         ended(p)
         check(volumes(c) == [], str(volumes(c)))
         expect_none_left(before)
+
+
+def killed():
+    """What is left is never taken for a whole image: by its name, and by what the list says of it."""
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        p = endless_import(c, "v", WRITES)
+        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", p.target).stdout, "it writes")
+        check("has not ended" not in c.cleave("volume", "list").stdout, "one that is under way is called cut off")
+        p.kill()
+        p.wait()
+        check(volumes(c) == [p.target], str(volumes(c)))
+        # The agent has ended with it.
+        wait_for(lambda: "holder" not in c.cleave("--json", "volume", "show", p.target).stdout, "it writes yet")
+        said = c.cleave("volume", "list").stdout
+        check(f"{p.target}: an import of 'v' that has not ended" in said and
+              f"cleave volume delete {p.target} --purge" in said, said)
+        # The next one has a volume of its own, and the name.
+        make_image(image, MIB, ((0, MIB),))
+        c.cleave("import", image, "v")
+        check(volumes(c) == ["v", p.target], str(volumes(c)))
+        c.cleave("export", "v", out)
+        check(digest(out) == digest(image), "what was imported")
+        c.cleave("volume", "delete", p.target, "--purge")
+        check("has not ended" not in c.cleave("volume", "list").stdout, "what is gone is told")
+
+
+def a_killed_import_over_a_volume_is_run_again():
+    """What was there is not what it was. The one that is cut off in order says so."""
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        c.volume_create("v", "1M")
+        p = endless_import(c, "v", WRITES, "--force")
+        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "v").stdout, "it writes")
+        p.send_signal(signal.SIGTERM)
+        text = ended(p)
+        check("'v' may be in part as it was" in text and "--force" in text, text)
+        make_image(image, MIB, ((0, MIB),))
+        c.cleave("import", image, "v", "--force")
+        c.cleave("export", "v", out)
+        check(digest(out) == digest(image), "what was imported")
+
+
+def names_that_are_taken_meanwhile():
+    """It gets its name last. A volume that has it by then stays, and so does the image that is whole."""
+    with Cluster(nodes=3) as c:
+        go, long, out = os.path.join(c.folder, "go"), "n" * 63, os.path.join(c.folder, "out")
+        p = endless_import(c, "v", f"until [ -e {go} ]; do sleep 0.1; done\nfor uri; do :; done\n"
+                                   "exec qemu-io -f raw -c 'write -P 7 0 1M' \"$uri\" >/dev/null")
+        c.volume_create("v", "1M")
+        with open(go, "w"):
+            pass
+        _, text = p.communicate(timeout=60)
+        check(p.returncode == 1 and f"the whole image is in volume '{p.target}'" in text and "a volume 'v' already" in text,
+              f"exit {p.returncode}: {text}")
+        c.cleave("volume", "rename", p.target, "w")
+        for name, byte in (("w", b"\7"), ("v", b"\0")):
+            c.cleave("export", name, out, "--force")
+            with open(out, "rb") as f:
+                check(f.read() == byte * MIB, f"what is on {name}")
+        c.cleave("import", os.path.join(c.folder, "image"), long)
+        check(sorted(volumes(c)) == [long, "v", "w"], str(volumes(c)))
+
+
+def an_import_wants_its_rights_for_both_names():
+    """It fills NAME.importing-NUMBER, which becomes NAME. Who may have but one of the two is told."""
+    with Authority() as a, Keyed(a) as c:
+        key, image = a.issue("client/db1"), os.path.join(c.folder, "image")
+        make_image(image, MIB, ((0, 8192),))
+        c.cleave("user", "add", "db1", "v:rwa")
+        wait_for(lambda: "may not do that" not in c.cleave_as(key, "volume", "create", "v", "--size", "4k").stderr,
+                 "the right is not there")
+        c.cleave("volume", "delete", "v", "--purge")
+        expect_error(c.cleave_as(key, "import", image, "v"), r"v\.importing-", r"'v\*:rwa'")
+        check(volumes(c) == [], "it has left a volume")
+        c.cleave("user", "set", "db1", "v*:rwa")
+        wait_for(lambda: c.cleave_as(key, "import", image, "v").returncode == 0, "it cannot import")
+        check(volumes(c) == ["v"], str(volumes(c)))
 
 
 def another_volume_of_the_name_is_not_written():
@@ -359,41 +449,41 @@ def another_volume_of_the_name_is_not_written():
         go = os.path.join(c.folder, "go")
         p = endless_import(c, "v", f"until [ -e {go} ]; do sleep 0.1; done\nfor uri; do :; done\n"
                                    "exec qemu-io -f raw -c 'write -P 7 0 4k' \"$uri\" >/dev/null")
-        c.cleave("volume", "rename", "v", "w")
-        c.volume_create("v", "1M")
+        c.cleave("volume", "rename", p.target, "w")
+        c.volume_create(p.target, "1M")
         with open(go, "w"):
             pass
         _, text = p.communicate(timeout=60)
-        check(p.returncode == 1 and "'v' is another one by now" in text and
-              "id 1, is not called 'v' any more" in text, f"exit {p.returncode}: {text}")
+        check(p.returncode == 1 and f"'{p.target}' is another one by now" in text and
+              f"id 1, is not called '{p.target}' any more" in text, f"exit {p.returncode}: {text}")
         check(c.metric("writes") == 0, "another volume was written")
-        check(volumes(c) == ["v", "w"], str(volumes(c)))
+        check(volumes(c) == [p.target, "w"], str(volumes(c)))
 
 
 def what_somebody_else_has_found_stays():
     """An import that fails deletes the volume that it made: by its id, and not from under whoever uses it."""
     with Cluster(nodes=3) as c:
         p = endless_import(c, "v")
-        c.cleave("volume", "rename", "v", "w")
+        c.cleave("volume", "rename", p.target, "w")
         c.volume_create("v", "1M")
         p.send_signal(signal.SIGTERM)
         text = ended(p)
         check(volumes(c) == ["v", "w"], str(volumes(c)))
-        check("id 1, is not called 'v' any more" in text, text)
+        check(f"id 1, is not called '{p.target}' any more" in text, text)
         p = endless_import(c, "x")
-        with Agent(c, "--volume", "x") as agent:
+        with Agent(c, "--volume", p.target) as agent:
             guest = Client(agent)
-            check(guest.go(b"x") == 1, "GO")
+            check(guest.go(p.target.encode()) == 1, "GO")
             for is_over in (False, True):
                 guest.command(1, 0, 4096, data=bytes(4096))
                 check(guest.error() == 0, "the guest has lost its volume")
                 if not is_over:
                     p.send_signal(signal.SIGTERM)
                     text = ended(p)
-        check(volumes(c) == ["v", "w", "x"], str(volumes(c)))
-        check("'x', id 3, is still there" in text and "in use by cleave-agent" in text and
-              "cleave volume delete x --purge" in text, text)
-        c.cleave("volume", "delete", "x", "--purge")
+        check(volumes(c) == ["v", "w", p.target], str(volumes(c)))
+        check(f"'{p.target}', id 3, is still there" in text and "in use by cleave-agent" in text and
+              f"cleave volume delete {p.target} --purge" in text, text)
+        c.cleave("volume", "delete", p.target, "--purge")
 
 
 if __name__ == "__main__":
@@ -401,4 +491,5 @@ if __name__ == "__main__":
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
-         without_the_tool, interrupted, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)
+         without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
+         names_that_are_taken_meanwhile, an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

@@ -25,8 +25,8 @@
 #include "command_disk.h"
 #include "command_file.h"
 #include "command_frames.h"
+#include "command_unfinished.h"
 
-#define RESTORE_MARK_BYTES 25 /* ".restore-" and 16 hex digits */
 #define RESTORE_EXTENTS 1024u
 
 struct restore {
@@ -122,9 +122,7 @@ target_find(struct restore *restore)
 		return target_take(restore, size_bytes);
 	if (rc != -ENOENT)
 		return rc;
-	(void)snprintf(restore->target, sizeof(restore->target), "%.*s.restore-%016" PRIx64,
-	    (int)CLEAVE_VOLUME_NAME_BYTES_MAX - RESTORE_MARK_BYTES, options->name,
-	    backup_chain_id(restore->chain));
+	command_restore_name(options->name, backup_chain_id(restore->chain), restore->target);
 	rc = command_volume_size(session, restore->target, &size_bytes, &restore->target_id);
 	if (rc == 0)
 		/* A restore of these files was begun. */
@@ -366,22 +364,6 @@ write_target(struct restore *restore)
 	return rc;
 }
 
-/* The volume gets its name when all is in it. */
-static int
-name_target(struct restore *restore)
-{
-	struct command_session *session = restore->session;
-	struct command_question question;
-	int rc;
-
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_volume_rename(session->client, &question.ask, restore->target,
-		session->options->name, command_on_volume, &question));
-	command_question_fini(&question);
-	return rc;
-}
-
 static int
 restore_say(struct restore *restore)
 {
@@ -443,7 +425,7 @@ restore_run(struct restore *restore)
 		return rc;
 	rc = write_target(restore);
 	if (rc == 0 && !restore->is_over)
-		rc = name_target(restore);
+		rc = command_finish_name(restore->session, restore->target);
 	if (rc != 0)
 		return restore->is_over ? tell_target(restore, rc) : keep_target(restore, rc);
 	return restore_say(restore);

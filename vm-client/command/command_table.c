@@ -128,7 +128,8 @@ static const struct command command_table[] = {
 	    { COMMAND_NOTHING }, COMMAND_RELOAD | COMMAND_AGENT, command_exports },
 	{ "import", NULL,
 	    "FILE NAME [--format FORMAT] [--progress] [--force [--take]] [options of volume create]",
-	    "Copy a disk image into a volume, which is made as large as the image, or --size; one that "
+	    "Copy a disk image into a volume, which is made as large as the image, or --size, and is called "
+	    "NAME.importing-NUMBER until all is in it; one that "
 	    "exists is written over with --force alone, zeros behind the image's end, and one that somebody "
 	    "writes with --take as well. Zeroes take no space. Needs qemu-img.",
 	    { COMMAND_FILE, COMMAND_VOLUME },

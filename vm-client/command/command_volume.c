@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "command.h"
 #include "command_ask.h"
+#include "command_unfinished.h"
 #include "table.h"
 
 void
@@ -456,6 +457,8 @@ command_volume_list(struct command_session *session)
 	if (rc == 0 && !session->options->is_json && !is_whole)
 		fputs("not all shards answer: STORED and SESSIONS are at least that\n",
 		    session->out);
+	if (rc == 0 && !session->options->is_json)
+		command_print_unfinished(question.entries, question.count, session->out);
 	command_question_fini(&question);
 	return rc;
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command_image.h -- the two programs of import and export: qemu-img, and an agent of its own
+ *
+ *	FILE <-- qemu-img convert --> unix socket in a private folder <-- cleave-agent --> gateway
+ *
+ * The agent is started for the one copy, with a socket that listens already, so nobody waits for it. Both end with this
+ * process, however it ends.
+ */
+#ifndef CLEAVE_COMMAND_IMAGE_H
+#define CLEAVE_COMMAND_IMAGE_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "command.h"
+
+#define IMAGE_TOOL "qemu-img"
+#define IMAGE_PATH_BYTES (PATH_MAX + 2u)
+
+struct image_agent {
+	char folder[64], socket[80], uri[128]; /* uri: of its one export, for qemu-img */
+	pid_t pid;
+};
+
+/* command_image_watch_signals -- SIGINT and SIGTERM end the qemu-img that runs, and command_image_run with -EINTR. */
+void command_image_watch_signals(void);
+/*
+ * command_image_run -- run qemu-img and wait for it
+ *
+ * @argv: as for execvp, with a NULL behind. @ret_text: gets what it prints, at most @bytes with a NUL; NULL: it prints
+ * to our standard output. Returns 0, or a negative errno with session->error set.
+ */
+int command_image_run(struct command_session *session, const char *const argv[], char *ret_text,
+    size_t bytes);
+/* command_image_path -- @file as qemu-img takes it: "a:b" would be a protocol. */
+void command_image_path(const char *file, char out[IMAGE_PATH_BYTES]);
+/*
+ * command_image_start -- an agent that exports volume @name
+ *
+ * @write_id: of the volume, which is written; 0: it is read. Returns 0, or a negative errno with session->error set;
+ * command_image_stop in either case.
+ */
+int command_image_start(struct command_session *session, const char *name, uint64_t write_id,
+    struct image_agent *ret_agent);
+/* command_image_stop -- it has closed the volume, and its folder is gone. @agent: zeros of one that was never started, too. */
+void command_image_stop(struct image_agent *agent);
+
+#endif /* CLEAVE_COMMAND_IMAGE_H */

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command_import.c -- cleave import FILE NAME
+ *
+ *	FILE --qemu-img, agent--> NAME.importing-NUMBER --all is in it--> NAME
+ *
+ * Nobody finds half a volume under its name. An import that fails deletes the volume that it made, unless somebody else
+ * has found that. One that was killed leaves it, under the name that says so; nothing goes on there, since qemu-img
+ * begins anew.
+ *
+ * With --force NAME itself is written over. Killed, it is run again.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "command_ask.h"
+#include "command_disk.h"
+#include "command_image.h"
+#include "command_unfinished.h"
+
+#define IMAGE_INFO_BYTES_MAX (256u * 1024u)
+
+struct import {
+	struct command_session *session;
+	char path[IMAGE_PATH_BYTES]; /* of the image, as qemu-img takes it */
+	char *format;
+	uint64_t image_bytes;
+	char target[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what is written to */
+	uint64_t target_id;
+	bool is_new; /* it was made by this run: it is empty */
+};
+
+/* The image's format and how large the disk in it is. */
+static int
+image_info(struct import *import)
+{
+	struct command_session *session = import->session;
+	const struct command_options *options = session->options;
+	const char *argv[] = { IMAGE_TOOL, "info", "--output=json", "-f", options->format,
+		import->path, NULL };
+	char *text = malloc(IMAGE_INFO_BYTES_MAX);
+	json_t *info = NULL;
+	const char *format;
+	int rc;
+
+	assert(import->format == NULL && import->path[0] != '\0');
+	if (text == NULL)
+		return command_fail(session, -ENOMEM, "out of memory");
+	if (options->format == NULL) {
+		argv[3] = import->path;
+		argv[4] = NULL;
+	}
+	rc = command_image_run(session, argv, text, IMAGE_INFO_BYTES_MAX);
+	if (rc == 0)
+		info = json_loads(text, 0, NULL);
+	free(text);
+	if (rc != 0)
+		return rc;
+	format = json_string_value(json_object_get(info, "format"));
+	import->image_bytes = command_u64(info, "virtual-size");
+	import->format = format == NULL ? NULL : strdup(format);
+	json_decref(info);
+	if (import->format == NULL || import->image_bytes == 0)
+		return command_fail(session, -EINVAL,
+		    "%.200s: an image of nothing: it has no bytes", import->path);
+	return 0;
+}
+
+/*
+ * A volume that is there gets the image, and zeros behind that, as a new one has: qemu-img writes no further than the
+ * image, and of its last block that part alone. What is open here for a moment is closed before the agent opens it.
+ *
+ * Somebody else writes the volume: the refusal says who, and how to insist. An agent would say so in its log, and
+ * qemu-img that a write failed. One who has died is waited for, as by every writer.
+ */
+static int
+import_clear_end(struct import *import)
+{
+	struct command_session *session = import->session;
+	const struct command_options *options = session->options;
+	const struct cleave_open_options how = { .name = options->name,
+		.flags = options->must_take ? CLEAVE_OPEN_TAKE : 0,
+		.id = import->target_id };
+	struct command_disk disk;
+	int rc = command_disk_open_as(&disk, session, &how);
+
+	if (rc != 0)
+		return rc;
+	rc = command_disk_discard_from(&disk,
+	    import->image_bytes - import->image_bytes % CLEAVE_BLOCK_BYTES);
+	command_disk_close(&disk);
+	return rc == 0
+	    ? 0
+	    : command_fail(session, rc,
+		  "volume '%.64s': what is behind the image's end could not be discarded: %s",
+		  options->name, cleave_error_text(rc));
+}
+
+/* There is no such volume: make what becomes it, as large as the image, or --size. */
+static int
+import_create(struct import *import)
+{
+	struct command_session *session = import->session;
+	const struct cleave_volume_entry *made;
+	struct command_options options = *session->options;
+	struct cleave_volume_options volume;
+	struct command_question question;
+	char error[sizeof(session->error)];
+	int rc;
+
+	assert(import->image_bytes > 0);
+	if (options.size_bytes == 0)
+		options.size_bytes = num_round_up(import->image_bytes, CLEAVE_BLOCK_BYTES);
+	if (options.size_bytes < import->image_bytes)
+		return command_fail(session, -EINVAL,
+		    "the image has %llu bytes, which is more than --size: leave that out, or "
+		    "make it larger",
+		    (unsigned long long)import->image_bytes);
+	command_import_name(options.name, import->target);
+	command_create_options(&options, &volume);
+	volume.name = import->target;
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
+		&question));
+	made = question.entries;
+	if (rc == 0)
+		import->target_id = made->info.id;
+	import->is_new = rc == 0;
+	command_question_fini(&question);
+	if (rc == -ENOKEY) {
+		memcpy(error, session->error, sizeof(error));
+		rc = command_fail(session, rc,
+		    "%.400s. An import goes there first, and needs the letters rwa for both names, as "
+		    "'%.50s*:rwa' gives",
+		    error, options.name);
+	}
+	return rc;
+}
+
+/* The volume that is written to: made, unless there is one of the name. */
+static int
+import_volume(struct import *import)
+{
+	struct command_session *session = import->session;
+	const struct command_options *options = session->options;
+	uint64_t size_bytes;
+	int rc = command_volume_size(session, options->name, &size_bytes, &import->target_id);
+
+	assert(import->image_bytes > 0);
+	if (rc == -ENOENT)
+		return import_create(import);
+	if (rc != 0)
+		return rc;
+	if (!options->is_forced)
+		return command_fail(session, -EEXIST,
+		    "volume '%.64s' exists; --force writes over it", options->name);
+	if (size_bytes < import->image_bytes)
+		return command_fail(session, -ENOSPC,
+		    "the image has %llu bytes, volume '%.64s' %llu: make that larger first "
+		    "(cleave volume resize)",
+		    (unsigned long long)import->image_bytes, options->name,
+		    (unsigned long long)size_bytes);
+	(void)snprintf(import->target, sizeof(import->target), "%.63s", options->name);
+	rc = command_check_given(session, options->name,
+	    "import under another name, which makes a volume");
+	return rc != 0 ? rc : import_clear_end(import);
+}
+
+/*
+ * The volume was made for an import that failed: session->error says why, and stays. It goes, if it has its name still,
+ * and nobody uses it: then somebody else has found it, and the text says what to do.
+ */
+static void
+import_undo(struct import *import)
+{
+	struct command_session *session = import->session;
+	const char *name = import->target;
+	uint64_t id = import->target_id;
+	const struct cleave_delete_options how = { .name = name,
+		.flags = CLEAVE_MANAGE_PURGE,
+		.id = id };
+	struct command_question question;
+	char error[sizeof(session->error)], why[sizeof(session->error)];
+	int rc;
+
+	assert(session->error[0] != '\0' && id != 0);
+	memcpy(error, session->error, sizeof(error));
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_delete_as(session->client, &question.ask, &how, command_on_done,
+		&question));
+	command_question_fini(&question);
+	memcpy(why, session->error, sizeof(why));
+	memcpy(session->error, error, sizeof(error));
+	if (rc == -ENOENT)
+		(void)command_fail(session, rc,
+		    "%.300s; what was made for it, id %" PRIu64
+		    ", is not called '%.64s' any more: if it is there, delete it by the name that it has now",
+		    error, id, name);
+	else if (rc != 0)
+		(void)command_fail(session, rc,
+		    "%.300s; volume '%.64s', id %" PRIu64
+		    ", %s still there, with a part of the image in it: %.200s. To remove it: cleave volume delete "
+		    "%.64s --purge",
+		    error, name, id, rc == -ENOTEMPTY ? "is" : "may be", why, name);
+}
+
+/* A volume that was there has half of both. What it was nobody brings back; all of the image does another run. */
+static void
+import_tell(struct import *import, int rc)
+{
+	struct command_session *session = import->session;
+	char error[sizeof(session->error)];
+
+	memcpy(error, session->error, sizeof(error));
+	(void)command_fail(session, rc,
+	    "%.400s; volume '%.64s' may be in part as it was, in part as the image: run it again, with --force, "
+	    "until it ends well",
+	    error, import->target);
+}
+
+static int
+import_copy(struct import *import)
+{
+	const char *argv[16];
+	struct image_agent agent;
+	int count = 0,
+	    rc = command_image_start(import->session, import->target, import->target_id, &agent);
+
+	assert(import->format != NULL);
+	argv[count++] = IMAGE_TOOL;
+	argv[count++] = "convert";
+	argv[count++] = "-n";
+	argv[count++] = "-W"; /* in any order: it is a disk */
+	if (import->session->options->has_progress)
+		argv[count++] = "-p";
+	if (import->is_new)
+		argv[count++] = "--target-is-zero";
+	argv[count++] = "-f";
+	argv[count++] = import->format;
+	argv[count++] = "-O";
+	argv[count++] = "raw";
+	argv[count++] = import->path;
+	argv[count++] = agent.uri;
+	assert(count < (int)NUM_COUNT(argv));
+	argv[count] = NULL;
+	if (rc == 0)
+		rc = command_image_run(import->session, argv, NULL, 0);
+	command_image_stop(&agent);
+	return rc;
+}
+
+/* All of the image is in the volume: one that was made gets its name. If it cannot, it stays: it is whole. */
+static int
+import_finish(struct import *import)
+{
+	struct command_session *session = import->session;
+	char error[sizeof(session->error)];
+	int rc = import->is_new ? command_finish_name(session, import->target) : 0;
+
+	if (rc == 0)
+		return 0;
+	memcpy(error, session->error, sizeof(error));
+	return command_fail(session, rc,
+	    "%.400s; the whole image is in volume '%.64s', id %" PRIu64
+	    ": give that its name (cleave volume rename), or delete it",
+	    error, import->target, import->target_id);
+}
+
+static int
+import_run(struct import *import)
+{
+	int rc = image_info(import);
+
+	if (rc == 0)
+		rc = import_volume(import);
+	if (rc != 0)
+		return rc;
+	rc = import_copy(import);
+	if (rc == 0)
+		return import_finish(import);
+	if (import->is_new)
+		import_undo(import);
+	else
+		import_tell(import, rc);
+	return rc;
+}
+
+int
+command_import(struct command_session *session)
+{
+	struct import import = { .session = session };
+	int rc;
+
+	assert(session->options->file != NULL && session->options->name != NULL);
+	command_image_watch_signals();
+	command_image_path(session->options->file, import.path);
+	rc = import_run(&import);
+	free(import.format);
+	return rc;
+}
