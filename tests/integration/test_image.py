@@ -325,20 +325,27 @@ exec qemu-io -f raw -c 'write 0 4k' -c 'sleep 600000' "$uri" >/dev/null"""
 
 def endless_import(c, name, convert=WAITS, *words):
     """An import that has made its volume, or found it, with a qemu-img that says when it copies, and does not end."""
-    folder, image = os.path.join(c.folder, f"tools-{name}"), os.path.join(c.folder, "image")
+    image = os.path.join(c.folder, "image")
     make_image(image, MIB, ())
+    p = with_tool(c, name, f"echo converting\n{convert}\n", "import", image, name, *words)
+    p.target = target_of(c, name) if "--force" not in words else name
+    return p
+
+
+def with_tool(c, name, convert, *words):
+    """cleave with a qemu-img whose convert is that, which says that it is run."""
+    folder = os.path.join(c.folder, f"tools-{name}")
     os.makedirs(folder, exist_ok=True)
     tool = os.path.join(folder, "qemu-img")
     with open(tool, "w") as f:
         f.write("#!/bin/sh\n[ $1 = convert ] || { exec /usr/bin/qemu-img \"$@\"; }\n"
-                f"echo converting\n{convert}\n")
+                f"{convert}\n")
     os.chmod(tool, 0o755)
-    p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, name, *words],
+    p = subprocess.Popen([binary("cleave"), *c.gateway_words(), *words],
                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, start_new_session=True)
     check(p.stdout.readline() == "converting\n", "qemu-img is not run")
-    p.target = target_of(c, name) if "--force" not in words else name
     return p
 
 
@@ -404,6 +411,56 @@ def a_killed_import_over_a_volume_is_run_again():
         c.cleave("import", image, "v", "--force")
         c.cleave("export", "v", out)
         check(digest(out) == digest(image), "what was imported")
+
+
+def endless_export(c, out, convert=WAITS, *words):
+    """An export with a qemu-img that says when it copies, and then does as `convert` says: by itself it does not end."""
+    return with_tool(c, "export", f"echo converting\n{convert}\n", "export", "v", out, *words)
+
+
+COPIES = "until [ -e %s ]; do sleep 0.1; done\nexec /usr/bin/qemu-img \"$@\""
+
+
+def a_killed_export_leaves_nothing():
+    """Not beside the file, nor in place of it."""
+    with Cluster(nodes=3) as c:
+        folder = os.path.join(c.folder, "out")
+        out = os.path.join(folder, "image.raw")
+        os.mkdir(folder)
+        c.volume_create("v", "1M")
+        for words in (), ("--force",):
+            was = sorted(os.listdir(folder))
+            p = endless_export(c, out, "for file; do :; done\nprintf half >\"$file\"\n" + WAITS, *words)
+            p.kill()
+            p.wait()
+            check(sorted(os.listdir(folder)) == was, f"{os.listdir(folder)}")
+            with open(out, "w") as f:
+                f.write("somebody's")
+        with open(out) as f:
+            check(f.read() == "somebody's", "what was there")
+
+
+def a_file_that_came_meanwhile_is_not_replaced():
+    with Cluster(nodes=3) as c:
+        folder, go = os.path.join(c.folder, "out"), os.path.join(c.folder, "go")
+        out = os.path.join(folder, "image.raw")
+        os.mkdir(folder)
+        c.volume_create("v", "1M")
+        for words in (), ("--force",):
+            p = endless_export(c, out, COPIES % go, *words)
+            with open(out, "w") as f:
+                f.write("somebody's")
+            with open(go, "w"):
+                pass
+            _, text = p.communicate(timeout=60)
+            os.unlink(go)
+            if not words:
+                check(p.returncode == 1 and f"{out} exists" in text, f"exit {p.returncode}: {text}")
+            else:
+                check(p.returncode == 0, f"exit {p.returncode}: {text}")
+            check(os.listdir(folder) == ["image.raw"], f"{os.listdir(folder)}")
+            check(os.path.getsize(out) == (MIB if words else 10), "whose it is")
+            check(oct(os.stat(out).st_mode & 0o777) == "0o644", "rights")
 
 
 def names_that_are_taken_meanwhile():
@@ -492,4 +549,4 @@ if __name__ == "__main__":
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
-         names_that_are_taken_meanwhile, an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)
+         a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced, names_that_are_taken_meanwhile, an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

@@ -2,10 +2,14 @@
 /*
  * command_export.c -- cleave export NAME FILE
  *
- *	NAME --agent, qemu-img--> an empty file beside FILE --all is in it, and on the disk--> FILE
+ *	NAME --agent, qemu-img--> a file without a name, in FILE's folder --all is in it, and on the disk--> FILE
+ *
+ * A file without a name goes with whoever has it open, so one that was killed leaves nothing. Where the file system has
+ * none (NFS), it is called FILE.XXXXXX, and an export that was killed leaves that.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +18,16 @@
 #include "base/check.h"
 #include "command_file.h"
 #include "command_image.h"
+
+#define EXPORT_PATH_BYTES (IMAGE_PATH_BYTES + 16u)
+
+struct export
+{
+	struct command_session *session;
+	int fd;                       /* of what is written; -1: not open */
+	char path[EXPORT_PATH_BYTES]; /* where qemu-img finds it */
+	bool has_name;                /* path is one in the folder, and not of /proc */
+};
 
 static const char *
 export_format(const struct command_options *options)
@@ -26,50 +40,107 @@ export_format(const struct command_options *options)
 	return dot != NULL && strcmp(dot, ".qcow2") == 0 ? "qcow2" : "raw";
 }
 
-/* An empty file beside the one that it becomes, with the rights that a new file gets. */
+/* The file system knows no files without names. */
 static int
-export_begin(struct command_session *session, char path[PATH_MAX + 16])
+export_open_named(struct export *export)
 {
-	const struct command_options *options = session->options;
+	char whole[IMAGE_PATH_BYTES];
 	mode_t mask = umask(0);
+
+	(void)umask(mask);
+	command_image_path(export->session->options->file, whole);
+	(void)snprintf(export->path, sizeof(export->path), "%s.XXXXXX", whole);
+	export->fd = mkostemp(export->path, O_CLOEXEC);
+	if (export->fd < 0)
+		return -errno;
+	export->has_name = true;
+	(void)fchmod(export->fd, 0666 & ~mask);
+	return 0;
+}
+
+/* An empty file in the folder of the one that it becomes, with the rights that a new file gets. */
+static int
+export_open(struct export *export)
+{
+	const char *file = export->session->options->file, *slash = strrchr(file, '/');
+	char folder[PATH_MAX];
+
+	(void)snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : (int)(slash - file) + 1,
+	    slash == NULL ? "." : file);
+	export->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+	if (export->fd < 0)
+		return errno == EOPNOTSUPP || errno == EISDIR ? export_open_named(export) : -errno;
+	(void)snprintf(export->path, sizeof(export->path), "/proc/%d/fd/%d", (int)getpid(),
+	    export->fd);
+	return 0;
+}
+
+static int
+export_begin(struct export *export)
+{
+	struct command_session *session = export->session;
+	const struct command_options *options = session->options;
 	struct stat status;
 	bool is_there = lstat(options->file, &status) == 0;
-	char whole[PATH_MAX + 2];
-	int fd;
+	int rc;
 
-	assert(options->file != NULL);
-	(void)umask(mask);
-	path[0] = '\0';
+	assert(options->file != NULL && export->fd < 0);
 	if (is_there && !S_ISREG(status.st_mode))
 		return command_fail(session, -EEXIST, "%.200s is no regular file", options->file);
 	if (is_there && !options->is_forced)
 		return command_fail(session, -EEXIST, "%.200s exists; --force replaces it",
 		    options->file);
-	command_image_path(options->file, whole);
-	(void)snprintf(path, PATH_MAX + 16, "%s.XXXXXX", whole);
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0) {
-		path[0] = '\0';
-		return command_fail(session, -errno, "%.200s: %s", options->file, strerror(errno));
-	}
-	(void)fchmod(fd, 0666 & ~mask);
-	(void)close(fd);
+	rc = export_open(export);
+	return rc == 0 ? 0 : command_fail(session, rc, "%.200s: %s", options->file, strerror(-rc));
+}
+
+/* A name in the folder, for a moment: a link replaces nothing. */
+static int
+export_link(struct export *export)
+{
+	char path[sizeof(export->path)], whole[IMAGE_PATH_BYTES];
+	uint8_t id[BACKUP_ID_BYTES];
+	uint32_t number;
+
+	assert(!export->has_name);
+	_Static_assert(sizeof(id) >= sizeof(number), "a number is a part of an id");
+	command_new_id(id);
+	memcpy(&number, id, sizeof(number));
+	command_image_path(export->session->options->file, whole);
+	(void)snprintf(path, sizeof(path), "%s.%08" PRIx32, whole, number);
+	if (linkat(AT_FDCWD, export->path, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+		return -errno;
+	memcpy(export->path, path, sizeof(path));
+	export->has_name = true;
 	return 0;
 }
 
+/* All is in the file: it is on its disk, and FILE. */
 static int
-export_finish(struct command_session *session, const char *path)
+export_finish(struct export *export)
 {
-	assert(path[0] != '\0' && session->options->file != NULL);
+	struct command_session *session = export->session;
 	const char *file = session->options->file;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = fd < 0 || fsync(fd) != 0 || rename(path, file) != 0 ? -errno
-								     : command_sync_folder(file);
+	int rc = fsync(export->fd) == 0 ? 0 : -errno;
 
-	assert(rc <= 0);
-	if (fd >= 0)
-		(void)close(fd);
+	if (rc == 0 && !export->has_name)
+		rc = export_link(export);
+	if (rc == 0)
+		rc = command_give_name(export->path, file, session->options->is_forced);
+	if (rc == -EEXIST)
+		return command_fail(session, rc,
+		    "%.200s exists, and did not when the export began; --force replaces it", file);
+	export->has_name = export->has_name && rc != 0;
 	return rc == 0 ? 0 : command_fail(session, rc, "%.200s: %s", file, strerror(-rc));
+}
+
+static void
+export_close(struct export *export)
+{
+	if (export->has_name)
+		(void)unlink(export->path);
+	if (export->fd >= 0)
+		(void)close(export->fd);
 }
 
 int
@@ -78,8 +149,8 @@ command_export(struct command_session *session)
 	const char *argv[] = { IMAGE_TOOL, "convert", "-W", "-f", "raw", "-O",
 		export_format(session->options), NULL, NULL,
 		session->options->has_progress ? "-p" : NULL, NULL };
+	struct export export = { .session = session, .fd = -1 };
 	struct image_agent agent = { .pid = 0 };
-	char path[PATH_MAX + 16] = "";
 	int rc;
 
 	assert(session->options->file != NULL && session->options->name != NULL);
@@ -88,17 +159,16 @@ command_export(struct command_session *session)
 	if (rc == 0)
 		rc = command_check_use(session);
 	if (rc == 0)
-		rc = export_begin(session, path);
+		rc = export_begin(&export);
 	if (rc == 0)
 		rc = command_image_start(session, session->options->name, 0, &agent);
 	argv[7] = agent.uri;
-	argv[8] = path;
+	argv[8] = export.path;
 	if (rc == 0)
 		rc = command_image_run(session, argv, NULL, 0);
 	command_image_stop(&agent);
 	if (rc == 0)
-		rc = export_finish(session, path);
-	if (rc != 0 && path[0] != '\0')
-		(void)unlink(path);
+		rc = export_finish(&export);
+	export_close(&export);
 	return rc;
 }

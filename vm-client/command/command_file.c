@@ -196,8 +196,9 @@ command_file_frame(struct command_file *file, const struct backup_frame *frame)
 
 /* ---- the end ---- */
 
-int
-command_sync_folder(const char *path)
+/* @path, which has got that name, has it after a loss of power, too. */
+static int
+sync_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_MAX];
@@ -213,6 +214,21 @@ command_sync_folder(const char *path)
 	return rc;
 }
 
+int
+command_give_name(const char *path, const char *name, bool may_replace)
+{
+	struct stat status;
+	int rc = renameat2(AT_FDCWD, path, AT_FDCWD, name, may_replace ? 0 : RENAME_NOREPLACE);
+
+	if (rc != 0 && errno == EINVAL && !may_replace) {
+		/* The file system cannot look and rename in one. */
+		if (lstat(name, &status) == 0)
+			return -EEXIST;
+		rc = rename(path, name);
+	}
+	return rc == 0 ? sync_folder(name) : -errno;
+}
+
 /* All is in FILE.part, which becomes FILE. */
 static int
 file_name(struct command_file *file)
@@ -226,9 +242,11 @@ file_name(struct command_file *file)
 		    "%.200s: it was removed meanwhile, or another file has that name; %.200s was not made: "
 		    "run it again",
 		    file->part, file->path);
-	if (rename(file->part, file->path) != 0)
-		return file_fail(file, -errno);
-	rc = command_sync_folder(file->path);
+	rc = command_give_name(file->part, file->path, file->session->options->is_forced);
+	if (rc == -EEXIST)
+		return command_fail(file->session, rc,
+		    "%.200s exists, and did not when this began; what was to be it is %.200s: --force replaces it",
+		    file->path, file->part);
 	return rc == 0 ? 0 : file_fail(file, rc);
 }
 

@@ -50,8 +50,13 @@ int command_file_frame(struct command_file *file, const struct backup_frame *fra
 int command_file_finish(struct command_file *file);
 /* command_file_abandon -- closed. FILE.part is removed if command_file_begin made it, and nothing was written. */
 void command_file_abandon(struct command_file *file);
-/* command_sync_folder -- @path, which has got that name, has it after a loss of power, too. 0 or a negative errno. */
-int command_sync_folder(const char *path);
+/*
+ * command_give_name -- the file @path, which is whole and on its disk, is called @name: after a loss of power, too
+ *
+ * Returns 0; -EEXIST: there is a file @name, and @may_replace is false; or another negative errno. It is called @path then,
+ * but for an error of the folder's own flush, when it is called @name.
+ */
+int command_give_name(const char *path, const char *name, bool may_replace);
 
 /* command_open_sources -- open options->files to be read; "-" is standard input. 0, or with the error set. */
 struct backup_source;
