@@ -484,6 +484,25 @@ def names_that_are_taken_meanwhile():
         check(sorted(volumes(c)) == [long, "v", "w"], str(volumes(c)))
 
 
+def pauses(p):
+    """How often a process has waited for something so far."""
+    with open(f"/proc/{p.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+
+
+def while_it_copies_it_answers_the_gateway():
+    """A client that stands still is closed where others wait for what it was lent: then the volume would not get its name."""
+    with Cluster(nodes=3) as c:
+        go = os.path.join(c.folder, "go")
+        p = endless_import(c, "v", COPIES % go)
+        was = pauses(p)
+        wait_for(lambda: pauses(p) > was + 1, "it stands still while qemu-img copies", 60)
+        with open(go, "w"):
+            pass
+        _, text = p.communicate(timeout=60)
+        check(p.returncode == 0 and volumes(c) == ["v"], f"{volumes(c)}: {text}")
+
+
 def an_import_wants_its_rights_for_both_names():
     """It fills NAME.importing-NUMBER, which becomes NAME. Who may have but one of the two is told."""
     with Authority() as a, Keyed(a) as c:
@@ -549,4 +568,6 @@ if __name__ == "__main__":
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
-         a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced, names_that_are_taken_meanwhile, an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)
+         a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced,
+         while_it_copies_it_answers_the_gateway, names_that_are_taken_meanwhile,
+         an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "cleave/loop.h"
 
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
 #define IMAGE_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 8)
@@ -64,6 +66,48 @@ wait_for(pid_t pid)
 	return status;
 }
 
+struct image_watch {
+	struct loop_fd watcher;
+	bool has_ended;
+};
+
+static void
+image_on_end(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct image_watch *watch = arg;
+
+	(void)events;
+	assert(watcher == &watch->watcher);
+	watch->has_ended = true;
+}
+
+static bool
+image_has_ended(void *arg)
+{
+	return ((const struct image_watch *)arg)->has_ended;
+}
+
+/*
+ * The child's end, for as long as it takes: the loop runs meanwhile. A client that stands still, and does not give back what
+ * its gateway has lent it, loses its connection, and with it the next request, which is one that must not be repeated.
+ */
+static int
+wait_beside(struct command_session *session, pid_t pid)
+{
+	struct image_watch watch = { .has_ended = false };
+	int fd = pidfd_open(pid, 0);
+
+	assert(session->loop != NULL);
+	if (fd >= 0) {
+		loop_fd_init(&watch.watcher, fd, image_on_end, &watch);
+		if (loop_fd_start(session->loop, &watch.watcher, LOOP_READABLE) == 0)
+			(void)loop_run(session->loop, image_has_ended, &watch);
+		loop_fd_stop(session->loop, &watch.watcher);
+		(void)close(fd);
+	}
+	return wait_for(pid);
+}
+
 int
 command_image_run(struct command_session *session, const char *const argv[], char *ret_text,
     size_t bytes)
@@ -98,7 +142,7 @@ command_image_run(struct command_session *session, const char *const argv[], cha
 		(void)close(fds[0]);
 	if (ret_text != NULL)
 		ret_text[got] = '\0';
-	status = pid < 0 ? -errno : wait_for(pid);
+	status = pid < 0 ? -errno : wait_beside(session, pid);
 	image_child = 0;
 	if (status < 0)
 		return command_fail(session, status, "%s: %s", argv[0], strerror(-status));
