@@ -460,6 +460,50 @@ def two_of_one_file_leave_each_other_alone():
         c.cleave("backup", "verify", out)
 
 
+def a_file_that_came_meanwhile_is_not_replaced():
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", 8 * MIB, ((0, 4 * MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        out = path(c, "out")
+        backup = begun(c, out, "v@a")
+        with open(out, "w") as f:
+            f.write("somebody's")
+        c.gateway.signal(signal.SIGCONT)
+        _, said = backup.communicate(timeout=WAIT_S)
+        check(backup.returncode == 1 and "exists, and did not when this began" in said, said)
+        with open(out) as f:
+            check(f.read() == "somebody's", "it was replaced")
+        # All of it is there, and is it when that is said.
+        c.cleave("backup", "v@a", out, "--force")
+        c.cleave("backup", "verify", out)
+        check(not os.path.exists(out + ".part"), "two of it")
+
+
+def snapshots(c):
+    return [s["name"] for s in json.loads(c.cleave("--json", "snapshot", "list").stdout)["snapshots"]]
+
+
+def a_backup_that_is_refused_takes_no_snapshot():
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", MIB, ((0, MIB),))
+        c.cleave("snapshot", "create", "v@a")
+        out, there, locked = path(c, "out", "there", "locked")
+        with open(there, "w") as f:
+            f.write("somebody's")
+        c.cleave("backup", "v@a", out)
+        os.rename(out, locked + ".part")
+        for name, words, text in (("/nowhere/out", (), "No such file"), (there, (), "exists; --force"),
+                                  (c.folder, (), "no regular file"), (out, ("--from", "z"), "no snapshot 'z'"),
+                                  (out, ("--from", "b"), "not older than"),
+                                  (locked, (), r"is in the way: it is of v@a")):
+            expect_error(c.cleave("backup", "v@b", name, "--snapshot", *words, check_rc=False), text)
+            check(snapshots(c) == ["a"], f"{name} {words}: {snapshots(c)}")
+        check(not os.path.exists(out) and not os.path.exists(out + ".part"), "a part of nothing")
+        c.cleave("backup", "v@b", locked, "--snapshot", "--force")
+        c.cleave("backup", "v@c", out, "--snapshot", "--from", "b")
+        check(sorted(snapshots(c)) == ["a", "b", "c"], f"{snapshots(c)}")
+
+
 def with_its_head_stuck(c, *words):
     """A backup into a pipe that is full: it has looked for its snapshots, and opens them when the pipe is read."""
     reader, writer = os.pipe()
@@ -627,6 +671,7 @@ if __name__ == "__main__":
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
-         two_of_one_file_leave_each_other_alone, a_name_that_another_snapshot_has_by_now_is_not_backed_up,
+         two_of_one_file_leave_each_other_alone, a_file_that_came_meanwhile_is_not_replaced,
+         a_backup_that_is_refused_takes_no_snapshot, a_name_that_another_snapshot_has_by_now_is_not_backed_up,
          a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,
          a_full_disk_is_told_and_gone_on_from, snapshots_are_rotated_by_the_clock)

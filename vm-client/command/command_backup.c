@@ -100,9 +100,28 @@ find_snapshot(const struct cleave_snapshot *snapshots, uint32_t count, const cha
 	return NULL;
 }
 
-/* --snapshot: one that is there already is another moment's, but where it is a backup that goes on. */
 static int
-take_snapshot(struct backup *backup, bool is_there)
+fail_parent(struct backup *backup)
+{
+	return command_fail(backup->session, -ENOENT,
+	    "volume '%.64s' has no snapshot '%.64s' any more, so nobody knows what changed since: "
+	    "make a full backup, without --from",
+	    backup->volume, backup->from);
+}
+
+static int
+fail_order(struct backup *backup)
+{
+	return command_fail(backup->session, -EINVAL, "snapshot '%.64s' is not older than '%.64s'",
+	    backup->from, backup->snapshot);
+}
+
+/*
+ * --snapshot: one that is there already is another moment's, but where it is a backup that goes on. None is taken for a
+ * backup that would be refused afterwards.
+ */
+static int
+take_snapshot(struct backup *backup, bool is_there, bool has_parent)
 {
 	struct command_question question;
 	int rc;
@@ -114,6 +133,13 @@ take_snapshot(struct backup *backup, bool is_there)
 		    "there is a snapshot '%.64s' already; leave --snapshot out to back that up, or take "
 		    "another name",
 		    backup->session->options->name);
+	if (strcmp(backup->from, backup->snapshot) == 0)
+		return fail_order(backup);
+	if (!has_parent)
+		return fail_parent(backup);
+	rc = command_file_check_none(&backup->file);
+	if (rc != 0)
+		return rc;
 	command_question_init(&question, backup->session);
 	rc = command_wait(&question,
 	    cleave_snapshot_create(backup->session->client, &question.ask,
@@ -158,7 +184,8 @@ ask_snapshots(struct backup *backup)
 		return rc;
 	new = find_snapshot(snapshots, count, backup->snapshot);
 	if (session->options->must_snapshot) {
-		rc = take_snapshot(backup, new != NULL);
+		old = find_snapshot(snapshots, count, backup->from);
+		rc = take_snapshot(backup, new != NULL, backup->from[0] == '\0' || old != NULL);
 		free(snapshots);
 		if (rc != 0)
 			return rc;
@@ -173,13 +200,9 @@ ask_snapshots(struct backup *backup)
 		    "volume '%.64s' has no snapshot '%.64s'; --snapshot takes it first",
 		    backup->volume, backup->snapshot);
 	else if (backup->from[0] != '\0' && old == NULL)
-		rc = command_fail(session, -ENOENT,
-		    "volume '%.64s' has no snapshot '%.64s' any more, so nobody knows what changed since: "
-		    "make a full backup, without --from",
-		    backup->volume, backup->from);
+		rc = fail_parent(backup);
 	else if (old != NULL && old->number >= new->number)
-		rc = command_fail(session, -EINVAL, "snapshot '%.64s' is not older than '%.64s'",
-		    backup->from, backup->snapshot);
+		rc = fail_order(backup);
 	else
 		fill_points(backup, new, old);
 	free(snapshots);

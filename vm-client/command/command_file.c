@@ -187,6 +187,22 @@ command_file_start(struct command_file *file, const struct backup_header *header
 }
 
 int
+command_file_check_none(struct command_file *file)
+{
+	static const struct backup_header none = { .size_bytes = 0 };
+	int rc = 0;
+
+	assert(file->fd >= 0 && file->writer == NULL);
+	if (file->part[0] != '\0' && file->found_bytes > 0)
+		rc = file_resume(file, &none, false);
+	assert(rc <= 0 && file->writer == NULL);
+	/* command_file_start reads it from its beginning. */
+	if (rc == 0 && file->part[0] != '\0' && lseek(file->fd, 0, SEEK_SET) < 0)
+		return file_fail(file, -errno);
+	return rc;
+}
+
+int
 command_file_frame(struct command_file *file, const struct backup_frame *frame)
 {
 	int rc = backup_writer_frame(file->writer, frame);

@@ -40,6 +40,12 @@ int command_file_begin(struct command_file *file, struct command_session *sessio
  */
 int command_file_start(struct command_file *file, const struct backup_header *header,
     bool may_resume);
+/*
+ * command_file_check_none -- 0: FILE.part is no beginning of another backup, or --force says that it goes
+ *
+ * For one of a snapshot that there is not yet: what is in the part cannot be its. Else -EEXIST, with the error set.
+ */
+int command_file_check_none(struct command_file *file);
 /* command_file_frame -- write it: 0, or with the error set. */
 int command_file_frame(struct command_file *file, const struct backup_frame *frame);
 /*
