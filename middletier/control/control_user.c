@@ -230,6 +230,45 @@ change_submit(struct mt_control_request *request, const struct mt_user *user, ui
 	free(text);
 }
 
+/*
+ * Letters for all volumes of a right's pattern: those of each right whose pattern has them all. A pattern fits another one's
+ * text only then: '*' alone fits '*'.
+ */
+static unsigned
+may_of_pattern(const struct mt_user *user, const char *volumes)
+{
+	unsigned may = 0;
+
+	for (uint32_t i = 0; i < user->right_count; i++) {
+		if (mt_pattern_fits(user->rights[i].volumes, volumes))
+			may |= user->rights[i].may;
+	}
+	return may;
+}
+
+/*
+ * Whoever writes reads, too, so w alone opens nothing: it is a mistake, told before a client finds it. With s it rolls
+ * back. False, and the request has ended.
+ */
+static bool
+change_check_writers(struct mt_control_request *request, const struct mt_user *user)
+{
+	for (uint32_t i = 0; i < user->right_count; i++) {
+		const char *volumes = user->rights[i].volumes;
+		unsigned may = may_of_pattern(user, volumes);
+		char text[MT_MAY_TEXT_BYTES];
+
+		if ((user->rights[i].may & MT_MAY_WRITE) == 0 ||
+		    (may & (MT_MAY_READ | MT_MAY_SNAPSHOT)) != 0)
+			continue;
+		mt_control_refuse(request, -EINVAL,
+		    "rights: '%s' has w and no r, without which nothing can be written: make it '%s:%s'",
+		    volumes, volumes, mt_may_text(user->rights[i].may | MT_MAY_READ, text));
+		return false;
+	}
+	return true;
+}
+
 /* @user becomes as the request says. False, and the request has ended. */
 static bool
 change_take(struct mt_control_request *request, struct mt_user *user)
@@ -242,7 +281,7 @@ change_take(struct mt_control_request *request, struct mt_user *user)
 		user->is_disabled = json_is_true(is_disabled);
 	if (problem != NULL)
 		mt_control_fail(request, -EINVAL, problem);
-	return problem == NULL;
+	return problem == NULL && (rights == NULL || change_check_writers(request, user));
 }
 
 static void

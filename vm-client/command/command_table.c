@@ -103,7 +103,7 @@ static const struct command command_table[] = {
 	{ "user", "show", "USER", "Show what a user may.", { COMMAND_USER }, 0, command_user_show },
 	{ "user", "add", "USER [PATTERN:LETTERS ...] [--disable]",
 	    "Let the client whose key is client/USER have volumes: of names that are PATTERN, in which * is "
-	    "any text. LETTERS: r reads, w writes, s is for snapshots, a alters, makes and deletes volumes. "
+	    "any text. LETTERS: r reads, w writes, and needs r, s is for snapshots, a alters, makes and deletes volumes. "
 	    "A cluster whose gateways have no key asks nobody.",
 	    { COMMAND_NEW_USER, COMMAND_MAY_RIGHTS }, COMMAND_DISABLE, command_user_add },
 	{ "user", "set", "USER [PATTERN:LETTERS ...] [--disable | --enable]",

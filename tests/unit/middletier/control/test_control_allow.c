@@ -310,7 +310,7 @@ Test(control_allow, a_session_is_for_who_may_have_it)
 	asked(&who, 0, "{'op':'volume.attach','name':'mine@s','session':'000000000000000b'}");
 	user_is("db", "{'volumes':'mine','may':'rw'}");
 	cr_assert_eq(session_of(&who, mine, 0xa, 1), 0);
-	user_is("db", "{'volumes':'mine','may':'w'}"); /* who writes reads */
+	user_is("db", "{'volumes':'mine','may':'ws'}"); /* who writes reads */
 	cr_assert_eq(session_of(&who, mine, 0xa, 1), -ENOKEY);
 	/* Another's: there or not, snapshot or not. */
 	cr_assert_eq(session_of(&who, other, 1, 0), -ENOENT);

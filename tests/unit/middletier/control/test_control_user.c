@@ -87,6 +87,28 @@ Test(control_user, what_cannot_be_is_refused_by_name)
 	    "{\"format\":1,\"rights\":[{\"volumes\":\"db-*\",\"may\":\"rw\"}],\"disabled\":false}");
 }
 
+/* A pattern's writer reads, too, or its letter is of no use: by its own right, or by one whose pattern has all of its. */
+Test(control_user, who_writes_and_does_not_read_is_refused_by_pattern)
+{
+	refused(ask(-EINVAL,
+		    "{'op':'user.add','name':'a','rights':[{'volumes':'db-*','may':'rw'},"
+		    "{'volumes':'x*','may':'w'}]}"),
+	    "rights: 'x*' has w and no r");
+	refused(ask(-EINVAL,
+		    "{'op':'user.add','name':'a','rights':[{'volumes':'x*','may':'wa'},"
+		    "{'volumes':'xa*','may':'r'}]}"),
+	    "rights: 'x*' has w and no r");
+	key_is("a", "");
+	done(ask(0, "{'op':'user.add','name':'a'," DB "}"));
+	refused(ask(-EINVAL, "{'op':'user.set','name':'a','rights':[{'volumes':'v','may':'w'}]}"),
+	    "'v:rw'");
+	/* The other pattern has all volumes of this one. */
+	done(ask(0,
+	    "{'op':'user.set','name':'a','rights':[{'volumes':'x*','may':'w'},{'volumes':'*','may':'r'}]}"));
+	/* A roll-back needs no r. */
+	done(ask(0, "{'op':'user.set','name':'a','rights':[{'volumes':'x*','may':'ws'}]}"));
+}
+
 Test(control_user, a_list_is_in_pages_and_every_page_fits)
 {
 	char rights[4096] = "", after[64] = "";
