@@ -9,7 +9,9 @@
  *
  * An extent, or a copy, *begins* at a node with its CREATE and its first batch. Two in a row whose beginning the disk has
  * failed (-EIO), none between that began well, and the node is avoided as a slow one is (placement.c): 1 s at first,
- * twice as long each time, up to a minute. Then it is tried again. A first batch that is written ends that.
+ * twice as long each time, up to a minute. Then it is on trial: it gets new extents, and a single one that fails puts it
+ * out for twice as long. A first batch that is written does not end that: such a pool fails now and then, as blocks are
+ * freed. A minute in which no beginning fails does, from one that began well on.
  */
 #include "extent/failing_node.h"
 
@@ -29,10 +31,17 @@
 
 #define FAILING_COUNT 2u /* in a row; one may be a bad place */
 
-bool
-mt_failing_node_is(const struct mt_link *link)
+static bool
+failing_is_over(const struct failing_node *failing, uint64_t now_ns)
 {
-	return link->failing.penalty.last_ns != 0;
+	return failing->well_ns != 0 &&
+	    mt_penalty_is_over(&failing->penalty, failing->well_ns, now_ns);
+}
+
+bool
+mt_failing_node_is(const struct mt_link *link, uint64_t now_ns)
+{
+	return link->failing.penalty.last_ns != 0 && !failing_is_over(&link->failing, now_ns);
 }
 
 /* Each shard looks: extents with fewer copies are to have more, or may have none there. */
@@ -49,7 +58,8 @@ failing_on_failed(struct mt_link *link, uint64_t now_ns)
 	struct failing_node *failing = &link->failing;
 
 	assert(now_ns >= failing->penalty.until_ns);
-	if (++failing->count < FAILING_COUNT)
+	failing->well_ns = 0;
+	if (failing->penalty.last_ns == 0 && ++failing->count < FAILING_COUNT)
 		return;
 	if (failing->penalty.last_ns == 0)
 		mt_event_of(link->port->shared->events, now_ns, CLEAVE_EVENT_NODE_FAILING, "node",
@@ -64,14 +74,24 @@ failing_on_failed(struct mt_link *link, uint64_t now_ns)
 static void
 failing_on_written(struct mt_link *link, uint64_t now_ns)
 {
-	bool was_failing = mt_failing_node_is(link);
+	struct failing_node *failing = &link->failing;
 
-	link->failing = (struct failing_node){ 0 };
-	if (!was_failing)
+	failing->count = 0;
+	if (failing->penalty.last_ns == 0 || failing->well_ns != 0)
 		return;
+	failing->well_ns = now_ns;
+	failing_tell_shards(link);
+}
+
+/* Any answer will do to see that a minute is over: where no extent begins it is told, too. */
+static void
+failing_try_end(struct mt_link *link, uint64_t now_ns)
+{
+	if (!failing_is_over(&link->failing, now_ns))
+		return;
+	link->failing = (struct failing_node){ 0 };
 	mt_event_of(link->port->shared->events, now_ns, CLEAVE_EVENT_NODE_WRITES, "node",
 	    link->node_id, "node %u: its disk takes writes again", link->node_id);
-	failing_tell_shards(link);
 }
 
 void
@@ -82,6 +102,7 @@ mt_failing_node_on_answer(struct mt_link *link, const struct mt_call *call)
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 
 	assert(call->is_answered);
+	failing_try_end(link, now_ns);
 	/* While it is avoided, answers are to what was asked before, or of those that have no other. */
 	if ((!is_first && request->opcode != WIRE_EXTENT_CREATE) ||
 	    now_ns < link->failing.penalty.until_ns)

@@ -50,6 +50,7 @@ struct slow_node {
 /* Whether the node's disk fails writes: failing_node.c. */
 struct failing_node {
 	uint32_t count;            /* of extents whose beginning it failed, in a row */
+	uint64_t well_ns;          /* the first that began well since one failed; 0: none has */
 	struct mt_penalty penalty; /* last_ns 0: it does not fail */
 };
 

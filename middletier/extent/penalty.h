@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_PENALTY_H
 #define CLEAVE_MIDDLETIER_EXTENT_PENALTY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/num.h"
@@ -23,6 +24,13 @@ mt_penalty_add(struct mt_penalty *penalty, uint64_t now_ns)
 	penalty->last_ns = penalty->last_ns == 0 ? MT_PENALTY_MIN_NS
 						 : num_min(penalty->last_ns * 2, MT_PENALTY_MAX_NS);
 	penalty->until_ns = now_ns + penalty->last_ns;
+}
+
+/* mt_penalty_is_over -- there was a penalty, and the node has done well from @well_ns on, for as long as the longest is? */
+static inline bool
+mt_penalty_is_over(const struct mt_penalty *penalty, uint64_t well_ns, uint64_t now_ns)
+{
+	return penalty->last_ns != 0 && now_ns > well_ns + MT_PENALTY_MAX_NS;
 }
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_PENALTY_H */

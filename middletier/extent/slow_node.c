@@ -187,7 +187,7 @@ mt_slow_node_punish(struct mt_link *link)
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 
 	link->slow.since_ns = 0;
-	if (now_ns > link->slow.penalty.until_ns + MT_PENALTY_MAX_NS)
+	if (mt_penalty_is_over(&link->slow.penalty, link->slow.penalty.until_ns, now_ns))
 		link->slow.penalty.last_ns = 0;
 	mt_penalty_add(&link->slow.penalty, now_ns);
 	metric_add(&link->port->metrics[MT_METRIC_nodes_slow], 1);

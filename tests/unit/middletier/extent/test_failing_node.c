@@ -7,11 +7,13 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
+#include "cleave/loop.h"
 #include "extent/extent_copies.h"
 #include "middletier/common/metric.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
+#include "middletier/extent/failing_node.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/placement.h"
 #include "middletier/gateway/gateway.h"
@@ -72,6 +74,15 @@ static bool
 is_on(const struct mt_extent *extent, uint32_t index)
 {
 	return mt_extent_replica(extent, index + 1) >= 0;
+}
+
+/* Does health say of it that it fails writes? */
+static bool
+is_told(void)
+{
+	struct mt_port *port = mt_rig_shard(rig, 0)->port;
+
+	return mt_failing_node_is(mt_port_link(port, FAILING + 1), loop_now_ns(port->loop));
 }
 
 static uint32_t
@@ -137,8 +148,11 @@ Test(failing_node, that_has_room_again_is_taken_again)
 	disk_sim_clear_rules(rig->nodes[FAILING].disk);
 	cr_assert(mt_rig_run_until(rig, is_whole, extent));
 	cr_assert(is_on(extent, FAILING));
-	cr_assert(mt_rig_logged(rig, "node 2: its disk takes writes again"));
+	cr_assert(is_told());
+	mt_rig_run(rig, MT_PENALTY_MAX_NS);
+	cr_assert_not(is_told(), "health says it although no extent begins");
 	extent = make_one();
+	cr_assert(mt_rig_logged(rig, "node 2: its disk takes writes again"));
 	cr_assert_eq(extent->replica_count, 3);
 }
 
@@ -205,4 +219,37 @@ Test(failing_node, target_of_a_copy_blames_no_source)
 	/* Long before the 300 s after which one that no source had would be tried again. */
 	cr_assert(mt_rig_run_until(rig, is_whole, extent));
 	cr_assert(is_on(extent, other));
+}
+
+/* A thin pool that is full fails writes to blocks that it has not, and takes those to blocks that it has. */
+Test(failing_node, that_fails_now_and_then_stays_away_for_longer)
+{
+	struct mt_extent *extent;
+
+	up(3);
+	fail_writes(FAILING, 2);
+	extent = make_one();
+	cr_assert_eq(extent->replica_count, 2);
+	mt_rig_run(rig, MT_PENALTY_MIN_NS);
+	extent = make_one();
+	cr_assert_eq(extent->replica_count, 3);
+	cr_assert_eq(mt_rig_append(rig, extent, 0, 4, 7, RIGHT_MARK), 0);
+	/* On trial one that fails is enough: the node is out for twice as long. */
+	fail_writes(FAILING, 1);
+	extent = make_one();
+	cr_assert_eq(extent->replica_count, 2);
+	mt_rig_run(rig, MT_PENALTY_MIN_NS + NUM_MS(500));
+	cr_assert_eq(make_one()->replica_count, 2);
+	mt_rig_run(rig, MT_PENALTY_MIN_NS);
+	extent = make_one();
+	cr_assert_eq(extent->replica_count, 3);
+	cr_assert_eq(mt_rig_append(rig, extent, 100, 4, 7, RIGHT_MARK), 0);
+	cr_assert_not(mt_rig_logged(rig, "its disk takes writes again"),
+	    "people are told too soon");
+	mt_rig_run(rig, MT_PENALTY_MAX_NS);
+	cr_assert_eq(make_one()->replica_count, 3);
+	cr_assert(mt_rig_logged(rig, "node 2: its disk takes writes again"));
+	/* From the beginning: one may be a bad place. */
+	fail_writes(FAILING, 1);
+	cr_assert_eq(make_one()->replica_count, 3);
 }
