@@ -31,8 +31,8 @@ enum cleave_health_level {
 	    "Fewer storage nodes are up than --min-replicas: writes wait.",                                   \
 	    "start the nodes that are down: cleave node list")                                                \
 	X(ROOM_OUT, "room-out", ERROR,                                                                        \
-	    "No node has room for new data: writes wait or are refused.",                                     \
-	    "delete or discard what is not needed, or cleave node add one more")                              \
+	    "Too few nodes have room for new data: writes wait or are refused.",                              \
+	    "delete or discard what is not needed, or cleave node add one more; HANDBOOK, A node is full")    \
 	X(STORE_STALE, "store-stale", ERROR,                                                                  \
 	    "The nodes know later owners of shards than the metadata store does: it is an old copy.",         \
 	    "stop the gateways, then cleave recover: HANDBOOK, The metadata store is lost")                   \
@@ -103,7 +103,7 @@ enum cleave_health_level {
 	    "A node answers much slower than its peers: new data goes elsewhere.",                            \
 	    "look at its disk and its network (iostat, smartctl)")                                            \
 	X(NODE_FULL, "node-full", WARN, "A node has no room for new data.",                                   \
-	    "cleave cluster rebalance, or cleave node add one more")                                          \
+	    "cleave cluster rebalance, or cleave node add one more; HANDBOOK, A node is full")                \
 	X(SLOTS_DIFFER, "slots-differ", WARN,                                                                 \
 	    "A node's slots are half as large as the others', or twice: half of slots is wasted, or more.",   \
 	    "cleave node drain ID --wait, node remove; then join it with the --slot-size of the others")      \

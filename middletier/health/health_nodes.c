@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/mutant.h"
@@ -40,6 +41,20 @@ static bool
 is_nearer(int64_t a, int64_t b)
 {
 	return (a < 0 ? -a : a) < (b < 0 ? -b : b);
+}
+
+/* A port may have told nothing: it had no memory, or has not answered. */
+static uint32_t
+health_link_count(const struct mt_ask *ask)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		if (ask->legs[i].status.links != NULL)
+			count = (uint32_t)num_max(count, ask->legs[i].status.link_count);
+	}
+	assert(count <= MT_NODES_MAX);
+	return count;
 }
 
 static void
@@ -192,6 +207,36 @@ judge_slots(const struct mt_link_status *const *links, uint32_t count, struct mt
 
 /* ---- room ---- */
 
+#define FULL_NAMED_MAX 4u
+
+void
+mt_health_full_text(const struct mt_ask *ask, char ret_text[MT_HEALTH_FULL_BYTES])
+{
+	uint32_t link_count = health_link_count(ask), full_count = 0, other_count = 0;
+	char names[MT_HEALTH_FULL_BYTES / 2] = "";
+
+	for (uint32_t i = 0; i < link_count; i++) {
+		struct health_node node;
+		size_t used = strlen(names);
+
+		node_look(ask, i, &node);
+		if (node.link == NULL || node.link->config.state != MT_NODE_IN || !node.is_up)
+			continue;
+		if (!node.is_full)
+			other_count++;
+		else if (full_count++ < FULL_NAMED_MAX)
+			(void)snprintf(names + used, sizeof(names) - used, "%s %" PRIu32,
+			    used == 0 ? "" : ",", node.link->node_id);
+	}
+	ret_text[0] = '\0';
+	if (full_count > 0 && other_count > 0)
+		(void)snprintf(ret_text, MT_HEALTH_FULL_BYTES,
+		    "; node%s%s%s full, and others have room", full_count == 1 ? "" : "s", names,
+		    full_count == 1                    ? " is"
+			: full_count <= FULL_NAMED_MAX ? " are"
+						       : " and more are");
+}
+
 static struct mt_room_node
 room_node(const struct health_node *node)
 {
@@ -208,15 +253,16 @@ room_node(const struct health_node *node)
 }
 
 static void
-judge_room(const struct mt_gateway *gateway, const struct mt_room_node *nodes, uint32_t count,
+judge_room(const struct mt_ask *ask, const struct mt_room_node *nodes, uint32_t count,
     struct mt_health *health)
 {
 	struct mt_room *room = &health->room;
-	char trash[MT_HEALTH_TRASH_BYTES], now[48] = "";
+	char trash[MT_HEALTH_TRASH_BYTES], full[MT_HEALTH_FULL_BYTES], now[48] = "";
 	uint64_t left;
 
-	mt_health_trash_text(gateway, trash);
-	mt_room_of(nodes, count, gateway->options.min_replicas, room);
+	mt_health_trash_text(ask->gateway, trash);
+	mt_health_full_text(ask, full);
+	mt_room_of(nodes, count, ask->gateway->options.min_replicas, room);
 	assert(room->data_used <= room->data_total);
 	left = room->data_total - room->data_used;
 	if (room->data_total == 0 || room->used_percent < MT_HEALTH_ROOM_LOW)
@@ -229,8 +275,8 @@ judge_room(const struct mt_gateway *gateway, const struct mt_room_node *nodes, u
 						     : CLEAVE_HEALTH_ROOM_LOW,
 	    "cluster", 0,
 	    "%" PRIu32 " %% of the room for data is in use: %" PRIu64 " of %" PRIu64
-	    " MiB are left%s%s",
-	    room->used_percent, left / NUM_MIB(1), room->data_total / NUM_MIB(1), now, trash);
+	    " MiB are left%s%s%s",
+	    room->used_percent, left / NUM_MIB(1), room->data_total / NUM_MIB(1), now, full, trash);
 }
 
 void
@@ -242,14 +288,8 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 	struct mt_node_config configs[MT_NODES_MAX];
 	bool is_up[MT_NODES_MAX];
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	uint32_t count = 0, room_count = 0, slot_count = 0, link_count = 0;
+	uint32_t count = 0, room_count = 0, slot_count = 0, link_count = health_link_count(ask);
 
-	/* A port may have told nothing: it had no memory, or has not answered. */
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		if (ask->legs[i].status.links != NULL)
-			link_count = (uint32_t)num_max(link_count, ask->legs[i].status.link_count);
-	}
-	assert(link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct health_node node;
 
@@ -270,5 +310,5 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 		return; /* no port has told */
 	judge_domains(gateway, configs, is_up, count, health);
 	judge_slots(slot_links, slot_count, health);
-	judge_room(gateway, room, room_count, health);
+	judge_room(ask, room, room_count, health);
 }

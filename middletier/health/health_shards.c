@@ -16,6 +16,7 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "health/health.h"
+#include "health/health_nodes.h"
 #include "health/shard_list.h"
 #include "port/port_status.h"
 #include "port/waits.h"
@@ -79,19 +80,21 @@ group_add(struct health_group *group, const struct mt_shard_status *shard)
 
 static void
 group_tell(const struct health_group *group, enum cleave_health_code code, enum mt_wait wait,
-    const char *object, const struct mt_gateway *gateway, struct mt_health *health)
+    const char *object, const struct mt_ask *ask, struct mt_health *health)
 {
 	const char *why = wait == MT_WAIT_NONE ? "has had no answer" : mt_wait_text(wait);
 	char text[MT_SHARD_LIST_BYTES], volume[MT_NAME_BYTES + 32] = "";
-	char trash[MT_HEALTH_TRASH_BYTES] = "", node[32] = "";
+	char trash[MT_HEALTH_TRASH_BYTES] = "", node[MT_HEALTH_FULL_BYTES] = "";
 
 	assert(group->list.count > 0 && why != NULL);
 	mt_shard_list_text(&group->list, text);
 	if (group->volume != NULL && group->volume[0] != '\0')
 		(void)snprintf(volume, sizeof(volume), "; the oldest write is of volume '%s'",
 		    group->volume);
-	if (code == CLEAVE_HEALTH_ROOM_OUT)
-		mt_health_trash_text(gateway, trash);
+	if (code == CLEAVE_HEALTH_ROOM_OUT) {
+		mt_health_trash_text(ask->gateway, trash);
+		mt_health_full_text(ask, node);
+	}
 	if (group->awaited_node != 0)
 		(void)snprintf(node, sizeof(node), ": node %" PRIu32, group->awaited_node);
 	mt_health_add(health, code, object, group->age_ns, "%s: %s%s %s%s%s%s%s%s", object,
@@ -119,7 +122,7 @@ judge_group(const struct mt_ask *ask, enum cleave_health_code code, enum mt_wait
 		}
 	}
 	if (group.list.count > 0)
-		group_tell(&group, code, wait, object, ask->gateway, health);
+		group_tell(&group, code, wait, object, ask, health);
 }
 
 /* Bit sets of the waits that any shard has, of those in trouble, by code. */

@@ -199,6 +199,33 @@ def disks_that_fill():
         check(all(row[6] == "0" for row in columns if row and row[0].isdigit()), f"{columns}")
 
 
+class Uneven(Cluster):
+    """The third disk is smaller than the others."""
+
+    def format(self, index, extra=(), check_rc=True):
+        self.disk_size = "96M" if index == 2 else "320M"
+        return super().format(index, extra, check_rc)
+
+
+def one_disk_of_three_that_fills():
+    with Uneven(slot_size="1M", gateway_args=ARGS) as c:
+        said = Said(c)
+        said.well("one disk is small")
+        c.volume_create("v", "1G", "--engine", "none")
+        argv = ("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--quiet")
+        result = c.load(*argv, "--bytes", "256M", "--in-flight", "32", check_rc=False, timeout_s=300)
+        check(result.returncode == 1, "it was not told that there is no room")
+        said.after("it is full", "ERROR", "room-end", "cluster", "node 3 is full, and others have room")
+        check(said.has("ERROR", "node-full", "node 3"), f"{said.health}")
+        c.cleave("node", "set", "3", "--maintenance", "4h")
+        c.load(*argv, "--bytes", "16M")
+        wait_for(lambda: {"node-maintenance", "copies-lack"} <= {r[0] for r in c.health()[1]},
+                 "it is told that copies lack")
+        c.cleave("node", "set", "3", "--maintenance", "off")
+        c.cleave("volume", "delete", "v", "--purge")
+        said.well("there is room, and copies are made good")
+
+
 def events(c):
     result = c.cleave("events", "--json")
     return [json.loads(line) for line in result.stdout.splitlines()]
@@ -275,4 +302,4 @@ def what_is_not_there_and_what_is_older():
 if __name__ == "__main__":
     main(nodes_that_die_stop_or_are_put_away, a_node_that_stops_is_found_although_nobody_writes,
          gateways_that_die_or_stop, a_store_that_is_moved_away, a_store_that_stops, disks_that_fill,
-         what_happened_is_kept, what_is_not_there_and_what_is_older)
+         one_disk_of_three_that_fills, what_happened_is_kept, what_is_not_there_and_what_is_older)

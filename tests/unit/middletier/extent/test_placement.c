@@ -225,6 +225,18 @@ Test(placement, too_few_with_room_is_full)
 	cr_assert(is_picked(0) && is_picked(1));
 }
 
+/* Data would have two copies for good: people decide that, and say so by putting the node away. */
+Test(placement, full_node_is_no_dead_one_until_it_is_put_away)
+{
+	port.link_count = 3;
+	links[1].slots_free = 0;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -ENOSPC);
+	links[1].config.maintenance_until_ns = UINT64_MAX;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+	cr_assert(is_picked(0) && is_picked(2));
+}
+
 Test(placement, room_is_asked_for_by_kind)
 {
 	for (uint32_t i = 0; i < NODES; i++)

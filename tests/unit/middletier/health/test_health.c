@@ -495,6 +495,32 @@ Test(health, a_node_is_full_where_it_keeps_back_what_it_has)
 	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODE_FULL, "node 2"));
 }
 
+/* A full node of three: no extent finds three nodes, however much room the others have. Who reads it must know which one. */
+Test(health, a_full_node_that_stops_writes_is_named)
+{
+	static const char told[] = "node 2 is full, and others have room";
+	const struct mt_health_reason *reason;
+
+	leave_free(1, RESERVED);
+	shard(0)->wait = MT_WAIT_ROOM;
+	judge();
+	reason = reason_of(CLEAVE_HEALTH_ROOM_END, "cluster");
+	cr_assert_not_null(reason);
+	cr_assert_not_null(strstr(reason->text, told), "%s", reason->text);
+	reason = reason_of(CLEAVE_HEALTH_ROOM_OUT, HERE);
+	cr_assert_not_null(reason);
+	cr_assert_not_null(strstr(reason->text, told), "%s", reason->text);
+	leave_free(0, RESERVED);
+	judge();
+	reason = reason_of(CLEAVE_HEALTH_ROOM_OUT, HERE);
+	cr_assert_not_null(strstr(reason->text, "nodes 1, 2 are full, and others have room"), "%s",
+	    reason->text);
+	leave_free(2, RESERVED);
+	judge();
+	reason = reason_of(CLEAVE_HEALTH_ROOM_OUT, HERE);
+	cr_assert_null(strstr(reason->text, "full"), "all are: %s", reason->text);
+}
+
 Test(health, room_is_judged_by_what_three_copies_find)
 {
 	/* 90 slots for data each: 85 % of that are 76.5. */
