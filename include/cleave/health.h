@@ -54,6 +54,9 @@ enum cleave_health_level {
 	X(PORT_SILENT, "port-silent", ERROR,                                                                  \
 	    "A port of a gateway does not answer: its clients wait.",                                         \
 	    "its thread hangs, or its host is too busy; a gateway that is restarted gives its shards away")   \
+	X(PORT_FULL, "port-full", ERROR,                                                                      \
+	    "A port of a gateway has no place for one more connection: clients are refused.",                 \
+	    "one more --port or gateway; is ulimit -n below 4096: raise it; end clients that nobody needs")   \
 	X(GATEWAY_SILENT, "gateway-silent", ERROR, "A gateway does not answer.",                              \
 	    "look at its host and its log; its shards go to others when its lease is over")                   \
 	X(ADDRESS_WRONG, "address-wrong", ERROR,                                                              \
@@ -84,7 +87,7 @@ enum cleave_health_level {
 	    "etcdctl defrag on each member, or a larger --quota-backend-bytes")                               \
 	X(ADDRESS_SILENT, "address-silent", WARN,                                                             \
 	    "Nobody answers a gateway at an address of its own that it tells clients.",                       \
-	    "is its advertise= right? If so let its host reach it: by the router, or a line in /etc/hosts")   \
+	    "is its advertise= right? Let its host reach it (router, /etc/hosts); or --advertise-outside")    \
 	X(GATEWAY_LOST, "gateway-lost", WARN,                                                                 \
 	    "A gateway that had shards has ended, and has not come again.",                                   \
 	    "start it; one that is not to come back: cleave gateway drain ID --force")                        \

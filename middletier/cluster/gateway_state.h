@@ -114,7 +114,9 @@ struct mt_gateway_options {
 	bool has_read_ahead;    /* frames that are read piece by piece are kept: read_frames.h */
 	bool is_health_watched; /* it looks at its health by itself: health_watch.c */
 	bool is_address_asked;  /* it looks whether its address is its own: own_address.c */
-	uint64_t balance_floor; /* bytes a second of a port that are no load [8 MiB] */
+	bool
+	    is_address_outside; /* what ports advertise may not lead back here: silence there is none to tell */
+	uint64_t balance_floor;      /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	enum mt_run_codec run_codec; /* how they are compressed [by how often they are read] */

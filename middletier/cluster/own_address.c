@@ -12,8 +12,10 @@
  * Clients know a port by its address alone. With the address of another gateway they would go to and fro: that one
  * sends them to the owner of the shard, which is said to be where they are. So such a gateway takes no shards.
  *
- * An address where nobody answers is none to stay away for: many a network leads no host back to itself. A gateway of
- * an older release does not tell who it is, and is taken for us.
+ * An address where nobody answers is none to stay away for: many a network leads no host back to itself. Health warns of
+ * it, for it may as well be a wrong one. Where the operator says that this is to be expected (--advertise-outside), it
+ * warns only of an address that has answered before. A gateway of an older release does not tell who it is, and is taken
+ * for us; one that has no place left (-EBUSY) says nothing of who it is, and is not silent.
  *
  * The question names who asks: another gateway that gets it knows whose address leads to it, and tells that as well,
  * for who is kept out is in nobody's list of gateways.
@@ -112,19 +114,34 @@ own_tell_other(const struct mt_own_port *port)
 			     : "clients do not find the shards of this one");
 }
 
+/* From the start on nobody has answered, which the operator expects. */
+static bool
+own_is_expected(const struct mt_own_port *port)
+{
+	return port->own->gateway->options.is_address_outside && !port->has_answered;
+}
+
 static void
 own_tell_silent(const struct mt_own_port *port)
 {
 	uint32_t index = (uint32_t)(port - port->own->ports);
 
 	assert(port->silent_count > 0);
-	log_warn("gateway: port %" PRIu32
-		 " tells clients that it is at %s, where nobody answers this gateway (%s): it goes "
-		 "on. Do clients reach it there? If not, give the port another advertise=",
+	log_at(own_is_expected(port) ? LOG_INFO : LOG_WARN,
+	    "gateway: port %" PRIu32
+	    " tells clients that it is at %s, where nobody answers this gateway (%s): it goes on. Do "
+	    "clients reach it there? If not, give the port another advertise=",
 	    index, port->own->gateway->ports[index].address, log_errno(port->rc));
 }
 
 /* ---- asking ---- */
+
+/* A gateway that is full answers, and does not say who it is. */
+static bool
+own_is_there(const struct mt_own_port *port)
+{
+	return port->call.is_answered || port->call.rc == -EBUSY;
+}
 
 /* The log has what is new. */
 static void
@@ -136,7 +153,8 @@ own_take(struct mt_own_port *port)
 
 	if (!port->call.is_answered && (port->call.rc == -ENOMEM || port->call.rc == -ESHUTDOWN))
 		return; /* our own trouble */
-	if (port->call.is_answered)
+	port->has_answered = port->has_answered || own_is_there(port);
+	if (own_is_there(port))
 		port->silent_count = 0;
 	else if (port->silent_count < MT_OWN_SILENT_MAX)
 		port->silent_count++;
@@ -262,6 +280,15 @@ mt_own_address_led(const struct mt_gateway *gateway, uint32_t index)
 			return &own->led[i];
 	}
 	return NULL;
+}
+
+bool
+mt_own_address_is_silent(const struct mt_gateway *gateway, uint32_t index)
+{
+	const struct mt_own_port *port = &gateway->own_address->ports[index];
+
+	assert(index < gateway->port_count);
+	return port->silent_count == MT_OWN_SILENT_MAX && !own_is_expected(port);
 }
 
 /* ---- its life ---- */

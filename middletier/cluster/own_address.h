@@ -28,6 +28,7 @@ struct mt_own_port {
 	uint64_t asked_ns, since_ns; /* since_ns: of the first question that found it wrong */
 	uint64_t other_id;           /* the gateway that answers there instead; 0: none */
 	uint32_t silent_count; /* questions in a row that nobody has answered, so many at most */
+	bool has_answered;     /* somebody has, since the start */
 	int rc;                /* why there was no answer */
 };
 
@@ -63,6 +64,8 @@ bool mt_own_address_keeps_out(const struct mt_gateway *gateway);
 void mt_own_address_on_led(struct mt_gateway *gateway, uint64_t gateway_id, const char *address);
 /* mt_own_address_led -- the @index-th of those that have done so lately; NULL: there are no more. */
 const struct mt_own_led *mt_own_address_led(const struct mt_gateway *gateway, uint32_t index);
+/* mt_own_address_is_silent -- nobody answers at the @index-th port's address, and people are to be told */
+bool mt_own_address_is_silent(const struct mt_gateway *gateway, uint32_t index);
 /* mt_own_address_stop -- ask no more; again: a no-op. */
 void mt_own_address_stop(struct mt_gateway *gateway);
 /* mt_own_address_fini -- nobody runs the ports' loops any more. */

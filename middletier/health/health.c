@@ -6,7 +6,7 @@
  *	health_shards.c  what the shards here wait for, and what they lack
  *	health_keys.c    data keys that are not open
  *	health_member.c  lease, metadata store, owners of shards, releases
- *	here             ports that do not answer
+ *	here             ports that do not answer, or are full
  */
 #include "health/health.h"
 
@@ -118,6 +118,24 @@ judge_ports(const struct mt_gateway *gateway, const struct mt_ask *ask, struct m
 	    object, ask->silent_count, gateway->port_count, first);
 }
 
+static void
+judge_places(const struct mt_gateway *gateway, const struct mt_ask *ask, struct mt_health *health)
+{
+	char object[MT_HEALTH_OBJECT_BYTES];
+
+	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		if (status->connections_max != 0 && status->full_age_ns <= MT_HEALTH_FULL_NS)
+			mt_health_add(health, CLEAVE_HEALTH_PORT_FULL, object, 0,
+			    "%s: port %" PRIu32 " has no place for more than %" PRIu32
+			    " connection%s, and refuses others",
+			    object, i, status->connections_max,
+			    status->connections_max == 1 ? "" : "s");
+	}
+}
+
 void
 mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEALTH_TRASH_BYTES])
 {
@@ -142,6 +160,7 @@ mt_health_judge(const struct mt_gateway *gateway, const struct mt_ask *ask,
 	mt_health_judge_member(gateway, ret_health);
 	mt_health_judge_keys(gateway, ret_health);
 	judge_ports(gateway, ask, ret_health);
+	judge_places(gateway, ask, ret_health);
 	mt_health_judge_shards(gateway, ask, ret_health);
 	mt_health_judge_nodes(gateway, ask, ret_health);
 	mt_health_watch_judge(gateway, ret_health);

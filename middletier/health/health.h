@@ -29,6 +29,8 @@ struct mt_gateway;
 #define MT_HEALTH_STORE_SLOW_NS                                                                    \
 	NUM_MS(300) /* in the 99th percentile: a renewal takes a tenth of a lease */
 #define MT_HEALTH_LINK_NS NUM_S(1)
+/* A port that has refused a connection so lately is full; its gateway asks it every ten seconds (own_address.c). */
+#define MT_HEALTH_FULL_NS NUM_S(15)
 /* Clocks on the wall that are apart by so much are told. */
 #define MT_HEALTH_CLOCK_MS 1000
 /* Slots that are so many times as large as others, or they as these, are told: half of a slot is wasted. */

@@ -66,7 +66,7 @@ judge_addresses(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_hea
 			mt_health_add(health, CLEAVE_HEALTH_ADDRESS_WRONG, object, age_ns,
 			    MT_HEALTH_ADDRESS_TEXT, object, gateway->ports[i].address,
 			    port->other_id);
-		else if (port->silent_count == MT_OWN_SILENT_MAX)
+		else if (mt_own_address_is_silent(gateway, i))
 			mt_health_add(health, CLEAVE_HEALTH_ADDRESS_SILENT, object, age_ns,
 			    "%s tells clients that it is at %s, where nobody answers it: %s",
 			    object, gateway->ports[i].address, log_errno(port->rc));

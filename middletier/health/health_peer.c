@@ -180,6 +180,11 @@ mt_health_peer_judge(const struct mt_health_peer *peer, struct mt_health *health
 		mt_health_clock(peer->gateway, health, object, peer->address, peer->clock_gap_ms);
 		return;
 	}
+	if (peer->rc == -EBUSY) {
+		mt_health_add(health, CLEAVE_HEALTH_PORT_FULL, object, 0,
+		    "%s at %s has no place for another connection", object, peer->address);
+		return;
+	}
 	mt_health_add(health, CLEAVE_HEALTH_GATEWAY_SILENT, object,
 	    now_ns - num_min(peer->since_ns, now_ns),
 	    "%s at %s does not answer gateway %016" PRIx64 ": %s", object, peer->address,

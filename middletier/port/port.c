@@ -111,9 +111,10 @@ port_on_device(bool is_there, const char *text, void *arg)
 static void
 port_on_full(const char *peer, int rc, void *arg)
 {
-	const struct mt_port *port = arg;
+	struct mt_port *port = arg;
 
 	CHECK_OBJ(port, MT_PORT_MAGIC);
+	port->full_ns = loop_now_ns(port->loop);
 	if (peer == NULL)
 		log_limited(LOG_WARN,
 		    "port: the system has no room for another connection, it waits port=%" PRIu32

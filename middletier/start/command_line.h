@@ -23,6 +23,7 @@ struct mt_command_line {
 	const char *meta_ca, *meta_cert, *meta_key, *meta_user, *meta_password_file;
 	unsigned meta_compact; /* 0: no */
 	struct config_list ports, nodes;
+	bool is_outside; /* --advertise-outside */
 	const char *cluster_id;
 	const char *metrics;
 	struct secure_metrics_words metrics_words;

@@ -46,6 +46,10 @@ static const struct config_option option_table[] = {
 	    "Listen here for clients; one thread each. They, and other gateways, are told what it "
 	    "advertises: needed where HOST is 0.0.0.0 or [::].",
 	    NULL, false, 0, 0, NULL },
+	{ "advertise-outside", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_outside), NULL,
+	    "What ports advertise need not lead back to this host, as behind a router that does not "
+	    "reflect (hairpin NAT): that nobody answers it there is no warning.",
+	    NULL, false, 0, 0, NULL },
 	{ "node", 0, CONFIG_LIST, offsetof(struct mt_command_line, nodes),
 	    "tcp://HOST:PORT[,domain=NAME]",
 	    "A storage node and its failure domain: dc/rack/host, or a part of it. Once the metadata store "

@@ -7,6 +7,7 @@
 
 #define FIRST "gateway 0000000000000001"
 #define SECOND "gateway 0000000000000002"
+#define PLACES 6u /* for connections that come in */
 
 static void
 setup_asked(void)
@@ -227,6 +228,88 @@ Test(own_address, where_nobody_answers_shards_are_taken_and_it_is_told)
 	    "sim://nobody:7100, where nobody answers");
 	cr_assert(mt_rig_logged(rig, "it goes on"));
 	check_not_said(0, CLEAVE_HEALTH_ADDRESS_WRONG, FIRST);
+}
+
+/* A router that leads no host back to itself, and an operator who knows. */
+Test(own_address, silence_from_the_start_is_no_warning_where_it_is_expected)
+{
+	rig->gateway_options.is_address_outside = true;
+	start_at(0, "nobody");
+	(void)wait_shared(1);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_eq(peers[0].gateway->own_address->ports[0].silent_count, MT_OWN_SILENT_MAX);
+	check_not_said(0, CLEAVE_HEALTH_ADDRESS_SILENT, FIRST);
+	/* Another gateway that answers there is wrong all the same. */
+	peer_kill(0);
+	peer_start(1);
+	(void)wait_shared(2);
+	start_at(0, "peer1");
+	wait_said(0, CLEAVE_HEALTH_ADDRESS_WRONG, FIRST, SECOND);
+}
+
+Test(own_address, silence_behind_an_answer_is_told_in_any_case)
+{
+	rig->gateway_options.is_address_outside = true;
+	peer_start(0);
+	(void)wait_shared(1);
+	mt_rig_run(rig, NUM_S(1));
+	sim_net_cut(peers[0].host, peers[0].host);
+	wait_said(0, CLEAVE_HEALTH_ADDRESS_SILENT, FIRST, "sim://peer0:7100, where nobody answers");
+}
+
+static bool
+has_been_refused(void *arg)
+{
+	const struct mt_gateway *gateway = arg;
+
+	return gateway->own_address->ports[0].rc == -EBUSY;
+}
+
+Test(own_address, a_port_that_has_no_place_left_is_full_and_not_silent)
+{
+	struct wanted full = { 0, CLEAVE_HEALTH_PORT_FULL, FIRST, "" };
+	struct sg_qp control = { 0 }, sessions[PLACES] = { 0 };
+	struct wire_hello hello;
+	struct sg sg = { 0 };
+
+	rig->gateway_options.ports[0].connections_max = 2 * PLACES; /* half are its own to make */
+	rig->gateway_options.is_health_watched = true;
+	sg_client_open(&sg, rig->world, rig->net, &rig->gateway_options);
+	peer_start(0);
+	(void)wait_shared(1);
+	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer0:7100");
+	sg_connect(&sg, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	for (uint32_t i = 0; i < PLACES; i++) {
+		json_decref(control_want(&control, 0,
+		    "{\"op\":\"volume.create\",\"name\":\"v%u\",\"size_bytes\":65536}", i));
+		json_decref(control_want(&control, 0,
+		    "{\"op\":\"volume.attach\",\"name\":\"v%u\",\"session\":"
+		    "\"000000000000000a\"}",
+		    i));
+	}
+	sg_close(&control);
+	for (uint32_t i = 0; i < PLACES; i++) {
+		hello = sg_hello(i + 1, 0xa, 1, 1);
+		hello.cluster_id = 0;
+		sg_connect(&sg, &sessions[i], &hello);
+		cr_assert_eq(sg_wait_open(&sessions[i]), 0);
+	}
+	cr_assert(mt_rig_run_until(rig, has_been_refused, peers[0].gateway));
+	wait_said(0, CLEAVE_HEALTH_PORT_FULL, FIRST,
+	    "port 0 has no place for more than 6 connections");
+	mt_rig_run(rig, NUM_S(60));
+	check_not_said(0, CLEAVE_HEALTH_ADDRESS_SILENT, FIRST);
+	cr_assert(says(&full), "it is over though nothing has changed");
+	/* Another gateway that asks it says the same. */
+	rig->gateway_options.ports[0].connections_max = 0;
+	peer_start(1);
+	wait_said(1, CLEAVE_HEALTH_PORT_FULL, FIRST, "has no place for another connection");
+	check_not_said(1, CLEAVE_HEALTH_GATEWAY_SILENT, FIRST);
+	for (uint32_t i = 0; i < PLACES; i++)
+		sg_close(&sessions[i]);
+	cr_assert(mt_rig_run_until(rig, says_not, &full));
+	sg_client_close(&sg);
 }
 
 /* ---- while they run ---- */
