@@ -273,6 +273,9 @@ certificate_text_add_key(struct certificate_text *text, gnutls_x509_privkey_t ke
 #define CRL_EXPIRED_S (30u * UINT64_C(86400)) /* that a key is listed beyond its end in any case */
 #define CRL_LONG                                                                                   \
 	250u /* entries; a longer list leaves out those that ended first. A request has room for some 300 */
+/* So many of them at once: publishing a list that lacks any wants --force, which shall not be a habit. */
+#define CRL_STEP (CRL_LONG / 2)
+#define CRL_STEP_MIN (CRL_LONG / 10)
 
 /* A key that has expired is refused without any list, by clocks that are late, too. */
 static bool
@@ -281,41 +284,51 @@ crl_is_ended(const struct issued_entry *entry, uint64_t now_s)
 	return entry->revoked_s != 0 && entry->until_s + CRL_EXPIRED_S < now_s;
 }
 
+/* Revoked keys that have ended, and did so before @until_s. */
 static uint32_t
-crl_count(const struct issued *issued, uint64_t now_s, uint64_t from_s)
+crl_count_ended(const struct issued *issued, uint64_t now_s, uint64_t until_s)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < issued->count; i++) {
-		const struct issued_entry *entry = &issued->entries[i];
-
-		count += entry->revoked_s != 0 &&
-		    (!crl_is_ended(entry, now_s) || entry->until_s >= from_s);
-	}
+	for (uint32_t i = 0; i < issued->count; i++)
+		count += crl_is_ended(&issued->entries[i], now_s) &&
+		    issued->entries[i].until_s < until_s;
 	return count;
+}
+
+/*
+ * How many of those that ended first are left out: in steps, so that the next lists leave out the same ones. Where few have
+ * ended the steps are smaller, and a list is longer by one of them at most.
+ */
+static uint32_t
+crl_left_count(const struct issued *issued, uint64_t now_s)
+{
+	uint32_t ended_count = crl_count_ended(issued, now_s, UINT64_MAX), count = 0;
+
+	for (uint32_t i = 0; i < issued->count; i++)
+		count += issued->entries[i].revoked_s != 0;
+	if (count <= CRL_LONG)
+		return 0;
+	return (uint32_t)num_min((count - CRL_LONG + CRL_STEP - 1) / CRL_STEP * CRL_STEP,
+	    ended_count - ended_count % CRL_STEP_MIN);
 }
 
 /* Keys that ended before this time are left out; 0: there is room for all. */
 static uint64_t
 crl_from(const struct issued *issued, uint64_t now_s)
 {
-	uint64_t from_s = 0;
+	uint32_t left_count = crl_left_count(issued, now_s);
+	uint64_t low_s = 0, high_s = now_s;
 
-	while (crl_count(issued, now_s, from_s) > CRL_LONG) {
-		uint64_t first_s = UINT64_MAX;
+	while (low_s < high_s) {
+		uint64_t middle_s = low_s + (high_s - low_s) / 2;
 
-		for (uint32_t i = 0; i < issued->count; i++) {
-			const struct issued_entry *entry = &issued->entries[i];
-
-			if (crl_is_ended(entry, now_s) && entry->until_s >= from_s &&
-			    entry->until_s < first_s)
-				first_s = entry->until_s;
-		}
-		if (first_s == UINT64_MAX)
-			break; /* none of them has ended */
-		from_s = first_s + 1;
+		if (crl_count_ended(issued, now_s, middle_s) < left_count)
+			low_s = middle_s + 1;
+		else
+			high_s = middle_s;
 	}
-	return from_s;
+	return low_s;
 }
 
 static int
