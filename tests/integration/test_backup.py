@@ -11,10 +11,12 @@ import random
 import resource
 import signal
 import subprocess
+import threading
 import time
 
 from libagent import Agent, need
 from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv
+from libproxy import Proxy
 
 need("qemu-img", "qemu-io")
 
@@ -504,20 +506,30 @@ def a_backup_that_is_refused_takes_no_snapshot():
         check(sorted(snapshots(c)) == ["a", "b", "c"], f"{snapshots(c)}")
 
 
-def with_its_head_stuck(c, *words):
+class Tap(Proxy):
+    """Between a command and the gateway: @seen is set when that has told the volume's snapshots."""
+
+    def __init__(self, address):
+        self.seen = threading.Event()
+        host, port = address.removeprefix("tcp://").rsplit(":", 1)
+        super().__init__(host, int(port))
+
+    def _read(self, flow):
+        super()._read(flow)
+        if flow.source.getpeername() == self.target and any(b'{"snapshots":' in data for _, data in flow.queue):
+            self.seen.set()
+
+
+def with_its_head_stuck(c, name, *words):
     """A backup into a pipe that is full: it has looked for its snapshots, and opens them when the pipe is read."""
     reader, writer = os.pipe()
     room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writer, bytes(room))
-    backup = subprocess.Popen(argv(c, "backup", *words, "-"), stdout=writer, stderr=subprocess.PIPE)
+    tap = Tap(c.gateway_addresses[0])
+    backup = subprocess.Popen([binary("cleave"), "--gateway", tap.address, "backup", name, *words, "-"],
+                              stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
-
-    def is_stuck():
-        check(backup.poll() is None, "it has ended")
-        with open(f"/proc/{backup.pid}/wchan") as f:
-            return "pipe" in f.read()
-
-    wait(is_stuck, "it writes its head")
+    check(tap.seen.wait(WAIT_S) and backup.poll() is None, "it has not asked for its snapshots")
     return backup, reader
 
 
