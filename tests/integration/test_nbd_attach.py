@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cleave-agent and a volume that others use: who reads takes nothing, who changes it has it, or not."""
 import os
-
+import signal
 import struct
 
 from libagent import EPERM, ERR_UNKNOWN, Agent, Client, control
@@ -200,6 +200,33 @@ def with_the_first_client():
             check(write(first, 0, b"1") == 0, "a write")
 
 
+def one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name():
+    """It is asked whose the name is while the others are there, and answered when they have left."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one") as one:
+            first = come(one)
+            check(write(first, 0, b"1") == 0, "a write")
+            c.cleave("volume", "rename", "v", "old")
+            c.volume_create("v", "8M")
+            c.gateway.signal(signal.SIGSTOP)
+            try:
+                late = Client(one)
+                late.option(7, struct.pack(">I", 1) + b"v" + struct.pack(">H", 0))
+                wait_for(lambda: one.export()["users"] == 2, "it does not come")
+                first.s.close()
+                wait_for(lambda: one.export()["users"] == 1, "the other one does not leave")
+            finally:
+                c.gateway.signal(signal.SIGCONT)
+            kind = 3
+            while kind == 3:
+                _, kind, text = late.reply()
+            check(kind == 1, f"it is refused: {text}")
+            check(read(late, 0) == bytes(4096), "it has the renamed volume")
+            check(write(late, 1, b"2") == 0 and one.export()["problem"] == "", one.export())
+            late.s.close()
+
+
 def who_lost_the_right_to_write_is_lost_and_the_next_one_is_not():
     """A right that is withdrawn ends the writer's session: EPERM. New clients have what the key may do by then."""
     with Authority() as a, Keyed(a) as c:
@@ -235,5 +262,5 @@ if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
-         with_the_first_client,
+         with_the_first_client, one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name,
          who_lost_the_right_to_write_is_lost_and_the_next_one_is_not)

@@ -181,16 +181,39 @@ export_cut_off(struct nbd_export *export)
 	loop_defer(export->server->options.loop, &export->resize_task);
 }
 
+/* Some client has what is open, and does not only ask for it. */
+static bool
+export_has_client(const struct nbd_export *export)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&export->server->connections, link, next) {
+		const struct nbd_connection *connection =
+		    LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->export == export && !list_contains(&connection->wait_link))
+			return true;
+	}
+	return false;
+}
+
 /*
  * The name is another volume's by now than the one that is open here, or nobody's: those that ask for it mean what is
- * not here. @error: whose it is.
+ * not here. @error: whose it is. Where all others have left while it was asked, the name is opened anew.
  */
 static void
 export_refuse(struct nbd_export *export, const char *error)
 {
 	char text[CLEAVE_ERROR_BYTES_MAX], which[64] = "an earlier snapshot";
+	struct loop_link *link;
 
 	assert(export->sm.state == NBD_EXPORT_OPEN);
+	if (!export->is_attaching && !export_has_client(export)) {
+		while ((link = list_pop_front(&export->asking)) != NULL)
+			list_push_back(&export->waiters, link);
+		export_close(export);
+		return;
+	}
 	if (strchr(export->name, '@') == NULL)
 		(void)snprintf(which, sizeof(which), "volume %llu",
 		    (unsigned long long)cleave_volume_info(export->volume)->id);
