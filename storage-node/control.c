@@ -133,6 +133,15 @@ control_wall(const struct node *node)
 	return node->options.sim_host != NULL ? NULL : json_integer((json_int_t)log_wall_ms());
 }
 
+/* NULL: it is not known. */
+static json_t *
+control_displaced(const struct node *node)
+{
+	return node->options.is_displaced == NULL
+	    ? NULL
+	    : json_boolean(node->options.is_displaced(node->options.arg));
+}
+
 /* NULL: it has none. */
 static json_t *
 control_key(const struct node *node)
@@ -154,7 +163,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -167,7 +176,7 @@ control_status(const struct node *node)
 	    "states", control_states(node), "receives_free",
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
 	    "gateway_peer", gateway, "wall_ms", control_wall(node), "key_expires_s",
-	    control_key(node), "counters",
+	    control_key(node), "displaced", control_displaced(node), "counters",
 	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }

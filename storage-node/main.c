@@ -27,6 +27,7 @@
 #include "base/watchdog.h"
 #include "cleave/secure_options.h"
 #include "disk/disk_fault.h"
+#include "disk/disk_sight.h"
 #include "disk/disk_uring.h"
 #include "format/format.h"
 #include "join/join.h"
@@ -60,6 +61,7 @@ struct storage_process {
 	int exit_code;
 	uint64_t cluster_id; /* that the options give; 0: any */
 	struct revoked_file revoked;
+	struct disk_sight sight;
 	uint32_t
 	    connections_max; /* connections that there are descriptors for; 0: NODE_CONNECTIONS_MAX */
 };
@@ -200,6 +202,14 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 	    node_is_read_only(node) ? " read-only" : "");
 	(void)notify_ready("storage"); /* a failure was logged */
 	(void)notify_status("storage", "serves", 0);
+}
+
+static bool
+storage_is_displaced(void *arg)
+{
+	const struct storage_process *process = arg;
+
+	return disk_sight_is_displaced(&process->sight);
 }
 
 /* The node's key has the lists that have come: the process's is the same one from here on. */
@@ -425,12 +435,19 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.on_ready = storage_on_ready,
 		.on_revoked = storage_on_revoked,
 		.on_progress = storage_on_progress,
+		.is_displaced = storage_is_displaced,
 		.arg = process,
 	};
-	int rc = storage_add_fault(process);
+	int rc = disk_sight_begin(&process->sight, process->loop, process->options.disk);
 
 	assert(process->node == NULL);
 	assert(process->disk != NULL);
+	if (rc != 0)
+		log_warn(
+		    "disk: its path is not watched: who moves or deletes it is not noticed disk=%s "
+		    "rc=%s",
+		    process->options.disk, log_errno(rc));
+	rc = storage_add_fault(process);
 	if (rc != 0)
 		return rc;
 	options.disk = process->disk;
@@ -469,6 +486,7 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 	node_http_stop(&process->http);
 	node_destroy(process->node);
 	revoked_file_end(&process->revoked);
+	disk_sight_end(&process->sight);
 	if (process->disk != NULL)
 		disk_close(process->disk);
 	signals_fini(&process->signals);

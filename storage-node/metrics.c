@@ -181,13 +181,19 @@ node_metrics_write(const struct node *node, FILE *out)
 bool
 node_health_write(const struct node *node, FILE *out)
 {
+	bool is_displaced = node->options.is_displaced != NULL &&
+	    node->options.is_displaced(node->options.arg);
+
 	CHECK_OBJ(node, SN_NODE_MAGIC);
 	if (node->is_read_only)
 		(void)fprintf(out, "%s: %s\n", health_info(CLEAVE_HEALTH_NODE_READ_ONLY)->name,
 		    health_info(CLEAVE_HEALTH_NODE_READ_ONLY)->means);
+	else if (is_displaced)
+		(void)fprintf(out, "%s: %s\n", health_info(CLEAVE_HEALTH_NODE_DISPLACED)->name,
+		    health_info(CLEAVE_HEALTH_NODE_DISPLACED)->means);
 	else if (node->sm.state != NODE_READY)
 		(void)fputs("it reads its disk, or stops\n", out);
 	else
 		(void)fputs("ok\n", out);
-	return !node->is_read_only && node->sm.state == NODE_READY;
+	return !node->is_read_only && !is_displaced && node->sm.state == NODE_READY;
 }

@@ -67,6 +67,8 @@ struct node_options {
 	void (*on_revoked)(void *arg);
 	/* About once a second until then: how far it has read its disk, further than before or not. May be NULL. */
 	void (*on_progress)(const char *text, bool is_further, void *arg);
+	/* Is the disk no longer found by its path? NULL: that is not known. */
+	bool (*is_displaced)(void *arg);
 	void *arg;
 };
 

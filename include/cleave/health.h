@@ -41,6 +41,9 @@ enum cleave_health_level {
 	X(STORE_DISPLACED, "store-displaced", ERROR,                                                          \
 	    "The metadata store that is in use is not found by its path: no gateway could start again.",      \
 	    "was it moved: put it back, and stop no gateway before; deleted: HANDBOOK, The metadata store")   \
+	X(NODE_DISPLACED, "node-displaced", ERROR,                                                            \
+	    "A node's disk is no longer found by its path: it could not start again.",                        \
+	    "moved: put it back before the node stops; deleted: cleave node drain or replace, while it runs") \
 	X(SHARD_UNOWNED, "shard-unowned", ERROR, "No gateway that lives has the shard.",                      \
 	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
 	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \

@@ -81,6 +81,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		mt_capacity_note_slot(link->port->shared, slot_bytes);
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
+		link->is_displaced = json_is_true(json_object_get(object, "displaced"));
 		link_take_gateways(link, object);
 		link_take_clock(link, object);
 		link->key_expires_s = (uint64_t)json_integer_value(

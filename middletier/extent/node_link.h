@@ -87,6 +87,7 @@ struct mt_link {
 	struct loop_link calls;  /* outstanding, oldest first */
 	uint32_t call_count;
 	bool is_read_only; /* its disk takes no more writes */
+	bool is_displaced; /* of its status: its disk is no longer found by its path */
 	int64_t
 	    clock_gap_ms; /* of its status: its clock on the wall is ahead; < 0 behind; 0: not, or not told */
 	uint64_t

@@ -30,7 +30,7 @@
 struct health_node {
 	const struct mt_link_status *link; /* of a port that has it worst */
 	bool is_up;                        /* at every port */
-	bool is_full, is_slow, is_read_only, is_failing;
+	bool is_full, is_slow, is_read_only, is_failing, is_displaced;
 	uint64_t forgot_count; /* at all ports: each has its own shards */
 	int64_t
 	    clock_gap_ms; /* the least that a port has seen: one may have asked before a clock was set */
@@ -76,6 +76,7 @@ node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node
 		ret_node->is_slow = ret_node->is_slow || link->is_slow;
 		ret_node->is_read_only = ret_node->is_read_only || link->is_read_only;
 		ret_node->is_failing = ret_node->is_failing || link->is_failing;
+		ret_node->is_displaced = ret_node->is_displaced || link->is_displaced;
 		ret_node->forgot_count += link->forgot_count;
 		ret_node->is_full = ret_node->is_full || link->is_full ||
 		    (link->slots_total > 0 && link->slots_free <= link->slots_reserved);
@@ -129,6 +130,11 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 	if (node->is_read_only)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_READ_ONLY, object, 0,
 		    "%s at %s: its disk takes no more writes", object, address);
+	if (node->is_displaced)
+		mt_health_add(health, CLEAVE_HEALTH_NODE_DISPLACED, object, 0,
+		    "%s at %s: its disk is no longer found by its path: it was moved, deleted, or "
+		    "another one is in its place",
+		    object, address);
 	if (node->is_failing && !node->is_read_only)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_FAILING, object, 0,
 		    "%s at %s: its disk fails writes (EIO; its log says more)", object, address);

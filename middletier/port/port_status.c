@@ -157,6 +157,7 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 			.is_up = mt_link_is_up(node),
 			.is_full = node->slots_free == 0 || node->full_kinds != 0,
 			.is_read_only = node->is_read_only,
+			.is_displaced = node->is_displaced,
 			.is_slow = mt_slow_node_was(node, now_ns),
 			.is_failing = mt_failing_node_is(node, now_ns),
 			.forgot_count = mt_forgetful_node_is(node, now_ns) ? node->forgetful.count

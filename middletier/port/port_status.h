@@ -69,6 +69,7 @@ struct mt_link_status {
 	bool is_up;
 	bool is_full;               /* it takes no more of some kind */
 	bool is_read_only, is_slow; /* its disk takes no writes; it was given up as slow lately */
+	bool is_displaced;          /* its disk is no longer found by its path */
 	bool is_failing;            /* its disk fails writes: failing_node.h */
 	uint64_t forgot_count;      /* copies that it had, and has no more: forgetful_node.h */
 	uint64_t key_expires_s;     /* likewise */

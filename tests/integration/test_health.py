@@ -156,6 +156,27 @@ def a_store_that_is_moved_away():
         said.well("it is put back")
 
 
+def a_disk_that_is_moved_away():
+    """Under a node that runs: it serves, and could not start again."""
+    with Cluster(gateway_args=ARGS) as c:
+        said = Said(c)
+        c.volume_create("v", "64M")
+        said.well("disks in files")
+
+        def is_asked(is_told):
+            # A gateway asks a node before a new extent: so there have to be some.
+            c.load("--volume", "v", "--pattern", "random", "--operations", "1500", "--in-flight", "16")
+            return is_told()
+
+        os.rename(c.disk(1), c.disk(1) + ".moved")
+        c.nodes[1].wait_line("no longer found by its path")
+        wait_for(lambda: is_asked(lambda: said.has("ERROR", "node-displaced", "node 2", "its path")),
+                 "node-displaced")
+        os.rename(c.disk(1) + ".moved", c.disk(1))
+        c.nodes[1].wait_line("it is found by its path again")
+        wait_for(lambda: is_asked(lambda: c.health() == ("OK", [])), "it is put back")
+
+
 def a_store_that_stops():
     """The lease is long: nothing is lost before the store goes on."""
     with Etcd(1) as etcd, Cluster(meta=etcd.place, gateway_args=("--lease-ms", "12000", "--gateway-id", "1")) as c:
@@ -301,5 +322,5 @@ def what_is_not_there_and_what_is_older():
 
 if __name__ == "__main__":
     main(nodes_that_die_stop_or_are_put_away, a_node_that_stops_is_found_although_nobody_writes,
-         gateways_that_die_or_stop, a_store_that_is_moved_away, a_store_that_stops, disks_that_fill,
-         one_disk_of_three_that_fills, what_happened_is_kept, what_is_not_there_and_what_is_older)
+         gateways_that_die_or_stop, a_store_that_is_moved_away, a_disk_that_is_moved_away, a_store_that_stops,
+         disks_that_fill, one_disk_of_three_that_fills, what_happened_is_kept, what_is_not_there_and_what_is_older)

@@ -296,6 +296,9 @@ Test(health, slow_nodes_and_nodes_that_have_left)
 	links[0][1].is_failing = true;
 	(void)expect_only(CLEAVE_HEALTH_NODE_FAILING, "node 2", "its disk fails writes");
 	links[0][1].is_failing = false;
+	links[1][1].is_displaced = true;
+	(void)expect_only(CLEAVE_HEALTH_NODE_DISPLACED, "node 2", "no longer found by its path");
+	links[1][1].is_displaced = false;
 	links[0][1].forgot_count = 2;
 	links[1][1].forgot_count = 1;
 	(void)expect_only(CLEAVE_HEALTH_NODE_FORGETFUL, "node 2",
