@@ -70,6 +70,9 @@ enum cleave_health_level {
 	X(LEASE_LOW, "lease-low", ERROR,                                                                      \
 	    "The gateway's lease ends soon, and is not renewed: its shards will stop.",                       \
 	    "look whether the metadata store answers: the gateway's log")                                     \
+	X(KEY_ENDED, "key-ended", ERROR,                                                                      \
+	    "The key of a gateway or a node has ended: whoever connects anew refuses it.",                    \
+	    "cleave key renew FILE --ca DIR, then systemctl reload: HANDBOOK, Keys")                          \
 	X(ROOM_END, "room-end", ERROR, "At most 5 % of the room for data is left.",                           \
 	    "delete or discard what is not needed, or cleave node add one more")                              \
 	X(KEY_WANTED, "key-wanted", ERROR,                                                                    \
@@ -117,8 +120,8 @@ enum cleave_health_level {
 	    "A node is in maintenance: what it holds is not made anew elsewhere.",                            \
 	    "cleave node set ID --maintenance off, when it is done")                                          \
 	X(DOMAINS_FEW, "domains-few", WARN,                                                                   \
-	    "Fewer failure domains are up than there are copies: new data has fewer.",                        \
-	    "start the nodes that are down, or add one of another domain")                                    \
+	    "Fewer failure domains take new data than there are copies: it has fewer.",                       \
+	    "start the nodes that are down, mend what fails, end maintenance; or add one of another domain")  \
 	X(COPIES_LACK, "copies-lack", WARN, "Extents have fewer good copies than they should.",               \
 	    "repair makes them anew --repair-after a node is lost: cleave status shows how many are left")    \
 	X(ROOM_LOW, "room-low", WARN, "At most 15 % of the room for data is left.",                           \

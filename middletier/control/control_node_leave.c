@@ -84,11 +84,12 @@ leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
 {
 	const struct mt_node_reached *reached = &ask->gateway->nodes->reached;
 	const struct mt_port_status *status = &ask->legs[0].status;
-	struct mt_node_config rest[MT_NODES_MAX], up[MT_NODES_MAX];
+	struct mt_node_config rest[MT_NODES_MAX];
 	struct mt_balance_node nodes[MT_NODES_MAX];
 	struct leave_rest left = { 0 };
 	uint64_t slots_used = 0, slot_bytes = 0, own_slot_bytes = 0;
-	uint32_t count = 0, up_count = 0;
+	bool taking[MT_NODES_MAX];
+	uint32_t count = 0;
 
 	assert(ask->left_count == 0 && status->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
@@ -108,9 +109,8 @@ leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
 		} else if (link->config.state == MT_NODE_IN) {
 			nodes[count] = (struct mt_balance_node){ .config = &link->config,
 				.slots_total = link->slots_total };
+			taking[count] = link->is_up && !link->is_read_only;
 			rest[count++] = link->config;
-			if (link->is_up && !link->is_read_only)
-				up[up_count++] = link->config;
 			left.free_bytes += link->slots_free * link->slot_bytes;
 		}
 		if (link->config.node_id != node_id && !mt_node_is_gone(&link->config) &&
@@ -121,7 +121,7 @@ leave_count(const struct mt_ask *ask, uint32_t node_id, uint32_t named_count)
 	}
 	left.used_bytes *= own_slot_bytes != 0 ? own_slot_bytes : slot_bytes;
 	left.domain_count = mt_node_domain_count(rest, count);
-	left.up_domain_count = mt_node_domain_count(up, up_count);
+	left.up_domain_count = mt_node_taking_count(rest, taking, count);
 	left.fits = mt_balance_fits(nodes, count, slots_used);
 	return left;
 }

@@ -100,6 +100,27 @@ mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count)
 	return domain_count;
 }
 
+uint32_t
+mt_node_taking_count(const struct mt_node_config *nodes, const bool *taking, uint32_t count)
+{
+	const struct mt_node_config *configs[MT_NODES_MAX] = { NULL }, *first[MT_NODES_MAX];
+	uint32_t depth, domain_count = 0;
+
+	assert(count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		configs[i] = &nodes[i];
+	depth = mt_configs_domain_depth(configs, count);
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_first = taking[i];
+
+		for (uint32_t k = 0; k < domain_count; k++)
+			is_first = is_first && !mt_node_is_same_domain(&nodes[i], first[k], depth);
+		if (is_first)
+			first[domain_count++] = &nodes[i];
+	}
+	return domain_count;
+}
+
 /* The slots of a domain, at the first of its links; 0 at the others. */
 static uint64_t
 capacity_domain_slots(const struct mt_link *links, uint32_t link_count, uint32_t first)

@@ -36,6 +36,13 @@ uint32_t mt_configs_domain_depth(const struct mt_node_config *const *configs, ui
 /* mt_node_domain_count -- how many domains @nodes are of. */
 uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count);
 /*
+ * mt_node_taking_count -- how many domains, as mt_domain_depth has them for all @count @nodes, those are of that are @taking
+ *
+ * So two hosts of one rack are one domain where all members are of three racks.
+ */
+uint32_t mt_node_taking_count(const struct mt_node_config *nodes, const bool *taking,
+    uint32_t count);
+/*
  * mt_capacity_check -- CLEAVE_SLOTS_PER_SHARD_MIN slots for each of @shard_count shards, in each copy
  *
  * Copies are CLEAVE_COPIES, or as many as there are domains.

@@ -16,8 +16,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/plain.h"
 #include "catalog/volume_table.h"
+#include "cleave/secure_options.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "health/health_keys.h"
@@ -34,6 +36,20 @@ health_find(struct mt_health *health, enum cleave_health_code code, const char *
 
 		if (reason->code == code && strcmp(reason->object, object) == 0)
 			return reason;
+	}
+	return NULL;
+}
+
+/* For a reason that is new; NULL: there is no room. Where that is short an error goes before a warning. */
+static struct mt_health_reason *
+health_place(struct mt_health *health, enum cleave_health_level level)
+{
+	if (health->count < MT_HEALTH_REASONS_MAX)
+		return &health->reasons[health->count++];
+	health->left_out++;
+	for (uint32_t i = health->count; i-- > 0 && level == CLEAVE_HEALTH_ERROR;) {
+		if (health_info(health->reasons[i].code)->level < level)
+			return &health->reasons[i];
 	}
 	return NULL;
 }
@@ -64,12 +80,10 @@ mt_health_add(struct mt_health *health, enum cleave_health_code code, const char
 	assert(health->count <= MT_HEALTH_REASONS_MAX);
 	if (level > health->level)
 		health->level = level;
-	if (reason == NULL && health->count == MT_HEALTH_REASONS_MAX) {
-		health->left_out++;
-		return;
-	}
 	if (reason == NULL) {
-		reason = &health->reasons[health->count++];
+		reason = health_place(health, level);
+		if (reason == NULL)
+			return;
 		*reason = (struct mt_health_reason){ .code = code };
 		(void)snprintf(reason->object, sizeof(reason->object), "%s", object);
 	} else
@@ -98,6 +112,21 @@ mt_health_clock(const struct mt_gateway *gateway, struct mt_health *health, cons
 	    "%s at %s: its clock is %" PRIu64 ".%" PRIu64 " s %s that of gateway %016" PRIx64,
 	    object, address, apart_ms / 1000, apart_ms % 1000 / 100,
 	    gap_ms < 0 ? "behind" : "ahead of", gateway->options.gateway_id);
+}
+
+void
+mt_health_key(struct mt_health *health, const char *object, uint64_t expires_s)
+{
+	uint64_t now_s = log_wall_s();
+
+	assert(object[0] != '\0');
+	if (expires_s <= now_s)
+		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDED, object, 0,
+		    "the key of %s ended %" PRIu64 " days ago", object,
+		    (now_s - expires_s) / 86400);
+	else if (secure_ends_soon(expires_s))
+		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDS, object, 0,
+		    "the key of %s ends in %" PRIu64 " days", object, secure_days_left(expires_s));
 }
 
 static void

@@ -79,10 +79,12 @@ void mt_health_trash_text(const struct mt_gateway *gateway, char ret_text[MT_HEA
  */
 void mt_health_clock(const struct mt_gateway *gateway, struct mt_health *health, const char *object,
     const char *address, int64_t gap_ms);
+/* mt_health_key -- a reason, where the key of @object ends soon, or has; @expires_s as of split_key_expires_s */
+void mt_health_key(struct mt_health *health, const char *object, uint64_t expires_s);
 /*
  * mt_health_add -- one reason more; or a text more, for one of this code and object: there is one of each
  *
- * @age_ns: 0 where it is not known. Bytes that are not UTF-8 are told as question marks.
+ * Where there is no room an error is told in place of a warning. @age_ns: 0 where it is not known. Bytes that are not UTF-8 are told as question marks.
  */
 void mt_health_add(struct mt_health *health, enum cleave_health_code code, const char *object,
     uint64_t age_ns, const char *format, ...) __attribute__((format(printf, 5, 6)));

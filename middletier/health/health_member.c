@@ -45,10 +45,7 @@ judge_key(const struct mt_gateway *gateway, struct mt_health *health)
 	if (split_key_is_revoked(key))
 		mt_health_add(health, CLEAVE_HEALTH_KEY_REVOKED, object, 0,
 		    "the key of %s was revoked", object);
-	if (secure_ends_soon(split_key_expires_s(key)))
-		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDS, object, 0,
-		    "the key of %s ends in %" PRIu64 " days", object,
-		    secure_days_left(split_key_expires_s(key)));
+	mt_health_key(health, object, split_key_expires_s(key));
 }
 
 static void
@@ -211,16 +208,23 @@ static void
 judge_levels(const struct mt_gateway *gateway, struct mt_health *health)
 {
 	const struct mt_member *member = &gateway->member;
-	uint64_t low = UINT32_MAX, high = 0;
+	const struct mt_member_peer *low = NULL, *high = NULL;
 
 	assert(member->peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < member->peer_count; i++) {
-		low = num_min(low, member->peers[i].level_max);
-		high = num_max(high, member->peers[i].level_max);
+		const struct mt_member_peer *peer = &member->peers[i];
+
+		if (low == NULL || peer->level_max < low->level_max)
+			low = peer;
+		if (high == NULL || peer->level_max > high->level_max)
+			high = peer;
 	}
-	if (low < high)
+	if (low != high)
 		mt_health_add(health, CLEAVE_HEALTH_LEVELS_MIXED, "cluster", 0,
-		    "gateways speak up to level %" PRIu64 ", and up to level %" PRIu64, low, high);
+		    "gateway %016" PRIx64 " speaks up to level %" PRIu32 ", gateway %016" PRIx64
+		    " up to level %" PRIu32,
+		    low->gateway_id, (uint32_t)low->level_max, high->gateway_id,
+		    (uint32_t)high->level_max);
 }
 
 static void

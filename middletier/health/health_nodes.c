@@ -117,10 +117,8 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 	if (!node->is_up)
 		return;
 	/* All ports have asked the same process; the first one's answer is as good as another's. */
-	if (link->key_expires_s != 0 && secure_ends_soon(link->key_expires_s))
-		mt_health_add(health, CLEAVE_HEALTH_KEY_ENDS, object, 0,
-		    "the key of %s at %s ends in %" PRIu64 " days", object, address,
-		    secure_days_left(link->key_expires_s));
+	if (link->key_expires_s != 0)
+		mt_health_key(health, object, link->key_expires_s);
 	mt_health_clock(gateway, health, object, address, node->clock_gap_ms);
 	if (link->level != 0 && link->level < gateway->settings.level_max)
 		mt_health_add(health, CLEAVE_HEALTH_LEVELS_MIXED, object, 0,
@@ -154,30 +152,46 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 
 /* ---- failure domains ---- */
 
-static void
-judge_domains(const struct mt_gateway *gateway, const struct mt_node_config *configs,
-    const bool *is_up, uint32_t count, struct mt_health *health)
-{
-	struct mt_node_config up[MT_NODES_MAX];
-	uint32_t up_count = 0, domains, up_domains;
+/* Nodes that take data. */
+struct health_members {
+	struct mt_node_config configs[MT_NODES_MAX];
+	bool is_up[MT_NODES_MAX];   /* and takes writes */
+	bool is_free[MT_NODES_MAX]; /* up, and not left out (placement.c) */
+	uint32_t count;
+};
 
-	assert(count <= MT_NODES_MAX);
-	for (uint32_t i = 0; i < count; i++) {
-		if (is_up[i])
-			up[up_count++] = configs[i];
+/* Nodes that are left out count where there were not enough without them. */
+static void
+judge_domains(const struct mt_gateway *gateway, const struct health_members *members,
+    struct mt_health *health)
+{
+	uint32_t min_replicas = gateway->options.min_replicas, up_count = 0;
+	bool all[MT_NODES_MAX];
+	uint32_t domains, up_domains, free_domains;
+
+	assert(members->count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < members->count; i++) {
+		all[i] = true;
+		up_count += members->is_up[i];
 	}
-	domains = mt_node_domain_count(configs, count);
-	up_domains = mt_node_domain_count(up, up_count);
-	if (up_domains < gateway->options.min_replicas)
+	domains = mt_node_taking_count(members->configs, all, members->count);
+	up_domains = mt_node_taking_count(members->configs, members->is_up, members->count);
+	free_domains = mt_node_taking_count(members->configs, members->is_free, members->count);
+	if (up_domains < min_replicas)
 		mt_health_add(health, CLEAVE_HEALTH_NODES_FEW, "cluster", 0,
 		    "%" PRIu32 " of %" PRIu32 " nodes are up, in %" PRIu32 " of %" PRIu32
 		    " failure domains; --min-replicas is %" PRIu32,
-		    up_count, count, up_domains, domains, gateway->options.min_replicas);
+		    up_count, members->count, up_domains, domains, min_replicas);
 	else if (up_domains < CLEAVE_COPIES)
 		mt_health_add(health, CLEAVE_HEALTH_DOMAINS_FEW, "cluster", 0,
 		    "%" PRIu32 " of %" PRIu32 " failure domains are up: new data has %" PRIu32
 		    " copies",
-		    up_domains, domains, up_domains);
+		    up_domains, domains, free_domains >= min_replicas ? free_domains : up_domains);
+	else if (free_domains >= min_replicas && free_domains < CLEAVE_COPIES)
+		mt_health_add(health, CLEAVE_HEALTH_DOMAINS_FEW, "cluster", 0,
+		    "%" PRIu32 " of %" PRIu32 " failure domains take new data: it has %" PRIu32
+		    " copies",
+		    free_domains, domains, free_domains);
 }
 
 /* ---- slots ---- */
@@ -290,14 +304,14 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
     struct mt_health *health)
 {
 	const struct mt_link_status *slot_links[MT_NODES_MAX];
+	struct health_members members = { .count = 0 };
 	struct mt_room_node room[MT_NODES_MAX];
-	struct mt_node_config configs[MT_NODES_MAX];
-	bool is_up[MT_NODES_MAX];
 	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	uint32_t count = 0, room_count = 0, slot_count = 0, link_count = health_link_count(ask);
+	uint32_t room_count = 0, slot_count = 0, link_count = health_link_count(ask);
 
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct health_node node;
+		bool is_up;
 
 		node_look(ask, i, &node);
 		if (node.link == NULL || mt_node_is_gone(&node.link->config))
@@ -307,14 +321,17 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 			room[room_count++] = room_node(&node);
 		if (node.link->config.state != MT_NODE_IN)
 			continue;
-		is_up[count] = node.is_up && !node.is_read_only;
-		configs[count++] = node.link->config;
+		is_up = node.is_up && !node.is_read_only;
+		members.is_up[members.count] = is_up;
+		members.is_free[members.count] = is_up && !node.is_failing &&
+		    !mt_node_is_in_maintenance(&node.link->config, now_ns);
+		members.configs[members.count++] = node.link->config;
 		if (node.link->slots_total != 0)
 			slot_links[slot_count++] = node.link;
 	}
 	if (link_count == 0)
 		return; /* no port has told */
-	judge_domains(gateway, configs, is_up, count, health);
+	judge_domains(gateway, &members, health);
 	judge_slots(slot_links, slot_count, health);
 	judge_room(ask, room, room_count, health);
 }

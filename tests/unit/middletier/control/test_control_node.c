@@ -300,6 +300,21 @@ unfill(const struct full *full)
 	}
 }
 
+/* Two hosts of one rack are one domain, as placement has it where there are three racks. */
+Test(control_node, a_drain_counts_the_racks_that_are_up)
+{
+	expect_ok("{\"op\":\"node.set\",\"node\":1,\"domain\":\"dc/r1/h1\"}", "in");
+	expect_ok("{\"op\":\"node.set\",\"node\":2,\"domain\":\"dc/r2/h2\"}", "in");
+	expect_ok("{\"op\":\"node.set\",\"node\":3,\"domain\":\"dc/r3/h3\"}", "in");
+	expect_ok("{\"op\":\"node.add\",\"address\":\"sim://node4:1\",\"domain\":\"dc/r1/h4\"}",
+	    "in");
+	expect_ok("{\"op\":\"node.add\",\"address\":\"sim://node5:1\",\"domain\":\"dc/r2/h5\"}",
+	    "in");
+	node_kill(2);
+	node_kill(1);
+	expect_refused(FORCED("drain", 5), -ENOTEMPTY, "of the others' failure domains 1 answer");
+}
+
 Test(control_node, a_drain_for_which_there_is_no_room_wants_force)
 {
 	struct full full;

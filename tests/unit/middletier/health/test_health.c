@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_health.c -- from what main and the ports know to reasons: every code, and what is no reason */
+#include "base/log.h"
 #include "unit/health_rig.h"
 
 TestSuite(health, .init = well, .fini = gone);
@@ -275,6 +276,54 @@ Test(health, one_domain_of_many_nodes_is_one)
 	(void)expect_only(CLEAVE_HEALTH_DOMAINS_FEW, "cluster", "2 of 2 failure domains");
 }
 
+/* Three racks: copies are in three of them, as placement has it, though a rack has two hosts. */
+Test(health, domains_that_are_up_are_counted_as_copies_are_placed)
+{
+	static const char *const domains[] = { "dc/r1/h1", "dc/r1/h2", "dc/r2/h3", "dc/r3/h4" };
+	static struct mt_link_status racks[PORTS][NUM_COUNT(domains)];
+
+	for (uint32_t i = 0; i < PORTS; i++) {
+		for (uint32_t k = 0; k < NUM_COUNT(domains); k++) {
+			racks[i][k] = link_of(k);
+			(void)snprintf(racks[i][k].config.domain, sizeof(racks[i][k].config.domain),
+			    "%s", domains[k]);
+		}
+		ask.legs[i].status.links = racks[i];
+		ask.legs[i].status.link_count = NUM_COUNT(domains);
+	}
+	expect_well();
+	for (uint32_t i = 0; i < PORTS; i++)
+		racks[i][3].is_read_only = true;
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster")->text,
+	    "2 of 3 failure domains are up: new data has 2 copies"));
+	for (uint32_t i = 0; i < PORTS; i++)
+		racks[i][2].is_read_only = true;
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_NODES_FEW, "cluster"), "hosts of one rack");
+}
+
+/* New data goes elsewhere: to two nodes of three. */
+Test(health, nodes_that_are_left_out_cost_new_data_a_copy)
+{
+	links[0][1].is_failing = links[1][1].is_failing = true;
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
+	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster")->text,
+	    "2 of 3 failure domains take new data: it has 2 copies"));
+	links[0][1].is_failing = links[1][1].is_failing = false;
+	for (uint32_t i = 0; i < PORTS; i++)
+		links[i][1].config.maintenance_until_ns = now_ns + NUM_S(3600);
+	judge();
+	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
+	/* Below --min-replicas it is taken all the same. */
+	links[0][2].is_failing = true;
+	judge();
+	cr_assert_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
+	cr_assert_null(reason_of(CLEAVE_HEALTH_NODES_FEW, "cluster"));
+}
+
 Test(health, a_node_in_maintenance_is_that_and_not_down)
 {
 	for (uint32_t i = 0; i < PORTS; i++) {
@@ -294,7 +343,9 @@ Test(health, slow_nodes_and_nodes_that_have_left)
 	(void)expect_only(CLEAVE_HEALTH_NODE_SLOW, "node 2", "slower than its peers");
 	links[0][1].is_slow = false;
 	links[0][1].is_failing = true;
-	(void)expect_only(CLEAVE_HEALTH_NODE_FAILING, "node 2", "its disk fails writes");
+	judge();
+	cr_assert_not_null(
+	    strstr(reason_of(CLEAVE_HEALTH_NODE_FAILING, "node 2")->text, "its disk fails writes"));
 	links[0][1].is_failing = false;
 	links[1][1].is_displaced = true;
 	(void)expect_only(CLEAVE_HEALTH_NODE_DISPLACED, "node 2", "no longer found by its path");
@@ -450,7 +501,16 @@ Test(health, a_clock_that_is_a_second_apart_at_every_port)
 Test(health, gateways_of_two_releases)
 {
 	peers[1].level_max = 3;
-	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "cluster", "level 2, and up to level 3");
+	(void)expect_only(CLEAVE_HEALTH_LEVELS_MIXED, "cluster",
+	    "gateway 00000000000000ab speaks up to level 2, gateway 00000000000000cd up to level 3");
+}
+
+Test(health, keys_that_have_ended_are_an_error)
+{
+	links[0][1].key_expires_s = links[1][1].key_expires_s = log_wall_s() + 3 * 86400 + 60;
+	(void)expect_only(CLEAVE_HEALTH_KEY_ENDS, "node 2", "ends in 3 days");
+	links[0][1].key_expires_s = links[1][1].key_expires_s = log_wall_s() - 2 * 86400 - 60;
+	(void)expect_only(CLEAVE_HEALTH_KEY_ENDED, "node 2", "ended 2 days ago");
 }
 
 /* As agreed with the node when it was heard last: less than this gateway speaks. */
@@ -478,44 +538,4 @@ Test(health, one_code_of_one_object_is_one_reason)
 			 "shard 5 has had no answer; shard 6 waits for answers")
 			 ->age_ns,
 	    2 * MT_HEALTH_SLOW_NS);
-}
-
-/* A reason that JSON does not take would be missing there, and the cluster called well. */
-Test(health, bytes_that_are_no_text_are_told_as_such)
-{
-	char path[2 * MT_HEALTH_TEXT_BYTES];
-
-	judge();
-	mt_health_add(&health, CLEAVE_HEALTH_STORE_DISPLACED, "metadata store", 0,
-	    "it was moved or deleted: %s", "/m/\xe4rger\x1b[2J");
-	cr_assert_str_eq(health.reasons[0].text, "it was moved or deleted: /m/?rger?[2J");
-	memset(path, 'x', sizeof(path));
-	for (size_t i = 0; i + 2 < sizeof(path); i += 2)
-		memcpy(path + i, "\xc3\xa4", 2);
-	path[sizeof(path) - 1] = '\0';
-	mt_health_add(&health, CLEAVE_HEALTH_STORE_SLOW, "x", 0, "1%s", path);
-	cr_assert_eq(health.reasons[1].text[MT_HEALTH_TEXT_BYTES - 2], '\xa4');
-	mt_health_add(&health, CLEAVE_HEALTH_STORE_FULL, "x", 0, "%s", path);
-	cr_assert_eq(health.reasons[2].text[MT_HEALTH_TEXT_BYTES - 2], '?');
-}
-
-static void
-add_node(enum cleave_health_code code, uint32_t node)
-{
-	char object[MT_HEALTH_OBJECT_BYTES];
-
-	(void)snprintf(object, sizeof(object), "node %u", node);
-	mt_health_add(&health, code, object, 0, "%u", node);
-}
-
-Test(health, more_reasons_than_there_is_room_for_are_counted)
-{
-	judge();
-	for (uint32_t i = 0; i < MT_HEALTH_REASONS_MAX + 3; i++)
-		add_node(i == 0 ? CLEAVE_HEALTH_NODE_DOWN : CLEAVE_HEALTH_NODE_FULL, i);
-	cr_assert_eq(health.count, MT_HEALTH_REASONS_MAX);
-	cr_assert_eq(health.left_out, 3);
-	cr_assert_eq(health.level, CLEAVE_HEALTH_WARN);
-	mt_health_add(&health, CLEAVE_HEALTH_ROOM_OUT, "node 1", 0, "the last");
-	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR, "what is left out counts");
 }
