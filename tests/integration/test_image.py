@@ -413,9 +413,9 @@ def a_killed_import_over_a_volume_is_run_again():
         check(digest(out) == digest(image), "what was imported")
 
 
-def endless_export(c, out, convert=WAITS, *words):
+def endless_export(c, out, convert=WAITS, *words, name="v"):
     """An export with a qemu-img that says when it copies, and then does as `convert` says: by itself it does not end."""
-    return with_tool(c, "export", f"echo converting\n{convert}\n", "export", "v", out, *words)
+    return with_tool(c, "export", f"echo converting\n{convert}\n", "export", name, out, *words)
 
 
 COPIES = "until [ -e %s ]; do sleep 0.1; done\nexec /usr/bin/qemu-img \"$@\""
@@ -438,6 +438,32 @@ def a_killed_export_leaves_nothing():
                 f.write("somebody's")
         with open(out) as f:
             check(f.read() == "somebody's", "what was there")
+
+
+def a_volume_that_was_written_while_it_was_copied_is_refused():
+    """Nobody had it at the beginning, and nobody has it at the end: the copy is of no one moment all the same."""
+    with Cluster(nodes=3) as c:
+        go, out = os.path.join(c.folder, "go"), os.path.join(c.folder, "image.raw")
+        c.volume_create("v", "1M")
+        c.cleave("snapshot", "create", "v@a")
+        for name, words in ("v", ()), ("v", ("--force",)), ("v@a", ()):
+            p = endless_export(c, out, COPIES % go, *words, name=name)
+            with Agent(c) as agent:
+                guest = Client(agent)
+                check(guest.go() == 1, "GO")
+                guest.command(1, 0, 4096, data=b"x" * 4096)
+                check(guest.error() == 0, "a write")
+                guest.s.close()
+            with open(go, "w"):
+                pass
+            _, text = p.communicate(timeout=60)
+            os.unlink(go)
+            if name == "v" and not words:
+                check(p.returncode == 1 and "'v' was written while it was copied" in text and "--force" in text, text)
+                check(not os.path.exists(out), "it is called an image")
+            else:
+                check(p.returncode == 0, f"{name} {words}: {text}")
+                os.unlink(out)
 
 
 def a_file_that_came_meanwhile_is_not_replaced():
@@ -569,5 +595,6 @@ if __name__ == "__main__":
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
          a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced,
+         a_volume_that_was_written_while_it_was_copied_is_refused,
          while_it_copies_it_answers_the_gateway, names_that_are_taken_meanwhile,
          an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

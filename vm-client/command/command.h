@@ -263,8 +263,8 @@ int command_volume_size(struct command_session *session, const char *name, uint6
  * Else a negative errno with session->error set, which names the option, and says @instead as the way on; -ENOENT.
  */
 int command_check_given(struct command_session *session, const char *name, const char *instead);
-/* command_find_volume -- 0: the volume that is named is there; of VOLUME@SNAPSHOT the one before the "@". */
-int command_find_volume(struct command_session *session);
+/* command_find_volume -- 0: the volume that is named is there, as *@ret_info says; of VOLUME@SNAPSHOT the one before the "@". */
+int command_find_volume(struct command_session *session, struct cleave_volume_info *ret_info);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */
 int command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out);
 /* @told: the objects that @volumes were read from, with command_put_use's members; NULL: what these tell is "?". */

@@ -443,12 +443,13 @@ int
 command_attach(struct command_session *session)
 {
 	const struct command_options *options = session->options;
+	struct cleave_volume_info info;
 	json_t *reply = NULL;
 	int fd, rc;
 
 	assert(options->name != NULL);
 	/* A volume that does not exist is refused here, not when a client comes. */
-	rc = command_find_volume(session);
+	rc = command_find_volume(session, &info);
 	if (rc == 0)
 		rc = agent_open(session, true, &fd);
 	if (rc != 0)

@@ -143,6 +143,30 @@ export_close(struct export *export)
 		(void)close(export->fd);
 }
 
+/*
+ * Nobody used the volume before the copy. Has somebody opened it for writing since? Its attach number says so, also when that
+ * one has gone again. A snapshot does not change; nor is anything checked with --force.
+ */
+static int
+export_check_use(struct command_session *session, const struct cleave_volume_info *before)
+{
+	const struct command_options *options = session->options;
+	struct cleave_volume_info now;
+	int rc;
+
+	if (options->is_forced || strchr(options->name, '@') != NULL)
+		return 0;
+	rc = command_find_volume(session, &now);
+	if (rc != 0)
+		return rc;
+	return now.id == before->id && now.attach == before->attach
+	    ? 0
+	    : command_fail(session, -EBUSY,
+		  "volume '%.64s' was %s while it was copied, and the copy would be of no one moment: copy a "
+		  "snapshot of it (NAME@SNAPSHOT), or insist (--force)",
+		  options->name, now.id == before->id ? "written" : "renamed");
+}
+
 int
 command_export(struct command_session *session)
 {
@@ -151,22 +175,27 @@ command_export(struct command_session *session)
 		session->options->has_progress ? "-p" : NULL, NULL };
 	struct export export = { .session = session, .fd = -1 };
 	struct image_agent agent = { .pid = 0 };
+	struct cleave_volume_info info = { .id = 0 };
+	bool is_snapshot = strchr(session->options->name, '@') != NULL;
 	int rc;
 
 	assert(session->options->file != NULL && session->options->name != NULL);
 	command_image_watch_signals();
-	rc = command_find_volume(session);
+	rc = command_find_volume(session, &info);
 	if (rc == 0)
 		rc = command_check_use(session);
 	if (rc == 0)
 		rc = export_begin(&export);
 	if (rc == 0)
-		rc = command_image_start(session, session->options->name, 0, &agent);
+		rc = command_image_start(session, session->options->name, is_snapshot ? 0 : info.id,
+		    false, &agent);
 	argv[7] = agent.uri;
 	argv[8] = export.path;
 	if (rc == 0)
 		rc = command_image_run(session, argv, NULL, 0);
 	command_image_stop(&agent);
+	if (rc == 0)
+		rc = export_check_use(session, &info);
 	if (rc == 0)
 		rc = export_finish(&export);
 	export_close(&export);

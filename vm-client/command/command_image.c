@@ -157,10 +157,10 @@ command_image_run(struct command_session *session, const char *const argv[], cha
 	    : command_fail(session, -EIO, "%s %s failed, and says above why", argv[0], argv[1]);
 }
 
-/* @write_id: of the volume, which is written; 0: it is read. */
+/* @id, @is_written: as command_image_start has them. */
 static void
-agent_exec(const struct command_session *session, const char *name, uint64_t write_id,
-    int listen_fd, pid_t parent)
+agent_exec(const struct command_session *session, const char *name, uint64_t volume_id,
+    bool is_written, int listen_fd, pid_t parent)
 {
 	const char *argv[IMAGE_ARGUMENTS_MAX + 1];
 	char program[PATH_MAX], pid[16], id[24];
@@ -175,13 +175,13 @@ agent_exec(const struct command_session *session, const char *name, uint64_t wri
 	argv[count++] = "warn";
 	argv[count++] = "--volume";
 	argv[count++] = name;
-	if (write_id != 0) {
-		(void)snprintf(id, sizeof(id), "%" PRIu64, write_id);
+	if (volume_id != 0) {
+		(void)snprintf(id, sizeof(id), "%" PRIu64, volume_id);
 		argv[count++] = "--volume-id";
 		argv[count++] = id;
-	} else {
-		argv[count++] = "--read-only";
 	}
+	if (!is_written)
+		argv[count++] = "--read-only";
 	if (session->options->must_take) {
 		argv[count++] = "--when-held";
 		argv[count++] = "take";
@@ -231,7 +231,7 @@ agent_listen(struct image_agent *agent)
 }
 
 int
-command_image_start(struct command_session *session, const char *name, uint64_t write_id,
+command_image_start(struct command_session *session, const char *name, uint64_t id, bool is_written,
     struct image_agent *ret_agent)
 {
 	pid_t parent = getpid();
@@ -253,7 +253,7 @@ command_image_start(struct command_session *session, const char *name, uint64_t 
 	(void)fflush(NULL);
 	ret_agent->pid = fork();
 	if (ret_agent->pid == 0)
-		agent_exec(session, name, write_id, fd, parent);
+		agent_exec(session, name, id, is_written, fd, parent);
 	if (ret_agent->pid < 0)
 		(void)command_fail(session, -errno, "cannot start cleave-agent: %s",
 		    strerror(errno));

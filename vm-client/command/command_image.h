@@ -38,11 +38,11 @@ void command_image_path(const char *file, char out[IMAGE_PATH_BYTES]);
 /*
  * command_image_start -- an agent that exports volume @name
  *
- * @write_id: of the volume, which is written; 0: it is read. Returns 0, or a negative errno with session->error set;
- * command_image_stop in either case.
+ * @id: of the volume: no other one of its name is opened; 0: of a snapshot. @is_written: else it is read. Returns 0, or a
+ * negative errno with session->error set; command_image_stop in either case.
  */
-int command_image_start(struct command_session *session, const char *name, uint64_t write_id,
-    struct image_agent *ret_agent);
+int command_image_start(struct command_session *session, const char *name, uint64_t id,
+    bool is_written, struct image_agent *ret_agent);
 /* command_image_stop -- it has closed the volume, and its folder is gone. @agent: zeros of one that was never started, too. */
 void command_image_stop(struct image_agent *agent);
 

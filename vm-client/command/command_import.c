@@ -230,7 +230,8 @@ import_copy(struct import *import)
 	const char *argv[16];
 	struct image_agent agent;
 	int count = 0,
-	    rc = command_image_start(import->session, import->target, import->target_id, &agent);
+	    rc = command_image_start(import->session, import->target, import->target_id, true,
+		&agent);
 
 	assert(import->format != NULL);
 	argv[count++] = IMAGE_TOOL;

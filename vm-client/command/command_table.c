@@ -137,7 +137,8 @@ static const struct command command_table[] = {
 	    command_import },
 	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
 	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. Of a "
-	    "volume that somebody writes only with --force: the copy is of no one moment then. Needs "
+	    "volume that somebody writes, or has written meanwhile, only with --force: the copy is of no one "
+	    "moment then. Needs "
 	    "qemu-img.",
 	    { COMMAND_VOLUME, COMMAND_FILE }, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS,
 	    command_export },

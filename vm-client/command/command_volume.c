@@ -335,37 +335,47 @@ command_volume_show(struct command_session *session)
 	return rc;
 }
 
-int
-command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes,
-    uint64_t *ret_id)
+static int
+ask_info(struct command_session *session, const char *name, struct cleave_volume_info *ret_info)
 {
 	struct command_question question;
 	const struct cleave_volume_entry *volume;
 	int rc = ask_volume(session, name, &question);
 
-	assert(ret_size_bytes != NULL);
+	assert(ret_info != NULL);
 	volume = question.entries;
 	assert(rc != 0 || question.count == 1);
-	if (rc == 0) {
-		*ret_size_bytes = volume->info.size_bytes;
-		*ret_id = volume->info.id;
-	}
+	if (rc == 0)
+		*ret_info = volume->info;
 	command_question_fini(&question);
 	return rc;
 }
 
 int
-command_find_volume(struct command_session *session)
+command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes,
+    uint64_t *ret_id)
+{
+	struct cleave_volume_info info;
+	int rc = ask_info(session, name, &info);
+
+	if (rc != 0)
+		return rc;
+	*ret_size_bytes = info.size_bytes;
+	*ret_id = info.id;
+	return 0;
+}
+
+int
+command_find_volume(struct command_session *session, struct cleave_volume_info *ret_info)
 {
 	assert(session->options->name != NULL);
 	/* A name that is too long stays so: it is refused. */
 	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 2];
 	const char *given = session->options->name;
-	uint64_t size_bytes, id;
 
 	(void)snprintf(name, sizeof(name), "%.*s",
 	    (int)num_min(strcspn(given, "@"), sizeof(name) - 1), given);
-	return command_volume_size(session, name, &size_bytes, &id);
+	return ask_info(session, name, ret_info);
 }
 
 /* @trash: where it is now; NULL: it is gone, on purpose or in a cluster of level 1. */
