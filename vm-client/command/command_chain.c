@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command_chain.c -- cleave backup verify, merge: files alone; no gateway is asked */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backup/backup_chain.h"
 #include "base/check.h"
@@ -142,6 +144,32 @@ merge_frames(struct command_session *session, struct backup_chain *chain, struct
 	return rc;
 }
 
+/*
+ * --force: OUT may be there. One that goes on from these files is the next of their chain, and its changes are in no other
+ * file: whoever left OUT out has named that. What cannot be read is nobody's next.
+ */
+static int
+merge_check_out(struct command_session *session, const struct backup_header *newest)
+{
+	const char *path = session->options->file;
+	int fd = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct backup_reader *reader = NULL;
+	char error[BACKUP_ERROR_BYTES];
+	int rc = 0;
+
+	if (fd < 0)
+		return 0;
+	if (backup_reader_create(fd, &reader, error) == 0 &&
+	    backup_point_is_same(&reader->header.parent, &newest->point))
+		rc = command_fail(session, -EEXIST,
+		    "%.200s goes on from these files, as %.63s@%.63s: what has changed by then is in it alone. Name "
+		    "the file that is to be made behind it",
+		    path, reader->header.volume, reader->header.snapshot);
+	backup_reader_destroy(reader);
+	(void)close(fd);
+	return rc;
+}
+
 static int
 merge_into(struct command_session *session, struct backup_chain *chain)
 {
@@ -149,6 +177,9 @@ merge_into(struct command_session *session, struct backup_chain *chain)
 	struct command_file file;
 	int rc;
 
+	rc = merge_check_out(session, &header);
+	if (rc != 0)
+		return rc;
 	header.parent = (struct backup_point){ 0 };
 	header.parent_snapshot[0] = '\0';
 	command_new_id(header.id);
