@@ -307,6 +307,17 @@ def what_is_no_chain_is_refused():
         check(content(c, "r") == content(c, "v@a"), "written once more")
 
 
+def a_backup_is_no_image():
+    """qemu-img takes any file for a raw disk: a volume of zstd is no disk of anybody's."""
+    with Cluster(nodes=3) as c:
+        import_random(c, "v", MIB, ((0, MIB),))
+        file = path(c, "file")
+        c.cleave("backup", "v@a", file, "--snapshot")
+        expect_error(c.cleave("import", file, "w", check_rc=False), "is a backup, of v@a", "cleave restore")
+        check(volumes(c) == ["v"], f"{volumes(c)}")
+        c.cleave("import", file, "w", "--format", "raw")
+
+
 def bytes_that_went_bad_are_found():
     with Cluster(nodes=3) as c:
         files = a_chain(c)
@@ -686,7 +697,7 @@ if __name__ == "__main__":
          across_a_roll_back_what_was_trimmed_is_there_again, what_became_zeros_costs_nothing,
          options_of_the_volume_are_kept_or_given,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
-         through_pipes, what_is_no_chain_is_refused, bytes_that_went_bad_are_found,
+         through_pipes, what_is_no_chain_is_refused, a_backup_is_no_image, bytes_that_went_bad_are_found,
          one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
          two_of_one_file_leave_each_other_alone, a_file_that_came_meanwhile_is_not_replaced,
          a_backup_that_is_refused_takes_no_snapshot, a_name_that_another_snapshot_has_by_now_is_not_backed_up,

@@ -11,10 +11,13 @@
  * With --force NAME itself is written over. Killed, it is run again.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "backup/backup_reader.h"
 #include "base/check.h"
 #include "base/num.h"
 #include "command_ask.h"
@@ -33,6 +36,28 @@ struct import {
 	uint64_t target_id;
 	bool is_new; /* it was made by this run: it is empty */
 };
+
+/* To qemu-img every file is a raw image, a backup, too: none is imported as one, unless --format says so. */
+static int
+image_is_no_backup(struct import *import)
+{
+	const struct command_options *options = import->session->options;
+	int fd = options->format != NULL ? -1
+					 : open(options->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct backup_reader *reader = NULL;
+	char error[BACKUP_ERROR_BYTES];
+	int rc = 0;
+
+	if (fd < 0)
+		return 0; /* qemu-img says what is wrong with the file */
+	if (backup_reader_create(fd, &reader, error) == 0)
+		rc = command_fail(import->session, -EINVAL,
+		    "%.200s is a backup, of %.63s@%.63s, and no image: cleave restore makes a volume of it",
+		    options->file, reader->header.volume, reader->header.snapshot);
+	backup_reader_destroy(reader);
+	(void)close(fd);
+	return rc;
+}
 
 /* The image's format and how large the disk in it is. */
 static int
@@ -276,8 +301,10 @@ import_finish(struct import *import)
 static int
 import_run(struct import *import)
 {
-	int rc = image_info(import);
+	int rc = image_is_no_backup(import);
 
+	if (rc == 0)
+		rc = image_info(import);
 	if (rc == 0)
 		rc = import_volume(import);
 	if (rc != 0)
