@@ -3,9 +3,8 @@
  * envelope.c -- see envelope.h, and cleave/envelope.h for who draws salts and counters
  *
  * A subkey is derived once for a key and a salt, and kept in a table of cipher handles, direct-mapped: nothing is
- * allocated for a record whose subkey is at hand. One that is not gets a new handle, which is memory: giving a handle
- * another key (gnutls_aead_cipher_set_key) makes wrong tags where GnuTLS 3.7 uses a processor's own GCM, for it keeps
- * something of the key before. When a key was removed from the keyring all subkeys go, whatever they were derived from.
+ * allocated for a record whose subkey is at hand. One that is not gets a new handle, which is memory: a handle has one
+ * key in its life (base/aead.h). When a key was removed from the keyring all subkeys go, whatever they were derived from.
  */
 #include "envelope.h"
 
@@ -15,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/aead.h"
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -32,14 +32,15 @@
 #define ENVELOPE_AT_TAG 24u
 #define ENVELOPE_AT_TEXT 40u
 #define ENVELOPE_TAG_BYTES (ENVELOPE_AT_TEXT - ENVELOPE_AT_TAG)
-#define ENVELOPE_NONCE_BYTES 12u
+#define ENVELOPE_NONCE_BYTES AEAD_NONCE_BYTES
 #define ENVELOPE_AAD_BYTES (ENVELOPE_AT_TAG + 16u)
 
+_Static_assert(ENVELOPE_TAG_BYTES == AEAD_TAG_BYTES, "a whole tag");
 _Static_assert(ENVELOPE_AT_TEXT == ENGINE_ENVELOPE_BYTES(0), "CRCs begin the text");
 _Static_assert(ENVELOPE_AT_SALT + ENGINE_SALT_BYTES == ENVELOPE_AT_COUNTER, "no gap");
 
 struct subkey {
-	gnutls_aead_cipher_hd_t cipher; /* NULL: no key is in it */
+	struct aead *cipher; /* NULL: no key is in it */
 	uint32_t key_id;
 	uint8_t salt[ENGINE_SALT_BYTES];
 };
@@ -103,8 +104,7 @@ envelope_box_create(const struct keyring *keys)
 static void
 subkey_drop(struct subkey *subkey)
 {
-	if (subkey->cipher != NULL)
-		gnutls_aead_cipher_deinit(subkey->cipher); /* which wipes what it had */
+	aead_destroy(subkey->cipher); /* which wipes what it had */
 	subkey->cipher = NULL;
 }
 
@@ -135,7 +135,6 @@ subkey_derive(struct envelope_box *box, struct subkey *subkey, uint32_t key_id,
 	uint8_t key[KEYRING_KEY_BYTES], derived[KEYRING_KEY_BYTES];
 	const gnutls_datum_t prk = { .data = key, .size = sizeof(key) };
 	const gnutls_datum_t info = { .data = label, .size = sizeof(label) };
-	const gnutls_datum_t datum = { .data = derived, .size = sizeof(derived) };
 	int rc = keyring_copy(box->keys, key_id, key);
 
 	if (rc != 0)
@@ -144,7 +143,7 @@ subkey_derive(struct envelope_box *box, struct subkey *subkey, uint32_t key_id,
 	memcpy(label, ENVELOPE_LABEL, sizeof(ENVELOPE_LABEL) - 1);
 	memcpy(label + sizeof(ENVELOPE_LABEL) - 1, salt, ENGINE_SALT_BYTES);
 	if (gnutls_hkdf_expand(GNUTLS_MAC_SHA256, &prk, &info, derived, sizeof(derived)) < 0 ||
-	    gnutls_aead_cipher_init(&subkey->cipher, GNUTLS_CIPHER_AES_256_GCM, &datum) < 0) {
+	    aead_create(AEAD_AES_256_GCM, derived, &subkey->cipher) != 0) {
 		subkey->cipher = NULL;
 		rc = -ENOMEM;
 	}
@@ -158,7 +157,7 @@ subkey_derive(struct envelope_box *box, struct subkey *subkey, uint32_t key_id,
 /* The cipher of a key and a salt. 0; -ENOKEY; -ENOMEM. */
 static int
 box_cipher(struct envelope_box *box, uint32_t key_id, const uint8_t salt[ENGINE_SALT_BYTES],
-    gnutls_aead_cipher_hd_t *ret_cipher)
+    struct aead **ret_cipher)
 {
 	uint32_t generation, index;
 	struct subkey *subkey;
@@ -215,8 +214,8 @@ envelope_close(struct envelope_box *box, const struct envelope_place *place,
 		.iov_len = head_bytes - ENVELOPE_AT_TEXT + output_bytes };
 	uint8_t aad[ENVELOPE_AAD_BYTES], nonce[ENVELOPE_NONCE_BYTES];
 	const struct iovec bound = { .iov_base = aad, .iov_len = sizeof(aad) };
-	size_t tag_bytes = ENVELOPE_TAG_BYTES;
-	gnutls_aead_cipher_hd_t cipher;
+	const struct aead_message message = { &bound, 1, &text, 1 };
+	struct aead *cipher;
 	int rc = box_cipher(box, envelope->key_id, envelope->salt, &cipher);
 
 	assert(output_bytes > 0);
@@ -233,9 +232,7 @@ envelope_close(struct envelope_box *box, const struct envelope_place *place,
 		num_put_le32(bytes + ENVELOPE_AT_TEXT + 4 * i, crcs[i]);
 	aad_make(place, bytes, aad);
 	nonce_make(envelope->counter, nonce);
-	rc = gnutls_aead_cipher_encryptv2(cipher, nonce, sizeof(nonce), &bound, 1, &text, 1,
-	    bytes + ENVELOPE_AT_TAG, &tag_bytes);
-	return rc < 0 || tag_bytes != ENVELOPE_TAG_BYTES ? -EIO : 0;
+	return aead_close(cipher, nonce, &message, bytes + ENVELOPE_AT_TAG);
 }
 
 /* Is it an envelope of this version, as long as one of these blocks can be? */
@@ -259,7 +256,8 @@ envelope_open(struct envelope_box *box, const struct envelope_place *place, cons
 	uint8_t aad[ENVELOPE_AAD_BYTES], nonce[ENVELOPE_NONCE_BYTES];
 	const struct iovec bound = { .iov_base = aad, .iov_len = sizeof(aad) };
 	struct iovec text;
-	gnutls_aead_cipher_hd_t cipher;
+	const struct aead_message message = { &bound, 1, &text, 1 };
+	struct aead *cipher;
 	uint32_t key_id;
 	int rc;
 
@@ -274,8 +272,7 @@ envelope_open(struct envelope_box *box, const struct envelope_place *place, cons
 	memcpy(box->opened, bytes + ENVELOPE_AT_TEXT, text.iov_len);
 	aad_make(place, bytes, aad);
 	nonce_make(num_get_le32(bytes + ENVELOPE_AT_COUNTER), nonce);
-	if (gnutls_aead_cipher_decryptv2(cipher, nonce, sizeof(nonce), &bound, 1, &text, 1,
-		(void *)(bytes + ENVELOPE_AT_TAG), ENVELOPE_TAG_BYTES) < 0)
+	if (aead_open(cipher, nonce, &message, bytes + ENVELOPE_AT_TAG) != 0)
 		return -EBADMSG;
 	ret_content->output = box->opened + crcs_bytes;
 	ret_content->output_bytes = (uint32_t)text.iov_len - crcs_bytes;

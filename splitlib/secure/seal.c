@@ -9,21 +9,17 @@
  *	payload key n  Expand(secret n, "cleave payload")    secret n + 1   Expand(secret n, "cleave next")
  *	secret 0 of a control lane  Expand(secret 0, "cleave control")
  *
- * A cipher gets its key when it is made, and no other one ever: gnutls_aead_cipher_set_key leaves GHASH with a key that
- * is made of both, where GnuTLS 3.7 uses a processor's own instructions. Such tags are no GCM, and peers whose
- * processors differ could not speak with each other.
+ * After a rekey the ciphers are others: one has one key in its life (base/aead.h).
  */
 #include "seal.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
 #include <string.h>
 
 #include "base/num.h"
-
-#define SEAL_KEY_BYTES_MAX 32u
-#define SEAL_HEAD_KEY_BYTES 32u
-#define SEAL_PAYLOAD_KEY_BYTES 16u
 
 _Static_assert(SEAL_AT_TAG == WIRE_HEADER_BYTES, "no gap");
 _Static_assert(SEAL_AT_PAYLOAD_TAG == SEAL_AT_TAG + SEAL_TAG_BYTES, "no gap");
@@ -44,30 +40,17 @@ seal_secret_control(const uint8_t secret[SEAL_SECRET_BYTES], uint8_t ret_secret[
 	return secret_expand(secret, "cleave control", ret_secret, SEAL_SECRET_BYTES);
 }
 
-static void
-cipher_drop(gnutls_aead_cipher_hd_t *cipher)
-{
-	if (*cipher != NULL)
-		gnutls_aead_cipher_deinit(*cipher);
-	*cipher = NULL;
-}
-
 /* A cipher with the key that @label makes of the secret, in the place of *@cipher. */
 static int
-cipher_renew(const struct seal *seal, gnutls_cipher_algorithm_t algorithm, const char *label,
-    unsigned key_bytes, gnutls_aead_cipher_hd_t *cipher)
+cipher_renew(const struct seal *seal, enum aead_kind kind, const char *label, struct aead **cipher)
 {
-	uint8_t key[SEAL_KEY_BYTES_MAX];
-	const gnutls_datum_t datum = { .data = key, .size = key_bytes };
-	int rc;
+	uint8_t key[AEAD_KEY_BYTES_MAX];
+	int rc = secret_expand(seal->secret, label, key, aead_key_bytes(kind));
 
-	assert(key_bytes <= sizeof(key));
-	rc = secret_expand(seal->secret, label, key, key_bytes);
-	cipher_drop(cipher);
-	if (rc == 0 && gnutls_aead_cipher_init(cipher, algorithm, &datum) < 0) {
-		*cipher = NULL;
-		rc = -ENOMEM;
-	}
+	aead_destroy(*cipher);
+	*cipher = NULL;
+	if (rc == 0)
+		rc = aead_create(kind, key, cipher);
 	gnutls_memset(key, 0, sizeof(key));
 	return rc;
 }
@@ -76,12 +59,10 @@ cipher_renew(const struct seal *seal, gnutls_cipher_algorithm_t algorithm, const
 static int
 seal_take_secret(struct seal *seal)
 {
-	int rc = cipher_renew(seal, GNUTLS_CIPHER_AES_256_GCM, "cleave key", SEAL_HEAD_KEY_BYTES,
-	    &seal->head);
+	int rc = cipher_renew(seal, AEAD_AES_256_GCM, "cleave key", &seal->head);
 
 	if (rc == 0)
-		rc = cipher_renew(seal, GNUTLS_CIPHER_AES_128_GCM, "cleave payload",
-		    SEAL_PAYLOAD_KEY_BYTES, &seal->payload);
+		rc = cipher_renew(seal, AEAD_AES_128_GCM, "cleave payload", &seal->payload);
 	if (rc == 0)
 		rc = secret_expand(seal->secret, "cleave iv", seal->iv, sizeof(seal->iv));
 	return rc;
@@ -109,8 +90,8 @@ seal_fini(struct seal *seal)
 {
 	if (!seal->is_inited)
 		return;
-	cipher_drop(&seal->payload);
-	cipher_drop(&seal->head);
+	aead_destroy(seal->payload);
+	aead_destroy(seal->head);
 	gnutls_memset(seal, 0, sizeof(*seal));
 }
 
@@ -135,17 +116,22 @@ seal_next(struct seal *seal)
 	return 0;
 }
 
+/* A payload as its cipher gets it: encrypted, or signed alone. */
+static struct aead_message
+payload_message(const struct seal *seal, const struct iovec *pieces, uint32_t count)
+{
+	if (seal->security == SPLIT_SECURITY_SEAL)
+		return (struct aead_message){ .text = pieces, .text_count = count };
+	return (struct aead_message){ .bound = pieces, .bound_count = count };
+}
+
 static int
 payload_close(struct seal *seal, void *payload, uint32_t payload_bytes, uint8_t tag[SEAL_TAG_BYTES])
 {
-	bool is_sealed = seal->security == SPLIT_SECURITY_SEAL;
 	const struct iovec all = { .iov_base = payload, .iov_len = payload_bytes };
-	size_t tag_bytes = SEAL_TAG_BYTES;
-	int rc = gnutls_aead_cipher_encryptv2(seal->payload, seal->nonce, SEAL_IV_BYTES,
-	    is_sealed ? NULL : &all, is_sealed ? 0 : 1, is_sealed ? &all : NULL, is_sealed ? 1 : 0,
-	    tag, &tag_bytes);
+	const struct aead_message message = payload_message(seal, &all, 1);
 
-	return rc < 0 || tag_bytes != SEAL_TAG_BYTES ? -EIO : 0;
+	return aead_close(seal->payload, seal->nonce, &message, tag);
 }
 
 int
@@ -154,7 +140,7 @@ seal_close(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES], void *payload, uint
 	const struct iovec text = { .iov_base = head, .iov_len = WIRE_HEADER_BYTES };
 	const struct iovec bound = { .iov_base = head + SEAL_AT_PAYLOAD_TAG,
 		.iov_len = SEAL_TAG_BYTES };
-	size_t tag_bytes = SEAL_TAG_BYTES;
+	const struct aead_message message = { &bound, 1, &text, 1 };
 	int rc;
 
 	assert(seal->is_inited);
@@ -164,9 +150,7 @@ seal_close(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES], void *payload, uint
 		rc = payload_close(seal, payload, payload_bytes, head + SEAL_AT_PAYLOAD_TAG);
 	if (rc != 0)
 		return rc;
-	rc = gnutls_aead_cipher_encryptv2(seal->head, seal->nonce, SEAL_IV_BYTES, &bound, 1, &text,
-	    1, head + SEAL_AT_TAG, &tag_bytes);
-	return rc < 0 || tag_bytes != SEAL_TAG_BYTES ? -EIO : 0;
+	return aead_close(seal->head, seal->nonce, &message, head + SEAL_AT_TAG);
 }
 
 int
@@ -175,11 +159,11 @@ seal_open_head(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES], uint8_t ret_tag
 	const struct iovec text = { .iov_base = head, .iov_len = WIRE_HEADER_BYTES };
 	const struct iovec bound = { .iov_base = head + SEAL_AT_PAYLOAD_TAG,
 		.iov_len = SEAL_TAG_BYTES };
+	const struct aead_message message = { &bound, 1, &text, 1 };
 
 	assert(seal->is_inited);
 	if (seal_next(seal) != 0 ||
-	    gnutls_aead_cipher_decryptv2(seal->head, seal->nonce, SEAL_IV_BYTES, &bound, 1, &text,
-		1, head + SEAL_AT_TAG, SEAL_TAG_BYTES) < 0)
+	    aead_open(seal->head, seal->nonce, &message, head + SEAL_AT_TAG) != 0)
 		return -EBADMSG;
 	memcpy(ret_tag, head + SEAL_AT_PAYLOAD_TAG, SEAL_TAG_BYTES);
 	return 0;
@@ -190,9 +174,8 @@ seal_open_payload(struct seal *seal, const uint8_t tag[SEAL_TAG_BYTES], const st
     uint32_t count)
 {
 	static const uint8_t no_tag[SEAL_TAG_BYTES];
-	bool is_sealed = seal->security == SPLIT_SECURITY_SEAL;
+	const struct aead_message message = payload_message(seal, pieces, count);
 	size_t bytes = 0;
-	int rc;
 
 	assert(seal->is_inited);
 	assert(seal->counter > 0);
@@ -201,8 +184,5 @@ seal_open_payload(struct seal *seal, const uint8_t tag[SEAL_TAG_BYTES], const st
 		bytes += pieces[i].iov_len;
 	if (bytes == 0)
 		return memcmp(tag, no_tag, SEAL_TAG_BYTES) == 0 ? 0 : -EBADMSG;
-	rc = gnutls_aead_cipher_decryptv2(seal->payload, seal->nonce, SEAL_IV_BYTES,
-	    is_sealed ? NULL : pieces, is_sealed ? 0 : (int)count, is_sealed ? pieces : NULL,
-	    is_sealed ? (int)count : 0, (void *)tag, SEAL_TAG_BYTES);
-	return rc < 0 ? -EBADMSG : 0;
+	return aead_open(seal->payload, seal->nonce, &message, tag);
 }

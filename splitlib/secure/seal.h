@@ -18,18 +18,18 @@
 #ifndef CLEAVE_SECURE_SEAL_H
 #define CLEAVE_SECURE_SEAL_H
 
-#include <gnutls/crypto.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/aead.h"
 #include "cleave/message.h"
 #include "cleave/secure.h"
 
 #define SEAL_FORMAT 2u
 #define SEAL_SECRET_BYTES 32u
-#define SEAL_TAG_BYTES 16u
-#define SEAL_IV_BYTES 12u
+#define SEAL_TAG_BYTES AEAD_TAG_BYTES
+#define SEAL_IV_BYTES AEAD_NONCE_BYTES
 #define SEAL_HEAD_BYTES 96u
 #define SEAL_AT_TAG 64u
 #define SEAL_AT_PAYLOAD_TAG 80u
@@ -40,9 +40,9 @@
 /* An end of a direction: what seals, or what opens. */
 struct seal {
 	bool is_inited;
-	enum split_security security;    /* SEAL or SIGN */
-	gnutls_aead_cipher_hd_t head;    /* AES-256-GCM */
-	gnutls_aead_cipher_hd_t payload; /* AES-128-GCM */
+	enum split_security security; /* SEAL or SIGN */
+	struct aead *head;            /* AES-256-GCM */
+	struct aead *payload;         /* AES-128-GCM */
 	uint8_t secret[SEAL_SECRET_BYTES];
 	uint8_t iv[SEAL_IV_BYTES];
 	uint8_t nonce[SEAL_IV_BYTES]; /* of the message whose head was sealed, or opened, last */
@@ -66,7 +66,7 @@ void seal_fini(struct seal *seal);
 /*
  * seal_close -- the next message: @head holds its wire header in the first 64 bytes, and gets all 112
  *
- * The payload of @payload_bytes is sealed where it lies, in one piece. 0; -EIO: GnuTLS failed; nothing may be sent.
+ * The payload of @payload_bytes is sealed where it lies, in one piece. 0; -EIO: it could not; nothing may be sent.
  */
 int seal_close(struct seal *seal, uint8_t head[SEAL_HEAD_BYTES], void *payload,
     uint32_t payload_bytes);

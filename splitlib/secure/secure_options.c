@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/aead.h"
 #include "base/config.h"
 #include "base/durable.h"
 #include "base/log.h"
@@ -309,10 +310,11 @@ tell_key(const char *noun, const struct secure *secure)
 	if (secure_ends_soon(expires_s))
 		log_warn("%s: its key ends soon, or has: cleave key renew key=%s expires=\"%s\"",
 		    noun, subject, until);
-	log_info("%s: has a key key=%s expires=\"%s\" security=%s", noun, subject, until,
+	log_info("%s: has a key key=%s expires=\"%s\" security=%s aes=%s", noun, subject, until,
 	    is_open                                       ? "open"
 		: secure->security == SPLIT_SECURITY_SIGN ? "sign"
-							  : "seal");
+							  : "seal",
+	    aead_fastest()->name);
 	if (is_open)
 		log_warn(
 		    "%s: takes connections without keys as well (--security open): for the time "

@@ -17,9 +17,11 @@ static unsigned long allocation_count;
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *memory, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
 void *malloc(size_t bytes);
 void *calloc(size_t count, size_t bytes);
 void *realloc(void *memory, size_t bytes);
+void *aligned_alloc(size_t alignment, size_t bytes);
 
 /* In the program, so those of GnuTLS and of libev come here, too. */
 void *
@@ -41,6 +43,13 @@ realloc(void *memory, size_t bytes)
 {
 	allocation_count++;
 	return __libc_realloc(memory, bytes);
+}
+
+void *
+aligned_alloc(size_t alignment, size_t bytes)
+{
+	allocation_count++;
+	return __libc_memalign(alignment, bytes);
 }
 #endif
 
