@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several questions need: clusters that are fit to be measured, CPU times, fio, medians."""
+import contextlib
 import glob
 import json
 import os
@@ -79,7 +80,8 @@ def cpu_ns(*daemons):
     total = 0
     for daemon in daemons:
         for task in glob.glob(f"/proc/{daemon.pid}/task/*/schedstat"):
-            with open(task) as f:
+            # A thread may end meanwhile: then its time is gone, too.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(task) as f:
                 total += int(f.read().split()[0])
     return total
 
