@@ -24,6 +24,8 @@ struct mt_gateway;
 /* Writes that have waited so long are told of as slow; so long, as not served. */
 #define MT_HEALTH_SLOW_NS NUM_S(2)
 #define MT_HEALTH_WAIT_NS NUM_S(10)
+/* Merges that find no copy of some blocks: a chunk is tried again after half a minute. */
+#define MT_HEALTH_UNREAD_NS NUM_S(60)
 /* A store that has not answered for so long is slow; a link that came to be just now may be on its way. */
 #define MT_HEALTH_STORE_NS NUM_S(1)
 #define MT_HEALTH_STORE_SLOW_NS                                                                    \

@@ -176,6 +176,31 @@ judge_copies(const struct mt_ask *ask, const char *object, struct mt_health *hea
 		    "%s: %" PRIu64 " copies that no manifest names wait for a word", object, held);
 }
 
+/* A moment's errors are over when a merge is tried again; what lasts keeps the log as long as it is. */
+static void
+judge_merges(const struct mt_ask *ask, const char *object, struct mt_health *health)
+{
+	struct mt_shard_list list = { .count = 0 };
+	uint64_t longest_ns = 0;
+	char text[MT_SHARD_LIST_BYTES];
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {
+			if (status->shards[k].unread_ns < MT_HEALTH_UNREAD_NS)
+				continue;
+			mt_shard_list_add(&list, status->shards[k].index);
+			longest_ns = num_max(longest_ns, status->shards[k].unread_ns);
+		}
+	}
+	if (list.count == 0)
+		return;
+	mt_shard_list_text(&list, text);
+	mt_health_add(health, CLEAVE_HEALTH_BLOCKS_UNREAD, object, longest_ns,
+	    "%s: %s: no copy of some blocks passes its checks, merge after merge", object, text);
+}
+
 /* A pass takes an interval where nothing stands in its way. */
 static void
 judge_scrub(const struct mt_gateway *gateway, const struct mt_ask *ask, const char *object,
@@ -213,5 +238,6 @@ mt_health_judge_shards(const struct mt_gateway *gateway, const struct mt_ask *as
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gateway->options.gateway_id);
 	judge_waits(ask, object, health);
 	judge_copies(ask, object, health);
+	judge_merges(ask, object, health);
 	judge_scrub(gateway, ask, object, health);
 }

@@ -47,6 +47,7 @@ struct mt_run {
 	struct mt_run_load *load;   /* being loaded */
 	uint32_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
+	bool is_reread;    /* its index was dropped since a merge could not read what it says */
 	uint16_t heat_age; /* heat.c: the index's, when read_units was brought up to date */
 };
 
@@ -63,7 +64,8 @@ struct mt_chunk {
 	uint32_t promised_count; /* keys that admitted writes may still add */
 	bool
 	    is_keyless; /* flush.c: a merge missed a data key: nothing of it is merged before retry_ns */
-	uint64_t retry_ns; /* flush.c, segment_drop.c: its runs are not merged before */
+	bool is_unreadable; /* flush.c: likewise, a copy of what its layers have */
+	uint64_t retry_ns;  /* flush.c, segment_drop.c: its runs are not merged before */
 };
 
 /* mt_chunk_number -- of a block of a segment. */

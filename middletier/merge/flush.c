@@ -35,11 +35,12 @@
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 
-#define FLUSH_MAGIC 0x48534c46u  /* "FLSH" */
-#define FLUSH_TICK_NS NUM_S(1)   /* HEAT_HALF_S counts them */
-#define FLUSH_PAUSE_NS NUM_S(1)  /* after a failure */
-#define FLUSH_AVOID_NS NUM_S(30) /* a chunk that could not be compacted */
-#define FLUSH_AGE_TICKS 60u      /* a layer is old after one to two times as many */
+#define FLUSH_MAGIC 0x48534c46u   /* "FLSH" */
+#define FLUSH_TICK_NS NUM_S(1)    /* HEAT_HALF_S counts them */
+#define FLUSH_PAUSE_NS NUM_S(1)   /* after a failure */
+#define FLUSH_AVOID_NS NUM_S(30)  /* a chunk that could not be compacted */
+#define FLUSH_UNREAD_NS NUM_S(90) /* no merge has missed a copy for so long: none does */
+#define FLUSH_AGE_TICKS 60u       /* a layer is old after one to two times as many */
 
 enum flush_state { FLUSH_IDLE, FLUSH_MERGING, FLUSH_PAUSING, FLUSH_STOPPED, FLUSH_STATE_NR };
 
@@ -60,10 +61,12 @@ struct mt_flush {
 	struct loop_timer tick_timer; /* age, and what else nobody tells of */
 	struct loop_timer pause_timer;
 	uint64_t merging_chunk;
-	uint64_t gain_bytes; /* MERGING: the log will be so much shorter */
-	bool is_compaction;  /* MERGING */
-	bool is_copy;        /* MERGING */
-	bool is_for_readers; /* MERGING */
+	uint64_t gain_bytes;                      /* MERGING: the log will be so much shorter */
+	bool is_compaction;                       /* MERGING */
+	bool is_copy;                             /* MERGING */
+	bool is_for_readers;                      /* MERGING */
+	bool has_runs;                            /* MERGING */
+	uint64_t unread_since_ns, unread_last_ns; /* merges that found no copy; 0: none has */
 	uint32_t tick_count;
 	struct flush_due due;
 };
@@ -82,6 +85,19 @@ flush_pause(struct mt_flush *flush)
 	loop_timer_start(flush->shard->port->loop, &flush->pause_timer, FLUSH_PAUSE_NS);
 }
 
+/* No copy of some blocks passes. Where it is not the runs', the layers are put off, too, and other chunks go on. */
+static void
+flush_unread(struct mt_flush *flush, struct mt_chunk *chunk)
+{
+	uint64_t now_ns = loop_now_ns(flush->shard->port->loop);
+
+	if (flush->unread_last_ns == 0 || now_ns > flush->unread_last_ns + FLUSH_UNREAD_NS)
+		flush->unread_since_ns = now_ns;
+	flush->unread_last_ns = now_ns;
+	if (chunk != NULL && !flush->has_runs)
+		chunk->is_unreadable = true;
+}
+
 static void
 flush_failed(struct mt_flush *flush, int rc)
 {
@@ -96,6 +112,8 @@ flush_failed(struct mt_flush *flush, int rc)
 	/* Runs that cannot be read or are too many are left alone for a while: the layers go without them. */
 	if (chunk != NULL && rc != -ENOSPC && rc != -EHOSTDOWN)
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
+	if (rc == -EUCLEAN)
+		flush_unread(flush, chunk);
 	flush_pause(flush);
 }
 
@@ -203,7 +221,7 @@ flush_on_merged(int rc, void *arg)
 	flush->due.is_full = false;
 	chunk = mt_index_chunk(flush->shard->block_index, flush->merging_chunk);
 	if (chunk != NULL)
-		chunk->is_keyless = false;
+		chunk->is_keyless = chunk->is_unreadable = false;
 	if (chunk != NULL)
 		mt_compact_count(flush->shard->block_index, chunk);
 	sm_move(&flush->sm, FLUSH_IDLE);
@@ -227,6 +245,7 @@ flush_on_task(struct loop_task *task, void *arg)
 	if (rc == 0) {
 		flush->is_copy = input.from != NULL;
 		flush->is_for_readers = input.is_for_readers;
+		flush->has_runs = input.newest_run != NULL;
 		flush->merging_chunk = mt_merge_input_target(&input);
 		flush->gain_bytes = flush->is_copy ? 0 : mt_flush_due_gain(&flush->due, &input);
 		flush->is_compaction = !flush->is_copy && mt_flush_input_is_compaction(&input);
@@ -302,6 +321,7 @@ mt_flush_start(struct mt_shard *shard)
 	assert(!flush->tick_timer.is_active && !flush->pause_timer.is_active);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	flush->tick_count = 0;
+	flush->unread_since_ns = flush->unread_last_ns = 0;
 	mt_flush_due_start(&flush->due, shard);
 	loop_timer_start(shard->port->loop, &flush->tick_timer, FLUSH_TICK_NS);
 	mt_flush_kick(shard);
@@ -408,6 +428,17 @@ mt_flush_can_gain(const struct mt_shard *shard)
 		return false;
 	return flush->sm.state == FLUSH_MERGING ||
 	    (flush->sm.state == FLUSH_IDLE && mt_flush_due_has_layers(&flush->due));
+}
+
+uint64_t
+mt_flush_unread_ns(const struct mt_shard *shard)
+{
+	const struct mt_flush *flush = shard->flush;
+
+	if (flush == NULL || flush->sm.state == FLUSH_STOPPED || flush->unread_last_ns == 0 ||
+	    loop_now_ns(shard->port->loop) > flush->unread_last_ns + FLUSH_UNREAD_NS)
+		return 0;
+	return flush->unread_last_ns - flush->unread_since_ns;
 }
 
 void

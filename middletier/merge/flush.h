@@ -40,6 +40,9 @@ const struct flatten *mt_flush_flatten_of(const struct mt_shard *shard);
 /* mt_flush_drop -- these segments are going: nothing is copied to them or from them. -EAGAIN: it still is. */
 int mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count);
 
+/* mt_flush_unread_ns -- for how long merges have found no copy of some blocks that passes; 0: they do, or have failed once. */
+uint64_t mt_flush_unread_ns(const struct mt_shard *shard);
+
 /* The totals of a shard's runs, in bytes on one replica. */
 struct mt_flush_totals {
 	uint64_t run_count, run_bytes;

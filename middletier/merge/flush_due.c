@@ -22,7 +22,7 @@
  * While the manifest is long (manifest_room.c) a flush takes all of its chunk's runs along. Where there are
  * none, or a cut keeps them apart, it would leave a run more than it found, and is not begun: the log
  * stays as long as it is, and writes that it has no room for are refused as on full disks. A chunk whose merge missed
- * a data key is put off, and the next oldest layer goes first. Discards are no
+ * a data key, or a copy of what its layers have, is put off, and the next oldest layer goes first. Discards are no
  * exception where they hide what a snapshot shows: each chunk of a volume that is discarded would get a run.
  */
 #include "merge/flush_due.h"
@@ -78,11 +78,12 @@ oldest_layer(const struct flush_due *due)
 	return link == NULL ? NULL : LIST_ENTRY(link, struct mt_layer, age_link);
 }
 
-/* A merge of it missed a data key not long ago. */
+/* A merge of it missed a data key, or a copy that passes, not long ago. */
 static bool
 is_put_off(const struct flush_due *due, const struct mt_chunk *chunk)
 {
-	return chunk->is_keyless && chunk->retry_ns > loop_now_ns(due->shard->port->loop);
+	return (chunk->is_keyless || chunk->is_unreadable) &&
+	    chunk->retry_ns > loop_now_ns(due->shard->port->loop);
 }
 
 /* The oldest layer but for those whose chunks are put off, which stand in the log's way, and not in others'. */

@@ -43,7 +43,7 @@ struct mt_merge_input {
  * mt_merge_fn -- a merge has ended: its result is durable and in the index, or nothing has changed
  *
  * @rc: 0; -ENOSPC: nodes have no room for its runs; -EHOSTDOWN: too few nodes to read from; -ENOKEY: a data key is not
- * here; -ECANCELED; -ENOMEM and others: see the log.
+ * here; -EUCLEAN: no copy of some blocks passes, which may pass later (merge_loss.c); -ECANCELED; -ENOMEM and others: see the log.
  */
 typedef void (*mt_merge_fn)(int rc, void *arg);
 

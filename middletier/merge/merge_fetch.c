@@ -8,19 +8,18 @@
  *	 |  |  +-- from the ring ---|----------------+   |                          |
  *	 |  +-- a bad copy, --------+--------------------+                          |
  *	 |      a lost node, a full queue of the engine                             |
- *	 +-- every copy is bad: lost -----------------------------------------------+
+ *	 +-- every copy is bad for good: lost (merge_loss.c) -----------------------+
  *
  * What the ring still holds is taken from there. The rest is read from replicas: what lies close together
  * in one extent in one READ, several at a time, each message released as soon as the engine has been
- * through it. A source that failed is read by itself from the next replica. One that is bad in every copy
- * is lost; one whose copies cannot all be asked is waited for, until the deadline.
+ * through it. A source that failed is read by itself from the next replica. When no replica is left to ask,
+ * merge_loss.c says whether it is waited for, lost, or the end of the merge.
  */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
@@ -29,7 +28,6 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "common/metric.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
@@ -45,6 +43,7 @@
 #include "index/ring.h"
 #include "merge/merge.h"
 #include "merge/merge_fetch.h"
+#include "merge/merge_loss.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
@@ -148,24 +147,6 @@ source_done(struct mt_merge *merge, struct merge_source *source)
 }
 
 static void
-source_lost(struct mt_merge *merge, struct merge_source *source)
-{
-	struct merge_window *window = &merge_work_of(merge)->window;
-	const struct mt_extent *extent = source_extent(merge, source);
-	char text[MT_EXTENT_TEXT_BYTES] = "gone";
-
-	if (extent != NULL)
-		(void)mt_extent_text(extent, text);
-	log_limited(LOG_ERROR,
-	    "merge: blocks are lost, every copy is bad extent=%s offset_bytes=%" PRIu32
-	    " block_count=%u chunk=%" PRIu64,
-	    text, source->location.offset_bytes, source->count, merge->target);
-	for (uint32_t i = 0; i < source->count; i++)
-		window->is_lost[source->slot + i] = true;
-	source_done(merge, source);
-}
-
-static void
 read_try_release(struct merge_read *read)
 {
 	if (read->is_out || read->job_count > 0 || read->next < read->count)
@@ -177,23 +158,6 @@ read_try_release(struct merge_read *read)
 }
 
 /* ---- jobs ---- */
-
-static void
-source_bad(struct mt_merge *merge, struct merge_source *source, uint8_t replica_index, int rc)
-{
-	struct mt_extent *extent = source_extent(merge, source);
-	char text[MT_EXTENT_TEXT_BYTES] = "gone";
-
-	metric_add(&merge->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
-	mt_chooser_note_bad(&source->chooser, replica_index);
-	if (extent == NULL)
-		return;
-	mt_extent_suspect(extent, extent->replicas[replica_index].node_id);
-	log_limited(LOG_WARN,
-	    "merge: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " rc=%s",
-	    extent->replicas[replica_index].node_id, mt_extent_text(extent, text),
-	    source->location.offset_bytes, log_errno(rc));
-}
 
 static void
 job_drop(struct merge_job *slot)
@@ -253,7 +217,7 @@ job_ended(struct merge_job *slot)
 	if (rc == -ENOKEY && !MUTANT(key_missing_is_bad)) {
 		merge_work_of(merge)->window.is_keyless = true; /* the copy is none the worse */
 	} else if (slot->read != NULL) {
-		source_bad(merge, source, slot->read->replica_index, rc);
+		mt_merge_loss_note_wrong(merge, source, slot->read->replica_index, rc);
 	} else {
 		log_limited(LOG_ERROR,
 		    "merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
@@ -351,7 +315,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 		mt_chooser_note_failed(&source->chooser, read->replica_index);
 		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)
-			source_bad(merge, source, read->replica_index, rc);
+			mt_merge_loss_note_refused(merge, source, read->replica_index, rc);
 	}
 	read->next = read->count;
 	read_try_release(read);
@@ -450,23 +414,22 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 	return true;
 }
 
-/* Nobody is left to ask about @source now. -EHOSTDOWN: nor was anybody, for too long. */
+/* Nobody is left to ask about @source now. An error ends the merge. */
 static int
 source_give_up(struct mt_merge *merge, struct merge_source *source)
 {
 	struct merge_work *work = merge_work_of(merge);
-	const struct mt_extent *extent = source_extent(merge, source);
-	uint32_t count = extent == NULL ? 0 : extent->replica_count;
+	int rc = mt_merge_loss_judge(merge, source);
 
-	if (mt_chooser_is_hopeless(&source->chooser, count)) {
-		source_lost(merge, source);
-	} else if (loop_now_ns(merge->shard->port->loop) >= work->deadline_ns) {
-		return -EHOSTDOWN;
-	} else {
+	if (rc == STEP_AGAIN) {
 		mt_chooser_retry(&source->chooser);
 		turn_again(&work->turn, MERGE_RETRY_NS);
+	} else if (rc == STEP_DONE) {
+		for (uint32_t i = 0; i < source->count; i++)
+			work->window.is_lost[source->slot + i] = true;
+		source_done(merge, source);
 	}
-	return 0;
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- steps ---- */

@@ -235,6 +235,17 @@ mt_merge_input_take(struct mt_merge *merge)
 	}
 }
 
+/* A wrong index may be why no copy passes. One that a read holds is dropped after another try. */
+static void
+input_distrust(struct mt_run *run)
+{
+	if (run->hold_count > 0)
+		return;
+	if (run->index != NULL)
+		mt_run_cache_drop(run);
+	run->is_reread = true;
+}
+
 void
 mt_merge_input_release(struct mt_merge *merge)
 {
@@ -250,6 +261,8 @@ mt_merge_input_release(struct mt_merge *merge)
 			mt_run_unwait(&load->waiter);
 		else if (plan->inputs[i].is_held)
 			mt_run_release(run);
+		if (merge->rc == -EUCLEAN)
+			input_distrust(run);
 		load->is_waiting = plan->inputs[i].is_held = false;
 	}
 }

@@ -19,7 +19,11 @@ void mt_merge_input_mark(const struct mt_index *index, const struct mt_merge_inp
     bool is_merging);
 /* mt_merge_input_take -- its turn: they are the inputs of the port's plan. */
 void mt_merge_input_take(struct mt_merge *merge);
-/* mt_merge_input_release -- runs that are left: neither waits for their indexes nor holds them. */
+/*
+ * mt_merge_input_release -- runs that are left: neither waits for their indexes nor holds them
+ *
+ * After -EUCLEAN their indexes are dropped: the next merge reads them anew.
+ */
 void mt_merge_input_release(struct mt_merge *merge);
 /* mt_merge_input_unmark -- those of the plan that are left: any merge may take them. */
 void mt_merge_input_unmark(struct mt_merge *merge);

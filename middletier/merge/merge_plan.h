@@ -55,6 +55,7 @@ struct merge_source {
 	bool is_copy; /* the stored bytes, not the blocks */
 	bool is_ring_bad;
 	struct mt_chooser chooser; /* among the copies of its extent */
+	uint8_t refused; /* merge_loss.c: bit set by index: its node has answered with an error */
 };
 
 struct merge_window {

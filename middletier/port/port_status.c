@@ -89,6 +89,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.run_extent_count = counts[EXTENT_RUN],
 		.lacking_count = status_lacking(shard, extent_count),
 		.leaving_count = mt_upkeep_leaving_count(shard),
+		.unread_ns = mt_flush_unread_ns(shard),
 		.scrub_age_ns = mt_upkeep_scrub_age_ns(shard),
 		.request_count = shard->request_count,
 		.request_bytes = shard->request_bytes,

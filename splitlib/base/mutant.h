@@ -98,6 +98,8 @@
 	X(newcomer_ignored,                                                                        \
 	    "what is done where nobody uses a volume is done to who came meanwhile")               \
 	X(conflict_forgets, "a volume that a change did not find under its name counts as gone")   \
+	X(loss_unverified,                                                                         \
+	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \

@@ -116,11 +116,11 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 /*
  * Mutants that histories cannot show, or hardly: clients keep the order of what overlaps themselves; somebody must
  * come in a moment that no seed has hit; enemies ask for what a node knows to be another's; hosts do not sleep
- * there, and clients say no id. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
- * test_claim.c, test_lease_mutant.c, test_control_attach.c).
+ * there, clients say no id, and no disk fails all that is asked of it for a moment. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
+ * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
-	"claim_forgotten", "lease_sleeps", "opened_by_name" };
+	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified" };
 
 struct search {
 	struct mutant_set mutants;

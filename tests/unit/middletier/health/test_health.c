@@ -132,6 +132,16 @@ Test(health, copies_that_lack_or_are_held_back_are_counted_over_all_shards)
 	(void)expect_only(CLEAVE_HEALTH_ORPHANS_HELD, HERE, "2 copies");
 }
 
+Test(health, merges_that_find_no_copy_are_told_when_it_lasts)
+{
+	shard(1)->unread_ns = MT_HEALTH_UNREAD_NS - 1;
+	expect_well();
+	shard(1)->unread_ns = MT_HEALTH_UNREAD_NS;
+	shard(4)->unread_ns = MT_HEALTH_UNREAD_NS + 1;
+	cr_assert_eq(expect_only(CLEAVE_HEALTH_BLOCKS_UNREAD, HERE, "shards 1, 4: ")->age_ns,
+	    MT_HEALTH_UNREAD_NS + 1);
+}
+
 Test(health, a_pass_that_does_not_end_is_late_after_two_intervals)
 {
 	shard(2)->scrub_age_ns = NUM_S(200);

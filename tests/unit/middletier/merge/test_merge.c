@@ -440,32 +440,6 @@ Test(merge, a_bad_copy_is_read_elsewhere)
 	expect_blocks(0, 137, 7, 4);
 }
 
-Test(merge, blocks_that_are_bad_in_every_copy_are_lost_and_no_others)
-{
-	uint32_t lost_count = 0;
-
-	for (uint32_t i = 0; i < 60; i++)
-		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++) {
-			struct fake_copy *copy = &fake.nodes[i].copies[k];
-
-			if (copy->exists && copy->id.counter == fake.shard.extents[0]->id.counter)
-				copy->bytes[NUM_KIB(32)] ^= 1;
-		}
-	}
-	cr_assert_eq(merge(0, true, 0), 0);
-	for (uint32_t i = 0; i < 960; i++) {
-		struct fake_msg *msg = fake_read(i, 1);
-		int rc = fake_wait(msg);
-
-		cr_assert(rc == 0 || rc == -EIO, "block %u rc %d", i, rc);
-		lost_count += rc == -EIO;
-	}
-	cr_assert_geq(lost_count, 1);
-	cr_assert_leq(lost_count, 16);
-}
-
 Test(merge, without_nodes_it_fails_and_changes_nothing)
 {
 	for (uint32_t i = 0; i < 60; i++)

@@ -121,10 +121,12 @@ fill_nodes(bool is_full)
 		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = is_full;
 }
 
-/* A byte of the log, in every copy. */
+/* A byte of the log, in every copy; and their nodes have said so. */
 static void
 rot_everywhere(void)
 {
+	for (uint32_t i = 0; i < fake.shard.extents[0]->replica_count; i++)
+		fake.shard.extents[0]->replicas[i].is_damaged = true;
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
 		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++) {
 			struct fake_copy *copy = &fake.nodes[i].copies[k];
