@@ -17,6 +17,8 @@ struct mt_replica {
 	bool is_damaged;   /* not what it should be: not counted, and read from last */
 	uint32_t listed;   /* the sweep in which its node last named it; of a manifest's state */
 	bool is_suspect;   /* a read of it has failed: to be verified */
+	uint64_t
+	    failed_ns; /* scrub.c: when its node has last found it bad or unreadable; 0: it has not */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_REPLICA_H */

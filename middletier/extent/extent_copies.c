@@ -105,6 +105,23 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 	mt_extent_upkeep(extent->shard);
 }
 
+void
+mt_extent_heal(struct mt_extent *extent, uint32_t replica_index)
+{
+	struct mt_replica *replica = &extent->replicas[replica_index];
+	char text[MT_EXTENT_TEXT_BYTES];
+
+	assert(replica_index < extent->replica_count);
+	if (!replica->is_damaged)
+		return;
+	replica->is_damaged = false;
+	extent->is_dirty = true;
+	log_limited(LOG_WARN,
+	    "extent: a copy is whole again extent=%s node=%" PRIu32 ": its node has verified it",
+	    mt_extent_text(extent, text), replica->node_id);
+	mt_extent_upkeep(extent->shard);
+}
+
 bool
 mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count)
 {

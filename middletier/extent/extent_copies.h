@@ -22,6 +22,8 @@ struct mt_copies mt_extent_copies(struct mt_extent *extent);
 int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
 /* mt_extent_damage -- that replica is of no use: to be made anew elsewhere. Says so once. */
 void mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc);
+/* mt_extent_heal -- its node has verified that replica as whole: it counts again, if it did not. */
+void mt_extent_heal(struct mt_extent *extent, uint32_t replica_index);
 /* mt_extent_suspect -- a read at that node has failed; it may have been the wire. */
 void mt_extent_suspect(struct mt_extent *extent, uint32_t node_id);
 /* mt_extent_replace -- @replica instead of the one at @index; replica_count: one more. */

@@ -5,7 +5,9 @@
  *	IDLE <---> VERIFYING (one copy, at its node)
  *
  * Copies that a read has found bad come first: a single bad answer may have been the wire, so a copy is
- * damaged when its node's own check says so, not before. Else a *pass* goes over all extents, the
+ * damaged when its node's own check says so, not before. A node that cannot read it (EIO) says so twice, some time
+ * apart: a moment of a disk is no damage. Where no copy of an extent is good, the damaged ones are verified now and
+ * then, too: one that its node finds whole is good again. Else a *pass* goes over all extents, the
  * manifest's, and their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
  * which have a budget of their own. What a pass meets of nodes that are away is left to the next.
  *
@@ -37,6 +39,8 @@
 #include "upkeep/upkeep.h"
 
 #define SCRUB_RETRY_NS NUM_MS(200)
+#define SCRUB_TWICE_NS NUM_S(60)     /* between two verdicts that a copy cannot be read */
+#define SCRUB_HOPELESS_NS NUM_S(600) /* the same where no copy is good: what is damaged is lost */
 
 enum scrub_state { SCRUB_IDLE, SCRUB_VERIFYING, SCRUB_STATE_NR };
 
@@ -143,6 +147,50 @@ is_no_verdict(int rc)
 	    rc == -ENOBUFS || rc == -ENOMEM || rc == -EHOSTDOWN || rc == -ECANCELED;
 }
 
+static bool
+has_good_copy(const struct mt_extent *extent)
+{
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (!extent->replicas[i].is_damaged && extent->replicas[i].failed_ns == 0)
+			return true;
+	}
+	return false;
+}
+
+/* From when on a copy is to be verified, whatever a pass does; UPKEEP_NEVER: nothing is known against it. */
+static uint64_t
+scrub_due_ns(const struct mt_extent *extent, const struct mt_replica *replica)
+{
+	bool has_good = has_good_copy(extent);
+
+	if (replica->is_suspect)
+		return 0;
+	if (replica->is_damaged && has_good)
+		return UPKEEP_NEVER;
+	if (replica->failed_ns == 0)
+		return replica->is_damaged ? 0 : UPKEEP_NEVER;
+	return replica->failed_ns + (has_good ? SCRUB_TWICE_NS : SCRUB_HOPELESS_NS);
+}
+
+/* The node of a copy has found @rc. True: the copy is damaged. */
+static bool
+scrub_condemns(const struct mt_scrub *scrub, struct mt_extent *extent, uint32_t replica_index,
+    int rc)
+{
+	struct mt_replica *replica = &extent->replicas[replica_index];
+	uint64_t now_ns = scrub_now_ns(scrub), due_ns;
+
+	assert(rc < 0);
+	due_ns = replica->failed_ns == 0 ? UPKEEP_NEVER : scrub_due_ns(extent, replica);
+	if (rc != -EIO || due_ns <= now_ns || replica->is_damaged) {
+		replica->failed_ns = now_ns;
+		return true;
+	}
+	if (replica->failed_ns == 0)
+		replica->failed_ns = now_ns;
+	return false;
+}
+
 static void
 scrub_judge(struct mt_scrub *scrub, int rc, const struct wire_node_reply *reply)
 {
@@ -157,9 +205,16 @@ scrub_judge(struct mt_scrub *scrub, int rc, const struct wire_node_reply *reply)
 	if (rc == 0 && reply->offset_bytes < scrub->want_bytes)
 		rc = -ERANGE;
 	if (rc != 0) {
-		mt_extent_damage(extent, replica, "its node has verified it", rc);
+		if (scrub_condemns(scrub, extent, replica, rc))
+			mt_extent_damage(extent, replica, "its node has verified it", rc);
 		return;
 	}
+	/* A copy not sealed at its length yet may be damaged again when it is: it is not verified again at once. */
+	extent->replicas[replica].failed_ns = extent->replicas[replica].is_damaged &&
+		!extent->replicas[replica].is_truncated
+	    ? scrub_now_ns(scrub)
+	    : 0;
+	mt_extent_heal(extent, replica);
 	metric_add(&metrics[MT_METRIC_copies_verified], 1);
 	metric_add(&metrics[MT_METRIC_verified_bytes], scrub->want_bytes);
 }
@@ -217,22 +272,27 @@ scrub_verify(struct mt_scrub *scrub, const struct mt_extent *extent, uint32_t re
 
 /* ---- which one ---- */
 
-/* True: one is being verified. @ret_has_more: there are some that cannot be asked now. */
+/* True: one is being verified. @ret_next_ns: when to look again, UPKEEP_NEVER: there are none. */
 static bool
-scrub_suspects(struct mt_scrub *scrub, bool *ret_has_more)
+scrub_suspects(struct mt_scrub *scrub, uint64_t *ret_next_ns)
 {
-	const struct mt_shard *shard = scrub->shard;
+	uint32_t count = scrub_extent_count(scrub);
+	uint64_t now_ns = scrub_now_ns(scrub);
 
 	assert(scrub->sm.state == SCRUB_IDLE);
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const struct mt_extent *extent = scrub_extent_at(scrub, i);
 
 		for (uint32_t k = 0; extent != NULL && k < extent->replica_count; k++) {
-			if (!extent->replicas[k].is_suspect)
+			uint64_t due_ns = scrub_due_ns(extent, &extent->replicas[k]);
+
+			if (due_ns > now_ns) {
+				*ret_next_ns = num_min(*ret_next_ns, due_ns);
 				continue;
+			}
 			if (scrub_verify(scrub, extent, k))
 				return true;
-			*ret_has_more = true;
+			*ret_next_ns = num_min(*ret_next_ns, now_ns + UPKEEP_SOON_NS);
 		}
 	}
 	return false;
@@ -283,8 +343,7 @@ scrub_pass(struct mt_scrub *scrub)
 uint64_t
 mt_scrub_step(struct mt_scrub *scrub)
 {
-	uint64_t now_ns = scrub_now_ns(scrub), next_ns;
-	bool has_suspects = false;
+	uint64_t now_ns = scrub_now_ns(scrub), suspects_ns = UPKEEP_NEVER;
 
 	assert(!scrub->is_stopped);
 	if (scrub->sm.state != SCRUB_IDLE)
@@ -292,15 +351,14 @@ mt_scrub_step(struct mt_scrub *scrub)
 	if (scrub->not_before_ns > now_ns)
 		return scrub->not_before_ns;
 	scrub->is_pass_copy = false;
-	if (scrub_suspects(scrub, &has_suspects))
+	if (scrub_suspects(scrub, &suspects_ns))
 		return UPKEEP_NEVER;
 	if (now_ns >= scrub->last_ns + scrub_gap_ns(scrub)) {
 		scrub->is_pass_copy = true;
 		if (scrub_pass(scrub))
 			return UPKEEP_NEVER;
 	}
-	next_ns = scrub->last_ns + scrub_gap_ns(scrub);
-	return has_suspects ? num_min(next_ns, now_ns + UPKEEP_SOON_NS) : next_ns;
+	return num_min(scrub->last_ns + scrub_gap_ns(scrub), suspects_ns);
 }
 
 void

@@ -89,7 +89,9 @@ sweep_damage(struct mt_sweep *sweep, const struct extent_id *id, const char *why
 		    extent_id_pack(&extent->id) != extent_id_pack(id))
 			continue;
 		index = mt_extent_replica(extent, sweep->node_id);
-		if (index >= 0 && extent->placed_ns < sweep->begun_ns)
+		/* A copy that its node could not read once is scrub.c's to judge. */
+		if (index >= 0 && extent->placed_ns < sweep->begun_ns &&
+		    (rc != -EUCLEAN || extent->replicas[index].failed_ns == 0))
 			mt_extent_damage(extent, (uint32_t)index, why, rc);
 		return;
 	}

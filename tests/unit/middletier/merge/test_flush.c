@@ -22,6 +22,7 @@
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_load.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/merge/flush.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u         /* replicas */
@@ -337,4 +338,27 @@ Test(flush, discards_over_a_snapshot_are_no_more_runs_of_a_long_manifest)
 	mt_rig_run(rig, NUM_S(600));
 	cr_assert_eq(run_count(), 0);
 	cr_assert_eq(spread_layers(), 0);
+}
+
+static void
+disks_fail_reads(bool is_failing)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		disk_sim_set_faults(rig->nodes[i].disk,
+		    &(struct disk_sim_faults){ .read_fails = is_failing ? 1000 : 0 });
+}
+
+Test(flush, layers_that_no_disk_reads_stay_and_are_told_until_one_does)
+{
+	make_log();
+	disks_fail_reads(true);
+	mt_rig_run(rig, NUM_S(300));
+	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_SERVING);
+	cr_assert_eq(chunk()->layer_count, 1);
+	cr_assert_geq(mt_flush_unread_ns(mt_rig_shard(rig, 0)), NUM_S(60));
+	disks_fail_reads(false);
+	mt_rig_run(rig, NUM_S(180));
+	cr_assert_eq(chunk()->layer_count, 0);
+	cr_assert_eq(mt_flush_unread_ns(mt_rig_shard(rig, 0)), 0);
+	expect_log();
 }

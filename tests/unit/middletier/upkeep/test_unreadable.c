@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_unreadable.c -- disks that fail reads for a moment, or for good: which copies are damaged, and which are again good */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/wire.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_copies.h"
+#include "middletier/gateway/gateway.h"
+#include "middletier/upkeep/scrub.h"
+#include "middletier/upkeep/upkeep.h"
+#include "support/mt_rig.h"
+
+#define RIGHT_MARK UINT64_MAX
+#define EXTENTS 3u
+#define HOPELESS_NS NUM_S(600) /* scrub.c */
+
+static struct mt_rig *rig;
+static struct extent_id ids[EXTENTS];
+static uint32_t node_count;
+
+static void
+up(uint32_t count)
+{
+	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = count,
+	    .min_replicas = 2,
+	    .slot_bytes = NUM_MIB(1),
+	    .slot_count = 1024 });
+	node_count = count;
+	mt_rig_log_start(rig);
+	mt_rig_up(rig);
+	for (uint32_t i = 0; i < EXTENTS; i++) {
+		struct mt_extent *extent = mt_rig_log_open(rig);
+
+		cr_assert_not_null(extent);
+		for (uint32_t k = 0; k < 4; k++)
+			cr_assert_eq(mt_rig_append(rig, extent, i * 200 + k * 40, 30,
+					 (1u << extent->replica_count) - 1, RIGHT_MARK),
+			    0);
+		mt_rig_log_seal(rig, extent);
+		ids[i] = extent->id;
+	}
+}
+
+static void
+teardown(void)
+{
+	mt_rig_destroy(rig);
+}
+
+TestSuite(unreadable, .fini = teardown);
+
+/* Disks of the first @count nodes fail all reads; none of the others'. */
+static void
+disks_fail(uint32_t count)
+{
+	for (uint32_t i = 0; i < node_count; i++)
+		disk_sim_set_faults(rig->nodes[i].disk,
+		    &(struct disk_sim_faults){ .read_fails = i < count ? 1000 : 0 });
+}
+
+static bool
+has_scrubbed(void *arg)
+{
+	return mt_gateway_metric(rig->gateway, MT_METRIC_scrubs_done) > *(const uint64_t *)arg;
+}
+
+static void
+scrub(void)
+{
+	uint64_t before = mt_gateway_metric(rig->gateway, MT_METRIC_scrubs_done);
+
+	mt_scrub_now(mt_rig_shard(rig, 0));
+	cr_assert(mt_rig_run_until(rig, has_scrubbed, &before));
+}
+
+static uint32_t
+damaged_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < EXTENTS; i++)
+		for (uint32_t k = 0; k < mt_rig_extent(rig, &ids[i])->replica_count; k++)
+			count += mt_rig_extent(rig, &ids[i])->replicas[k].is_damaged;
+	return count;
+}
+
+Test(unreadable, a_moment_of_all_disks_damages_nothing)
+{
+	up(3);
+	disks_fail(3);
+	scrub();
+	scrub();
+	mt_rig_run(rig, NUM_S(300)); /* sweeps have seen what nodes say of them */
+	cr_assert_eq(damaged_count(), 0);
+	disks_fail(0);
+	mt_rig_run(rig, HOPELESS_NS);
+	scrub();
+	cr_assert_eq(damaged_count(), 0);
+	cr_assert_eq(mt_upkeep_lacking_count(mt_rig_shard(rig, 0)), 0);
+}
+
+Test(unreadable, what_one_disk_fails_for_longer_is_damaged_and_made_anew)
+{
+	uint64_t before;
+	uint32_t node;
+
+	up(5);
+	before = mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged);
+	node = mt_rig_extent(rig, &ids[0])->replicas[0].node_id;
+	disk_sim_set_faults(rig->nodes[node - 1].disk,
+	    &(struct disk_sim_faults){ .read_fails = 1000 });
+	scrub();
+	cr_assert_eq(damaged_count(), 0);
+	mt_rig_run(rig, NUM_S(300));
+	cr_assert_gt(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), before);
+	cr_assert_eq(damaged_count(), 0, "others have them");
+	for (uint32_t i = 0; i < EXTENTS; i++)
+		cr_assert_lt(mt_extent_replica(mt_rig_extent(rig, &ids[i]), node), 0);
+}
+
+Test(unreadable, all_copies_that_were_damaged_are_good_again_when_their_nodes_find_them_whole)
+{
+	up(3);
+	disks_fail(3);
+	scrub();
+	mt_rig_run(rig, 2 * HOPELESS_NS);
+	cr_assert_eq(damaged_count(), EXTENTS * 3);
+	disks_fail(0);
+	mt_rig_run(rig, 2 * HOPELESS_NS);
+	cr_assert_eq(damaged_count(), 0);
+	cr_assert_eq(mt_upkeep_lacking_count(mt_rig_shard(rig, 0)), 0);
+}
+
+Test(unreadable, a_gateway_that_begins_anew_looks_again_at_what_was_damaged)
+{
+	up(3);
+	disks_fail(3);
+	scrub();
+	mt_rig_run(rig, 2 * HOPELESS_NS);
+	cr_assert_eq(damaged_count(), EXTENTS * 3);
+	disks_fail(0);
+	mt_rig_gateway_restart(rig);
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_eq(damaged_count(), 0);
+}
