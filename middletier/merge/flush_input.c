@@ -7,7 +7,9 @@
  *	             ^ a cut between  '----------'  ^ a cut
  *	               '--- a flush: these layers, and as many of the newest runs as tiers.c says
  *
- * A cut that a snapshot needs is never crossed. The active layer freezes when it is taken.
+ * A cut that a snapshot needs is never crossed. The active layer freezes when it is taken. Of more layers and runs than
+ * a merge takes, a flush leaves the runs, then the newest layers, and a compaction the newest layers: snapshots that have
+ * gone leave any number of layers.
  */
 #include "merge/flush_input.h"
 
@@ -29,29 +31,33 @@
 #include "merge/compact.h"
 #include "merge/flatten.h"
 #include "merge/merge.h"
+#include "merge/merge_plan.h"
 #include "merge/tiers.h"
 
 #define FLUSH_LEVEL 1   /* of zstd: a log that gets long waits for it */
 #define COMPACT_LEVEL 2 /* what is merged again is likely to stay */
 
+_Static_assert(COMPACT_RUNS_MAX < MERGE_INPUTS_MAX, "a layer goes along");
+
 /* ---- layers ---- */
 
 /*
- * The layers to flush: from the oldest up to the next cut. What is active freezes. 0; -ENOENT there is
- * nothing; -ENOMEM.
+ * The layers to flush: from the oldest up to the next cut, at most @max of them. What is active freezes. 0; -ENOENT
+ * there is nothing; -ENOMEM.
  */
 static int
-input_take_layers(const struct mt_index *index, struct mt_chunk *chunk,
+input_take_layers(const struct mt_index *index, struct mt_chunk *chunk, uint32_t max,
     struct mt_merge_input *input)
 {
 	struct loop_link *link = chunk->layers.prev;
+	uint32_t count = 1;
 	int rc;
 
-	assert(chunk->index == index);
+	assert(chunk->index == index && max > 0);
 	if (link == &chunk->layers || flush_layer_is_empty(flush_layer_of(link)))
 		return -ENOENT;
 	input->newest_layer = input->oldest_layer = flush_layer_of(link);
-	for (link = link->prev; link != &chunk->layers; link = link->prev) {
+	for (link = link->prev; link != &chunk->layers && count < max; link = link->prev, count++) {
 		struct mt_layer *layer = flush_layer_of(link);
 
 		if (flush_layer_is_empty(layer) ||
@@ -103,6 +109,21 @@ input_layer_bytes(const struct mt_merge_input *input)
 		if (flush_layer_of(link) == input->oldest_layer)
 			return bytes;
 	}
+}
+
+/* More than a merge takes. */
+static bool
+input_is_large(const struct mt_merge_input *input)
+{
+	uint32_t count = 2; /* the oldest of both */
+
+	for (const struct loop_link *link = &input->newest_layer->link;
+	     link != &input->oldest_layer->link; link = link->next)
+		count++;
+	for (const struct loop_link *link = &input->newest_run->link;
+	     link != &input->oldest_run->link; link = link->next)
+		count++;
+	return count > MERGE_INPUTS_MAX;
 }
 
 /* ---- codecs ---- */
@@ -166,6 +187,8 @@ input_take_runs(const struct flush_terms *terms, struct mt_chunk *chunk,
 		return;
 	input->newest_run = newest;
 	input->oldest_run = mt_compact_group_run(&group, count);
+	if (input_is_large(input))
+		input->newest_run = input->oldest_run = NULL;
 }
 
 int
@@ -176,7 +199,7 @@ mt_flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
 
 	assert(chunk->index == terms->shard->block_index);
 	*ret_input = (struct mt_merge_input){ .chunk = chunk, .level = FLUSH_LEVEL };
-	rc = input_take_layers(terms->shard->block_index, chunk, ret_input);
+	rc = input_take_layers(terms->shard->block_index, chunk, MERGE_INPUTS_MAX, ret_input);
 	if (rc != 0)
 		return rc;
 	input_take_runs(terms, chunk, ret_input);
@@ -205,7 +228,7 @@ mt_flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 	    mt_index_is_cut_between(index, chunk->number, group.newest->cut,
 		flush_layer_of(chunk->layers.prev)->cut))
 		return 0;
-	rc = input_take_layers(index, chunk, ret_input);
+	rc = input_take_layers(index, chunk, MERGE_INPUTS_MAX - group.run_count, ret_input);
 	return rc == -ENOENT ? 0 : rc;
 }
 

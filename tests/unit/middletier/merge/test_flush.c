@@ -19,10 +19,12 @@
 #include "middletier/extent/extent.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_load.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/merge/flush.h"
+#include "middletier/write/cut.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u         /* replicas */
@@ -361,4 +363,39 @@ Test(flush, layers_that_no_disk_reads_stay_and_are_told_until_one_does)
 	cr_assert_eq(chunk()->layer_count, 0);
 	cr_assert_eq(mt_flush_unread_ns(mt_rig_shard(rig, 0)), 0);
 	expect_log();
+}
+
+/* Each snapshot has a layer of its own; their cuts go before any of them is flushed. */
+Test(flush, more_layers_of_snapshots_that_have_gone_than_a_merge_takes, .timeout = 300)
+{
+	const uint32_t count = 125; /* MERGE_INPUTS_MAX is 120 */
+	struct mt_extent *extent;
+	struct mt_shard *shard;
+
+	mt_rig_up(rig);
+	extent = mt_rig_log_open(rig);
+	cr_assert_not_null(extent);
+	shard = mt_rig_shard(rig, 0);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_edit edit = { .kind = MT_EDIT_CUT,
+			.cut = i + 1,
+			.sequence = shard->next_sequence,
+			.segment_base = 1,
+			.segment_count = 1 };
+
+		cr_assert_eq(mt_rig_append(rig, extent, i % 4, 1, ALL, UINT64_MAX), 0);
+		cr_assert_eq(mt_rig_commit(rig, &edit, 1), 0);
+		shard->cut = i + 1;
+	}
+	mt_rig_gateway_restart(rig);
+	shard = mt_rig_shard(rig, 0);
+	cr_assert_eq(chunk()->layer_count, count);
+	for (uint32_t i = 0; i < count; i++) {
+		while (mt_cut_drop(shard, i + 1) != 0)
+			mt_rig_run(rig, NUM_MS(10));
+	}
+	cr_assert_eq(mt_index_cut_count(shard->block_index), 0);
+	cr_assert(mt_rig_run_until(rig, is_flushed, NULL));
+	for (uint32_t i = 0; i < 4; i++)
+		expect_block(i, i + 1 + (count - 1 - i) / 4 * 4);
 }
