@@ -114,6 +114,16 @@ mt_compact_group_of(const struct mt_index *index, struct mt_run *run,
 	mt_compact_group_from(index, run, ret_group);
 }
 
+/* A part of @run's group is being merged, or deleted. */
+static bool
+group_is_busy(const struct mt_index *index, struct mt_run *run)
+{
+	struct compact_group group;
+
+	mt_compact_group_of(index, run, &group);
+	return group.is_merging;
+}
+
 struct mt_run *
 mt_compact_group_run(const struct compact_group *group, uint32_t count)
 {
@@ -306,7 +316,7 @@ mt_compact_hole(const struct mt_shard *shard)
 		     link = link->next) {
 			struct mt_run *run = run_of(link);
 
-			if (run->extent_index == extent->index && !run->is_merging)
+			if (run->extent_index == extent->index && !group_is_busy(index, run))
 				return run;
 		}
 	}
@@ -356,7 +366,8 @@ mt_compact_hidden(const struct mt_shard *shard)
 		     link = link->next) {
 			struct mt_run *run = run_of(link);
 
-			if (!run->is_merging && mt_index_is_hidden(index, chunk->number, run->cut))
+			if (mt_index_is_hidden(index, chunk->number, run->cut) &&
+			    !group_is_busy(index, run))
 				return run;
 		}
 	}

@@ -47,11 +47,11 @@ void mt_compact_count(const struct mt_index *index, struct mt_chunk *chunk);
  */
 struct mt_run *mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total,
     uint32_t *ret_garbage);
-/* mt_compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it. */
+/* mt_compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it, or their groups are at work. */
 struct mt_run *mt_compact_hole(const struct mt_shard *shard);
 /* mt_compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
 struct mt_run *mt_compact_crowded(const struct mt_shard *shard);
-/* mt_compact_hidden -- one that nobody sees; NULL: there is none. */
+/* mt_compact_hidden -- one that nobody sees; NULL: there is none whose group is not at work. */
 struct mt_run *mt_compact_hidden(const struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_COMPACT_H */

@@ -272,7 +272,7 @@ due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 	terms = due_terms(due);
 	rc = mt_flush_input_group(&terms, run, ret_input);
 	ret_input->is_urgent = mt_reclaim_pressure(shard, 0) >= PACE_HURRY;
-	return rc;
+	return rc == -EBUSY ? -ENOENT : rc; /* what else is due goes on beside it */
 }
 
 /* The manifest is long: what leaves fewer runs, then what leaves no more, and a shorter log. */

@@ -4,10 +4,13 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/hidden.h"
 #include "middletier/common/alloc.h"
 #include "middletier/index/index.h"
 #include "middletier/index/index_cuts.h"
 #include "middletier/merge/compact.h"
+#include "middletier/merge/flush_due.h"
+#include "middletier/merge/merge.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/write/write_path.h"
@@ -643,4 +646,49 @@ Test(room, what_cannot_be_indexed_behind_a_cut_is_not_acknowledged)
 	cr_assert(mt_alloc_has_failed());
 	mt_alloc_fail_at(0);
 	cr_assert_eq(fake.stop_rc, -ENOMEM, "a take-over replays it");
+}
+
+static void
+on_passed(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+static void
+pass(uint64_t ns)
+{
+	struct loop_timer timer;
+
+	loop_timer_init(&timer, on_passed, NULL);
+	loop_timer_start(fake.loop, &timer, ns);
+	fake_run_for(ns + NUM_MS(1));
+}
+
+/* Two runs of a deleted volume that had been rolled back; a step of its deletion has taken one of them. */
+Test(room, a_flush_is_found_beside_a_group_that_is_busy)
+{
+	const struct mt_hidden hidden = { FAKE_SEGMENT, 1, 0, 5 };
+	struct flush_due due = { 0 };
+	struct mt_merge_input input;
+
+	fake_state.epoch = fake.shard.epoch;
+	fake_runs_extent();
+	(void)fake_runs_one(10, 0, 4, 1);
+	fake_runs_one(20, 4, 4, 1)->is_merging = true;
+	mt_index_hide(fake.shard.block_index, &hidden);
+	fake.shard.next_sequence = 100;
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 1000;
+	/* Another volume's chunk, with a layer that is old. */
+	cr_assert_eq(fake_wait(fake_write(CHUNK, 16, 4)), 0);
+	mt_flush_due_start(&due, &fake.shard);
+	mt_flush_due_age(&due);
+	mt_flush_due_age(&due);
+	due.was_flush = true; /* the last merge was one */
+	cr_assert_null(mt_compact_hidden(&fake.shard));
+	pass(NUM_S(1));
+	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
+	cr_assert_eq(input.chunk->number, mt_chunk_number(FAKE_SEGMENT, CHUNK));
+	cr_assert_not_null(input.newest_layer);
 }
