@@ -68,15 +68,21 @@ volume_gap(const struct mt_volume *volume, uint32_t index, struct mt_hidden *ret
 }
 
 uint32_t
-mt_hidden_find(const struct mt_volumes *volumes, struct mt_hidden *ret_hidden, uint32_t max)
+mt_hidden_find(const struct mt_volumes *volumes, uint32_t *at, struct mt_hidden *ret_hidden,
+    uint32_t max)
 {
 	uint32_t count = 0;
 
 	if (volumes->is_incomplete || volumes->snapshots.is_incomplete)
 		return 0;
-	for (uint32_t i = 0; i < volumes->count; i++) {
+	for (uint32_t i = *at; i < volumes->count; i++) {
 		const struct mt_volume *volume = &volumes->entries[i].volume;
 
+		/* A volume has a gap less than spans, at most. */
+		if (count > 0 && count + volume->scope.span_count > max) {
+			*at = i;
+			return count;
+		}
 		for (uint32_t k = 0; k < volume->scope.span_count && count < max; k++) {
 			struct mt_hidden *hidden = &ret_hidden[count];
 
@@ -87,5 +93,6 @@ mt_hidden_find(const struct mt_volumes *volumes, struct mt_hidden *ret_hidden, u
 		}
 	}
 	assert(count <= max);
+	*at = 0;
 	return count;
 }

@@ -15,8 +15,13 @@ struct mt_hidden {
 };
 
 #define MT_HIDDEN_MAX 64u /* found in a turn */
-/* mt_hidden_find -- hidden.c: what no scope of @volumes shows, of volumes that are there. How many. */
-uint32_t mt_hidden_find(const struct mt_volumes *volumes, struct mt_hidden *ret_hidden,
-    uint32_t max);
+/*
+ * mt_hidden_find -- hidden.c: what no scope of @volumes shows, of volumes that are there
+ *
+ * Up to @max of them, from the volume with index *@at on; *@at is then where the next turn begins: 0: behind the last
+ * volume. Returns how many. @max: at least MT_SPANS_MAX, or a volume's last ones may never be found.
+ */
+uint32_t mt_hidden_find(const struct mt_volumes *volumes, uint32_t *at,
+    struct mt_hidden *ret_hidden, uint32_t max);
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_HIDDEN_H */

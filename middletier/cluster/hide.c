@@ -6,7 +6,8 @@
  *
  * Whatever makes a scope show something puts that key (control_snapshot.c): if it is what it was when the tables
  * were read, nobody has since, and nobody can any more. Shards remember it as long as they serve, so it is told
- * after each reading.
+ * after each reading. Where there is more than is found in a turn, or than a shard remembers, further turns follow:
+ * what merges have taken away a shard forgets.
  */
 #include "cluster/hide.h"
 
@@ -38,7 +39,7 @@ static void
 hide_on_leg(struct loop_post *post, void *arg)
 {
 	struct mt_hide *hide = ((struct mt_hide_leg *)arg)->hide;
-	bool is_left = false;
+	bool is_left = hide->at != 0;
 
 	assert(hide->fn != NULL);
 	(void)post;
@@ -66,8 +67,11 @@ hide_on_port(struct loop_post *post, void *arg)
 			leg->is_left = leg->is_left || shard->sm.state != MT_SHARD_IDLE;
 			continue;
 		}
-		for (uint32_t k = 0; k < hide->hidden_count; k++)
-			mt_index_hide(shard->block_index, &hide->hidden[k]);
+		mt_index_hidden_tidy(shard->block_index, hide->hidden_count);
+		for (uint32_t k = 0; k < hide->hidden_count; k++) {
+			if (!mt_index_hide(shard->block_index, &hide->hidden[k]))
+				leg->is_left = true;
+		}
 		mt_flush_kick(shard);
 	}
 	leg->post.fn = hide_on_leg;
@@ -83,6 +87,7 @@ hide_on_compared(int rc, void *arg)
 	assert(hide->fn != NULL && hide->left_count == 0);
 	/* -EAGAIN: the tables are old, and are being read anew. */
 	if (rc != 0 || gateway->sm.state >= MT_GATEWAY_FAILED) {
+		hide->at = 0; /* nobody was told */
 		hide_finish(hide, rc != -EAGAIN);
 		return;
 	}
@@ -109,10 +114,12 @@ mt_hide_start(struct mt_hide *hide, struct mt_gateway *gateway, void (*fn)(bool 
 
 	assert(hide->fn == NULL && hide->left_count == 0);
 	hide->gateway = gateway;
-	hide->hidden_count = mt_hidden_find(volumes, hide->hidden, MT_HIDDEN_MAX);
+	hide->hidden_count = mt_hidden_find(volumes, &hide->at, hide->hidden, MT_HIDDEN_MAX);
 	if (hide->hidden_count == 0 ||
-	    meta->ops->txn(meta, &compare, 1, hide_on_compared, hide) != 0)
+	    meta->ops->txn(meta, &compare, 1, hide_on_compared, hide) != 0) {
+		hide->at = 0;
 		return false;
+	}
 	hide->fn = fn;
 	hide->arg = arg;
 	return true;

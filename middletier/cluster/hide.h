@@ -18,6 +18,7 @@ struct mt_hide {
 	struct mt_gateway *gateway;
 	struct mt_hidden hidden[MT_HIDDEN_MAX];
 	uint32_t hidden_count;
+	uint32_t at; /* mt_hidden_find's: where the next turn begins */
 	struct mt_hide_leg {
 		struct loop_post post;
 		struct mt_hide *hide;

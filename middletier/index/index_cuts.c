@@ -124,30 +124,87 @@ mt_index_cut_count(const struct mt_index *index)
 
 /* ---- what nobody sees ---- */
 
-/* The same hidden records, or more of them by now: a snapshot has gone. */
+/* True: both are of the same segments, with nothing in between: more of them by now (a snapshot has gone, another roll-back). */
 static bool
-hidden_is_same(const struct mt_hidden *a, const struct mt_hidden *b)
+hidden_joins(const struct mt_hidden *a, const struct mt_hidden *b)
 {
-	return a->segment_base == b->segment_base && a->cut_below == b->cut_below;
+	return a->segment_base == b->segment_base && a->segment_count == b->segment_count &&
+	    a->cut_from <= b->cut_below && b->cut_from <= a->cut_below;
 }
 
-void
+bool
 mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden)
 {
 	struct mt_index_cuts *cuts = index->cuts;
-	uint32_t at = 0;
+	struct mt_hidden all = *hidden;
+	uint32_t kept = 0;
 
 	CHECK_OBJ(index, MT_INDEX_MAGIC);
 	assert(hidden->segment_count > 0);
 	assert(hidden->cut_from < hidden->cut_below);
-	while (at < cuts->hidden_count && !hidden_is_same(&cuts->hidden[at], hidden))
-		at++;
-	if (at == CUTS_HIDDEN_MAX)
+	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
+		if (!hidden_joins(&cuts->hidden[i], &all)) {
+			cuts->hidden[kept++] = cuts->hidden[i];
+			continue;
+		}
+		all.cut_from = num_min(all.cut_from, cuts->hidden[i].cut_from);
+		all.cut_below = num_max(all.cut_below, cuts->hidden[i].cut_below);
+	}
+	cuts->hidden_count = kept;
+	if (kept == CUTS_HIDDEN_MAX)
+		return false;
+	cuts->hidden[cuts->hidden_count++] = all;
+	return true;
+}
+
+static bool
+hides(const struct mt_hidden *hidden, uint64_t segment, uint64_t cut)
+{
+	return segment >= hidden->segment_base &&
+	    segment - hidden->segment_base < hidden->segment_count && cut >= hidden->cut_from &&
+	    cut < hidden->cut_below;
+}
+
+/* A layer or a run of @chunk is hidden by it. */
+static bool
+chunk_has_hidden(const struct mt_chunk *chunk, const struct mt_hidden *hidden)
+{
+	uint64_t segment = mt_chunk_segment(chunk->number);
+
+	for (const struct loop_link *link = chunk->layers.next; link != &chunk->layers;
+	     link = link->next) {
+		if (hides(hidden, segment, NUM_CONTAINER_OF(link, struct mt_layer, link)->cut))
+			return true;
+	}
+	for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+	     link = link->next) {
+		if (hides(hidden, segment, NUM_CONTAINER_OF(link, struct mt_run, link)->cut))
+			return true;
+	}
+	return false;
+}
+
+void
+mt_index_hidden_tidy(struct mt_index *index, uint32_t count)
+{
+	struct mt_index_cuts *cuts = index->cuts;
+	bool is_there[CUTS_HIDDEN_MAX] = { false };
+	uint32_t kept = 0;
+
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	if (cuts->hidden_count + count <= CUTS_HIDDEN_MAX)
 		return;
-	if (at == cuts->hidden_count)
-		cuts->hidden[cuts->hidden_count++] = *hidden;
-	else
-		cuts->hidden[at].cut_from = num_min(cuts->hidden[at].cut_from, hidden->cut_from);
+	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
+		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+
+		for (uint32_t i = 0; i < cuts->hidden_count; i++)
+			is_there[i] = is_there[i] || chunk_has_hidden(chunk, &cuts->hidden[i]);
+	}
+	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
+		if (is_there[i])
+			cuts->hidden[kept++] = cuts->hidden[i];
+	}
+	cuts->hidden_count = kept;
 }
 
 bool
@@ -158,11 +215,7 @@ mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t
 
 	assert(cuts->hidden_count <= CUTS_HIDDEN_MAX);
 	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
-		const struct mt_hidden *hidden = &cuts->hidden[i];
-
-		if (segment >= hidden->segment_base &&
-		    segment - hidden->segment_base < hidden->segment_count &&
-		    cut >= hidden->cut_from && cut < hidden->cut_below)
+		if (hides(&cuts->hidden[i], segment, cut))
 			return true;
 	}
 	return false;
