@@ -53,7 +53,6 @@
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_copies.h"
-#include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "manifest/edit.h"
@@ -81,16 +80,13 @@ static const struct sm_state repair_table[REPAIR_STATE_NR] = {
 
 /* ---- the extent ---- */
 
-/* The extent being repaired; NULL: it is no more. */
+/* The extent being repaired; NULL: it is no more, or soon will be. */
 static struct mt_extent *
 repair_extent(const struct mt_repair *repair)
 {
-	struct mt_extent *extent = mt_shard_extent(repair->shard, repair->extent_index);
+	struct mt_extent *extent = mt_repair_object(repair);
 
-	if (!mt_repair_is_ours(repair, extent) ||
-	    extent_id_pack(&extent->id) != extent_id_pack(&repair->id))
-		return NULL;
-	return extent;
+	return mt_repair_is_ours(repair, extent) ? extent : NULL;
 }
 
 /* ---- ends ---- */
@@ -142,8 +138,12 @@ repair_on_committed(int rc, void *arg)
 	if (repair->is_stopped)
 		return; /* the next owner reads what became of it */
 	assert(repair->sm.state == REPAIR_COMMITTING);
-	extent = repair_extent(repair);
+	/* Where its deletion is asked for by now, all copies that it has are deleted with it: the new one, too. */
+	extent = mt_repair_object(repair);
 	if (rc != 0 || extent == NULL) {
+		if (rc == 0)
+			(void)mt_extent_drop_copy(repair->shard, &repair->id, repair->made.node_id,
+			    repair->made.incarnation);
 		repair_idle(repair, REPAIR_AGAIN_NS);
 		return;
 	}

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/replica.h"
@@ -20,6 +21,7 @@
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_copies.h"
+#include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "manifest/manifest.h"
@@ -59,6 +61,15 @@ mt_repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent
 		return false;
 	at = mt_manifest_state_find(mt_manifest_state(repair->shard), &extent->id);
 	return at != NULL && at->is_sealed;
+}
+
+struct mt_extent *
+mt_repair_object(const struct mt_repair *repair)
+{
+	struct mt_extent *extent = mt_shard_extent(repair->shard, repair->extent_index);
+
+	return extent != NULL && extent_id_pack(&extent->id) == extent_id_pack(&repair->id) ? extent
+											    : NULL;
 }
 
 /* ---- good copies ---- */

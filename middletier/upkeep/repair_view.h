@@ -27,6 +27,8 @@ struct mt_link *mt_repair_link(const struct mt_repair *repair, uint32_t node_id)
 
 /* mt_repair_is_ours -- is @extent sealed, in the manifest, with something in it, and not on its way out? May be NULL. */
 bool mt_repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent);
+/* mt_repair_object -- the extent being repaired, though its deletion be asked for; NULL: it is no more. */
+struct mt_extent *mt_repair_object(const struct mt_repair *repair);
 /* mt_repair_view_of -- @extent as its replicas and their links say now. */
 struct repair_view mt_repair_view_of(const struct mt_repair *repair,
     const struct mt_extent *extent);
