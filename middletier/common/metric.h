@@ -33,6 +33,8 @@
 	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
 	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
 	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
+	X(run_pages_loaded, "count", "indexes of single batches of runs read from nodes")          \
+	X(run_pages_dropped, "count", "those that had to make room for others")                    \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(takeovers, "count", "shards that began to be served here")                               \
 	X(flushes, "count", "merges of layers, with or without runs, into runs")                   \

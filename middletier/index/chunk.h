@@ -13,6 +13,7 @@
 #include "index/memtable.h"
 
 struct mt_index;
+struct mt_run_dir;
 struct mt_run_index;
 struct mt_run_load;
 struct mt_segment;
@@ -34,8 +35,7 @@ struct mt_layer {
 };
 
 struct mt_run {
-	struct loop_link link;     /* chunk->runs: flushed_sequence, the greatest first */
-	struct loop_link lru_link; /* run_index.c: of those whose index is loaded */
+	struct loop_link link; /* chunk->runs: flushed_sequence, the greatest first */
 	struct mt_chunk *chunk;
 	uint32_t extent_index;
 	uint32_t offset_bytes, length_bytes; /* in the extent: whole batches */
@@ -43,8 +43,9 @@ struct mt_run {
 	uint64_t flushed_sequence;
 	uint64_t cut;
 	uint64_t live_bytes; /* compact.c: of it and what is newer in its group; 0: not counted */
-	struct mt_run_index *index; /* NULL: not loaded */
-	struct mt_run_load *load;   /* being loaded */
+	struct mt_run_index *index; /* whole; NULL: not loaded */
+	struct mt_run_dir *dir;     /* what is known without; NULL: nothing, or there is no need */
+	struct mt_run_load *load;   /* of the whole index */
 	uint32_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
 	bool is_reread;    /* its index was dropped since a merge could not read what it says */

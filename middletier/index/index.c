@@ -179,10 +179,14 @@ chunk_find(struct mt_chunk *chunk, const struct mt_span *span, uint32_t block,
 		if (!mt_span_shows(span, run->cut))
 			continue;
 		*ret_run = run;
-		if (run->index == NULL)
+		switch (mt_run_look(run, block, ret_location)) {
+		case MT_RUN_UNLOADED:
 			return MT_FOUND_UNLOADED;
-		if (mt_run_find(run, block, ret_location))
+		case MT_RUN_HERE:
 			return MT_FOUND_RECORD;
+		case MT_RUN_NOT:
+			break;
+		}
 	}
 	return MT_FOUND_NOTHING;
 }

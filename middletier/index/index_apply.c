@@ -119,7 +119,7 @@ chunk_may_hold(struct mt_chunk *chunk, uint32_t block, uint8_t kind, const struc
 		struct mt_run *run = mt_run_of((struct loop_link *)link);
 		struct mt_location location;
 
-		if (run->index == NULL || mt_run_find(run, block, &location))
+		if (mt_run_look(run, block, &location) != MT_RUN_NOT)
 			return true;
 	}
 	return wire_segment_is_clone(mt_chunk_segment(chunk->number));

@@ -4,6 +4,7 @@
  *
  * Where a batch ends the next one's head begins; payloads are not read. The first batch's predecessor is
  * another run's: of it only its own CRC, identity and place are checked; from then on the chain (batch.h).
+ * Where the run's directory is known, a single head is taken: it is the one with the CRC that is written there.
  */
 #include "index/run_heads.h"
 
@@ -14,6 +15,7 @@
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "index/chunk.h"
+#include "index/run_dir.h"
 #include "index/run_index.h"
 
 #define RUN_READ_BYTES NUM_KIB(8) /* holds most heads */
@@ -29,6 +31,21 @@ mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run)
 		.end_bytes = run->offset_bytes + run->length_bytes,
 		.wish_bytes = RUN_READ_BYTES,
 	};
+}
+
+void
+mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uint32_t page)
+{
+	const struct mt_run_slot *slot = &run->dir->slots[page];
+
+	assert(page < run->dir->slot_count);
+	mt_run_heads_init(heads, run);
+	heads->is_page = true;
+	heads->at_bytes = slot->place.offset_bytes;
+	if (page + 1 < run->dir->slot_count)
+		heads->end_bytes = slot[1].place.offset_bytes;
+	heads->wish_bytes = slot->place.head_bytes;
+	heads->batch_crc = slot->place.batch_crc;
 }
 
 void
@@ -70,11 +87,15 @@ static int
 heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
 {
 	struct mt_run_builder *builder = &heads->builder;
+	struct mt_run_place place = { .offset_bytes = (uint32_t)info->offset_bytes,
+		.head_bytes = BATCH_HEADER_BYTES + info->desc_bytes,
+		.batch_crc = info->batch_crc,
+		.first_block = UINT32_MAX };
 	uint32_t next_block = builder->next_block;
 	struct record_iter it;
 	struct record_desc frame;
 	const char *field;
-	int rc;
+	int rc = 0;
 
 	/* All or none: another copy may be asked for this head again. */
 	record_iter_init(&it, head, info);
@@ -83,8 +104,15 @@ heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct 
 
 		if (block < next_block)
 			return -EBADMSG;
+		place.first_block = (uint32_t)num_min(place.first_block, block);
 		next_block = block + frame.block_count;
 	}
+	if (info->record_count == 0)
+		place.first_block = next_block;
+	if (!heads->is_page)
+		rc = mt_run_builder_place(builder, &place);
+	if (rc != 0)
+		return rc;
 	record_iter_init(&it, head, info);
 	while (record_iter_next(&it, &frame, &field) == 1) {
 		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
@@ -114,7 +142,8 @@ mt_run_heads_take(struct mt_run_heads *heads, const struct extent_id *id, const 
 		return -EAGAIN;
 	}
 	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != heads->chunk ||
-	    info->flushed_sequence != heads->flushed_sequence)
+	    info->flushed_sequence != heads->flushed_sequence ||
+	    (heads->is_page && info->batch_crc != heads->batch_crc))
 		return -EBADMSG;
 	rc = heads_take_frames(heads, head, info);
 	if (rc != 0)

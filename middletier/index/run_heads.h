@@ -18,11 +18,15 @@ struct mt_run_heads {
 	uint32_t wish_bytes;              /* the next head is hoped to be no longer */
 	uint32_t prev_crc;
 	bool has_prev;
+	bool is_page;       /* a single batch: */
+	uint32_t batch_crc; /* whose CRC this has to be */
 	struct mt_run_builder builder;
 };
 
 /* mt_run_heads_init -- nothing of @run was read. @run is not needed any more. */
 void mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run);
+/* mt_run_heads_init_page -- the head of the batch in slot @page of @run's directory alone. */
+void mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uint32_t page);
 /* mt_run_heads_fini -- also after mt_run_heads_end. */
 void mt_run_heads_fini(struct mt_run_heads *heads);
 /* mt_run_heads_ask_bytes -- so many bytes are to be read at at_bytes; never 0 while they are not over. */

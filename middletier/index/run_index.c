@@ -2,11 +2,22 @@
 /*
  * run_index.c -- which frames a run holds, for the runs of a port's shards that were asked lately
  *
+ *	          a merge gives it, or all heads are read            least recently used
+ *	nothing ------------------------------------------> whole ----------------------> directory
+ *	   ^                                                  ^                            |  |  pages
+ *	   |                                                  +---- a merge wants it ------+  |  come and go
+ *	   +-------------- directories take more than half of the cache ---------------------+
+ *
  * A run's index is its frames in the order of their blocks, and the CRCs of their blocks: 28 bytes a
  * frame and 4 a block. All of them would be too much for the host memory of a gateway that serves many
  * disks, so they are loaded when they are wanted (run_load.c) and the least recently used go when their
- * bytes exceed the port's share of --index-cache. Those that are held stay, and those of a chunk one of
- * whose runs is being loaded: a lookup that needs several runs gets them all, however small the cache.
+ * bytes exceed the port's share of --index-cache. A directory (run_dir.c) is left, which says where the run's
+ * batches are and which blocks it holds; a lookup then wants the frames of one batch, a *page*, and those alone
+ * of the run that holds the block.
+ *
+ * A run that is held stays whole. While the whole index of a run is being loaded those of its chunk stay, and the
+ * directories: a lookup that needs several runs gets them all, however small the cache. A page stays until those
+ * who had it loaded are told.
  */
 #include <errno.h>
 
@@ -25,12 +36,14 @@
 #include "common/shard.h"
 #include "index/index.h"
 #include "index/memtable.h"
+#include "index/run_dir.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
 
 #define RUN_CACHE_MAGIC 0x434e5552u /* "RUNC" */
 #define RUN_FRAMES_MIN 16u
 #define RUN_CRCS_MIN 64u
+#define RUN_PLACES_MIN 8u
 
 /* ---- building one ---- */
 
@@ -55,19 +68,24 @@ run_array_grow(void **array, uint32_t *max, uint32_t used, uint32_t count, size_
 	return 0;
 }
 
+static struct mt_run_index *
+run_builder_index(struct mt_run_builder *builder)
+{
+	if (builder->index == NULL)
+		builder->index = mt_calloc(1, sizeof(*builder->index));
+	return builder->index;
+}
+
 static int
 run_builder_reserve(struct mt_run_builder *builder, uint32_t crc_count)
 {
-	struct mt_run_index *index = builder->index;
+	struct mt_run_index *index = run_builder_index(builder);
 	void *frames, *crcs;
 	int rc;
 
 	assert(crc_count <= ENGINE_RECORD_BLOCKS_MAX);
-	if (index == NULL) {
-		index = builder->index = mt_calloc(1, sizeof(*index));
-		if (index == NULL)
-			return -ENOMEM;
-	}
+	if (index == NULL)
+		return -ENOMEM;
 	frames = index->frames;
 	rc = run_array_grow(&frames, &builder->frame_max, index->frame_count, 1,
 	    sizeof(*index->frames), RUN_FRAMES_MIN);
@@ -115,6 +133,26 @@ mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *fra
 	return 0;
 }
 
+int
+mt_run_builder_place(struct mt_run_builder *builder, const struct mt_run_place *place)
+{
+	struct mt_run_index *index = run_builder_index(builder);
+	void *places;
+	int rc;
+
+	if (index == NULL)
+		return -ENOMEM;
+	assert(index->place_count == 0 ||
+	    index->places[index->place_count - 1].offset_bytes < place->offset_bytes);
+	places = index->places;
+	rc = run_array_grow(&places, &builder->place_max, index->place_count, 1, sizeof(*place),
+	    RUN_PLACES_MIN);
+	index->places = places;
+	if (rc == 0)
+		index->places[index->place_count++] = *place;
+	return rc;
+}
+
 /* A smaller array that cannot be had is no loss. */
 static void *
 run_array_shrink(void *array, size_t bytes)
@@ -134,6 +172,8 @@ mt_run_builder_take(struct mt_run_builder *builder)
 	index->frames =
 	    run_array_shrink(index->frames, index->frame_count * sizeof(*index->frames));
 	index->crcs = run_array_shrink(index->crcs, index->crc_count * sizeof(*index->crcs));
+	index->places =
+	    run_array_shrink(index->places, index->place_count * sizeof(*index->places));
 	*builder = (struct mt_run_builder){ 0 };
 	return index;
 }
@@ -152,6 +192,7 @@ mt_run_index_free(struct mt_run_index *index)
 		return;
 	mt_free(index->frames);
 	mt_free(index->crcs);
+	mt_free(index->places);
 	mt_free(index);
 }
 
@@ -159,7 +200,7 @@ uint64_t
 mt_run_index_bytes(const struct mt_run_index *index)
 {
 	return sizeof(*index) + index->frame_count * sizeof(*index->frames) +
-	    index->crc_count * sizeof(*index->crcs);
+	    index->crc_count * sizeof(*index->crcs) + index->place_count * sizeof(*index->places);
 }
 
 /* ---- the cache ---- */
@@ -185,37 +226,131 @@ chunk_is_loading(const struct mt_chunk *chunk)
 	return false;
 }
 
+static void
+cache_add(struct mt_run_cache *cache, struct mt_run *run, struct mt_run_index *index, uint32_t page)
+{
+	index->run = run;
+	index->page = page;
+	cache->bytes += mt_run_index_bytes(index);
+	list_push_back(&cache->lru, &index->lru_link);
+}
+
+/* The run, or the slot, has it no more. */
+static void
+cache_remove(struct mt_run_cache *cache, struct mt_run_index *index)
+{
+	cache->bytes -= mt_run_index_bytes(index);
+	list_remove(&index->lru_link);
+	mt_run_index_free(index);
+}
+
+static void
+page_drop(struct mt_run_cache *cache, struct mt_run_index *page)
+{
+	struct mt_run_dir *dir = page->run->dir;
+
+	assert(dir->slots[page->page].page == page);
+	assert(dir->page_count > 0);
+	dir->slots[page->page].page = NULL;
+	dir->page_count--;
+	cache_remove(cache, page);
+}
+
+static void
+dir_drop(struct mt_run_cache *cache, struct mt_run_dir *dir)
+{
+	for (uint32_t i = 0; i < dir->slot_count; i++) {
+		if (dir->slots[i].page != NULL)
+			page_drop(cache, dir->slots[i].page);
+	}
+	dir->run->dir = NULL;
+	list_remove(&dir->lru_link);
+	cache->bytes -= dir->bytes;
+	cache->dir_bytes -= dir->bytes;
+	mt_run_dir_free(dir);
+}
+
+static void
+index_drop(struct mt_run_cache *cache, struct mt_run *run)
+{
+	assert(run->hold_count == 0);
+	cache_remove(cache, run->index);
+	run->index = NULL;
+}
+
+void
+mt_run_cache_evict(struct mt_run *run)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+	struct mt_run_dir *dir = mt_run_dir_create(run->index);
+
+	assert(run->dir == NULL);
+	index_drop(cache, run);
+	if (dir == NULL)
+		return; /* all heads are read when it is wanted again */
+	dir->run = run;
+	run->dir = dir;
+	cache->bytes += dir->bytes;
+	cache->dir_bytes += dir->bytes;
+	list_push_back(&cache->dirs, &dir->lru_link);
+}
+
 void
 mt_run_cache_drop(struct mt_run *run)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 
-	assert(run->hold_count == 0);
-	assert(run->index != NULL);
-	cache->bytes -= mt_run_index_bytes(run->index);
-	list_remove(&run->lru_link);
-	mt_run_index_free(run->index);
-	run->index = NULL;
+	if (run->index != NULL)
+		index_drop(cache, run);
+	if (run->dir != NULL)
+		dir_drop(cache, run->dir);
+}
+
+static void
+cache_trim_indexes(struct mt_run_cache *cache)
+{
+	uint64_t *metrics = cache->port->metrics;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&cache->lru, link, next) {
+		struct mt_run_index *index = LIST_ENTRY(link, struct mt_run_index, lru_link);
+		struct mt_run *run = index->run;
+
+		if (cache->bytes <= cache->bytes_max)
+			return;
+		if (index->page != MT_RUN_WHOLE) {
+			if (mt_run_is_loading_page(run->dir, index->page))
+				continue;
+			page_drop(cache, index);
+			metric_add(&metrics[MT_METRIC_run_pages_dropped], 1);
+		} else if (run->hold_count == 0 && !chunk_is_loading(run->chunk)) {
+			mt_run_cache_evict(run);
+			metric_add(&metrics[MT_METRIC_run_indexes_dropped], 1);
+		}
+	}
+}
+
+static void
+cache_trim_dirs(struct mt_run_cache *cache)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&cache->dirs, link, next) {
+		struct mt_run_dir *dir = LIST_ENTRY(link, struct mt_run_dir, lru_link);
+
+		if (cache->dir_bytes <= cache->bytes_max / 2)
+			return;
+		if (list_is_empty(&dir->loads) && !chunk_is_loading(dir->run->chunk))
+			dir_drop(cache, dir);
+	}
 }
 
 void
 mt_run_cache_trim(struct mt_run_cache *cache)
 {
-	struct loop_link *link, *next;
-
 	CHECK_OBJ(cache, RUN_CACHE_MAGIC);
-	if (cache->bytes <= cache->bytes_max)
-		return;
-	LIST_FOREACH_SAFE(&cache->lru, link, next) {
-		struct mt_run *run = LIST_ENTRY(link, struct mt_run, lru_link);
-
-		if (run->hold_count > 0 || chunk_is_loading(run->chunk))
-			continue;
-		mt_run_cache_drop(run);
-		metric_add(&cache->port->metrics[MT_METRIC_run_indexes_dropped], 1);
-		if (cache->bytes <= cache->bytes_max)
-			return;
-	}
+	cache_trim_indexes(cache);
+	cache_trim_dirs(cache);
 }
 
 void
@@ -224,9 +359,24 @@ mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 
 	assert(run->index == NULL);
+	if (run->dir != NULL) {
+		mt_run_load_end_pages(run->dir, 0);
+		dir_drop(cache, run->dir);
+	}
 	run->index = index;
-	cache->bytes += mt_run_index_bytes(index);
-	list_push_back(&cache->lru, &run->lru_link);
+	cache_add(cache, run, index, MT_RUN_WHOLE);
+}
+
+void
+mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_index *index)
+{
+	struct mt_run_slot *slot = &run->dir->slots[page];
+
+	assert(page < run->dir->slot_count);
+	assert(slot->page == NULL);
+	slot->page = index;
+	run->dir->page_count++;
+	cache_add(mt_run_cache_of(run), run, index, page);
 }
 
 void
@@ -260,9 +410,8 @@ mt_run_release(struct mt_run *run)
 void
 mt_run_forget(struct mt_run *run)
 {
-	if (run->load != NULL)
-		mt_run_load_end(run, -ESTALE);
-	if (run->index != NULL)
+	mt_run_load_end(run, -ESTALE);
+	if (run->index != NULL || run->dir != NULL)
 		mt_run_cache_drop(run);
 }
 
@@ -285,6 +434,7 @@ mt_run_cache_init(struct mt_port *port)
 	cache->port = port;
 	cache->bytes_max = num_max(port->settings->index_cache_bytes, RUN_CACHE_BYTES_MIN);
 	list_init(&cache->lru);
+	list_init(&cache->dirs);
 	rc = mt_run_loads_init(cache);
 	if (rc != 0) {
 		cache->magic = 0;
@@ -304,6 +454,7 @@ mt_run_cache_fini(struct mt_port *port)
 		return;
 	CHECK_OBJ(cache, RUN_CACHE_MAGIC);
 	assert(list_is_empty(&cache->lru)); /* the shards' indexes went before */
+	assert(list_is_empty(&cache->dirs));
 	mt_run_loads_fini(cache);
 	cache->magic = 0;
 	mt_free(cache);
@@ -322,36 +473,15 @@ run_frame_before(const struct mt_run_index *index, uint32_t block)
 	return at == 0 ? NULL : &index->frames[at - 1];
 }
 
-bool
-mt_run_index_at(const struct mt_run *run, uint32_t block, uint32_t *ret_at)
+static bool
+index_find(const struct mt_run_index *index, uint32_t block, struct mt_location *ret_location)
 {
-	const struct mt_frame *frame;
+	const struct mt_frame *frame = run_frame_before(index, block);
 
-	assert(run->index != NULL);
-	frame = run_frame_before(run->index, block);
-	if (frame == NULL || block - frame->block >= frame->block_count)
-		return false;
-	*ret_at = (uint32_t)(frame - run->index->frames);
-	return true;
-}
-
-bool
-mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
-{
-	const struct mt_run_index *index = run->index;
-	struct loop_link *lru = &mt_run_cache_of(run)->lru;
-	const struct mt_frame *frame;
-
-	assert(index != NULL);
-	if (lru->prev != &run->lru_link) {
-		list_remove(&run->lru_link);
-		list_push_back(lru, &run->lru_link);
-	}
-	frame = run_frame_before(index, block);
 	if (frame == NULL || block - frame->block >= frame->block_count)
 		return false;
 	*ret_location = (struct mt_location){
-		.extent_index = run->extent_index,
+		.extent_index = index->run->extent_index,
 		.offset_bytes = frame->offset_bytes,
 		.stored_bytes = frame->stored_bytes,
 		.stored_crc = frame->stored_crc,
@@ -364,4 +494,70 @@ mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location
 		ret_location->block_in_record = (uint8_t)(block - frame->block);
 	}
 	return true;
+}
+
+/* The index, or the page, that has the block; NULL: it is not loaded, or there is none. */
+static struct mt_run_index *
+run_index_of(const struct mt_run *run, uint32_t block)
+{
+	const struct mt_run_dir *dir = run->dir;
+
+	if (run->index != NULL)
+		return run->index;
+	if (dir == NULL || !mt_run_dir_has(dir, block))
+		return NULL;
+	return dir->slots[mt_run_dir_page(dir, block)].page;
+}
+
+const struct mt_run_index *
+mt_run_index_at(const struct mt_run *run, uint32_t block, uint32_t *ret_at)
+{
+	const struct mt_run_index *index = run_index_of(run, block);
+	const struct mt_frame *frame = index == NULL ? NULL : run_frame_before(index, block);
+
+	if (frame == NULL || block - frame->block >= frame->block_count)
+		return NULL;
+	*ret_at = (uint32_t)(frame - index->frames);
+	return index;
+}
+
+static void
+lru_touch(struct loop_link *lru, struct loop_link *link)
+{
+	if (lru->prev == link)
+		return;
+	list_remove(link);
+	list_push_back(lru, link);
+}
+
+bool
+mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
+{
+	assert(run->index != NULL);
+	lru_touch(&mt_run_cache_of(run)->lru, &run->index->lru_link);
+	return index_find(run->index, block, ret_location);
+}
+
+enum mt_run_has
+mt_run_look(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
+{
+	struct mt_run_cache *cache;
+	struct mt_run_index *page;
+	bool is_there;
+
+	if (run->index != NULL)
+		return mt_run_find(run, block, ret_location) ? MT_RUN_HERE : MT_RUN_NOT;
+	if (run->dir == NULL)
+		return MT_RUN_UNLOADED;
+	cache = mt_run_cache_of(run);
+	lru_touch(&cache->dirs, &run->dir->lru_link);
+	if (!mt_run_dir_has(run->dir, block))
+		return MT_RUN_NOT;
+	page = run->dir->slots[mt_run_dir_page(run->dir, block)].page;
+	if (page == NULL)
+		return MT_RUN_UNLOADED;
+	lru_touch(&cache->lru, &page->lru_link);
+	is_there = index_find(page, block, ret_location);
+	assert(is_there); /* the set was made of these frames */
+	return MT_RUN_HERE;
 }

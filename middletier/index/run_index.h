@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 #include "cleave/batch.h"
+#include "cleave/loop.h"
 
 struct mt_location;
 struct mt_port;
 struct mt_run;
 struct mt_run_cache;
+struct mt_run_place;
 
 /* A frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */
 struct mt_frame {
@@ -23,19 +25,40 @@ struct mt_frame {
 	uint32_t crcs_at; /* of its block CRCs in the index's array; WRITE alone */
 };
 
+#define MT_RUN_WHOLE UINT32_MAX
+
+/* All frames of a run, or those of one batch: a page. */
 struct mt_run_index {
-	struct mt_frame *frames; /* by block; disjoint */
+	struct loop_link lru_link; /* cache->lru */
+	struct mt_run *run;        /* in whose cache it is */
+	struct mt_frame *frames;   /* by block; disjoint */
 	uint32_t frame_count;
 	uint32_t *crcs;
 	uint32_t crc_count;
-	uint64_t live_bytes; /* of stored bytes in all frames */
+	uint32_t page;               /* which slot of the run's directory has it; MT_RUN_WHOLE */
+	uint32_t place_count;        /* whole: batches of the run; 0: nobody has said */
+	struct mt_run_place *places; /* in order */
+	uint64_t live_bytes;         /* of stored bytes in all frames */
 };
 void mt_run_hold(struct mt_run *run);
 void mt_run_release(struct mt_run *run);
-/* mt_run_find -- loaded: the block's location; false: it is not in this run. */
+/* mt_run_find -- loaded whole: the block's location; false: it is not in this run. */
 bool mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location);
-/* mt_run_index_at -- loaded: *@ret_at is which frame holds the block; false: none does. */
-bool mt_run_index_at(const struct mt_run *run, uint32_t block, uint32_t *ret_at);
+
+enum mt_run_has {
+	MT_RUN_NOT,      /* for certain */
+	MT_RUN_HERE,     /* *ret_location is it */
+	MT_RUN_UNLOADED, /* perhaps: ask again after mt_run_load_block */
+};
+/* mt_run_look -- whatever is loaded of the run: is @block of the chunk in it? */
+enum mt_run_has mt_run_look(struct mt_run *run, uint32_t block, struct mt_location *ret_location);
+/*
+ * mt_run_index_at -- what is loaded of @run and has the block; *@ret_at is which of its frames does
+ *
+ * NULL: it is not loaded, or not in the run. Borrowed until anything is loaded, released or given.
+ */
+const struct mt_run_index *mt_run_index_at(const struct mt_run *run, uint32_t block,
+    uint32_t *ret_at);
 /*
  * mt_run_index_give -- the merge that wrote the run knows its index: no need to load it. Takes @index over.
  */
@@ -51,7 +74,7 @@ uint64_t mt_run_cache_bytes(const struct mt_port *port);
 /* An index in the making. Zero-initialise. */
 struct mt_run_builder {
 	struct mt_run_index *index;
-	uint32_t frame_max, crc_max;
+	uint32_t frame_max, crc_max, place_max;
 	uint32_t next_block; /* in the chunk: no frame may begin before */
 };
 /*
@@ -61,16 +84,27 @@ struct mt_run_builder {
  */
 int mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *frame,
     uint64_t batch_offset_bytes);
+/*
+ * mt_run_builder_place -- the next batch of the run, before its frames
+ *
+ * All batches of it, or none: then the run gets no directory. 0; -ENOMEM: nothing has changed.
+ */
+int mt_run_builder_place(struct mt_run_builder *builder, const struct mt_run_place *place);
 /* mt_run_builder_take -- the index, no larger than it need be; NULL: no memory. The builder is empty then. */
 struct mt_run_index *mt_run_builder_take(struct mt_run_builder *builder);
 void mt_run_builder_fini(struct mt_run_builder *builder);
 
 uint64_t mt_run_index_bytes(const struct mt_run_index *index);
 
-/* mt_run_cache_put -- @run has got @index. mt_run_cache_drop: it has none any more. */
+/* mt_run_cache_put -- @run has got its whole @index: directory and pages go. */
 void mt_run_cache_put(struct mt_run *run, struct mt_run_index *index);
+/* mt_run_cache_put_page -- of @run's directory; the slot has none. */
+void mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_index *index);
+/* mt_run_cache_evict -- the whole index gives way to a directory, if there is memory for that. Nobody holds it. */
+void mt_run_cache_evict(struct mt_run *run);
+/* mt_run_cache_drop -- nothing of @run is known any more. Nothing of it is held or being loaded. */
 void mt_run_cache_drop(struct mt_run *run);
-/* mt_run_cache_trim -- the least recently used go until the rest fit. */
+/* mt_run_cache_trim -- the least recently used go until the rest fit; so do directories, of half the cache. */
 void mt_run_cache_trim(struct mt_run_cache *cache);
 struct mt_run_cache *mt_run_cache_of(const struct mt_run *run);
 

@@ -1,162 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_load.c -- reads the heads of a run's batches, from any replica of its extent
+ * run_load.c -- who waits for which loads of runs' heads, and is told; run_ask.c has what a load does
  *
- *	         a reader is free           the last head has passed, or no copy is good
- *	QUEUED ------------------> READING ------------------------------------------> ENDED
- *	     ^                      |   ^  |  the next head; another copy                 (told from the loop)
- *	     |                      |   +--+
- *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
- *
- * Heads are read one after the other (run_heads.c says what they are). Each head is taken from any copy
- * that passes: one that was bad for a batch may be good for the next.
- *
- * A load is shared by all who ask for the run meanwhile. It outlives its run, or its shard, only until
- * those are told; what is out at a node then ends in its reader, which nobody else waits for.
+ * A load is shared by all who ask for the same meanwhile: the whole index of a run (run->load), or a page of it (its
+ * directory's loads). It outlives its run, or its shard, only until those who wait are told.
  */
 #include <errno.h>
-#include <inttypes.h>
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/log.h"
-#include "base/metrics.h"
-#include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
-#include "cleave/split.h"
-#include "cleave/wire.h"
 #include "common/alloc.h"
-#include "common/metric.h"
 #include "common/port.h"
-#include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "extent/choose.h"
-#include "extent/extent.h"
-#include "extent/extent_copies.h"
-#include "extent/extent_table.h"
-#include "extent/node_error.h"
-#include "extent/node_link.h"
 #include "index/index.h"
+#include "index/run_ask.h"
+#include "index/run_dir.h"
 #include "index/run_heads.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
 
-#define RUN_LOAD_MAGIC 0x444c4e52u /* "RNLD" */
-#define RUN_TICK_NS NUM_MS(50)
-
-enum run_load_state {
-	RUN_LOAD_QUEUED,
-	RUN_LOAD_READING,
-	RUN_LOAD_WAITING,
-	RUN_LOAD_ENDED,
-	RUN_LOAD_STATE_NR
-};
-
-static const struct sm_state run_load_table[RUN_LOAD_STATE_NR] = {
-	[RUN_LOAD_QUEUED] = { "queued", SM_TO(RUN_LOAD_READING) | SM_TO(RUN_LOAD_ENDED),
-	    SM_INITIAL },
-	[RUN_LOAD_READING] = { "reading", SM_TO(RUN_LOAD_WAITING) | SM_TO(RUN_LOAD_ENDED), 0 },
-	[RUN_LOAD_WAITING] = { "waiting", SM_TO(RUN_LOAD_QUEUED) | SM_TO(RUN_LOAD_ENDED), 0 },
-	[RUN_LOAD_ENDED] = { "ended", 0, SM_FINAL },
-};
-
-struct mt_run_load {
-	uint32_t magic;
-	struct sm sm;
-	struct loop_link link; /* in the cache's list of its state */
-	struct mt_shard *shard;
-	struct mt_run *run; /* NULL: it has gone */
-	struct loop_link waiters;
-	struct mt_run_heads heads; /* as far as they were read */
-	struct run_reader *reader; /* READING */
-	uint64_t deadline_ns;      /* moves on with every head */
-	struct mt_chooser chooser; /* among the copies, for this head */
-	int rc;                    /* ENDED */
-};
-
-struct run_reader {
-	struct loop_link link; /* cache->free_readers */
-	struct mt_run_cache *cache;
-	struct mt_call call;
-	struct mt_shard *shard;   /* whose call is out; NULL: none is */
-	struct mt_run_load *load; /* NULL: it has ended meanwhile */
-	uint32_t bytes;
-	uint8_t replica_index;
-};
-
-static struct mt_run_load *
-load_of(struct loop_link *link)
-{
-	struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, link);
-
-	CHECK_OBJ(load, RUN_LOAD_MAGIC);
-	return load;
-}
-
-static struct mt_run_cache *
-cache_of(const struct mt_run_load *load)
-{
-	return load->shard->port->run_cache;
-}
-
-static void
-load_move(struct mt_run_load *load, enum run_load_state state, struct loop_link *list)
-{
-	sm_move(&load->sm, state);
-	list_remove(&load->link);
-	list_push_back(list, &load->link);
-}
-
 /* ---- ends ---- */
 
+/* Nobody joins the load any more: the next question gets a load of its own. */
 static void
-load_finish(struct mt_run_load *load, int rc)
+load_detach(struct mt_run_load *load)
 {
-	struct mt_run_cache *cache = cache_of(load);
-
-	assert(load->sm.state != RUN_LOAD_ENDED);
-	assert(rc <= 0);
-	load->rc = rc;
-	if (load->reader != NULL)
-		load->reader->load = NULL;
-	load->reader = NULL;
-	load_move(load, RUN_LOAD_ENDED, &cache->ended);
-	loop_defer(cache->port->loop, &cache->end_task);
+	if (load->page == MT_RUN_WHOLE)
+		load->run->load = NULL;
+	else
+		list_remove(&load->pages_link);
+	load->run = NULL;
 }
 
-/* All heads are there. */
 static void
-load_complete(struct mt_run_load *load)
+load_end(struct mt_run_load *load, int rc)
 {
-	struct mt_run_index *index = mt_run_heads_end(&load->heads);
+	if (load->sm.state != RUN_LOAD_ENDED)
+		mt_run_load_finish(load, rc);
+	load->rc = rc; /* it may have ended otherwise, and be about to say so */
+}
 
-	assert(mt_run_heads_are_over(&load->heads));
-	assert(load->reader == NULL);
-	if (index != NULL) {
-		mt_run_cache_put(load->run, index);
-		metric_add(&load->shard->port->metrics[MT_METRIC_run_indexes_loaded], 1);
+void
+mt_run_load_end_pages(struct mt_run_dir *dir, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&dir->loads)) != NULL) {
+		struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, pages_link);
+
+		load_end(load, rc);
+		load_detach(load);
 	}
-	load_finish(load, index == NULL ? -ENOMEM : 0);
 }
 
 void
 mt_run_load_end(struct mt_run *run, int rc)
 {
-	struct mt_run_load *load = run->load;
-
 	assert(rc == 0 || rc == -ESTALE);
-	if (load == NULL)
+	if (run->dir != NULL)
+		mt_run_load_end_pages(run->dir, rc);
+	if (run->load == NULL)
 		return;
-	if (load->sm.state != RUN_LOAD_ENDED)
-		load_finish(load, rc);
-	load->rc = rc; /* it may have ended otherwise, and be about to say so */
-	if (rc == 0)
-		return;
-	load->run = NULL;
-	run->load = NULL;
+	load_end(run->load, rc);
+	if (rc != 0)
+		load_detach(run->load);
 }
 
 static void
@@ -175,24 +86,22 @@ tell(struct loop_link *waiters, int rc)
 static void
 load_tell(struct mt_run_load *load)
 {
-	struct mt_run_cache *cache = cache_of(load);
+	struct mt_run_cache *cache = load->shard->port->run_cache;
 	struct loop_link *link;
 
 	assert(load->sm.state == RUN_LOAD_ENDED);
 	assert(load->reader == NULL);
-	if (load->rc != 0 && load->run != NULL) {
-		load->run->load = NULL; /* who asks from now on gets a load of their own */
-		load->run = NULL;
-	}
+	if (load->rc != 0 && load->run != NULL)
+		load_detach(load);
 	while ((link = list_pop_front(&load->waiters)) != NULL) {
 		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
 
-		/* While run->load is set the index stays. */
-		assert(load->rc != 0 || load->run->index != NULL);
+		/* While run->load is set the index stays, and a page while its load is listed. */
+		assert(load->rc != 0 || load->page != MT_RUN_WHOLE || load->run->index != NULL);
 		waiter->fn(load->rc, waiter->arg);
 	}
 	if (load->run != NULL)
-		load->run->load = NULL;
+		load_detach(load);
 	list_remove(&load->link);
 	mt_run_heads_fini(&load->heads);
 	load->magic = 0;
@@ -215,245 +124,100 @@ run_on_end_task(struct loop_task *task, void *arg)
 	while ((link = list_pop_front(&cache->ended)) != NULL)
 		list_push_back(&ended, link);
 	while ((link = list_first(&ended)) != NULL)
-		load_tell(load_of(link));
-}
-
-/* ---- asking ---- */
-
-static void load_ask(struct mt_run_load *load);
-
-static void
-loads_go_on(struct mt_run_cache *cache)
-{
-	while (!list_is_empty(&cache->queued) && !list_is_empty(&cache->free_readers)) {
-		struct mt_run_load *load = load_of(list_first(&cache->queued));
-		struct loop_link *link = list_pop_front(&cache->free_readers);
-
-		load->reader = LIST_ENTRY(link, struct run_reader, link);
-		load->reader->load = load;
-		load_move(load, RUN_LOAD_READING, &cache->reading);
-		load_ask(load);
-	}
-}
-
-static void
-reader_free(struct run_reader *reader)
-{
-	assert(!list_contains(&reader->link));
-	reader->load = NULL;
-	reader->shard = NULL;
-	list_push_back(&reader->cache->free_readers, &reader->link);
-}
-
-/* READING, with nothing out: its reader is for others. */
-static void
-load_let_go(struct mt_run_load *load)
-{
-	assert(load->sm.state == RUN_LOAD_READING);
-	assert(load->reader->load == load);
-	reader_free(load->reader);
-	load->reader = NULL;
-}
-
-static struct mt_extent *
-load_extent(const struct mt_run_load *load)
-{
-	return mt_shard_extent(load->shard, load->run->extent_index);
-}
-
-/* Nobody is left to ask for this head. */
-static void
-load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
-{
-	struct mt_run_cache *cache = cache_of(load);
-
-	load_let_go(load);
-	if (extent == NULL || mt_chooser_is_hopeless(&load->chooser, extent->replica_count)) {
-		load_finish(load, -EBADMSG);
-		return;
-	}
-	if (loop_now_ns(cache->port->loop) >= load->deadline_ns) {
-		load_finish(load, -EHOSTDOWN);
-		return;
-	}
-	mt_chooser_retry(&load->chooser);
-	load_move(load, RUN_LOAD_WAITING, &cache->waiting);
-	if (!cache->tick_timer.is_active)
-		loop_timer_start(cache->port->loop, &cache->tick_timer, RUN_TICK_NS);
-}
-
-static void run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg);
-
-/* READING, with nothing out. */
-static void
-load_ask(struct mt_run_load *load)
-{
-	struct mt_extent *extent = load_extent(load);
-	struct run_reader *reader = load->reader;
-
-	assert(load->sm.state == RUN_LOAD_READING);
-	while (extent != NULL) {
-		struct mt_copies copies = mt_extent_copies(extent);
-		struct mt_link *node;
-		int index = mt_chooser_pick(&load->chooser, extent->shard->port, &copies, &node);
-
-		if (index < 0)
-			break;
-		reader->replica_index = (uint8_t)index;
-		reader->bytes = mt_run_heads_ask_bytes(&load->heads);
-		reader->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-			.id = extent->id,
-			.offset_bytes = load->heads.at_bytes,
-			.length_bytes = reader->bytes,
-			.epoch = load->shard->epoch };
-		reader->call.fn = run_on_read;
-		reader->call.arg = reader;
-		if (mt_link_call(node, &reader->call) == 0) {
-			reader->shard = load->shard;
-			return;
-		}
-		mt_chooser_note_failed(&load->chooser, (uint32_t)index);
-	}
-	load_give_up(load, extent);
-}
-
-static void
-run_on_tick(struct loop_timer *timer, void *arg)
-{
-	struct mt_run_cache *cache = arg;
-
-	(void)timer;
-	while (!list_is_empty(&cache->waiting))
-		load_move(load_of(list_first(&cache->waiting)), RUN_LOAD_QUEUED, &cache->queued);
-	loads_go_on(cache);
-}
-
-/* ---- an answer ---- */
-
-static void
-load_note_error(struct mt_run_load *load, const struct run_reader *reader, int rc)
-{
-	struct mt_extent *extent = load_extent(load);
-	uint32_t node_id = reader->call.node->node_id;
-	char text[MT_EXTENT_TEXT_BYTES] = "gone";
-
-	assert(rc < 0);
-	metric_add(&load->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
-	mt_chooser_note_failed(&load->chooser, reader->replica_index);
-	if (!mt_is_copy_bad(rc))
-		return;
-	metric_add(&load->shard->port->metrics[MT_METRIC_repairs_queued], 1);
-	mt_chooser_note_bad(&load->chooser, reader->replica_index);
-	if (extent != NULL) {
-		mt_extent_suspect(extent, node_id);
-		(void)mt_extent_text(extent, text);
-	}
-	log_limited(LOG_WARN,
-	    "run: bad head node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " chunk=%" PRIu64
-	    " rc=%s",
-	    node_id, text, load->heads.at_bytes, load->run->chunk->number, log_errno(rc));
-}
-
-/* The answer has come, and its reader is free for the next question. */
-static void
-load_on_head(struct mt_run_load *load, int rc)
-{
-	struct mt_port *port = load->shard->port;
-
-	assert(load->sm.state == RUN_LOAD_READING);
-	if (rc == 0) {
-		mt_chooser_reset(&load->chooser);
-		load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
-	} else if (rc == -ENOMEM) {
-		load_let_go(load);
-		load_finish(load, rc);
-		return;
-	} else if (rc != -EAGAIN) { /* else more of it is asked for, of whichever copy */
-		load_note_error(load, load->reader, rc);
-		mt_run_heads_distrust(&load->heads);
-	}
-	if (!mt_run_heads_are_over(&load->heads)) {
-		load_ask(load);
-		return;
-	}
-	load_let_go(load);
-	load_complete(load);
-}
-
-static void
-run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg)
-{
-	struct run_reader *reader = arg;
-	struct mt_run_cache *cache = reader->cache;
-	struct mt_run_load *load = reader->load;
-
-	(void)call;
-	(void)reply;
-	assert(call == &reader->call);
-	reader->shard = NULL;
-	if (rc == 0 && (msg == NULL || msg->payload_bytes != reader->bytes))
-		rc = -EMSGSIZE;
-	/* The extent has gone: so has its run, in a moment. */
-	if (rc == 0 && load != NULL && load_extent(load) == NULL)
-		rc = -ENOENT;
-	if (rc == 0 && load != NULL) {
-		uint32_t bytes = (uint32_t)num_min(reader->bytes, BATCH_HEAD_BYTES_MAX);
-
-		dev_copy_to_host(cache->port->split, cache->head, msg->payload, bytes);
-		rc = mt_run_heads_take(&load->heads, &load_extent(load)->id, cache->head, bytes);
-	}
-	if (msg != NULL)
-		split_msg_release(msg);
-	if (load != NULL)
-		load_on_head(load, rc);
-	else
-		reader_free(reader);
-	loads_go_on(cache);
+		load_tell(mt_run_load_of(link));
 }
 
 /* ---- what others ask for ---- */
 
+/* The load of @run's @page, or of all, that is under way, or not told yet. NULL: there is none. */
 static struct mt_run_load *
-load_create(struct mt_run_cache *cache, struct mt_run *run)
+load_find(const struct mt_run *run, uint32_t page)
+{
+	const struct loop_link *link;
+
+	if (page == MT_RUN_WHOLE)
+		return run->load;
+	for (link = run->dir->loads.next; link != &run->dir->loads; link = link->next) {
+		struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, pages_link);
+
+		if (load->page == page)
+			return load;
+	}
+	return NULL;
+}
+
+bool
+mt_run_is_loading_page(const struct mt_run_dir *dir, uint32_t page)
+{
+	assert(page < dir->slot_count);
+	return load_find(dir->run, page) != NULL;
+}
+
+static struct mt_run_load *
+load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 {
 	struct mt_run_load *load = mt_calloc(1, sizeof(*load));
 	struct mt_port *port = cache->port;
 
-	assert(run->load == NULL);
+	assert(load_find(run, page) == NULL);
 	assert(run->length_bytes > 0);
 	if (load == NULL)
 		return NULL;
 	load->magic = RUN_LOAD_MAGIC;
-	sm_init(&load->sm, "run_load", run_load_table, RUN_LOAD_QUEUED, run->extent_index);
+	sm_init(&load->sm, "run_load", mt_run_load_table, RUN_LOAD_QUEUED, run->extent_index);
 	load->shard = run->chunk->index->shard;
 	load->run = run;
-	mt_run_heads_init(&load->heads, run);
+	load->page = page;
+	if (page == MT_RUN_WHOLE)
+		mt_run_heads_init(&load->heads, run);
+	else
+		mt_run_heads_init_page(&load->heads, run, page);
 	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	list_init(&load->waiters);
 	list_push_back(&cache->queued, &load->link);
-	run->load = load;
+	if (page == MT_RUN_WHOLE)
+		run->load = load;
+	else
+		list_push_back(&run->dir->loads, &load->pages_link);
 	return load;
+}
+
+static void
+load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+	struct mt_run_load *load = load_find(run, page);
+	bool is_there = page == MT_RUN_WHOLE ? run->index != NULL
+					     : run->dir->slots[page].page != NULL;
+
+	assert(waiter->fn != NULL);
+	waiter->link = (struct loop_link){ NULL, NULL };
+	if (load == NULL)
+		load = load_create(cache, run, page);
+	if (load == NULL) {
+		list_push_back(&cache->starved, &waiter->link);
+		loop_defer(cache->port->loop, &cache->end_task);
+		return;
+	}
+	list_push_back(&load->waiters, &waiter->link);
+	if (is_there && load->sm.state == RUN_LOAD_QUEUED)
+		mt_run_load_finish(load, 0);
+	else
+		mt_run_loads_go_on(cache);
 }
 
 void
 mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter)
 {
-	struct mt_run_cache *cache = mt_run_cache_of(run);
+	load_join(run, MT_RUN_WHOLE, waiter);
+}
 
-	assert(waiter->fn != NULL);
-	waiter->link = (struct loop_link){ NULL, NULL };
-	if (run->load == NULL && load_create(cache, run) == NULL) {
-		list_push_back(&cache->starved, &waiter->link);
-		loop_defer(cache->port->loop, &cache->end_task);
-		return;
-	}
-	list_push_back(&run->load->waiters, &waiter->link);
-	if (run->index != NULL && run->load->sm.state == RUN_LOAD_QUEUED)
-		load_finish(run->load, 0);
-	else
-		loads_go_on(cache);
+void
+mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *waiter)
+{
+	bool has_page = run->index == NULL && run->dir != NULL && mt_run_dir_has(run->dir, block);
+
+	load_join(run, has_page ? mt_run_dir_page(run->dir, block) : MT_RUN_WHOLE, waiter);
 }
 
 void
@@ -468,10 +232,10 @@ loads_stop(struct loop_link *list, const struct mt_shard *shard)
 	struct loop_link *link, *next;
 
 	LIST_FOREACH_SAFE(list, link, next) {
-		struct mt_run_load *load = load_of(link);
+		struct mt_run_load *load = mt_run_load_of(link);
 
 		if (load->shard == shard)
-			load_finish(load, -ECANCELED);
+			mt_run_load_finish(load, -ECANCELED);
 	}
 }
 
@@ -518,7 +282,7 @@ mt_run_loads_init(struct mt_run_cache *cache)
 	list_init(&cache->ended);
 	list_init(&cache->starved);
 	loop_task_init(&cache->end_task, run_on_end_task, cache);
-	loop_timer_init(&cache->tick_timer, run_on_tick, cache);
+	loop_timer_init(&cache->tick_timer, mt_run_loads_on_tick, cache);
 	cache->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
 	cache->readers = mt_calloc(RUN_READERS_MAX, sizeof(*cache->readers));
 	if (cache->head == NULL || cache->readers == NULL) {
@@ -539,7 +303,7 @@ loads_free(struct loop_link *list)
 	struct loop_link *link;
 
 	while ((link = list_pop_front(list)) != NULL) {
-		struct mt_run_load *load = load_of(link);
+		struct mt_run_load *load = mt_run_load_of(link);
 
 		mt_run_heads_fini(&load->heads);
 		load->magic = 0;

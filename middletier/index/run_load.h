@@ -11,6 +11,7 @@
 
 struct mt_port;
 struct mt_run;
+struct mt_run_dir;
 struct mt_shard;
 struct run_reader;
 
@@ -20,27 +21,35 @@ struct mt_run_waiter {
 	void *arg;
 };
 /*
- * mt_run_load -- read the run's heads, unless that is under way; @waiter->fn once, from the loop
+ * mt_run_load -- read all of the run's heads, unless that is under way; @waiter->fn once, from the loop
  *
  * rc 0: run->index is there at that moment (hold it to keep it); -EHOSTDOWN: no copy could be read until
  * the port's node time-out; -EBADMSG: no copy is good; -ENOMEM; -ECANCELED: the shard has stopped.
  * A waiter may be withdrawn by mt_run_unwait.
  */
 void mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter);
+/*
+ * mt_run_load_block -- likewise, what a lookup of @block of the chunk wants, for which mt_run_look said UNLOADED
+ *
+ * The head of its batch, if the run has a directory; else all. rc 0: look again.
+ */
+void mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *waiter);
 void mt_run_unwait(struct mt_run_waiter *waiter);
 /* mt_run_stop -- every load of the shard ends with -ECANCELED. mt_run_is_quiet: no call is out. */
 void mt_run_stop(struct mt_shard *shard);
 bool mt_run_is_quiet(const struct mt_shard *shard);
 
 #define RUN_READERS_MAX 16u /* of a port: heads that are being read at a time */
-#define RUN_CACHE_BYTES_MIN NUM_MIB(1)
+#define RUN_CACHE_BYTES_MIN NUM_KIB(4)
 
 /* A port's indexes of runs that are in memory. */
 struct mt_run_cache {
 	uint32_t magic;
 	struct mt_port *port;
-	uint64_t bytes, bytes_max; /* of all indexes in lru; it is exceeded by what may not go */
-	struct loop_link lru;      /* runs whose index is loaded, the least recently used first */
+	uint64_t bytes, bytes_max; /* of lru and dirs; it is exceeded by what may not go */
+	uint64_t dir_bytes;        /* of dirs alone: half of that at most */
+	struct loop_link lru;      /* whole indexes and pages, the least recently used first */
+	struct loop_link dirs;     /* directories, likewise */
 	/* run_load.c's. */
 	struct run_reader *readers;
 	struct loop_link free_readers;
@@ -53,7 +62,11 @@ struct mt_run_cache {
 
 int mt_run_loads_init(struct mt_run_cache *cache);
 void mt_run_loads_fini(struct mt_run_cache *cache);
-/* mt_run_load_end -- @run's load, if there is one, ends with @rc; -ESTALE: the run goes. */
+/* mt_run_load_end -- @run's loads, if there are any, end with @rc; -ESTALE: the run goes. */
 void mt_run_load_end(struct mt_run *run, int rc);
+/* mt_run_load_end_pages -- those of pages end with @rc; 0: whoever waits looks again. The directory may go then. */
+void mt_run_load_end_pages(struct mt_run_dir *dir, int rc);
+/* mt_run_is_loading_page -- is there anybody who waits for it, and was not told? */
+bool mt_run_is_loading_page(const struct mt_run_dir *dir, uint32_t page);
 
 #endif /* CLEAVE_MIDDLETIER_INDEX_RUN_LOAD_H */

@@ -35,6 +35,7 @@
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "extent/replicate.h"
+#include "index/run_dir.h"
 #include "index/run_index.h"
 #include "merge/merge_step.h"
 #include "merge/run_roll.h"
@@ -57,7 +58,8 @@ mt_run_writer_init(struct run_writer *writer, struct mt_port *port)
 	list_init(&writer->ready);
 	writer->frames = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->frames));
 	writer->crcs = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->crcs));
-	if (writer->frames == NULL || writer->crcs == NULL)
+	writer->places = mt_calloc(MERGE_PLACES_MAX, sizeof(*writer->places));
+	if (writer->frames == NULL || writer->crcs == NULL || writer->places == NULL)
 		return -ENOMEM; /* mt_run_writer_fini takes what there is */
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
@@ -93,6 +95,7 @@ mt_run_writer_fini(struct run_writer *writer)
 	}
 	mt_free(writer->frames);
 	mt_free(writer->crcs);
+	mt_free(writer->places);
 	*writer = (struct run_writer){ 0 };
 }
 
@@ -152,7 +155,7 @@ mt_run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t 
 	writer->chunk = chunk;
 	writer->flushed_sequence = flushed_sequence;
 	writer->cut = cut;
-	writer->frame_count = writer->crc_count = writer->part_count = 0;
+	writer->frame_count = writer->crc_count = writer->place_count = writer->part_count = 0;
 	writer->stored_bytes = 0;
 	writer->is_ending = writer->is_hoping = false;
 	writer->rc = 0;
@@ -341,11 +344,19 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 		*part = (struct run_part){ .extent_index = batch->batch.extent->index,
 			.id = batch->batch.extent->id,
 			.offset_bytes = (uint32_t)info->offset_bytes,
-			.first_frame = batch->first_frame };
+			.first_frame = batch->first_frame,
+			.first_place = writer->place_count };
 		mt_extent_use(batch->batch.extent); /* nothing names it before the commit */
 	}
 	part->length_bytes += info->batch_bytes;
 	part->frame_count += batch->record_count;
+	part->batch_count++;
+	if (writer->place_count < MERGE_PLACES_MAX)
+		writer->places[writer->place_count++] =
+		    (struct mt_run_place){ .offset_bytes = (uint32_t)info->offset_bytes,
+			    .head_bytes = BATCH_HEADER_BYTES + info->desc_bytes,
+			    .batch_crc = info->batch_crc,
+			    .first_block = writer->frames[batch->first_frame].block };
 	for (uint32_t i = 0; i < batch->record_count; i++)
 		writer->frames[batch->first_frame + i].offset_bytes += payload_at;
 }
@@ -503,13 +514,18 @@ mt_run_writer_index(const struct run_writer *writer, const struct run_part *part
 	}
 	index->frames = mt_calloc(part->frame_count, sizeof(*index->frames));
 	index->crcs = mt_calloc(num_max(crc_count, 1), sizeof(*index->crcs));
-	if (index->frames == NULL || index->crcs == NULL) {
+	index->places = mt_calloc(part->batch_count, sizeof(*index->places));
+	if (index->frames == NULL || index->crcs == NULL || index->places == NULL) {
 		mt_run_index_free(index);
 		return NULL;
 	}
 	index->frame_count = part->frame_count;
 	index->crc_count = crc_count;
 	memcpy(index->crcs, writer->crcs + first_crc, crc_count * sizeof(*index->crcs));
+	if (part->first_place + part->batch_count <= writer->place_count)
+		index->place_count = part->batch_count;
+	memcpy(index->places, writer->places + part->first_place,
+	    index->place_count * sizeof(*index->places));
 	for (uint32_t i = 0; i < part->frame_count; i++) {
 		index->frames[i] = frames[i];
 		index->frames[i].crcs_at -= first_crc;

@@ -15,11 +15,14 @@
 struct mt_frame;
 struct mt_port;
 struct mt_run_index;
+struct mt_run_place;
 struct mt_shard;
 struct run_writer;
 
 #define RUN_BATCHES_MAX 2u  /* of a port: one fills, one is at its replicas */
 #define MERGE_PARTS_MAX 72u /* runs that one merge makes: as many as extents that it fills */
+#define MERGE_PLACES_MAX                                                                           \
+	1024u /* batches of a merge whose places are kept: four times as many as a chunk fills */
 
 enum run_batch_state {
 	RUN_BATCH_FREE,
@@ -46,6 +49,7 @@ struct run_part {
 	struct extent_id id;
 	uint32_t offset_bytes, length_bytes;
 	uint32_t first_frame, frame_count;
+	uint32_t first_place, batch_count; /* in writer->places, as far as these go */
 };
 
 struct run_writer {
@@ -59,6 +63,8 @@ struct run_writer {
 	struct mt_frame *frames; /* of the whole merge, by block; CLEAVE_CHUNK_BLOCKS of them */
 	uint32_t *crcs;
 	uint32_t frame_count, crc_count;
+	struct mt_run_place *places; /* of the batches that are acknowledged; MERGE_PLACES_MAX */
+	uint32_t place_count;
 	uint64_t stored_bytes; /* of the frames */
 	struct run_part parts[MERGE_PARTS_MAX];
 	uint32_t part_count;

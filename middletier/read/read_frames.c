@@ -324,7 +324,7 @@ fill_add(struct read_fill *fill, struct read_frame *frame, uint64_t extent,
 	fill->fetch_bytes += from->stored_bytes;
 }
 
-/* Frames from @at of the run's index on, as far as one READ of a copy brings them. */
+/* Frames from @at of the run's index, or of a page of it, on, as far as one READ of a copy brings them. */
 static void
 fill_gather(struct read_fill *fill, uint64_t extent, const struct mt_run_index *index, uint32_t at)
 {
@@ -391,12 +391,13 @@ mt_read_frames_fill(struct mt_read_frames *frames, struct mt_shard *shard, struc
 	struct mt_extent *extent = mt_shard_extent(shard, run->extent_index);
 	struct read_fill *fill = fill_take(frames);
 	uint32_t at;
+	const struct mt_run_index *index = mt_run_index_at(run, chunk_block, &at);
 
 	CHECK_OBJ(frames, READ_FRAMES_MAGIC);
 	assert(shard->port == frames->port);
-	if (fill == NULL || extent == NULL || !mt_run_index_at(run, chunk_block, &at))
+	if (fill == NULL || extent == NULL || index == NULL)
 		return NULL;
-	fill_gather(fill, extent_id_pack(&extent->id), run->index, at);
+	fill_gather(fill, extent_id_pack(&extent->id), index, at);
 	if (fill->count == 0)
 		return NULL;
 	if (!fill_ask(fill, extent)) {

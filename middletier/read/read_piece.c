@@ -518,7 +518,8 @@ piece_load_index(struct read_piece *piece)
 	sm_move(&piece->sm, READ_PIECE_INDEXING);
 	piece->waiter.fn = piece_on_index;
 	piece->waiter.arg = piece;
-	mt_run_load(piece->stretch.index_run, &piece->waiter);
+	mt_run_load_block(piece->stretch.index_run,
+	    mt_read_stretch_chunk_block(&piece->stretch, piece->read), &piece->waiter);
 }
 
 void

@@ -154,6 +154,12 @@ stretch_block(const struct read_stretch *stretch, const struct mt_read *read)
 	return (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first;
 }
 
+uint32_t
+mt_read_stretch_chunk_block(const struct read_stretch *stretch, const struct mt_read *read)
+{
+	return mt_block_in_chunk(stretch_block(stretch, read));
+}
+
 void
 mt_read_stretch_load(const struct read_stretch *stretch, const struct mt_read *read, dev_ptr source,
     struct engine_job *job)

@@ -120,7 +120,7 @@ static const struct config_option option_table[] = {
 	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
 	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct mt_command_line, index_cache), "SIZE",
 	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",
-	    false, NUM_MIB(1), NUM_GIB(64), NULL },
+	    false, NUM_KIB(64), NUM_GIB(64), NULL },
 	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, frame_bytes), "SIZE",
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",

@@ -437,6 +437,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.engine_workers = &offload_sim_ops,
 		.device_bytes = from->device_bytes,
 		.log_bytes = from->log_bytes,
+		.index_cache_bytes = from->index_cache_bytes,
 		.has_read_ahead = from->has_heat,
 		.run_codec = from->has_heat ? MT_RUN_CODEC_AUTO : MT_RUN_CODEC_ZSTD,
 		.manifest_bytes = from->manifest_bytes,

@@ -42,7 +42,8 @@
 #define RUN_STAGE_CHUNKS 1u
 #define RUN_STAGE_VOLUME_BYTES NUM_MIB(2)
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
-#define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
+#define RUN_INDEX_CACHE_BYTES NUM_KIB(4) /* of a gateway: a few pages, or directories */
+#define RUN_MANIFEST_BYTES 2304u         /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
 #define RUN_ENCRYPTED_FAULTS 16u /* between two looks at all that is stored */
 #define RUN_BALANCE_SHARDS 8u
@@ -304,6 +305,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	}
 	options->has_keys = run_has_keys(run);
 	options->has_heat = sim_run_has_heat(given->seed);
+	if (sim_run_has_scarce_indexes(given->seed))
+		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {

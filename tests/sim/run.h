@@ -158,6 +158,8 @@ bool sim_run_has_members(uint64_t seed);
 bool sim_run_has_balance(uint64_t seed);
 /* sim_run_has_heat -- do gateways of @seed store what is read often for who reads it (index/heat.h), and read ahead? */
 bool sim_run_has_heat(uint64_t seed);
+/* sim_run_has_scarce_indexes -- have gateways of @seed room for next to no indexes of runs (index/run_index.c)? */
+bool sim_run_has_scarce_indexes(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */

@@ -19,6 +19,8 @@
 #define KEYS_SEEDS 32u
 #define HEAT_SALT UINT64_C(385)
 #define HEAT_SEEDS 8u
+#define SCARCE_SALT UINT64_C(468)
+#define SCARCE_SEEDS 8u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -59,6 +61,12 @@ bool
 sim_run_has_heat(uint64_t seed)
 {
 	return sim_run_hash(seed, HEAT_SALT) % HEAT_SEEDS == 0;
+}
+
+bool
+sim_run_has_scarce_indexes(uint64_t seed)
+{
+	return sim_run_hash(seed, SCARCE_SALT) % SCARCE_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */

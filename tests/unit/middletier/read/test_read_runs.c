@@ -427,6 +427,48 @@ Test(read_runs, a_cache_that_holds_next_to_nothing)
 	cr_assert_leq(mt_run_cache_bytes(&fake.port), 1);
 }
 
+static uint32_t
+node_read_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		count += fake.nodes[i].counts[WIRE_EXTENT_READ];
+	return count;
+}
+
+Test(read_runs, a_miss_reads_one_head_of_the_run_that_has_the_block)
+{
+	struct mt_run *older, *newer;
+	uint32_t before;
+
+	fake_runs_extent();
+	for (uint32_t i = 0; i < 5; i++) {
+		fake_runs_batch(CHUNK, 5, 0);
+		fake_runs_frame(RECORD_WRITE, 10 + 20 * i, 4, 1);
+		fake_runs_batch_end();
+	}
+	older = fake_runs_end();
+	newer = one_frame(CHUNK, 6, 0, RECORD_WRITE, 32, 1, 2);
+	fake_expect(10, 1);
+	fake_expect(32, 2);
+	mt_run_cache_evict(older);
+	mt_run_cache_evict(newer);
+	before = node_read_count();
+	fake_expect(50, 1);
+	cr_assert_eq(node_read_count(), before + 2, "a head, and a frame");
+	fake_expect(53, 1);
+	cr_assert_eq(node_read_count(), before + 3, "the frame");
+	fake_expect(40, 0);
+	cr_assert_eq(node_read_count(), before + 3, "a block that no run holds");
+	fake_expect(32, 2);
+	cr_assert_eq(node_read_count(), before + 5);
+	fake_expect(31, 1);
+	cr_assert_eq(node_read_count(), before + 7);
+	cr_assert_eq(metric(MT_METRIC_run_pages_loaded), 3);
+	cr_assert_eq(metric(MT_METRIC_run_indexes_loaded), 2);
+}
+
 /* ---- against a model ---- */
 
 #define MODEL_BLOCKS 400u
@@ -471,7 +513,8 @@ Test(read_runs, random_layers_over_random_runs)
 		memset(model, 0, sizeof(model));
 		random_seed(random, seed);
 		random_runs(random, model);
-		fake.port.run_cache->bytes_max = seed % 3 == 0 ? 1 : NUM_MIB(64);
+		fake.port.run_cache->bytes_max =
+		    (const uint64_t[]){ 1, NUM_KIB(4), NUM_MIB(64) }[seed % 3];
 		for (uint32_t step = 0; step < 120; step++) {
 			uint32_t count = 1 + (uint32_t)random_below(random, 16);
 			uint32_t block = (uint32_t)random_below(random, MODEL_BLOCKS - 16);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_dir.c -- where a run's batches are, and exactly which blocks it holds
+ *
+ * The rest of a run's index when it has to make room: 24 bytes a batch, and the set of its blocks. A block that is
+ * not in the set costs no I/O; of one that is, one head is read, at a known place.
+ *
+ * The set is a list of stretches, two bytes an end, or, where that were longer, a bit for each block of the chunk.
+ * Of a compacted chunk it is 4 bytes; it is 2 KiB at most.
+ */
+#include "index/run_dir.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/mutant.h"
+#include "base/search.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "index/run_index.h"
+
+#define DIR_BITS_BYTES (CLEAVE_CHUNK_BLOCKS / 8u)
+#define DIR_BOUNDS_MAX (DIR_BITS_BYTES / sizeof(uint16_t))
+
+_Static_assert(CLEAVE_CHUNK_BLOCKS <= UINT16_MAX, "a bound is a block, or the chunk's end");
+
+/* Frame @at and those that follow without a gap: returns the frame behind them, *@ret_end is the block behind. */
+static uint32_t
+stretch_end(const struct mt_run_index *index, uint32_t at, uint32_t *ret_end)
+{
+	uint32_t end = index->frames[at].block;
+
+	for (; at < index->frame_count && index->frames[at].block == end; at++)
+		end += index->frames[at].block_count;
+	assert(end <= CLEAVE_CHUNK_BLOCKS);
+	if (MUTANT(set_short) && at == index->frame_count)
+		end--;
+	*ret_end = end;
+	return at;
+}
+
+static uint32_t
+count_bounds(const struct mt_run_index *index)
+{
+	uint32_t count = 0, end;
+
+	for (uint32_t at = 0; at < index->frame_count; at = stretch_end(index, at, &end))
+		count += 2;
+	return count;
+}
+
+static void
+fill_set(struct mt_run_dir *dir, const struct mt_run_index *index)
+{
+	uint32_t count = 0, next, end;
+
+	for (uint32_t at = 0; at < index->frame_count; at = next) {
+		uint32_t block = index->frames[at].block;
+
+		next = stretch_end(index, at, &end);
+		if (dir->bits == NULL) {
+			dir->bounds[count++] = (uint16_t)block;
+			dir->bounds[count++] = (uint16_t)end;
+			continue;
+		}
+		for (; block < end; block++)
+			dir->bits[block / 64u] |= UINT64_C(1) << block % 64u;
+	}
+	assert(count == dir->bound_count);
+}
+
+struct mt_run_dir *
+mt_run_dir_create(const struct mt_run_index *index)
+{
+	uint32_t bound_count = count_bounds(index);
+	bool has_bits = bound_count > DIR_BOUNDS_MAX;
+	uint64_t slots_bytes = index->place_count * sizeof(struct mt_run_slot);
+	uint64_t bytes = sizeof(struct mt_run_dir) + slots_bytes +
+	    (has_bits ? DIR_BITS_BYTES : bound_count * sizeof(uint16_t));
+	struct mt_run_dir *dir = index->place_count == 0 ? NULL : mt_calloc(1, bytes);
+	void *set;
+
+	if (dir == NULL)
+		return NULL;
+	list_init(&dir->loads);
+	dir->bytes = (uint32_t)bytes;
+	dir->slot_count = index->place_count;
+	for (uint32_t i = 0; i < index->place_count; i++)
+		dir->slots[i].place = index->places[i];
+	set = (uint8_t *)dir->slots + slots_bytes;
+	if (has_bits) {
+		dir->bits = set;
+	} else {
+		dir->bounds = set;
+		dir->bound_count = bound_count;
+	}
+	fill_set(dir, index);
+	return dir;
+}
+
+void
+mt_run_dir_free(struct mt_run_dir *dir)
+{
+	if (dir == NULL)
+		return;
+	assert(dir->page_count == 0);
+	assert(list_is_empty(&dir->loads));
+	mt_free(dir);
+}
+
+bool
+mt_run_dir_has(const struct mt_run_dir *dir, uint32_t block)
+{
+	uint32_t at;
+
+	assert(block < CLEAVE_CHUNK_BLOCKS);
+	if (dir->bits != NULL)
+		return (dir->bits[block / 64u] >> block % 64u & 1) != 0;
+	SEARCH_FIRST(at, dir->bound_count, dir->bounds[at] <= block);
+	return at % 2 == 1;
+}
+
+uint32_t
+mt_run_dir_page(const struct mt_run_dir *dir, uint32_t block)
+{
+	uint32_t at;
+
+	SEARCH_FIRST(at, dir->slot_count, dir->slots[at].place.first_block <= block);
+	assert(at > 0);
+	return at - 1;
+}
