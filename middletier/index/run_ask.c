@@ -8,9 +8,13 @@
  *	     |                      |   +--+
  *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
  *
+ *	                                   all pages are there, or a page cannot be had
+ *	GATHERING ------------------------------------------------------------------> ENDED
+ *
  * Heads are read one after the other (run_heads.c says what they are). Each head is taken from any copy
  * that passes: one that was bad for a batch may be good for the next. A load of a page, of a run whose directory is
- * known, reads a single head.
+ * known, reads a single head. The whole index of such a run is gathered: pages that are missing are loaded side by side
+ * (run_load.c).
  *
  * What is out at a node when its load ends goes on in its reader, which nobody else waits for. run_load.c says who waits.
  */
@@ -53,6 +57,7 @@ const struct sm_state mt_run_load_table[RUN_LOAD_STATE_NR] = {
 	    SM_INITIAL },
 	[RUN_LOAD_READING] = { "reading", SM_TO(RUN_LOAD_WAITING) | SM_TO(RUN_LOAD_ENDED), 0 },
 	[RUN_LOAD_WAITING] = { "waiting", SM_TO(RUN_LOAD_QUEUED) | SM_TO(RUN_LOAD_ENDED), 0 },
+	[RUN_LOAD_GATHERING] = { "gathering", SM_TO(RUN_LOAD_ENDED), SM_INITIAL },
 	[RUN_LOAD_ENDED] = { "ended", 0, SM_FINAL },
 };
 

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/mutant.h"
+#include "base/num.h"
 #include "base/search.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
@@ -127,4 +128,46 @@ mt_run_dir_page(const struct mt_run_dir *dir, uint32_t block)
 	SEARCH_FIRST(at, dir->slot_count, dir->slots[at].place.first_block <= block);
 	assert(at > 0);
 	return at - 1;
+}
+
+/* The frames of @page, and their CRCs, behind those that @index has. */
+static void
+join_page(struct mt_run_index *index, const struct mt_run_index *page)
+{
+	for (uint32_t i = 0; i < page->frame_count; i++) {
+		struct mt_frame *frame = &index->frames[index->frame_count++];
+
+		*frame = page->frames[i];
+		frame->crcs_at += index->crc_count;
+	}
+	for (uint32_t i = 0; i < page->crc_count; i++)
+		index->crcs[index->crc_count++] = page->crcs[i];
+	index->live_bytes += page->live_bytes;
+}
+
+struct mt_run_index *
+mt_run_dir_join(const struct mt_run_dir *dir)
+{
+	struct mt_run_index *index = mt_calloc(1, sizeof(*index));
+	uint64_t frame_count = 0, crc_count = 0;
+
+	assert(dir->page_count == dir->slot_count);
+	if (index == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < dir->slot_count; i++) {
+		frame_count += dir->slots[i].page->frame_count;
+		crc_count += dir->slots[i].page->crc_count;
+	}
+	index->frames = mt_calloc(num_max(frame_count, 1), sizeof(*index->frames));
+	index->crcs = mt_calloc(num_max(crc_count, 1), sizeof(*index->crcs));
+	index->places = mt_calloc(dir->slot_count, sizeof(*index->places));
+	if (index->frames == NULL || index->crcs == NULL || index->places == NULL) {
+		mt_run_index_free(index);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < dir->slot_count; i++) {
+		index->places[index->place_count++] = dir->slots[i].place;
+		join_page(index, dir->slots[i].page);
+	}
+	return index;
 }

@@ -53,4 +53,7 @@ bool mt_run_dir_has(const struct mt_run_dir *dir, uint32_t block);
 /* mt_run_dir_page -- which slot's batch has @block, which the run holds. */
 uint32_t mt_run_dir_page(const struct mt_run_dir *dir, uint32_t block);
 
+/* mt_run_dir_join -- all pages are loaded: the whole index, a copy of them. NULL: no memory. */
+struct mt_run_index *mt_run_dir_join(const struct mt_run_dir *dir);
+
 #endif /* CLEAVE_MIDDLETIER_INDEX_RUN_DIR_H */

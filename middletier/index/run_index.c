@@ -17,7 +17,7 @@
  *
  * A run that is held stays whole. While the whole index of a run is being loaded those of its chunk stay, and the
  * directories: a lookup that needs several runs gets them all, however small the cache. A page stays until those
- * who had it loaded are told.
+ * who had it loaded are told; so do pages that are to be the whole.
  */
 #include <errno.h>
 
@@ -319,7 +319,7 @@ cache_trim_indexes(struct mt_run_cache *cache)
 		if (cache->bytes <= cache->bytes_max)
 			return;
 		if (index->page != MT_RUN_WHOLE) {
-			if (mt_run_is_loading_page(run->dir, index->page))
+			if (run->load != NULL || mt_run_is_loading_page(run->dir, index->page))
 				continue;
 			page_drop(cache, index);
 			metric_add(&metrics[MT_METRIC_run_pages_dropped], 1);

@@ -9,10 +9,12 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/metrics.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
@@ -70,6 +72,8 @@ mt_run_load_end(struct mt_run *run, int rc)
 		load_detach(run->load);
 }
 
+static void gather_go_on(struct mt_run *run);
+
 static void
 tell(struct loop_link *waiters, int rc)
 {
@@ -82,17 +86,37 @@ tell(struct loop_link *waiters, int rc)
 	}
 }
 
+/* The load that gathers @run's pages; NULL: none does. */
+static struct mt_run_load *
+load_gathering(const struct mt_run *run)
+{
+	return run->load != NULL && run->load->sm.state == RUN_LOAD_GATHERING ? run->load : NULL;
+}
+
+/* A page that cannot be had fails the whole that is gathered, too. Nobody joins @load any more. */
+static void
+load_fail(struct mt_run_load *load)
+{
+	struct mt_run_load *whole = load_gathering(load->run);
+
+	assert(load->rc != 0);
+	if (whole != NULL && whole != load)
+		mt_run_load_finish(whole, load->rc);
+	load_detach(load);
+}
+
 /* A handler may ask again, withdraw others, or have the run go. */
 static void
 load_tell(struct mt_run_load *load)
 {
 	struct mt_run_cache *cache = load->shard->port->run_cache;
 	struct loop_link *link;
+	struct mt_run *run;
 
 	assert(load->sm.state == RUN_LOAD_ENDED);
 	assert(load->reader == NULL);
 	if (load->rc != 0 && load->run != NULL)
-		load_detach(load);
+		load_fail(load);
 	while ((link = list_pop_front(&load->waiters)) != NULL) {
 		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
 
@@ -100,8 +124,11 @@ load_tell(struct mt_run_load *load)
 		assert(load->rc != 0 || load->page != MT_RUN_WHOLE || load->run->index != NULL);
 		waiter->fn(load->rc, waiter->arg);
 	}
-	if (load->run != NULL)
+	run = load->run;
+	if (run != NULL) {
 		load_detach(load);
+		gather_go_on(run);
+	}
 	list_remove(&load->link);
 	mt_run_heads_fini(&load->heads);
 	load->magic = 0;
@@ -158,13 +185,16 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 {
 	struct mt_run_load *load = mt_calloc(1, sizeof(*load));
 	struct mt_port *port = cache->port;
+	bool is_gathered;
 
 	assert(load_find(run, page) == NULL);
 	assert(run->length_bytes > 0);
 	if (load == NULL)
 		return NULL;
 	load->magic = RUN_LOAD_MAGIC;
-	sm_init(&load->sm, "run_load", mt_run_load_table, RUN_LOAD_QUEUED, run->extent_index);
+	is_gathered = page == MT_RUN_WHOLE && run->dir != NULL;
+	sm_init(&load->sm, "run_load", mt_run_load_table,
+	    is_gathered ? RUN_LOAD_GATHERING : RUN_LOAD_QUEUED, run->extent_index);
 	load->shard = run->chunk->index->shard;
 	load->run = run;
 	load->page = page;
@@ -174,12 +204,56 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 		mt_run_heads_init_page(&load->heads, run, page);
 	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	list_init(&load->waiters);
-	list_push_back(&cache->queued, &load->link);
+	list_push_back(is_gathered ? &cache->gathering : &cache->queued, &load->link);
 	if (page == MT_RUN_WHOLE)
 		run->load = load;
 	else
 		list_push_back(&run->dir->loads, &load->pages_link);
 	return load;
+}
+
+/* All pages are there. */
+static void
+gather_complete(struct mt_run_load *load)
+{
+	struct mt_run_index *index = mt_run_dir_join(load->run->dir);
+
+	mt_run_load_finish(load, index == NULL ? -ENOMEM : 0);
+	if (index == NULL)
+		return;
+	mt_run_cache_put(load->run, index);
+	metric_add(&load->shard->port->metrics[MT_METRIC_run_indexes_loaded], 1);
+}
+
+/* Pages that @run's whole index wants are loaded, so many at a time. */
+static void
+gather_go_on(struct mt_run *run)
+{
+	struct mt_run_load *load = load_gathering(run);
+	struct mt_run_dir *dir = run->dir;
+	struct loop_link *link;
+	uint32_t count = 0;
+
+	if (load == NULL)
+		return;
+	assert(
+	    dir != NULL); /* while a whole index is being loaded no directory of its chunk goes */
+	if (dir->page_count == dir->slot_count) {
+		gather_complete(load);
+		return;
+	}
+	for (link = dir->loads.next; link != &dir->loads; link = link->next)
+		count++;
+	for (uint32_t i = 0; i < dir->slot_count && count < RUN_GATHER_MAX; i++) {
+		if (dir->slots[i].page != NULL || load_find(run, i) != NULL)
+			continue;
+		if (load_create(mt_run_cache_of(run), run, i) == NULL) {
+			mt_run_load_finish(load, -ENOMEM);
+			return;
+		}
+		count++;
+	}
+	mt_run_loads_go_on(mt_run_cache_of(run));
 }
 
 static void
@@ -202,6 +276,8 @@ load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
 	list_push_back(&load->waiters, &waiter->link);
 	if (is_there && load->sm.state == RUN_LOAD_QUEUED)
 		mt_run_load_finish(load, 0);
+	else if (page == MT_RUN_WHOLE && run->dir != NULL)
+		gather_go_on(run);
 	else
 		mt_run_loads_go_on(cache);
 }
@@ -249,6 +325,7 @@ mt_run_stop(struct mt_shard *shard)
 	loads_stop(&cache->queued, shard);
 	loads_stop(&cache->reading, shard);
 	loads_stop(&cache->waiting, shard);
+	loads_stop(&cache->gathering, shard);
 }
 
 bool
@@ -279,6 +356,7 @@ mt_run_loads_init(struct mt_run_cache *cache)
 	list_init(&cache->queued);
 	list_init(&cache->reading);
 	list_init(&cache->waiting);
+	list_init(&cache->gathering);
 	list_init(&cache->ended);
 	list_init(&cache->starved);
 	loop_task_init(&cache->end_task, run_on_end_task, cache);
@@ -322,6 +400,7 @@ mt_run_loads_fini(struct mt_run_cache *cache)
 	loads_free(&cache->queued);
 	loads_free(&cache->reading);
 	loads_free(&cache->waiting);
+	loads_free(&cache->gathering);
 	loads_free(&cache->ended);
 	mt_free(cache->head);
 	mt_free(cache->readers);

@@ -40,6 +40,8 @@ void mt_run_stop(struct mt_shard *shard);
 bool mt_run_is_quiet(const struct mt_shard *shard);
 
 #define RUN_READERS_MAX 16u /* of a port: heads that are being read at a time */
+#define RUN_GATHER_MAX                                                                             \
+	8u /* of a run: pages that are loaded at a time for the whole; reads want some, too */
 #define RUN_CACHE_BYTES_MIN NUM_KIB(4)
 
 /* A port's indexes of runs that are in memory. */
@@ -53,9 +55,9 @@ struct mt_run_cache {
 	/* run_load.c's. */
 	struct run_reader *readers;
 	struct loop_link free_readers;
-	struct loop_link queued, reading, waiting, ended; /* loads, by state */
-	struct loop_link starved;                         /* waiters for whom there was no memory */
-	struct loop_task end_task;                        /* tells the ended and the starved */
+	struct loop_link queued, reading, waiting, gathering, ended; /* loads, by state */
+	struct loop_link starved;  /* waiters for whom there was no memory */
+	struct loop_task end_task; /* tells the ended and the starved */
 	struct loop_timer tick_timer;
 	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
 };

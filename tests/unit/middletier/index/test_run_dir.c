@@ -297,6 +297,84 @@ Test(run_dir, pages_say_what_the_whole_says)
 	cr_assert_eq(mt_run_cache_bytes(&fake.port), mt_run_index_bytes(run->index));
 }
 
+/* The whole again, made of pages: @index is a copy of what it was. */
+static void
+expect_whole(const struct mt_run *run, const struct mt_run_index *index)
+{
+	cr_assert_not_null(run->index);
+	cr_assert_eq(run->index->frame_count, index->frame_count);
+	cr_assert_eq(run->index->crc_count, index->crc_count);
+	cr_assert_eq(run->index->place_count, index->place_count);
+	cr_assert_eq(run->index->live_bytes, index->live_bytes);
+	for (uint32_t i = 0; i < index->frame_count; i++) {
+		const struct mt_frame *frame = &run->index->frames[i], *was = &index->frames[i];
+
+		cr_assert_eq(frame->block, was->block);
+		cr_assert_eq(frame->block_count, was->block_count);
+		cr_assert_eq(frame->offset_bytes, was->offset_bytes);
+		cr_assert_eq(frame->stored_bytes, was->stored_bytes);
+		cr_assert_eq(frame->stored_crc, was->stored_crc);
+		cr_assert_eq(frame->crcs_at, was->crcs_at);
+		cr_assert_eq(frame->record_kind, was->record_kind);
+		cr_assert_eq(frame->codec_id, was->codec_id);
+	}
+	cr_assert_eq(memcmp(run->index->crcs, index->crcs, index->crc_count * sizeof(*index->crcs)),
+	    0);
+	cr_assert_eq(memcmp(run->index->places, index->places,
+			 index->place_count * sizeof(*index->places)),
+	    0);
+}
+
+Test(run_dir, the_whole_index_is_gathered_from_pages)
+{
+	struct mt_run *run = sample();
+	struct mt_run_index *copy;
+	uint32_t before;
+
+	for (uint32_t nth = 0; nth < 40; nth++) {
+		int rc;
+
+		cr_assert_eq(load(run), 0);
+		mt_run_cache_evict(run);
+		before = read_count();
+		cr_assert_eq(load_block(run, 300), 0);
+		cr_assert_eq(load(run), 0);
+		cr_assert_eq(read_count(), before + 4, "a head is read once");
+		mt_run_cache_evict(run);
+		mt_alloc_fail_at(nth);
+		rc = load(run);
+		cr_assert(rc == 0 || (nth > 0 && rc == -ENOMEM), "%d", rc);
+		mt_alloc_fail_at(0);
+	}
+	mt_run_cache_drop(run);
+	cr_assert_eq(load(run), 0);
+	copy = run->index;
+	list_remove(&copy->lru_link); /* the cache's no more */
+	fake.port.run_cache->bytes -= mt_run_index_bytes(copy);
+	run->index = NULL;
+	cr_assert_eq(load(run), 0);
+	mt_run_cache_evict(run);
+	cr_assert_eq(load(run), 0);
+	expect_whole(run, copy);
+	mt_run_index_free(copy);
+	cr_assert_eq(mt_run_cache_bytes(&fake.port), mt_run_index_bytes(run->index));
+}
+
+Test(run_dir, a_page_that_cannot_be_had_fails_the_whole)
+{
+	struct mt_run *run = evicted();
+	uint32_t at = run->dir->slots[2].place.offset_bytes + 130;
+	struct mt_location location;
+
+	for (uint32_t i = 0; i < 3; i++)
+		fake_runs_copy(fake_runs.extent, i)->bytes[at] ^= 1;
+	cr_assert_eq(load(run), -EBADMSG);
+	cr_assert_eq(mt_run_look(run, 100, &location), MT_RUN_HERE, "others of its pages came");
+	fake_runs_copy(fake_runs.extent, 2)->bytes[at] ^= 1;
+	cr_assert_eq(load(run), 0);
+	cr_assert_not_null(run->index);
+}
+
 Test(run_dir, a_page_is_loaded_once_for_all)
 {
 	struct mt_run *run = evicted();
@@ -391,10 +469,11 @@ Test(run_dir, a_run_that_goes_while_a_page_is_loaded)
 		run = evicted();
 		mt_run_load_block(run, 100, waiter_of(0));
 		mt_run_load_block(run, 200, waiter_of(1));
+		mt_run_load(run, waiter_of(2));
 		fake_run_for(NUM_US(us));
 		mt_index_remove_run(run);
 		fake_run_for(NUM_S(1));
-		for (uint32_t i = 0; i < 2; i++) {
+		for (uint32_t i = 0; i < 3; i++) {
 			cr_assert_eq(waiters[i].told_count, 1);
 			cr_assert(waiters[i].rc == -ESTALE || waiters[i].rc == 0);
 		}
@@ -411,11 +490,14 @@ Test(run_dir, a_shard_that_stops_while_a_page_is_loaded)
 		fake_runs_extent();
 		run = evicted();
 		mt_run_load_block(run, 100, waiter_of(0));
+		mt_run_load(run, waiter_of(1));
 		fake_run_for(NUM_US(us));
 		mt_run_stop(&fake.shard);
 		fake_run_for(NUM_S(1));
-		cr_assert_eq(waiters[0].told_count, 1);
-		cr_assert(waiters[0].rc == -ECANCELED || waiters[0].rc == 0);
+		for (uint32_t i = 0; i < 2; i++) {
+			cr_assert_eq(waiters[i].told_count, 1);
+			cr_assert(waiters[i].rc == -ECANCELED || waiters[i].rc == 0);
+		}
 		cr_assert(mt_run_is_quiet(&fake.shard));
 		mt_index_remove_run(run);
 	}

@@ -501,6 +501,8 @@ Test(run_index, every_edge_is_taken)
 	sm_set_tracer(on_move);
 	cr_assert_eq(load(run), 0);
 	cr_assert_eq(load(run), 0); /* there already */
+	mt_run_cache_evict(run);
+	cr_assert_eq(load(run), 0); /* gathered */
 	mt_run_cache_drop(run);
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_down(i, 0);
@@ -511,7 +513,7 @@ Test(run_index, every_edge_is_taken)
 	cr_assert_eq(waiters[0].rc, -ECANCELED);
 	cr_assert_eq(load(run), -EHOSTDOWN);
 	sm_set_tracer(NULL);
-	for (uint32_t from = 0; from < 4; from++)
+	for (uint32_t from = 0; from < 5; from++)
 		cr_assert_eq(load_states[from].to & ~taken[from], 0, "%u", from);
 }
 
