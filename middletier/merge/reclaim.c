@@ -167,7 +167,7 @@ reclaim_log_end(const struct mt_reclaim *reclaim)
 			    : layer_begin(shard, LIST_ENTRY(link, struct mt_layer, age_link));
 }
 
-/* Log extents before this one would not, were it not for chunks whose data key is not here. */
+/* Log extents before this one would not, were it not for chunks that cannot be merged now: without a key, or a copy. */
 static uint64_t
 reclaim_held_end(const struct mt_reclaim *reclaim)
 {
@@ -177,7 +177,7 @@ reclaim_held_end(const struct mt_reclaim *reclaim)
 	LIST_FOREACH_SAFE(&shard->block_index->layers_by_age, link, next) {
 		const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
 
-		if (!layer->chunk->is_keyless)
+		if (!layer->chunk->is_keyless && !layer->chunk->is_unreadable)
 			return layer_begin(shard, layer);
 	}
 	return UINT64_MAX;
