@@ -440,6 +440,28 @@ def a_killed_export_leaves_nothing():
             check(f.read() == "somebody's", "what was there")
 
 
+def where_no_file_is_without_a_name_an_export_has_one_of_its_own():
+    """As on NFS; here there is no /proc, without which such a file cannot be found."""
+    if run_argv(["unshare", "--mount", "true"], check_rc=False).returncode != 0:
+        print("skipped: unshare needs root")
+        return
+    with Cluster(nodes=3) as c:
+        image, folder = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        out = os.path.join(folder, "image.raw")
+        os.mkdir(folder)
+        make_image(image, 4 * MIB, ((0, MIB),))
+        c.cleave("import", image, "v")
+        path = f"{os.path.dirname(binary('cleave'))}:{os.environ['PATH']}"
+        for words, wanted in ((), 0), ((), 1), (("--force",), 0), (("--force", "--format", "jpeg"), 1):
+            result = subprocess.run(["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh",
+                                     binary("cleave"), *c.gateway_words(), "export", "v", out, *words],
+                                    env={**os.environ, "PATH": path}, capture_output=True, text=True)
+            check(result.returncode == wanted, f"{words}: exit {result.returncode}: {result.stderr}")
+            check(os.listdir(folder) == ["image.raw"], f"{os.listdir(folder)}")
+            check(digest(out) == digest(image), f"{words}: what was exported")
+            check(oct(os.stat(out).st_mode & 0o777) == "0o644", "rights")
+
+
 def a_volume_that_was_written_while_it_was_copied_is_refused():
     """Nobody had it at the beginning, and nobody has it at the end: the copy is of no one moment all the same."""
     with Cluster(nodes=3) as c:
@@ -595,6 +617,7 @@ if __name__ == "__main__":
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
          a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced,
+         where_no_file_is_without_a_name_an_export_has_one_of_its_own,
          a_volume_that_was_written_while_it_was_copied_is_refused,
          while_it_copies_it_answers_the_gateway, names_that_are_taken_meanwhile,
          an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

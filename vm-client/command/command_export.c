@@ -72,7 +72,10 @@ export_open(struct export *export)
 		return errno == EOPNOTSUPP || errno == EISDIR ? export_open_named(export) : -errno;
 	(void)snprintf(export->path, sizeof(export->path), "/proc/%d/fd/%d", (int)getpid(),
 	    export->fd);
-	return 0;
+	if (access(export->path, R_OK | W_OK) == 0)
+		return 0;
+	(void)close(export->fd); /* there is no /proc: nobody finds it */
+	return export_open_named(export);
 }
 
 static int
