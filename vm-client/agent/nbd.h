@@ -116,6 +116,7 @@ struct nbd_export {
 	struct loop_link active;  /* requests that change it, under way */
 	struct loop_link waiting; /* requests that must wait for one of these, oldest first */
 	struct loop_link ready;   /* of those: whom nobody blocks, as far as is known */
+	uint32_t edged_count;     /* requests that change a part of a block, until they are gone */
 	bool is_retrying;
 	struct loop_link asking;  /* waiters, while the size of now is asked for */
 	struct loop_link resizes; /* requests; the first is under way */

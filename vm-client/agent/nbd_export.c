@@ -473,7 +473,7 @@ void
 nbd_export_free(struct nbd_export *export)
 {
 	CHECK_OBJ(export, EXPORT_MAGIC);
-	assert(export->user_count == 0);
+	assert(export->user_count == 0 && export->edged_count == 0);
 	loop_task_cancel(export->server->options.loop, &export->open_task);
 	loop_task_cancel(export->server->options.loop, &export->resize_task);
 	nbd_attach_fini(export);

@@ -84,7 +84,9 @@ request_free(struct nbd_request *request)
 
 	assert(connection->request_count > 0);
 	assert(connection->in_flight_bytes >= request->held_bytes);
+	assert(request->export->edged_count >= has_edges(request));
 	sm_move(&request->sm, NBD_REQUEST_DONE);
+	request->export->edged_count -= has_edges(request);
 	nbd_buffer_put(buffers, request->data, request->data_bytes);
 	nbd_buffer_put(buffers, request->edges, 2 * (uint64_t)BLOCK);
 	nbd_buffer_put(buffers, request->parts, request->part_max * sizeof(*request->parts));
@@ -373,7 +375,8 @@ request_blocker(struct nbd_request *request)
 	struct loop_link *link;
 
 	CHECK_OBJ(request, REQUEST_MAGIC);
-	if (!is_change(request))
+	/* Where all change whole blocks nobody is looked for: many may be under way. */
+	if (!is_change(request) || export->edged_count == 0)
 		return NULL;
 	link = is_waiting ? request->lock_link.prev : export->waiting.prev;
 	for (; link != &export->waiting; link = link->prev) {
@@ -507,6 +510,7 @@ request_alloc_memory(struct nbd_request *request)
 		request->part_max = shape.part_max;
 	}
 	memcpy(request->has_edge, shape.has_edge, sizeof(request->has_edge));
+	request->export->edged_count += has_edges(request);
 	if (!has_edges(request))
 		return 0;
 	request->edges = nbd_buffer_get(buffers, 2 * (uint64_t)BLOCK);
