@@ -32,6 +32,7 @@
 #include "merge/merge.h"
 #include "merge/merge_input.h"
 #include "merge/merge_work.h"
+#include "merge/pace.h"
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 
@@ -413,9 +414,10 @@ uint32_t
 mt_flush_pressure(const struct mt_shard *shard)
 {
 	const struct mt_flush *flush = shard->flush;
+	uint32_t pressure = mt_reclaim_pressure(shard, 0);
 
-	if (flush == NULL || flush->sm.state != FLUSH_MERGING)
-		return mt_reclaim_pressure(shard, 0);
+	if (flush == NULL || flush->sm.state != FLUSH_MERGING || pressure >= PACE_HURRY)
+		return pressure;
 	return mt_reclaim_pressure(shard, flush->gain_bytes / 1000 * mt_merge_progress(shard));
 }
 

@@ -24,6 +24,9 @@
 #include "middletier/index/run_load.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/merge/flush.h"
+#include "middletier/merge/merge_work.h"
+#include "middletier/merge/pace.h"
+#include "middletier/merge/reclaim.h"
 #include "middletier/write/cut.h"
 #include "support/mt_rig.h"
 
@@ -216,6 +219,59 @@ Test(flush, killed_at_any_time_of_it_nothing_is_lost, .timeout = 120)
 		expect_log();
 		cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 61);
 	}
+}
+
+/* ---- a log that is too long ---- */
+
+/* The log is of this life: how long its extents are is known. */
+static bool
+is_half_merged(void *arg)
+{
+	struct mt_shard *shard;
+
+	(void)arg;
+	if (rig->gateway->ports == NULL || mt_rig_port(rig)->shards == NULL)
+		return false;
+	shard = mt_rig_shard(rig, 0);
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (shard->extents[i] != NULL && shard->extents[i]->kind == EXTENT_LOG)
+			shard->extents[i]->capacity_bytes = NUM_MIB(1);
+	}
+	return mt_merge_progress(shard) >= 500;
+}
+
+/* Three extents of a MiB, which is the soft limit of so small a disk. */
+static void
+make_long_log(void)
+{
+	mt_rig_up(rig);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct mt_extent *extent = mt_rig_log_open(rig);
+		uint32_t block = 0;
+
+		cr_assert_not_null(extent);
+		while (extent->end_bytes < NUM_MIB(1) - NUM_KIB(256)) {
+			write_log(extent, block, APPEND_MAX);
+			block = (block + APPEND_MAX) % (uint32_t)CLEAVE_CHUNK_BLOCKS;
+		}
+		mt_rig_log_seal(rig, extent);
+	}
+}
+
+/* Extents go when the merge has ended: what it has done meanwhile gives writes no room. */
+Test(flush, a_merge_does_not_slow_down_while_writes_wait_for_it)
+{
+	const struct mt_shard *shard;
+	uint32_t pressure;
+
+	make_long_log();
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_run_until(rig, is_half_merged, NULL));
+	shard = mt_rig_shard(rig, 0);
+	pressure = mt_reclaim_pressure(shard, 0);
+	cr_assert_geq(pressure, PACE_HURRY);
+	cr_assert_eq(mt_flush_pressure(shard), pressure);
 }
 
 Test(flush, without_nodes_it_waits_and_goes_on)
