@@ -103,7 +103,6 @@ void
 mt_merge_on_task(struct loop_task *task, void *arg)
 {
 	struct merge_work *work = arg;
-	struct loop_link *link;
 
 	(void)task;
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
@@ -114,10 +113,9 @@ mt_merge_on_task(struct loop_task *task, void *arg)
 	/* The batches of an earlier merge, of another shard, come back first. */
 	if (!mt_run_writer_is_quiet(&work->writer))
 		return;
-	link = list_pop_front(&work->queue);
-	if (link == NULL)
+	work->merge = mt_merge_work_pop(work);
+	if (work->merge == NULL)
 		return;
-	work->merge = LIST_ENTRY(link, struct mt_merge, link);
 	assert(work->merge->sm.state == MERGE_QUEUED);
 	merge_begin(work->merge);
 }
@@ -175,8 +173,9 @@ merge_finish(struct mt_merge *merge)
 	list_remove(&merge->link);
 	merge->magic = 0;
 	mt_free(merge);
-	mt_merge_work_soon(work);
+	/* The shard's next merge is looked for in a task of flush.c: it is queued before another shard's begins. */
 	fn(rc, arg);
+	mt_merge_work_soon(work);
 }
 
 /* FAILED: what is out comes back first. */

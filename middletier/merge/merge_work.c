@@ -4,6 +4,9 @@
  *
  *	flushes of a log that is too long | other flushes | compactions  --->  one at work
  *
+ * A shard whose writes wait is before all others, the longest log first, its compactions among them: they come in turn
+ * with its flushes, so what goes before one of them goes before the next flush.
+ *
  * The memory is the port's, for one merge at a time: its plan, a window of blocks and two batches of device memory,
  * the calls and jobs that are out. Replies to its READs come to the receives that clients' requests use.
  */
@@ -26,6 +29,8 @@
 #include "merge/merge.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
+#include "merge/pace.h"
+#include "merge/reclaim.h"
 #include "merge/run_writer.h"
 
 #define MERGE_MEMORY_SHARE 32u  /* of a port's device memory: a merge's window, at most */
@@ -138,6 +143,39 @@ mt_merge_work_push(struct merge_work *work, struct mt_merge *merge)
 			break;
 	}
 	list_insert_before(at, &merge->link);
+}
+
+/* How much its shard's writes wait; 0: they do not. */
+static uint32_t
+merge_waiting(const struct mt_merge *merge)
+{
+	uint32_t pressure = mt_reclaim_pressure(merge->shard, 0);
+
+	assert(pressure <= PACE_FULL);
+	if (mt_reclaim_is_log_full(merge->shard))
+		return PACE_FULL;
+	return pressure >= PACE_HURRY ? pressure : 0;
+}
+
+struct mt_merge *
+mt_merge_work_pop(struct merge_work *work)
+{
+	struct mt_merge *next = NULL;
+	uint32_t waiting = 0;
+
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	for (struct loop_link *link = work->queue.next; link != &work->queue; link = link->next) {
+		struct mt_merge *merge = LIST_ENTRY(link, struct mt_merge, link);
+		uint32_t of_this = merge_waiting(merge);
+
+		if (next != NULL && of_this <= waiting)
+			continue;
+		next = merge;
+		waiting = of_this;
+	}
+	if (next != NULL)
+		list_remove(&next->link);
+	return next;
 }
 
 uint32_t

@@ -131,6 +131,8 @@ int mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
 void mt_merge_work_destroy(struct merge_work *work);
 /* mt_merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
 void mt_merge_work_push(struct merge_work *work, struct mt_merge *merge);
+/* mt_merge_work_pop -- the merge that is next, which waits no more; NULL: none waits. */
+struct mt_merge *mt_merge_work_pop(struct merge_work *work);
 /* mt_merge_work_soon -- start_task follows: the next merge, or what the present one waits for may have come. */
 void mt_merge_work_soon(struct merge_work *work);
 /* mt_merge_work_wait -- the timer fires after @ns at the latest. */

@@ -195,6 +195,80 @@ Test(merge_states, a_shard_that_goes_in_the_middle_of_a_merge_is_known_to_nobody
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 }
 
+/* ---- one after the other ---- */
+
+#define ORDER_MAX 3u
+
+static struct {
+	struct loop_task task;
+	uint64_t chunks[ORDER_MAX]; /* merged, in this order */
+	uint32_t count;
+} order;
+
+static void
+order_on_merged(int rc, void *arg)
+{
+	cr_assert_eq(rc, 0);
+	order.chunks[order.count++] = *(const uint64_t *)arg;
+	if (order.count == 1)
+		loop_defer(fake.port.loop, &order.task);
+}
+
+static bool
+order_is_done(void *arg)
+{
+	(void)arg;
+	return order.count == ORDER_MAX;
+}
+
+static void
+order_start(uint32_t chunk_index, bool is_flush)
+{
+	static const uint64_t numbers[] = { 0, 1, 2 };
+	struct mt_chunk *chunk = mt_index_chunk(fake.shard.block_index,
+	    mt_chunk_number(FAKE_SEGMENT, chunk_index * (uint32_t)CLEAVE_CHUNK_BLOCKS));
+	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
+
+	cr_assert_not_null(chunk);
+	if (is_flush) {
+		cr_assert_eq(mt_index_freeze(chunk), 0);
+		input.newest_layer = LIST_ENTRY(chunk->layers.next, struct mt_layer, link);
+		input.oldest_layer = LIST_ENTRY(chunk->layers.prev, struct mt_layer, link);
+	} else {
+		input.newest_run = input.oldest_run =
+		    LIST_ENTRY(chunk->runs.next, struct mt_run, link);
+	}
+	cr_assert_eq(mt_merge_start(&fake.shard, &input, order_on_merged,
+			 (void *)(uintptr_t)&numbers[chunk_index]),
+	    0);
+}
+
+static void
+order_on_task(struct loop_task *task, void *arg)
+{
+	(void)task;
+	(void)arg;
+	order_start(2, true);
+}
+
+/* As flush.c does: the next merge of a shard is looked for in a task, once the last has ended. */
+Test(merge_states, a_shard_s_next_merge_is_queued_before_another_begins)
+{
+	cr_assert_eq(fake_wait(fake_write(0, 4, 3)), 0);
+	cr_assert_eq(merge(), 0);
+	for (uint32_t i = 1; i < ORDER_MAX; i++)
+		cr_assert_eq(fake_wait(fake_write(i * (uint32_t)CLEAVE_CHUNK_BLOCKS, 4, 3)), 0);
+	loop_task_init(&order.task, order_on_task, NULL);
+	order_start(1, true);
+	order_start(0, false);
+	cr_assert_eq(sim_world_run(fake.world, order_is_done, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	cr_assert_eq(order.chunks[0], 1);
+	cr_assert_eq(order.chunks[1], 2, "a flush goes before a compaction");
+	cr_assert_eq(order.chunks[2], 0);
+}
+
 /* ---- a run of nothing ---- */
 
 /* Blocks 0 to 3, and zeros in as many behind them, in one record. */
