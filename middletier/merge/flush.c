@@ -416,7 +416,8 @@ mt_flush_pressure(const struct mt_shard *shard)
 	const struct mt_flush *flush = shard->flush;
 	uint32_t pressure = mt_reclaim_pressure(shard, 0);
 
-	if (flush == NULL || flush->sm.state != FLUSH_MERGING || pressure >= PACE_HURRY)
+	if (flush == NULL || flush->sm.state != FLUSH_MERGING ||
+	    (pressure >= PACE_HURRY && mt_reclaim_holds_writes(shard)))
 		return pressure;
 	return mt_reclaim_pressure(shard, flush->gain_bytes / 1000 * mt_merge_progress(shard));
 }

@@ -27,7 +27,8 @@ bool mt_flush_can_gain(const struct mt_shard *shard);
  * mt_flush_pressure -- how long the log is, per mille, from where flush begins to where writes stand still
  * (pace.h), as if it were shorter already by the part of the flush at work that is done
  *
- * From PACE_HURRY on nothing counts before it has gone: writes wait for extents, which go when the merge has ended.
+ * From PACE_HURRY on nothing counts before it has gone if writes are held back: they wait for extents, which go when the
+ * merge has ended.
  */
 uint32_t mt_flush_pressure(const struct mt_shard *shard);
 

@@ -58,9 +58,10 @@
 
 #define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
 #define RECLAIM_RETRY_NS NUM_MS(100)
-#define RECLAIM_HOPE_NS NUM_S(10)  /* without a merge */
-#define RECLAIM_MERGE_NS NUM_S(60) /* with one at work, or due */
-#define RECLAIM_MEMORY_SHARE 8u    /* of the log's bytes */
+#define RECLAIM_HOPE_NS NUM_S(10)   /* without a merge */
+#define RECLAIM_MERGE_NS NUM_S(60)  /* with one at work, or due */
+#define RECLAIM_HELD_NS NUM_MS(200) /* twice what a write waits before it asks again */
+#define RECLAIM_MEMORY_SHARE 8u     /* of the log's bytes */
 #define RECLAIM_MEMORY_MIN NUM_MIB(1)
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
@@ -86,6 +87,7 @@ struct mt_reclaim {
 	uint64_t sealed_bytes; /* of those, sealed ones */
 	bool is_stuck;         /* the last merge found no room */
 	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
+	uint64_t held_ns;      /* when a write was held back for room last; 0: none was */
 };
 
 /* ---- limits ---- */
@@ -300,6 +302,22 @@ mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure)
 	room_bytes = reclaim->hard_bytes - reclaim->soft_bytes;
 	share_bytes = room_bytes / PACE_HURRY * (PACE_FULL - num_min(pressure, PACE_FULL));
 	return num_min(reclaim->hard_bytes - used_bytes, share_bytes);
+}
+
+void
+mt_reclaim_note_held(struct mt_shard *shard)
+{
+	if (shard->reclaim != NULL)
+		shard->reclaim->held_ns = loop_now_ns(shard->port->loop);
+}
+
+bool
+mt_reclaim_holds_writes(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return reclaim != NULL && reclaim->held_ns != 0 &&
+	    loop_now_ns(shard->port->loop) < reclaim->held_ns + RECLAIM_HELD_NS;
 }
 
 bool

@@ -21,6 +21,10 @@ bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 /* mt_reclaim_is_log_spent -- what is kept beyond that for the latency class has gone, too. */
 bool mt_reclaim_is_log_spent(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
+/* mt_reclaim_note_held -- a write was held back: the log is at its limit, or gets longer too fast. */
+void mt_reclaim_note_held(struct mt_shard *shard);
+/* mt_reclaim_holds_writes -- some were, not long ago. */
+bool mt_reclaim_holds_writes(const struct mt_shard *shard);
 /* mt_reclaim_pressure -- both against their limits, per mille (pace.h), were @gained_bytes of the log gone. */
 uint32_t mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes);
 /* mt_reclaim_left_bytes -- of the log's room before writes wait; of the layers', as a share of that, by @pressure. */

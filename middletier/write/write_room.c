@@ -57,6 +57,7 @@ write_check_pace(struct mt_write_state *state)
 
 	if (state->room.paid_ns <= now_ns || mt_reclaim_pressure(state->shard, 0) < PACE_HURRY)
 		return 0;
+	mt_reclaim_note_held(state->shard);
 	return write_retry_in(state, state->room.paid_ns - now_ns);
 }
 
@@ -115,6 +116,7 @@ write_check_room(struct mt_write_state *state, struct mt_write *write)
 	if (!mt_reclaim_can_gain(shard))
 		return -ENOSPC;
 	write_note_short(state, write);
+	mt_reclaim_note_held(state->shard);
 	return write_retry_in(state, WRITE_ROOM_RETRY_NS);
 }
 
