@@ -185,10 +185,12 @@ Test(room, behind_the_soft_limit_writes_come_as_fast_as_the_log_gets_shorter)
 
 	fill_half();
 	cr_assert_eq(fake_wait(write_more(0)), 0);
+	cr_assert_not(mt_reclaim_holds_writes(&fake.shard));
 	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++)
 		msgs[i] = write_more(1 + i);
 	fake_run_for(NUM_MS(10));
 	cr_assert_not(msgs[0]->is_answered, "the one before is not paid for");
+	cr_assert(mt_reclaim_holds_writes(&fake.shard));
 	fake_run_for(NUM_MS(80));
 	cr_assert(msgs[0]->is_answered);
 	cr_assert_not(msgs[5]->is_answered);
