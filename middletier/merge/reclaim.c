@@ -19,9 +19,8 @@
  * runs, which no flush lowers, do not count there. Writes
  * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
  *
- * A layer whose data key is not here cannot be merged, and everything behind it in the log has to stay, also what other
- * volumes have in runs by now. Such *held* extents do not count, up to a bound, for other volumes' writes would
- * wait for somebody to bring the key: they cost room, and time of a take-over.
+ * A layer whose data key, or every copy, is not here cannot be merged, and *pins* all behind it in the log, also what other
+ * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over.
  */
 #include "merge/reclaim.h"
 
@@ -66,8 +65,8 @@
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
-#define RECLAIM_HELD_TIMES 16u   /* the soft limit, at most, and */
-#define RECLAIM_HELD_SHARE 6u    /* this part of the shard's share */
+#define RECLAIM_PINNED_TIMES 16u /* the soft limit, at most, and */
+#define RECLAIM_PINNED_SHARE 6u  /* this part of the shard's share */
 
 struct mt_reclaim {
 	uint32_t magic;
@@ -81,8 +80,8 @@ struct mt_reclaim {
 	uint64_t soft_bytes, hard_bytes;
 	uint64_t slot_bytes;   /* of the log's next extent, at least */
 	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
-	uint64_t held_max_bytes;
-	uint64_t held_bytes;   /* of log extents that stay for want of a data key */
+	uint64_t pinned_max_bytes;
+	uint64_t pinned_bytes; /* of log extents that stay for want of a data key */
 	uint64_t log_bytes;    /* that the log's other extents take at a node */
 	uint64_t sealed_bytes; /* of those, sealed ones */
 	bool is_stuck;         /* the last merge found no room */
@@ -135,8 +134,8 @@ reclaim_set_limits(struct mt_reclaim *reclaim)
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE_MIN);
 	reclaim->slot_bytes = slot_bytes;
 	reclaim->soft_bytes = num_max(soft_bytes, slot_bytes);
-	reclaim->held_max_bytes =
-	    num_min(RECLAIM_HELD_TIMES * reclaim->soft_bytes, share_bytes / RECLAIM_HELD_SHARE);
+	reclaim->pinned_max_bytes =
+	    num_min(RECLAIM_PINNED_TIMES * reclaim->soft_bytes, share_bytes / RECLAIM_PINNED_SHARE);
 	reclaim->hard_bytes = reclaim->soft_bytes +
 	    num_max(reclaim->soft_bytes / 2, 2 * slot_bytes);
 }
@@ -171,7 +170,7 @@ reclaim_log_end(const struct mt_reclaim *reclaim)
 
 /* Log extents before this one would not, were it not for chunks that cannot be merged now: without a key, or a copy. */
 static uint64_t
-reclaim_held_end(const struct mt_reclaim *reclaim)
+reclaim_pinned_end(const struct mt_reclaim *reclaim)
 {
 	const struct mt_shard *shard = reclaim->shard;
 	struct loop_link *link, *next;
@@ -189,8 +188,8 @@ static void
 reclaim_measure_log(struct mt_reclaim *reclaim)
 {
 	const struct mt_shard *shard = reclaim->shard;
-	uint64_t log_end = reclaim_log_end(reclaim), held_end = reclaim_held_end(reclaim);
-	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0, held_bytes = 0;
+	uint64_t log_end = reclaim_log_end(reclaim), pinned_end = reclaim_pinned_end(reclaim);
+	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0, pinned_bytes = 0;
 
 	(void)reclaim_share_bytes(shard->port, &slot_bytes);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
@@ -203,14 +202,14 @@ reclaim_measure_log(struct mt_reclaim *reclaim)
 			continue;
 		sealed_bytes += extent_room_bytes(extent, slot_bytes);
 		if (extent_id_pack(&extent->id) >= log_end &&
-		    extent_id_pack(&extent->id) < held_end)
-			held_bytes += extent_room_bytes(extent, slot_bytes);
+		    extent_id_pack(&extent->id) < pinned_end)
+			pinned_bytes += extent_room_bytes(extent, slot_bytes);
 	}
-	held_bytes = num_min(held_bytes, reclaim->held_max_bytes);
-	assert(sealed_bytes <= bytes && held_bytes <= sealed_bytes);
-	reclaim->held_bytes = held_bytes;
-	reclaim->log_bytes = bytes - held_bytes;
-	reclaim->sealed_bytes = sealed_bytes - held_bytes;
+	pinned_bytes = num_min(pinned_bytes, reclaim->pinned_max_bytes);
+	assert(sealed_bytes <= bytes && pinned_bytes <= sealed_bytes);
+	reclaim->pinned_bytes = pinned_bytes;
+	reclaim->log_bytes = bytes - pinned_bytes;
+	reclaim->sealed_bytes = sealed_bytes - pinned_bytes;
 }
 
 /* Nodes have no room for the log to go on. */
@@ -510,7 +509,7 @@ static void
 reclaim_on_task(struct loop_task *task, void *arg)
 {
 	struct mt_reclaim *reclaim = arg;
-	uint64_t held_bytes = reclaim->held_bytes;
+	uint64_t pinned_bytes = reclaim->pinned_bytes;
 
 	(void)task;
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
@@ -518,7 +517,7 @@ reclaim_on_task(struct loop_task *task, void *arg)
 		return;
 	reclaim_set_limits(reclaim);
 	reclaim_measure_log(reclaim);
-	if (reclaim->held_bytes > held_bytes)
+	if (reclaim->pinned_bytes > pinned_bytes)
 		mt_shard_on_room(reclaim->shard);
 	if (!reclaim->is_committing)
 		reclaim_commit(reclaim);
@@ -582,7 +581,7 @@ mt_reclaim_stop(struct mt_shard *shard)
 
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
 	reclaim->is_running = false;
-	reclaim->log_bytes = reclaim->sealed_bytes = reclaim->held_bytes = 0;
+	reclaim->log_bytes = reclaim->sealed_bytes = reclaim->pinned_bytes = 0;
 	loop_task_cancel(shard->port->loop, &reclaim->task);
 	loop_timer_stop(shard->port->loop, &reclaim->retry_timer);
 }
