@@ -176,6 +176,7 @@ held_finish(struct fake_gateway *fake, struct fake_held *held, bool is_effective
 
 	list_remove(&held->link);
 	fake->held_count--;
+	held->volume->held_count--;
 	if (is_effective && held->io.opcode == WIRE_READ)
 		crc = do_read(fake, held);
 	else if (held->io.opcode == WIRE_BLOCK_STATUS)
@@ -333,6 +334,7 @@ on_io(struct fake_session *session, struct split_msg *msg, const struct wire_io 
 	held->due_ns = loop_now_ns(fake->loop) + fake->delay_ns;
 	list_push_back(&fake->held, &held->link);
 	fake->held_count++;
+	volume->held_count_max = (uint32_t)num_max(volume->held_count_max, ++volume->held_count);
 	if (fake->drop_after > 0 && --fake->drop_after == 0) {
 		held_finish_session(session);
 		split_qp_close(session->qp);

@@ -27,8 +27,9 @@ struct fake_volume {
 	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
 	uint64_t id, size_bytes, segment_base;
 	uint64_t attach, session_id;
-	uint8_t *data; /* sparse */
-	bool is_hole;  /* BLOCK_STATUS says so without looking */
+	uint8_t *data;                       /* sparse */
+	bool is_hole;                        /* BLOCK_STATUS says so without looking */
+	uint32_t held_count, held_count_max; /* of its requests, at a time */
 };
 
 /* An I/O request as it came. */

@@ -21,33 +21,8 @@
 #include "command_disk.h"
 #include "command_file.h"
 #include "command_frames.h"
+#include "command_plan.h"
 #include "table.h"
-
-#define PLAN_EXTENTS 1024u             /* of an answer */
-#define PLAN_STRETCH_BYTES NUM_GIB(64) /* asked about by one request */
-/* Small changes that lie so close share a question for what is zeros; further apart each has its own. */
-#define PLAN_NEAR_BYTES NUM_MIB(16)
-
-/* A disk's block status, from a place on. */
-struct plan_answer {
-	struct command_disk *disk; /* NULL: it is not asked */
-	uint64_t at_bytes; /* where extents[next] begins; behind the last one if there is none */
-	struct cleave_extent extents[PLAN_EXTENTS];
-	uint32_t next, count;
-};
-
-/* Which blocks are told, and how far that is known. */
-struct plan {
-	struct plan_answer data, changes; /* changes: of an incremental one */
-	uint64_t size_bytes;
-	uint64_t at_bytes; /* of the volume: frames are made up to here */
-};
-
-enum plan_kind {
-	PLAN_DATA,
-	PLAN_ZEROS,
-	PLAN_SAME, /* as in the older snapshot: not told */
-};
 
 struct backup {
 	struct command_session *session;
@@ -57,7 +32,7 @@ struct backup {
 	struct command_file file;
 	struct command_disk data, changes; /* changes is open if from is not "" */
 	struct command_frames frames;
-	struct plan plan;
+	struct command_plan plan;
 };
 
 /* ---- names, and what they stand for ---- */
@@ -247,115 +222,6 @@ ask_header(struct backup *backup)
 	return rc == 0 ? ask_snapshots(backup) : rc;
 }
 
-/* ---- what goes into a frame ---- */
-
-/*
- * The extent in which @at_bytes lies: 0, *@ret_flags and how much of it is left from there on. What lies before
- * @at_bytes is forgotten. If nothing is known of it up to @to_bytes is asked.
- */
-static int
-plan_ask(struct plan_answer *answer, uint64_t at_bytes, uint64_t to_bytes, uint32_t *ret_flags,
-    uint64_t *ret_bytes)
-{
-	struct cleave_io io = { .op = CLEAVE_BLOCK_STATUS,
-		.offset_bytes = at_bytes,
-		.length_bytes = num_min(to_bytes - at_bytes, PLAN_STRETCH_BYTES),
-		.extents = answer->extents,
-		.extent_max = PLAN_EXTENTS };
-	int rc;
-
-	assert(at_bytes < to_bytes);
-	assert(answer->at_bytes <= at_bytes); /* it goes forward alone */
-	while (answer->next < answer->count &&
-	    answer->at_bytes + answer->extents[answer->next].length_bytes <= at_bytes)
-		answer->at_bytes += answer->extents[answer->next++].length_bytes;
-	if (answer->next == answer->count) {
-		rc = command_disk_run(answer->disk, &io);
-		answer->next = 0;
-		answer->count = rc == 0 ? io.extent_count : 0;
-		answer->at_bytes = at_bytes;
-		if (rc != 0)
-			return rc;
-	}
-	*ret_flags = answer->extents[answer->next].flags;
-	*ret_bytes = answer->at_bytes + answer->extents[answer->next].length_bytes - at_bytes;
-	return 0;
-}
-
-/* The next blocks that have something in common: 0, *@ret_kind and *@ret_bytes of it. */
-static int
-plan_look(struct plan *plan, enum plan_kind *ret_kind, uint64_t *ret_bytes)
-{
-	uint64_t changed_bytes = plan->size_bytes - plan->at_bytes, to_bytes = plan->size_bytes;
-	uint32_t flags;
-	int rc;
-
-	if (plan->changes.disk != NULL) {
-		rc = plan_ask(&plan->changes, plan->at_bytes, plan->size_bytes, &flags,
-		    &changed_bytes);
-		if (rc != 0)
-			return rc;
-		if ((flags & CLEAVE_EXTENT_HOLE) != 0) {
-			*ret_kind = PLAN_SAME;
-			*ret_bytes = changed_bytes;
-			return 0;
-		}
-		to_bytes =
-		    num_min(to_bytes, plan->at_bytes + num_max(changed_bytes, PLAN_NEAR_BYTES));
-	}
-	rc = plan_ask(&plan->data, plan->at_bytes, to_bytes, &flags, ret_bytes);
-	if (rc != 0)
-		return rc;
-	*ret_kind = (flags & (CLEAVE_EXTENT_HOLE | CLEAVE_EXTENT_ZERO)) != 0 ? PLAN_ZEROS
-									     : PLAN_DATA;
-	*ret_bytes = num_min(*ret_bytes, changed_bytes);
-	return rc;
-}
-
-/* Adds the next blocks to the frame, which has *@used_bytes of data so far, unless they are as they were. */
-static int
-plan_add(struct plan *plan, struct command_frame *slot, uint64_t *used_bytes)
-{
-	struct backup_frame *frame = &slot->frame;
-	enum plan_kind kind;
-	uint64_t bytes;
-	int rc = plan_look(plan, &kind, &bytes);
-
-	if (rc != 0)
-		return rc;
-	if (kind == PLAN_DATA)
-		bytes = num_min(bytes, BACKUP_DATA_BYTES_MAX - *used_bytes);
-	if (kind != PLAN_SAME)
-		frame->ranges[frame->range_count++] = (struct backup_range){
-			.offset_bytes = plan->at_bytes,
-			.length_bytes = bytes,
-			.data = kind == PLAN_ZEROS ? NULL : slot->data + *used_bytes,
-		};
-	*used_bytes += kind == PLAN_DATA ? bytes : 0;
-	plan->at_bytes += bytes;
-	return 0;
-}
-
-/* The next frame: 1; 0: there are no more. In a full one all that is not data is zeros. */
-static int
-plan_frame(struct plan *plan, struct command_frame *slot)
-{
-	struct backup_frame *frame = &slot->frame;
-	uint64_t used_bytes = 0;
-
-	frame->from_bytes = plan->at_bytes;
-	frame->range_count = 0;
-	while (plan->at_bytes < plan->size_bytes && used_bytes < BACKUP_DATA_BYTES_MAX &&
-	    frame->range_count < BACKUP_RANGES_MAX) {
-		int rc = plan_add(plan, slot, &used_bytes);
-
-		if (rc != 0)
-			return rc;
-	}
-	frame->to_bytes = plan->at_bytes;
-	return frame->range_count > 0 ? 1 : 0;
-}
-
 /* ---- all of it ---- */
 
 static int
@@ -387,7 +253,7 @@ copy_frames(struct backup *backup)
 			rc = write_oldest(backup);
 			continue;
 		}
-		more = plan_frame(&backup->plan, slot);
+		more = command_plan_frame(&backup->plan, slot);
 		if (more < 0)
 			rc = command_fail(backup->session, more, "'%.64s': %s",
 			    backup->session->options->name, cleave_error_text(more));
@@ -460,14 +326,13 @@ copy_volume(struct backup *backup)
 
 	if (rc != 0)
 		return rc;
-	backup->plan.data.disk = &backup->data;
-	backup->plan.changes.disk = is_full ? NULL : &backup->changes;
-	backup->plan.size_bytes = backup->header.size_bytes;
-	backup->plan.at_bytes = backup->file.writer->at_bytes;
+	command_plan_init(&backup->plan, &backup->data, is_full ? NULL : &backup->changes,
+	    backup->header.size_bytes, backup->file.writer->at_bytes);
 	rc = command_frames_init(&backup->frames, backup->session, backup->data.volume);
 	if (rc == 0)
 		rc = copy_frames(backup);
 	command_frames_fini(&backup->frames);
+	command_plan_fini(&backup->plan);
 	if (!is_full)
 		command_disk_close(&backup->changes);
 	command_disk_close(&backup->data);
