@@ -31,6 +31,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
@@ -94,7 +95,8 @@ own_judge(struct mt_own_address *own)
 	assert(own->out_count == 0);
 	loop_timer_start(own->gateway->options.loop, &own->timer,
 	    own_is_settled(own) ? OWN_RIGHT_NS : OWN_WRONG_NS);
-	if (own->is_kept_out && !own_has_other(own) && own->gateway->sm.state == MT_GATEWAY_TAKING)
+	if (own->is_kept_out && (!own_has_other(own) || MUTANT(address_ignored)) &&
+	    own->gateway->sm.state == MT_GATEWAY_TAKING)
 		own_let_in(own);
 }
 

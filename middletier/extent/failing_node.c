@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -67,7 +68,8 @@ failing_on_failed(struct mt_link *link, uint64_t now_ns)
 		    "node %u: its disk fails writes, new data goes elsewhere rc=-EIO address=%s: is "
 		    "it full, or what is below it (df, lvs)? Its log and the kernel's there say more",
 		    link->node_id, link->config.address);
-	mt_penalty_add(&failing->penalty, now_ns);
+	if (!MUTANT(failing_ignored))
+		mt_penalty_add(&failing->penalty, now_ns);
 	failing_tell_shards(link);
 }
 

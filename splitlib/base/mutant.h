@@ -102,6 +102,9 @@
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
+	X(address_ignored, "shards are taken though clients are told another gateway's address")   \
+	X(failing_ignored, "a node whose disk fails writes gets new extents all the same")         \
+	X(slots_ignored, "copies are put on nodes whose slots are too small for them")             \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \
 	X(accept_role_ignored, "whoever has a key comes as what it says that it is")               \
@@ -112,6 +115,7 @@
 	X(claim_forgotten, "a start of a node lets any gateway have the epochs before it")         \
 	X(right_unasked, "volumes are made and changed by clients without a right")                \
 	X(session_right_unasked, "whoever may ask has a session of any volume")                    \
+	X(revoked_forgotten, "who was revoked is let in again by a newer list that lacks the key") \
 	X(session_kept, "a session goes on when its user has lost the right")                      \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")

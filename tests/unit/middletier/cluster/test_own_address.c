@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_own_address.c -- gateways that tell clients the address of another one, or of nobody */
+/*
+ * test_own_address.c -- gateways that tell clients the address of another one, or of nobody
+ *
+ * The question is built in with a planted bug, address_ignored, that the simulator cannot show: no gateway asks there.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/cluster/own_address.c"
+
 #include "middletier/cluster/own_address.h"
 #include "middletier/health/health.h"
 #include "unit/control_ask.h"
@@ -8,6 +15,8 @@
 #define FIRST "gateway 0000000000000001"
 #define SECOND "gateway 0000000000000002"
 #define PLACES 6u /* for connections that come in */
+
+struct mutant_set mutants_on;
 
 static void
 setup_asked(void)
@@ -157,6 +166,16 @@ Test(own_address, where_another_gateway_answers_no_shard_is_taken)
 	peer_kill(1);
 	peer_start(1);
 	(void)wait_shared(3);
+}
+
+Test(own_address, a_planted_bug_takes_them_all_the_same)
+{
+	peer_start(0);
+	(void)wait_shared(1);
+	mutant_set_add(&mutants_on, MUTANT_address_ignored);
+	start_at(1, "peer0");
+	(void)wait_shared(3);
+	cr_assert_gt(count_served(1), 0, "what clients are told to be at gateway 1");
 }
 
 Test(own_address, whoever_is_found_instead_tells_it_as_well)

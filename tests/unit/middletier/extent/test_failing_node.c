@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_failing_node.c -- a node whose disk fails writes, and no flush, is left out; and comes back when it does not */
+/*
+ * test_failing_node.c -- a node whose disk fails writes, and no flush, is left out; and comes back when it does not
+ *
+ * The judgement is built in with a planted bug, failing_ignored, that the simulator cannot show: no disk there fails so.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/extent/failing_node.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -23,6 +30,8 @@
 
 #define RIGHT_MARK UINT64_MAX
 #define FAILING 1u /* index of the node */
+
+struct mutant_set mutants_on;
 
 static struct mt_rig *rig;
 
@@ -106,6 +115,15 @@ Test(failing_node, of_three_is_left_out)
 	}
 	cr_assert(mt_rig_logged(rig, "node 2: its disk fails writes"));
 	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_SERVING);
+}
+
+Test(failing_node, a_planted_bug_picks_it_again_and_again)
+{
+	up(3);
+	mutant_set_add(&mutants_on, MUTANT_failing_ignored);
+	fail_writes(FAILING, 0);
+	for (uint32_t i = 0; i < 8; i++)
+		cr_assert_null(mt_rig_log_open(rig));
 }
 
 /* A fence cannot be raised there either. */

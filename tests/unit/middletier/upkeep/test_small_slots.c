@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_small_slots.c -- copies of extents that are longer than the slots of some node: they go to others, or wait */
+/*
+ * test_small_slots.c -- copies of extents that are longer than the slots of some node: they go to others, or wait
+ *
+ * What slots hold is built in with a planted bug, slots_ignored, that the simulator cannot show: slots differ nowhere there.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/extent/capacity.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -27,6 +34,8 @@
 #define SLOTS 1024u   /* so many that the log is never long */
 #define SLOTS_FEW 64u /* of which the extents are more than a rebalance tolerates */
 #define REPAIR_AFTER_NS NUM_S(20)
+
+struct mutant_set mutants_on;
 
 static struct mt_rig *rig;
 static struct extent_id ids[EXTENTS];
@@ -128,6 +137,16 @@ Test(small_slots, a_repair_goes_past_them)
 	cr_assert(mt_rig_run_until(rig, has_left, &lost));
 	cr_assert_eq(copies_on(small), 0);
 	cr_assert_eq(metric(MT_METRIC_copies_failed), 0);
+}
+
+Test(small_slots, a_planted_bug_has_repairs_to_them_that_fail)
+{
+	up(4, 2, SLOTS);
+	start_node(small);
+	mutant_set_add(&mutants_on, MUTANT_slots_ignored);
+	mt_rig_node_kill(rig, 0, false);
+	mt_rig_run(rig, 6 * REPAIR_AFTER_NS);
+	cr_assert_gt(metric(MT_METRIC_copies_failed), 0);
 }
 
 Test(small_slots, a_repair_that_has_none_but_them_waits_and_says_so)

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of revoked keys: which are taken, which are refused and with which words, and what a key says with one. */
+/*
+ * Lists of revoked keys: which are taken, which are refused and with which words, and what a key says with one.
+ *
+ * They are built in with a planted bug, revoked_forgotten, that the simulator cannot show: no folder is put back there.
+ */
+#define CLEAVE_MUTANTS
+#include "splitlib/secure/revoked.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <gnutls/x509.h>
@@ -14,6 +21,8 @@
 
 #define GATEWAY "cleave://00c0ffee00c0ffee/gateway/1"
 #define NODE "cleave://00c0ffee00c0ffee/node/3"
+
+struct mutant_set mutants_on;
 
 static struct key_authority ours, other;
 static struct split_key *key, *peer, *stolen;
@@ -159,6 +168,18 @@ Test(revoked, who_was_revoked_stays_so_whatever_a_newer_list_lacks)
 }
 
 /* A release before left keys out that had ended: the folder's list has its number, and more keys. */
+Test(revoked, a_planted_bug_lets_in_who_was_revoked_before)
+{
+	struct split_key *two = revoke(key, &ours, 2, stolen), *three = revoke(two, &ours, 3, peer);
+
+	cr_assert_not_null(three, "%s", why);
+	mutant_set_add(&mutants_on, MUTANT_revoked_forgotten);
+	cr_assert_eq(judge(three, peer), -EKEYREJECTED);
+	cr_assert_eq(judge(three, stolen), 0);
+	split_key_free(two);
+	split_key_free(three);
+}
+
 Test(revoked, a_list_of_the_same_number_that_names_more_is_no_older_one)
 {
 	struct split_key *two = revoke(key, &ours, 2, stolen), *more;
