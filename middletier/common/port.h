@@ -107,7 +107,11 @@ struct mt_port {
 	struct mt_hops hops;
 	struct mt_rates *rates; /* session/rates.h; NULL: no memory */
 	struct mt_room_waits room_waits;
-	uint64_t full_ns; /* when somebody was refused for want of a place, last; 0: nobody was */
+	struct mt_port_full {
+		uint64_t
+		    at_ns; /* somebody was refused, or waits, for want of a place, last; 0: never */
+		int rc;    /* why: as split_port_options has it for on_full */
+	} full;
 	uint64_t ring_bytes; /* of a shard's ring, which it has while it is here */
 	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
 	uint32_t ring_count; /* of them, taken */

@@ -10,6 +10,7 @@
  */
 #include "health/health.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -156,12 +157,18 @@ judge_places(const struct mt_gateway *gateway, const struct mt_ask *ask, struct 
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port_status *status = &ask->legs[i].status;
 
-		if (status->connections_max != 0 && status->full_age_ns <= MT_HEALTH_FULL_NS)
+		if (status->connections_max == 0 || status->full_age_ns > MT_HEALTH_FULL_NS)
+			continue; /* the port has told nothing, or has had places */
+		if (status->full_rc == -EMFILE || status->full_rc == -ENFILE)
+			mt_health_add(health, CLEAVE_HEALTH_PORT_FULL, object, 0,
+			    "%s: port %" PRIu32
+			    " gets no more connections from its system, and others wait: %s",
+			    object, i, log_errno(status->full_rc));
+		else
 			mt_health_add(health, CLEAVE_HEALTH_PORT_FULL, object, 0,
 			    "%s: port %" PRIu32 " has no place for more than %" PRIu32
-			    " connection%s, and refuses others",
-			    object, i, status->connections_max,
-			    status->connections_max == 1 ? "" : "s");
+			    " connections, and refuses others",
+			    object, i, status->connections_max);
 	}
 }
 

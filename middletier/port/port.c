@@ -114,7 +114,7 @@ port_on_full(const char *peer, int rc, void *arg)
 	struct mt_port *port = arg;
 
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	port->full_ns = loop_now_ns(port->loop);
+	port->full = (struct mt_port_full){ loop_now_ns(port->loop), rc };
 	if (peer == NULL)
 		log_limited(LOG_WARN,
 		    "port: the system has no room for another connection, it waits port=%" PRIu32

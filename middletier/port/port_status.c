@@ -137,7 +137,8 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	status->link_count = port->link_count;
 	status->receives_free = split_port_receives_free(port->split);
 	status->connections_max = split_port_accepted_max(port->split);
-	status->full_age_ns = port->full_ns == 0 ? UINT64_MAX : now_ns - port->full_ns;
+	status->full_age_ns = port->full.at_ns == 0 ? UINT64_MAX : now_ns - port->full.at_ns;
+	status->full_rc = port->full.rc;
 	status->run_index_bytes = mt_run_cache_bytes(port);
 	status->ring_count = port->ring_count;
 	status->ring_max = port->ring_max;

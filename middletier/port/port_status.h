@@ -92,7 +92,8 @@ struct mt_port_status {
 	uint32_t asked_reader_count;  /* and those that are read-only */
 	uint32_t receives_free;
 	uint32_t connections_max; /* of those that come in */
-	uint64_t full_age_ns; /* since one was refused for want of a place; UINT64_MAX: none was */
+	uint64_t full_age_ns;     /* since one found no place; UINT64_MAX: none has */
+	int full_rc; /* why: -EMFILE, -ENFILE the system's limit, which has others wait */
 	uint32_t ring_count, ring_max;  /* taken, and that there is device memory for */
 	uint32_t short_count;           /* shards that wait for one */
 	uint64_t run_index_bytes;       /* in memory, of --index-cache */

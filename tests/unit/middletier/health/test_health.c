@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_health.c -- from what main and the ports know to reasons: every code, and what is no reason */
+#include <errno.h>
+
 #include "base/log.h"
 #include "unit/health_rig.h"
 
@@ -160,6 +162,24 @@ Test(health, a_port_without_memory_to_tell_is_not_judged)
 	expect_well();
 	ask.legs[0].status.shards = NULL;
 	ask.legs[0].status.links = NULL;
+	expect_well();
+}
+
+Test(health, a_port_that_has_refused_connections_lately_is_full)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		ask.legs[i].status.connections_max = 3968;
+		ask.legs[i].status.full_age_ns = UINT64_MAX;
+	}
+	expect_well();
+	ask.legs[1].status.full_age_ns = MT_HEALTH_FULL_NS;
+	ask.legs[1].status.full_rc = -ENOBUFS;
+	(void)expect_only(CLEAVE_HEALTH_PORT_FULL, HERE,
+	    "port 1 has no place for more than 3968 connections, and refuses others");
+	ask.legs[1].status.full_rc = -EMFILE;
+	(void)expect_only(CLEAVE_HEALTH_PORT_FULL, HERE,
+	    "port 1 gets no more connections from its system, and others wait: -EMFILE");
+	ask.legs[1].status.full_age_ns++;
 	expect_well();
 }
 
