@@ -145,19 +145,6 @@ grant_wait_list(const struct split_qp *qp)
 	return grant_lean_room(qp) > 0 ? &credits->grant_lean : &credits->grant_wait;
 }
 
-static void
-grant_wait_join(struct split_qp *qp)
-{
-	struct port_credits *credits = &qp->port->credits;
-
-	assert(qp->is_pooled && qp->is_granting);
-	if (list_contains(&qp->grant_link))
-		return;
-	list_push_back(grant_wait_list(qp), &qp->grant_link);
-	credits->grant_wait_count++;
-	credit_mark_dirty(qp->port);
-}
-
 void
 credit_wait_leave(struct split_qp *qp)
 {
@@ -167,6 +154,26 @@ credit_wait_leave(struct split_qp *qp)
 	list_remove(&qp->grant_link);
 	assert(qp->port->credits.grant_wait_count > 0);
 	qp->port->credits.grant_wait_count--;
+}
+
+static void
+grant_wait_join(struct split_qp *qp)
+{
+	struct port_credits *credits = &qp->port->credits;
+	struct loop_link *list;
+
+	assert(qp->is_pooled && qp->is_granting);
+	list = grant_wait_list(qp);
+	if (list_contains(&qp->grant_link)) {
+		/* Lean since it waits: its share has grown, or answers have left. */
+		if (qp->grant_list != &credits->grant_wait || list == qp->grant_list)
+			return;
+		credit_wait_leave(qp);
+	}
+	list_push_back(list, &qp->grant_link);
+	qp->grant_list = list;
+	credits->grant_wait_count++;
+	credit_mark_dirty(qp->port);
 }
 
 static struct split_qp *
@@ -258,11 +265,8 @@ credit_on_answered(struct split_qp *qp)
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	assert(qp->replies_owed > 0);
 	qp->replies_owed--;
-	if (!list_contains(&qp->grant_link) || qp->is_hungry || grant_lean_room(qp) != 1)
-		return;
-	/* Lean since it waits. */
-	list_remove(&qp->grant_link);
-	list_push_back(&qp->port->credits.grant_lean, &qp->grant_link);
+	if (list_contains(&qp->grant_link))
+		grant_wait_join(qp);
 }
 
 void

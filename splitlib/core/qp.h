@@ -118,7 +118,8 @@ struct split_qp {
 	bool is_heard;                  /* a request came, to be told by credit_on_batch */
 	uint64_t heard_ns;              /* when its last request, or WANT, came */
 	struct loop_link awake_link;    /* in credits.awake */
-	struct loop_link grant_link;    /* in credits.grant_wait */
+	struct loop_link grant_link;    /* in one of the lists of credits */
+	struct loop_link *grant_list;   /* in which */
 	struct loop_link announce_link; /* in credits.announce_due */
 	/* Receiving. */
 	struct recv_fill fill;

@@ -5,6 +5,7 @@ nothing behind."""
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -305,6 +306,44 @@ def without_the_tool():
             stdin=subprocess.DEVNULL, capture_output=True, text=True)
         expect_error(result, "qemu-img cannot be run", "qemu-utils")
         check(volumes(c) == [], str(volumes(c)))
+        # An export has started its agent by then, and ends it.
+        before = leftovers()
+        c.volume_create("v", "1M")
+        result = subprocess.run(
+            [binary("cleave"), *c.gateway_words(), "export", "v", os.path.join(c.folder, "out")],
+            env={"PATH": "/nowhere"}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S)
+        expect_error(result, "qemu-img cannot be run", "qemu-utils")
+        expect_none_left(before)
+
+
+def catches(pid, number):
+    """The process has a handler for the signal."""
+    with open(f"/proc/{pid}/status") as f:
+        mask = next(line.split()[1] for line in f if line.startswith("SigCgt:"))
+    return int(mask, 16) >> (number - 1) & 1 == 1
+
+
+def a_signal_before_qemu_img_runs_is_not_forgotten():
+    """The gateway does not answer yet: nothing is copied when it does."""
+    with Cluster(nodes=3) as c:
+        image, ran, tools = (os.path.join(c.folder, name) for name in ("image", "ran", "tools"))
+        make_image(image, MIB, ((0, MIB),))
+        os.mkdir(tools)
+        with open(os.path.join(tools, "qemu-img"), "w") as f:
+            f.write(f'#!/bin/sh\n[ "$1" != convert ] || echo "$@" >>{ran}\nexec {shutil.which("qemu-img")} "$@"\n')
+        os.chmod(os.path.join(tools, "qemu-img"), 0o755)
+        c.volume_create("v", "1M")
+        for words in (("import", image, "w"), ("import", image, "v", "--force"), ("export", "v", os.path.join(c.folder, "out"))):
+            c.gateway.signal(signal.SIGSTOP)
+            p = subprocess.Popen([binary("cleave"), *c.gateway_words(), *words], stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+            wait_for(lambda: catches(p.pid, signal.SIGTERM), "it has no handler")
+            p.send_signal(signal.SIGTERM)
+            c.gateway.signal(signal.SIGCONT)
+            _, said = p.communicate(timeout=WAIT_S)
+            check(p.returncode == 1 and "interrupted" in said, f"{words}: exit {p.returncode}: {said}")
+            check(not os.path.exists(ran), f"{words}: it was copied")
+            check(volumes(c) == ["v"], str(volumes(c)))
 
 
 def targets_of(c, name):
@@ -611,11 +650,12 @@ def what_somebody_else_has_found_stays():
 
 
 if __name__ == "__main__":
+    os.umask(0o022)  # rights of files are looked at
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
-         without_the_tool, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
+         without_the_tool, a_signal_before_qemu_img_runs_is_not_forgotten, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
          a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced,
          where_no_file_is_without_a_name_an_export_has_one_of_its_own,
          a_volume_that_was_written_while_it_was_copied_is_refused,

@@ -58,6 +58,17 @@ export_open_named(struct export *export)
 	return 0;
 }
 
+/* Is it our file that is there? /proc may be another process namespace's, in which our number is somebody else's. */
+static bool
+export_is_found(const struct export *export)
+{
+	struct stat ours, found;
+
+	return access(export->path, R_OK | W_OK) == 0 && fstat(export->fd, &ours) == 0 &&
+	    stat(export->path, &found) == 0 && ours.st_dev == found.st_dev &&
+	    ours.st_ino == found.st_ino;
+}
+
 /* An empty file in the folder of the one that it becomes, with the rights that a new file gets. */
 static int
 export_open(struct export *export)
@@ -72,7 +83,7 @@ export_open(struct export *export)
 		return errno == EOPNOTSUPP || errno == EISDIR ? export_open_named(export) : -errno;
 	(void)snprintf(export->path, sizeof(export->path), "/proc/%d/fd/%d", (int)getpid(),
 	    export->fd);
-	if (access(export->path, R_OK | W_OK) == 0)
+	if (export_is_found(export))
 		return 0;
 	(void)close(export->fd); /* there is no /proc: nobody finds it */
 	return export_open_named(export);

@@ -53,6 +53,30 @@ end_with_parent(pid_t parent)
 		_exit(IMAGE_EXIT_NO_PROGRAM);
 }
 
+/*
+ * As fork. Signals of the child end it from its first moment on: with our handler it would forget one that comes before it is
+ * another program, and run on.
+ */
+static pid_t
+image_fork(void)
+{
+	sigset_t signals, before;
+	pid_t pid;
+
+	(void)sigemptyset(&signals);
+	(void)sigaddset(&signals, SIGINT);
+	(void)sigaddset(&signals, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &signals, &before);
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		(void)signal(SIGINT, SIG_DFL);
+		(void)signal(SIGTERM, SIG_DFL);
+	}
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	return pid;
+}
+
 static int
 wait_for(pid_t pid)
 {
@@ -120,10 +144,11 @@ command_image_run(struct command_session *session, const char *const argv[], cha
 	assert(argv[0] != NULL && argv[1] != NULL);
 	assert(ret_text == NULL || bytes > 0);
 	assert(image_child == 0); /* a signal knows one */
+	if (image_signal != 0)
+		return command_fail(session, -EINTR, "interrupted");
 	if (ret_text != NULL && pipe2(fds, O_CLOEXEC) != 0)
 		return command_fail(session, -errno, "a pipe: %s", strerror(errno));
-	(void)fflush(NULL);
-	pid = fork();
+	pid = image_fork();
 	if (pid == 0) {
 		end_with_parent(parent);
 		if (fds[1] < 0 || dup2(fds[1], STDOUT_FILENO) >= 0)
@@ -250,8 +275,7 @@ command_image_start(struct command_session *session, const char *name, uint64_t 
 	fd = agent_listen(ret_agent);
 	if (fd < 0)
 		return command_fail(session, fd, "%s: %s", ret_agent->socket, strerror(-fd));
-	(void)fflush(NULL);
-	ret_agent->pid = fork();
+	ret_agent->pid = image_fork();
 	if (ret_agent->pid == 0)
 		agent_exec(session, name, id, is_written, fd, parent);
 	if (ret_agent->pid < 0)

@@ -21,7 +21,7 @@ struct unfinished_kind {
 };
 
 static const struct unfinished_kind unfinished_import = { IMPORT_MARK, IMPORT_DIGITS, "an import",
-	"import again, and remove this" };
+	"import again, and remove this, or rename it if the import said that all is in it" };
 static const struct unfinished_kind unfinished_restore = { RESTORE_MARK, RESTORE_DIGITS,
 	"a restore", "run it again, and it goes on, or remove this" };
 
