@@ -355,6 +355,7 @@ struct mt_run *
 mt_compact_hidden(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
 
 	assert(index != NULL);
 	if (mt_index_hidden_count(index) == 0)
@@ -362,6 +363,8 @@ mt_compact_hidden(const struct mt_shard *shard)
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
 
+		if (chunk->retry_ns > now_ns)
+			continue;
 		for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
 		     link = link->next) {
 			struct mt_run *run = run_of(link);

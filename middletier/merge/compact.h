@@ -51,7 +51,7 @@ struct mt_run *mt_compact_scan(const struct mt_shard *shard, struct tiers_total 
 struct mt_run *mt_compact_hole(const struct mt_shard *shard);
 /* mt_compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
 struct mt_run *mt_compact_crowded(const struct mt_shard *shard);
-/* mt_compact_hidden -- one that nobody sees; NULL: there is none whose group is not at work. */
+/* mt_compact_hidden -- one that nobody sees; NULL: there is none whose group is not at work, and not put off. */
 struct mt_run *mt_compact_hidden(const struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_COMPACT_H */

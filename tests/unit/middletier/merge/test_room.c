@@ -694,3 +694,25 @@ Test(room, a_flush_is_found_beside_a_group_that_is_busy)
 	cr_assert_eq(input.chunk->number, mt_chunk_number(FAKE_SEGMENT, CHUNK));
 	cr_assert_not_null(input.newest_layer);
 }
+
+/* A merge of the first chunk's hidden run could not read it. */
+Test(room, a_hidden_run_whose_merge_has_failed_lets_others_go_first)
+{
+	const struct mt_hidden hidden = { FAKE_SEGMENT, 1, 0, 5 };
+	struct mt_run *runs[2];
+
+	fake_state.epoch = fake.shard.epoch;
+	runs[0] = fake_runs_one(10, 0, 4, 1);
+	fake_runs_batch(mt_chunk_number(FAKE_SEGMENT, CHUNK), 20, 0);
+	fake_runs_frame(RECORD_WRITE, CHUNK, 4, 1);
+	fake_runs_batch_end();
+	runs[1] = fake_runs_end();
+	mt_index_hide(fake.shard.block_index, &hidden);
+	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[0]);
+	runs[0]->chunk->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
+	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[1]);
+	runs[1]->chunk->retry_ns = runs[0]->chunk->retry_ns;
+	cr_assert_null(mt_compact_hidden(&fake.shard));
+	pass(NUM_S(31));
+	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[0]);
+}
