@@ -8,7 +8,8 @@
  *	                              +--------> PAUSING -------> IDLE
  *
  * One merge of a shard at a time; flush_due.c says which is next. One that failed is followed by a pause, and the runs
- * of its chunk are left alone for a while, unless it was for want of room or nodes.
+ * of its chunk are left alone for a while, unless it was for want of room or nodes. Where a data key or a copy is
+ * missing there is no pause: the chunk is put off, and the shard's others go on at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@
 #define FLUSH_TICK_NS NUM_S(1)    /* HEAT_HALF_S counts them */
 #define FLUSH_PAUSE_NS NUM_S(1)   /* after a failure */
 #define FLUSH_AVOID_NS NUM_S(30)  /* a chunk that could not be compacted */
+#define FLUSH_AGAIN_NS NUM_S(60)  /* layers that could not be read twice; below FLUSH_UNREAD_NS */
 #define FLUSH_UNREAD_NS NUM_S(90) /* no merge has missed a copy for so long: none does */
 #define FLUSH_AGE_TICKS 60u       /* a layer is old after one to two times as many */
 
@@ -86,7 +88,18 @@ flush_pause(struct mt_flush *flush)
 	loop_timer_start(flush->shard->port->loop, &flush->pause_timer, FLUSH_PAUSE_NS);
 }
 
-/* No copy of some blocks passes. Where it is not the runs', the layers are put off, too, and other chunks go on. */
+static void
+flush_go_on(struct mt_flush *flush)
+{
+	sm_move(&flush->sm, FLUSH_IDLE);
+	mt_reclaim_kick(flush->shard);
+	mt_flush_kick(flush->shard);
+}
+
+/*
+ * No copy of some blocks passes. The chunk's runs are left alone for a while, so its layers are tried without them. When
+ * these cannot be read either they are put off, too.
+ */
 static void
 flush_unread(struct mt_flush *flush, struct mt_chunk *chunk)
 {
@@ -95,8 +108,11 @@ flush_unread(struct mt_flush *flush, struct mt_chunk *chunk)
 	if (flush->unread_last_ns == 0 || now_ns > flush->unread_last_ns + FLUSH_UNREAD_NS)
 		flush->unread_since_ns = now_ns;
 	flush->unread_last_ns = now_ns;
-	if (chunk != NULL && !flush->has_runs)
-		chunk->is_unreadable = true;
+	if (chunk == NULL || flush->has_runs)
+		return;
+	if (chunk->is_unreadable)
+		chunk->retry_ns = now_ns + FLUSH_AGAIN_NS;
+	chunk->is_unreadable = true;
 }
 
 static void
@@ -113,8 +129,11 @@ flush_failed(struct mt_flush *flush, int rc)
 	/* Runs that cannot be read or are too many are left alone for a while: the layers go without them. */
 	if (chunk != NULL && rc != -ENOSPC && rc != -EHOSTDOWN)
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
-	if (rc == -EUCLEAN)
+	if (rc == -EUCLEAN) {
 		flush_unread(flush, chunk);
+		flush_go_on(flush);
+		return;
+	}
 	flush_pause(flush);
 }
 
@@ -137,9 +156,7 @@ flush_keyless(struct mt_flush *flush)
 		chunk->is_keyless = true;
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
 	}
-	sm_move(&flush->sm, FLUSH_IDLE);
-	mt_reclaim_kick(shard);
-	mt_flush_kick(shard);
+	flush_go_on(flush);
 }
 
 /* Nothing that may be done makes the log shorter. */

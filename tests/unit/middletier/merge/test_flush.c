@@ -423,6 +423,37 @@ Test(flush, layers_that_no_disk_reads_stay_and_are_told_until_one_does)
 	expect_log();
 }
 
+#define UNREAD                                                                                     \
+	40u /* chunks: more than would be tried a second apart before the first is due again */
+
+/* Each has been tried, and none is due again. */
+static bool
+are_all_put_off(void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < UNREAD; i++) {
+		const struct mt_chunk *tried = spread_chunk(i);
+
+		if (!tried->is_unreadable || tried->retry_ns <= sim_world_now_ns(rig->world))
+			return false;
+	}
+	return true;
+}
+
+Test(flush, many_chunks_that_no_disk_reads_keep_none_from_its_turn)
+{
+	mt_rig_up(rig);
+	spread_log(0, UNREAD);
+	disks_fail_reads(true);
+	cr_assert(mt_rig_run_until(rig, are_all_put_off, NULL) ||
+	    mt_rig_run_until(rig, are_all_put_off, NULL));
+	disks_fail_reads(false);
+	mt_rig_run(rig, NUM_S(180));
+	for (uint32_t i = 0; i < UNREAD; i++)
+		expect_block(i * CLEAVE_CHUNK_BLOCKS, i + 1);
+	cr_assert_eq(run_count(), UNREAD);
+}
+
 /* Each snapshot has a layer of its own; their cuts go before any of them is flushed. */
 Test(flush, more_layers_of_snapshots_that_have_gone_than_a_merge_takes, .timeout = 300)
 {
