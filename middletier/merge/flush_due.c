@@ -70,14 +70,6 @@ due_terms(const struct flush_due *due)
 
 /* ---- layers ---- */
 
-static struct mt_layer *
-oldest_layer(const struct flush_due *due)
-{
-	struct loop_link *link = list_first(&due->shard->block_index->layers_by_age);
-
-	return link == NULL ? NULL : LIST_ENTRY(link, struct mt_layer, age_link);
-}
-
 /* A merge of it missed a data key, or a copy that passes, not long ago. */
 static bool
 is_put_off(const struct flush_due *due, const struct mt_chunk *chunk)
@@ -240,11 +232,11 @@ due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
 	return rc;
 }
 
-/* Writes wait for room, and there are no layers to flush: whatever gives some will do. */
+/* Writes wait for room, and no layers can be flushed now: whatever gives some will do. */
 static bool
 due_is_short(const struct flush_due *due)
 {
-	return mt_reclaim_is_log_full(due->shard) && oldest_layer(due) == NULL;
+	return mt_reclaim_is_log_full(due->shard) && oldest_mergeable(due) == NULL;
 }
 
 static int
@@ -393,5 +385,5 @@ mt_flush_due_age(struct flush_due *due)
 bool
 mt_flush_due_has_layers(const struct flush_due *due)
 {
-	return oldest_layer(due) != NULL;
+	return oldest_mergeable(due) != NULL;
 }

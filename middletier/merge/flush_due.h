@@ -39,7 +39,7 @@ void mt_flush_due_age(struct flush_due *due);
 int mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input);
 /* mt_flush_due_gain -- the bytes of the log that go with @input: all before the oldest layer that stays. */
 uint64_t mt_flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input);
-/* mt_flush_due_has_layers -- there is something to flush. */
+/* mt_flush_due_has_layers -- there is something to flush, and not all of it is put off. */
 bool mt_flush_due_has_layers(const struct flush_due *due);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_FLUSH_DUE_H */

@@ -716,3 +716,31 @@ Test(room, a_hidden_run_whose_merge_has_failed_lets_others_go_first)
 	pass(NUM_S(31));
 	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[0]);
 }
+
+/* Garbage that is otherwise left alone: a quarter of what is live. */
+Test(room, layers_that_are_put_off_do_not_keep_garbage_from_its_merge_when_room_is_short)
+{
+	struct flush_due due = { 0 };
+	struct mt_merge_input input;
+	struct mt_chunk *pinned;
+	struct mt_run *run;
+
+	fake_state.epoch = fake.shard.epoch;
+	run = fake_runs_one(10, 0, 4, 1);
+	run->live_bytes = run->length_bytes / 5 * 4;
+	fake.shard.next_sequence = 100;
+	cr_assert_eq(fake_wait(fake_write(CHUNK, 16, 4)), 0);
+	pinned = mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, CHUNK));
+	pinned->is_unreadable = true;
+	pinned->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
+	mt_flush_due_start(&due, &fake.shard);
+	cr_assert_eq(mt_flush_due_find(&due, &input), -ENOENT);
+	pass(NUM_S(1));
+	fake.shard.is_log_short = true;
+	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
+	cr_assert_eq(input.newest_run, run);
+	pass(NUM_S(1));
+	pinned->is_unreadable = false;
+	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
+	cr_assert_eq(input.chunk, pinned, "what can be flushed goes first");
+}
