@@ -306,6 +306,16 @@ mt_run_cache_drop(struct mt_run *run)
 		dir_drop(cache, run->dir);
 }
 
+bool
+mt_run_cache_distrust(struct mt_run *run)
+{
+	if (run->hold_count > 0 || chunk_is_loading(run->chunk) ||
+	    (run->dir != NULL && !list_is_empty(&run->dir->loads)))
+		return false;
+	mt_run_cache_drop(run);
+	return true;
+}
+
 static void
 cache_trim_indexes(struct mt_run_cache *cache)
 {

@@ -104,6 +104,12 @@ void mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_inde
 void mt_run_cache_evict(struct mt_run *run);
 /* mt_run_cache_drop -- nothing of @run is known any more. Nothing of it is held or being loaded. */
 void mt_run_cache_drop(struct mt_run *run);
+/*
+ * mt_run_cache_distrust -- the index of @run may be wrong: neither it nor a directory that was made of it stays
+ *
+ * False: nothing has changed, for @run is held, or its chunk is loading.
+ */
+bool mt_run_cache_distrust(struct mt_run *run);
 /* mt_run_cache_trim -- the least recently used go until the rest fit; so do directories, of half the cache. */
 void mt_run_cache_trim(struct mt_run_cache *cache);
 struct mt_run_cache *mt_run_cache_of(const struct mt_run *run);

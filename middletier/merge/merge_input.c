@@ -235,15 +235,12 @@ mt_merge_input_take(struct mt_merge *merge)
 	}
 }
 
-/* A wrong index may be why no copy passes. One that a read holds is dropped after another try. */
+/* A wrong index may be why no copy passes. One that others hold or load is dropped after another try. */
 static void
 input_distrust(struct mt_run *run)
 {
-	if (run->hold_count > 0)
-		return;
-	if (run->index != NULL)
-		mt_run_cache_drop(run);
-	run->is_reread = true;
+	if (mt_run_cache_distrust(run))
+		run->is_reread = true;
 }
 
 void

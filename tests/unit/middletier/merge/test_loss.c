@@ -14,6 +14,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
 #include "middletier/index/run_index.h"
+#include "middletier/index/run_load.h"
 #include "middletier/merge/merge.h"
 #include "middletier/merge/merge_port.h"
 #include "middletier/merge/reclaim.h"
@@ -222,6 +223,27 @@ Test(loss, a_wrong_crc_in_the_index_loses_nothing)
 	cr_assert_null(run->index);
 	cr_assert_eq(merge(), 0);
 	cr_assert_eq(lost_blocks(), 0);
+}
+
+Test(loss, no_directory_is_left_of_a_wrong_index)
+{
+	struct mt_run_cache *cache = fake.port.run_cache;
+	struct mt_run *run;
+
+	cr_assert_eq(merge(), 0);
+	run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	cr_assert_not_null(run->index);
+	run->index->frames[0].stored_crc ^= 1;
+	cache->bytes_max = NUM_MIB(1);
+	cache->bytes += NUM_MIB(
+	    1); /* other runs': this one's index gives way when the merge lets it go */
+	verified_damaged(MT_REPLICAS_MAX);
+	cr_assert_eq(merge(), -EUCLEAN);
+	cr_assert_null(run->index);
+	cr_assert_null(run->dir);
+	cr_assert_eq(merge(), 0);
+	cr_assert_eq(lost_blocks(), 0);
+	cache->bytes -= NUM_MIB(1);
 }
 
 Test(loss, an_extent_that_has_gone_ends_the_merge)
