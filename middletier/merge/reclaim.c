@@ -13,14 +13,14 @@
  * away keeps is an orphan (sweep.c). A read that is under way there finds nothing, and looks its blocks
  * up again.
  *
- * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until
- * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
- * has two as well, an eighth of the --log-bytes option and twice that, for records may be small; chunks and
- * runs, which no flush lowers, do not count there. Writes
- * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
+ * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until extents have gone.
+ * Both are of what its extents take at a node, full or not. The memory of the layers has two as well, an eighth of the
+ * --log-bytes option and twice that, for records may be small; chunks and runs, which no flush lowers, do not count there.
+ * Writes of the latency class wait later: where one more extent was begun, with a quarter more of memory.
  *
  * A layer whose data key, or every copy, is not here cannot be merged, and *pins* all behind it in the log, also what other
- * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over.
+ * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over. The
+ * memory of layers that cannot be merged does count: enough of them hold up all writes of the shard.
  */
 #include "merge/reclaim.h"
 
@@ -81,7 +81,7 @@ struct mt_reclaim {
 	uint64_t slot_bytes;   /* of the log's next extent, at least */
 	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
 	uint64_t pinned_max_bytes;
-	uint64_t pinned_bytes; /* of log extents that stay for want of a data key */
+	uint64_t pinned_bytes; /* of log extents that stay for want of a data key or a copy */
 	uint64_t log_bytes;    /* that the log's other extents take at a node */
 	uint64_t sealed_bytes; /* of those, sealed ones */
 	bool is_stuck;         /* the last merge found no room */
