@@ -101,7 +101,7 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 		mt_shard_event(extent->shard, CLEAVE_EVENT_COPY_DAMAGED, "%s", line);
 	else
 		log_limited(LOG_WARN, "%s", line);
-	mt_forgetful_node_note(extent, replica->node_id, rc);
+	mt_forgetful_node_note(extent, replica, rc);
 	mt_extent_upkeep(extent->shard);
 }
 

@@ -10,17 +10,19 @@
 
 struct mt_extent;
 struct mt_link;
+struct mt_replica;
 
 /* Health tells it for so long after the last copy was missed. */
 #define MT_FORGETFUL_NS NUM_S(3600)
 
 /*
- * mt_forgetful_node_note -- a copy of @extent, sealed, was found to be damaged at @node_id: @rc says how
+ * mt_forgetful_node_note -- a copy of @extent, sealed, was found to be damaged: @replica of it; @rc says how
  *
- * Counts those that are not there (-ENOENT), or shorter than what the node acknowledged (-ERANGE), and no others. The
- * first one in MT_FORGETFUL_NS is an event.
+ * Counts those that are not there (-ENOENT), or shorter than the length that their node has confirmed (-ERANGE), and no
+ * others. The first one in MT_FORGETFUL_NS is an event.
  */
-void mt_forgetful_node_note(const struct mt_extent *extent, uint32_t node_id, int rc);
+void mt_forgetful_node_note(const struct mt_extent *extent, const struct mt_replica *replica,
+    int rc);
 /* mt_forgetful_node_is -- people are to be told: copies were missed there within MT_FORGETFUL_NS. */
 bool mt_forgetful_node_is(const struct mt_link *link, uint64_t now_ns);
 

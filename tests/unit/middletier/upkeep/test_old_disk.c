@@ -7,7 +7,9 @@
 #include "cleave/batch.h"
 #include "cleave/event.h"
 #include "middletier/common/event.h"
+#include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
+#include "middletier/extent/extent_copies.h"
 #include "middletier/extent/forgetful_node.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
@@ -28,6 +30,7 @@ static void
 setup(void)
 {
 	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = 3,
+	    .min_replicas = 2,
 	    .slot_bytes = NUM_KIB(256),
 	    .slot_count = 32 });
 	rig->gateway_options.sweep_interval_ns = INTERVAL_NS;
@@ -118,4 +121,47 @@ Test(old_disk, is_told_and_made_whole)
 	cr_assert(is_forgetful(), "people are told for longer than a repair takes");
 	mt_rig_run(rig, MT_FORGETFUL_NS + NUM_S(10));
 	cr_assert_not(is_forgetful());
+}
+
+static bool
+has_damaged(void *arg)
+{
+	(void)arg;
+	return mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged) > 0;
+}
+
+/* The end of an extent that nobody was told of: a node that was away when it was agreed upon never had it. */
+Test(old_disk, a_node_that_a_take_over_left_short_has_forgotten_nothing)
+{
+	struct mt_extent *extent = mt_rig_log_open(rig);
+	uint32_t replica;
+
+	cr_assert_not_null(extent);
+	replica = (uint32_t)mt_extent_replica(extent, rig->nodes[OLD].id);
+	cr_assert_eq(mt_rig_append(rig, extent, 0, 3, ALL, RIGHT_MARK), 0);
+	cr_assert_eq(mt_rig_append(rig, extent, 3, 3, ALL & ~(1u << replica), RIGHT_MARK), 0);
+	mt_rig_node_kill(rig, OLD, false);
+	mt_rig_gateway_restart(rig);
+	mt_rig_node_start(rig, OLD);
+	cr_assert(mt_rig_run_until(rig, has_damaged, NULL));
+	cr_assert(mt_rig_run_until(rig, is_whole, NULL));
+	cr_assert_not(is_forgetful());
+	cr_assert_not(mt_rig_logged(rig, "it does not have copies that it had"));
+}
+
+/* The image was taken in the middle of an extent, which its node has had to its end since. */
+Test(old_disk, a_copy_that_was_sealed_and_is_short_was_forgotten)
+{
+	struct mt_extent *extent = mt_rig_log_open(rig);
+
+	cr_assert_not_null(extent);
+	cr_assert_eq(mt_rig_append(rig, extent, 0, 3, ALL, RIGHT_MARK), 0);
+	disk_sim_peek(rig->nodes[OLD].disk, 0, image, image_bytes);
+	cr_assert_eq(mt_rig_append(rig, extent, 3, 3, ALL, RIGHT_MARK), 0);
+	mt_rig_log_seal(rig, extent);
+	mt_rig_run(rig, NUM_S(1));
+	put_back();
+	cr_assert(mt_rig_run_until(rig, has_damaged, NULL));
+	cr_assert(is_forgetful());
+	cr_assert(mt_rig_logged(rig, "rc=-ERANGE"));
 }
