@@ -45,6 +45,12 @@ mt_failing_node_is(const struct mt_link *link, uint64_t now_ns)
 	return link->failing.penalty.last_ns != 0 && !failing_is_over(&link->failing, now_ns);
 }
 
+bool
+mt_failing_node_is_left_out(const struct mt_link *link, uint64_t now_ns)
+{
+	return now_ns < link->failing.penalty.until_ns;
+}
+
 /* Each shard looks: extents with fewer copies are to have more, or may have none there. */
 static void
 failing_tell_shards(struct mt_link *link)
@@ -107,7 +113,7 @@ mt_failing_node_on_answer(struct mt_link *link, const struct mt_call *call)
 	failing_try_end(link, now_ns);
 	/* While it is avoided, answers are to what was asked before, or of those that have no other. */
 	if ((!is_first && request->opcode != WIRE_EXTENT_CREATE) ||
-	    now_ns < link->failing.penalty.until_ns)
+	    mt_failing_node_is_left_out(link, now_ns))
 		return;
 	if (call->rc == -EIO)
 		failing_on_failed(link, now_ns);

@@ -30,7 +30,7 @@
 struct health_node {
 	const struct mt_link_status *link; /* of a port that has it worst */
 	bool is_up;                        /* at every port */
-	bool is_full, is_slow, is_read_only, is_failing, is_displaced;
+	bool is_full, is_slow, is_read_only, is_failing, is_left_out, is_displaced;
 	uint64_t forgot_count; /* at all ports: each has its own shards */
 	int64_t
 	    clock_gap_ms; /* the least that a port has seen: one may have asked before a clock was set */
@@ -76,6 +76,7 @@ node_look(const struct mt_ask *ask, uint32_t index, struct health_node *ret_node
 		ret_node->is_slow = ret_node->is_slow || link->is_slow;
 		ret_node->is_read_only = ret_node->is_read_only || link->is_read_only;
 		ret_node->is_failing = ret_node->is_failing || link->is_failing;
+		ret_node->is_left_out = ret_node->is_left_out || link->is_left_out;
 		ret_node->is_displaced = ret_node->is_displaced || link->is_displaced;
 		ret_node->forgot_count += link->forgot_count;
 		ret_node->is_full = ret_node->is_full || link->is_full ||
@@ -323,7 +324,7 @@ mt_health_judge_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 			continue;
 		is_up = node.is_up && !node.is_read_only;
 		members.is_up[members.count] = is_up;
-		members.is_free[members.count] = is_up && !node.is_failing &&
+		members.is_free[members.count] = is_up && !node.is_left_out &&
 		    !mt_node_is_in_maintenance(&node.link->config, now_ns);
 		members.configs[members.count++] = node.link->config;
 		if (node.link->slots_total != 0)

@@ -112,6 +112,35 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 }
 
 static void
+status_link(const struct mt_link *node, uint64_t now_ns, struct mt_link_status *ret_status)
+{
+	*ret_status = (struct mt_link_status){
+		.config = node->config,
+		.node_id = node->node_id,
+		.state = (enum mt_link_state)node->sm.state,
+		.is_up = mt_link_is_up(node),
+		.is_full = node->slots_free == 0 || node->full_kinds != 0,
+		.is_read_only = node->is_read_only,
+		.is_displaced = node->is_displaced,
+		.is_slow = mt_slow_node_was(node, now_ns),
+		.is_failing = mt_failing_node_is(node, now_ns),
+		.is_left_out = mt_failing_node_is_left_out(node, now_ns),
+		.forgot_count = mt_forgetful_node_is(node, now_ns) ? node->forgetful.count : 0,
+		.clock_gap_ms = node->clock_gap_ms,
+		.key_expires_s = node->key_expires_s,
+		.state_age_ns = now_ns - node->changed_ns,
+		.slots_reserved = node->slots_reserved,
+		.slots_total = node->slots_total,
+		.slots_free = node->slots_free,
+		.slot_bytes = node->slot_bytes,
+		.level = node->agreed_level,
+	};
+	memcpy(ret_status->disk, node->disk, sizeof(node->disk));
+	memcpy(ret_status->trouble, node->trouble, sizeof(node->trouble));
+	memcpy(ret_status->took, node->took, sizeof(node->took));
+}
+
+static void
 status_shares(const struct mt_port *port, struct mt_link_status *links)
 {
 	struct mt_balance_node nodes[MT_NODES_MAX];
@@ -149,34 +178,8 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 		status->short_count += mt_shard_is_short(&port->shards[i]);
 	for (uint32_t i = 0; i < port->shard_count && status->shards != NULL; i++)
 		status_shard(&port->shards[i], &status->shards[i]);
-	for (uint32_t i = 0; i < port->link_count && status->links != NULL; i++) {
-		const struct mt_link *node = &port->links[i];
-
-		status->links[i] = (struct mt_link_status){
-			.config = node->config,
-			.node_id = node->node_id,
-			.state = (enum mt_link_state)node->sm.state,
-			.is_up = mt_link_is_up(node),
-			.is_full = node->slots_free == 0 || node->full_kinds != 0,
-			.is_read_only = node->is_read_only,
-			.is_displaced = node->is_displaced,
-			.is_slow = mt_slow_node_was(node, now_ns),
-			.is_failing = mt_failing_node_is(node, now_ns),
-			.forgot_count = mt_forgetful_node_is(node, now_ns) ? node->forgetful.count
-									   : 0,
-			.clock_gap_ms = node->clock_gap_ms,
-			.key_expires_s = node->key_expires_s,
-			.state_age_ns = now_ns - node->changed_ns,
-			.slots_reserved = node->slots_reserved,
-			.slots_total = node->slots_total,
-			.slots_free = node->slots_free,
-			.slot_bytes = node->slot_bytes,
-			.level = node->agreed_level,
-		};
-		memcpy(status->links[i].disk, node->disk, sizeof(node->disk));
-		memcpy(status->links[i].trouble, node->trouble, sizeof(node->trouble));
-		memcpy(status->links[i].took, node->took, sizeof(node->took));
-	}
+	for (uint32_t i = 0; i < port->link_count && status->links != NULL; i++)
+		status_link(&port->links[i], now_ns, &status->links[i]);
 	if (status->links != NULL)
 		status_shares(port, status->links);
 	if (mt_throttle_is_used(port))

@@ -72,6 +72,7 @@ struct mt_link_status {
 	bool is_read_only, is_slow; /* its disk takes no writes; it was given up as slow lately */
 	bool is_displaced;          /* its disk is no longer found by its path */
 	bool is_failing;            /* its disk fails writes: failing_node.h */
+	bool is_left_out;           /* and now it gets no new data, and is not on trial */
 	uint64_t forgot_count;      /* copies that it had, and has no more: forgetful_node.h */
 	uint64_t key_expires_s;     /* likewise */
 	int64_t clock_gap_ms;       /* of its clock on the wall against ours: node_link.h */

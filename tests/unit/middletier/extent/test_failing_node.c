@@ -94,6 +94,16 @@ is_told(void)
 	return mt_failing_node_is(mt_port_link(port, FAILING + 1), loop_now_ns(port->loop));
 }
 
+/* Is it known that new data goes elsewhere? */
+static bool
+is_left_out(void)
+{
+	struct mt_port *port = mt_rig_shard(rig, 0)->port;
+
+	return mt_failing_node_is_left_out(mt_port_link(port, FAILING + 1),
+	    loop_now_ns(port->loop));
+}
+
 static uint32_t
 mask_of(const struct mt_extent *extent)
 {
@@ -248,9 +258,11 @@ Test(failing_node, that_fails_now_and_then_stays_away_for_longer)
 	fail_writes(FAILING, 2);
 	extent = make_one();
 	cr_assert_eq(extent->replica_count, 2);
+	cr_assert(is_left_out() && is_told());
 	mt_rig_run(rig, MT_PENALTY_MIN_NS);
 	extent = make_one();
 	cr_assert_eq(extent->replica_count, 3);
+	cr_assert(!is_left_out() && is_told(), "on trial it gets new data");
 	cr_assert_eq(mt_rig_append(rig, extent, 0, 4, 7, RIGHT_MARK), 0);
 	/* On trial one that fails is enough: the node is out for twice as long. */
 	fail_writes(FAILING, 1);

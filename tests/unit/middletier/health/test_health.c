@@ -338,17 +338,19 @@ Test(health, domains_that_are_up_are_counted_as_copies_are_placed)
 Test(health, nodes_that_are_left_out_cost_new_data_a_copy)
 {
 	links[0][1].is_failing = links[1][1].is_failing = true;
+	(void)expect_only(CLEAVE_HEALTH_NODE_FAILING, "node 2", "fails writes"); /* on trial */
+	links[0][1].is_left_out = true;
 	judge();
 	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
 	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster")->text,
 	    "2 of 3 failure domains take new data: it has 2 copies"));
-	links[0][1].is_failing = links[1][1].is_failing = false;
+	links[0][1].is_failing = links[1][1].is_failing = links[0][1].is_left_out = false;
 	for (uint32_t i = 0; i < PORTS; i++)
 		links[i][1].config.maintenance_until_ns = now_ns + NUM_S(3600);
 	judge();
 	cr_assert_not_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
 	/* Below --min-replicas it is taken all the same. */
-	links[0][2].is_failing = true;
+	links[0][2].is_failing = links[0][2].is_left_out = true;
 	judge();
 	cr_assert_null(reason_of(CLEAVE_HEALTH_DOMAINS_FEW, "cluster"));
 	cr_assert_null(reason_of(CLEAVE_HEALTH_NODES_FEW, "cluster"));
