@@ -13,7 +13,7 @@ struct mt_room_node {
 	const struct mt_node_config *config;
 	uint64_t slots_total, slots_free, slots_reserved, slot_bytes;
 	bool is_read_only;
-	bool is_ready; /* it is up, and its disk fails no writes */
+	bool is_ready; /* it is up, and not left out because its disk fails writes */
 };
 
 /* data_free <= data_total - data_used, always. */
@@ -30,8 +30,9 @@ struct mt_room {
  * mt_room_of -- the room of @nodes
  *
  * A node that drains, or is read-only, takes no data: its disk alone is counted. One that is away for a while, or whose
- * disk fails writes, makes the others no fuller, and has nothing now. Where fewer domains than @min_copies are ready
- * nothing can be written now.
+ * disk fails writes now, makes the others no fuller, and has nothing now. Where fewer domains than @min_copies are ready,
+ * counted as copies are placed (mt_node_taking_count), nothing can be written now. Nodes whose disks fail writes are
+ * tried all the same then, but what they would take is no room to rely on.
  */
 void mt_room_of(const struct mt_room_node *nodes, uint32_t count, uint32_t min_copies,
     struct mt_room *ret_room);

@@ -270,7 +270,7 @@ room_node(const struct health_node *node)
 		.slots_reserved = link->slots_reserved,
 		.slot_bytes = link->slot_bytes,
 		.is_read_only = node->is_read_only,
-		.is_ready = node->is_up && !node->is_failing };
+		.is_ready = node->is_up && !node->is_left_out };
 }
 
 static void

@@ -114,15 +114,57 @@ Test(health_room, room_has_one_meaning_whatever_becomes_of_a_node)
 	links[0][0].is_read_only = links[0][1].is_read_only = links[0][2].is_read_only = false;
 	/* A pool below a disk is full: its slots are free, and take nothing now. */
 	for (uint32_t node = 0; node < NODES; node++)
-		links[0][node].is_failing = true;
+		links[0][node].is_left_out = true;
 	expect_room(90, 40, 0);
-	links[0][1].is_failing = links[0][2].is_failing = false;
+	links[0][1].is_left_out = links[0][2].is_left_out = false;
 	expect_room(90, 40, 50);
-	links[0][0].is_failing = false;
+	links[0][0].is_left_out = false;
 	/* A disk that drains is a disk, and no room for data. */
 	for (uint32_t i = 0; i < PORTS; i++)
 		links[i][0].config.state = MT_NODE_DRAINING;
 	expect_room(90, 40, 50);
+}
+
+/*
+ * As copies are placed: in three racks where there are three, though a rack has two hosts. Those that are away make no
+ * fewer racks of them.
+ */
+Test(health_room, nothing_fits_where_fewer_domains_are_left_than_copies_are_owed)
+{
+	static const char *const domains[] = { "dc/r1/h1", "dc/r1/h2", "dc/r2/h3", "dc/r3/h4" };
+	static const struct {
+		bool is_down[NUM_COUNT(domains)], is_read_only[NUM_COUNT(domains)],
+		    is_left_out[NUM_COUNT(domains)];
+		bool has_room;
+	} rows[] = {
+		{ .has_room = true },
+		{ .is_down = { false, false, false, true }, .has_room = true },
+		{ .is_down = { false, false, true, true } },
+		{ .is_down = { false, false, true },
+		    .is_read_only = { false, false, false, true } },
+		{ .is_left_out = { false, false, true, true } },
+		{ .is_read_only = { false, false, true, true } },
+		{ .is_down = { true, false, true }, .has_room = true },
+		{ .is_down = { true, true, false, true } },
+	};
+	static struct mt_link_status racks[PORTS][NUM_COUNT(domains)];
+
+	for (uint32_t row = 0; row < NUM_COUNT(rows); row++) {
+		for (uint32_t i = 0; i < PORTS; i++) {
+			for (uint32_t k = 0; k < NUM_COUNT(domains); k++) {
+				racks[i][k] = link_of(k);
+				(void)snprintf(racks[i][k].config.domain,
+				    sizeof(racks[i][k].config.domain), "%s", domains[k]);
+				racks[i][k].is_up = !rows[row].is_down[k];
+				racks[i][k].is_read_only = rows[row].is_read_only[k];
+				racks[i][k].is_left_out = rows[row].is_left_out[k];
+			}
+			ask.legs[i].status.links = racks[i];
+			ask.legs[i].status.link_count = NUM_COUNT(domains);
+		}
+		judge();
+		cr_assert_eq(health.room.data_free > 0, rows[row].has_room, "row %u", row);
+	}
 }
 
 Test(health_room, what_is_left_is_said_as_of_now_too)
@@ -133,7 +175,7 @@ Test(health_room, what_is_left_is_said_as_of_now_too)
 	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_ROOM_LOW, "cluster")->text,
 	    "88 % of the room for data is in use: 10 of 90 MiB are left"));
 	for (uint32_t node = 0; node < NODES; node++)
-		links[0][node].is_failing = true;
+		links[0][node].is_left_out = true;
 	judge();
 	cr_assert_not_null(strstr(reason_of(CLEAVE_HEALTH_ROOM_LOW, "cluster")->text,
 	    "10 of 90 MiB are left, 0 of them now"));
