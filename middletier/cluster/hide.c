@@ -67,11 +67,8 @@ hide_on_port(struct loop_post *post, void *arg)
 			leg->is_left = leg->is_left || shard->sm.state != MT_SHARD_IDLE;
 			continue;
 		}
-		mt_index_hidden_tidy(shard->block_index, hide->hidden_count);
-		for (uint32_t k = 0; k < hide->hidden_count; k++) {
-			if (!mt_index_hide(shard->block_index, &hide->hidden[k]))
-				leg->is_left = true;
-		}
+		if (!mt_index_hide_all(shard->block_index, hide->hidden, hide->hidden_count))
+			leg->is_left = true;
 		mt_flush_kick(shard);
 	}
 	leg->post.fn = hide_on_leg;

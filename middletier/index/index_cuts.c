@@ -158,53 +158,77 @@ mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden)
 }
 
 static bool
-hides(const struct mt_hidden *hidden, uint64_t segment, uint64_t cut)
+is_of_segment(const struct mt_hidden *hidden, uint64_t segment)
 {
 	return segment >= hidden->segment_base &&
-	    segment - hidden->segment_base < hidden->segment_count && cut >= hidden->cut_from &&
-	    cut < hidden->cut_below;
+	    segment - hidden->segment_base < hidden->segment_count;
 }
 
-/* A layer or a run of @chunk is hidden by it. */
+static bool
+is_of_cut(const struct mt_hidden *hidden, uint64_t cut)
+{
+	return cut >= hidden->cut_from && cut < hidden->cut_below;
+}
+
+/* A layer or a run of @chunk, which is of its segments, is hidden by it. */
 static bool
 chunk_has_hidden(const struct mt_chunk *chunk, const struct mt_hidden *hidden)
 {
-	uint64_t segment = mt_chunk_segment(chunk->number);
-
 	for (const struct loop_link *link = chunk->layers.next; link != &chunk->layers;
 	     link = link->next) {
-		if (hides(hidden, segment, NUM_CONTAINER_OF(link, struct mt_layer, link)->cut))
+		if (is_of_cut(hidden, NUM_CONTAINER_OF(link, struct mt_layer, link)->cut))
 			return true;
 	}
 	for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
 	     link = link->next) {
-		if (hides(hidden, segment, NUM_CONTAINER_OF(link, struct mt_run, link)->cut))
+		if (is_of_cut(hidden, NUM_CONTAINER_OF(link, struct mt_run, link)->cut))
 			return true;
 	}
 	return false;
 }
 
-void
-mt_index_hidden_tidy(struct mt_index *index, uint32_t count)
+/* Forgets what no layer or run has any more: merges have taken it away. All chunks are gone through. */
+static void
+hidden_tidy(struct mt_index *index)
 {
 	struct mt_index_cuts *cuts = index->cuts;
 	bool is_there[CUTS_HIDDEN_MAX] = { false };
 	uint32_t kept = 0;
 
-	CHECK_OBJ(index, MT_INDEX_MAGIC);
-	if (cuts->hidden_count + count <= CUTS_HIDDEN_MAX)
-		return;
+	assert(cuts->hidden_count <= CUTS_HIDDEN_MAX);
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+		uint64_t segment = mt_chunk_segment(chunk->number);
 
-		for (uint32_t i = 0; i < cuts->hidden_count; i++)
-			is_there[i] = is_there[i] || chunk_has_hidden(chunk, &cuts->hidden[i]);
+		for (uint32_t i = 0; i < cuts->hidden_count; i++) {
+			if (!is_there[i] && is_of_segment(&cuts->hidden[i], segment))
+				is_there[i] = chunk_has_hidden(chunk, &cuts->hidden[i]);
+		}
 	}
 	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
 		if (is_there[i])
 			cuts->hidden[kept++] = cuts->hidden[i];
 	}
 	cuts->hidden_count = kept;
+}
+
+bool
+mt_index_hide_all(struct mt_index *index, const struct mt_hidden *hidden, uint32_t count)
+{
+	bool is_tidy = false, has_all = true;
+
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_kept = mt_index_hide(index, &hidden[i]);
+
+		if (!is_kept && !is_tidy) {
+			hidden_tidy(index);
+			is_tidy = true;
+			is_kept = mt_index_hide(index, &hidden[i]);
+		}
+		has_all = has_all && is_kept;
+	}
+	return has_all;
 }
 
 bool
@@ -215,7 +239,7 @@ mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t
 
 	assert(cuts->hidden_count <= CUTS_HIDDEN_MAX);
 	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
-		if (hides(&cuts->hidden[i], segment, cut))
+		if (is_of_segment(&cuts->hidden[i], segment) && is_of_cut(&cuts->hidden[i], cut))
 			return true;
 	}
 	return false;

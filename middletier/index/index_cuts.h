@@ -36,11 +36,16 @@ bool mt_index_is_cut_between(const struct mt_index *index, uint64_t chunk_number
  * mt_index_hide -- nobody sees, or ever will, what @hidden says: merges drop it
  *
  * Only until the shard is taken over: to be said again then. One that overlaps one of the same segments, or touches
- * it, becomes a part of that. Returns false: there is no room for it; it may be told again after mt_index_hidden_tidy.
+ * it, becomes a part of that. Returns false: there is no room for it.
  */
 bool mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden);
-/* mt_index_hidden_tidy -- where @count more find no room: what no layer or run has any more is forgotten. */
-void mt_index_hidden_tidy(struct mt_index *index, uint32_t count);
+/*
+ * mt_index_hide_all -- the same of @count
+ *
+ * Where one finds no room what no layer or run has any more is forgotten first: that goes through all chunks, once a
+ * call. Returns false: there is no room for some even so; they may be told again later.
+ */
+bool mt_index_hide_all(struct mt_index *index, const struct mt_hidden *hidden, uint32_t count);
 /* mt_index_hidden_count -- how many gaps it knows. */
 uint32_t mt_index_hidden_count(const struct mt_index *index);
 /* mt_index_is_hidden -- is all of a layer or run of this chunk, with this cut? */

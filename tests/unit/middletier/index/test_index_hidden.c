@@ -2,6 +2,7 @@
 /* test_index_hidden.c -- which gaps behind roll-backs an index keeps, and forgets */
 #include <criterion/criterion.h>
 
+#include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/hidden.h"
@@ -49,7 +50,7 @@ number_of(uint64_t segment)
 static bool
 hide(uint64_t segment, uint64_t from, uint64_t below)
 {
-	return mt_index_hide(map, &(struct mt_hidden){ segment, 1, from, below });
+	return mt_index_hide_all(map, &(struct mt_hidden){ segment, 1, from, below }, 1);
 }
 
 static void
@@ -94,11 +95,31 @@ Test(index_hidden, gaps_of_which_nothing_is_left_make_room_for_others)
 		cr_assert(hide(SEGMENT + i, 1, 9));
 	write_block(SEGMENT + 7, 4);
 	write_block(SEGMENT + 8, 9);
-	cr_assert_not(hide(SEGMENT + KEPT_MAX, 1, 9));
-	mt_index_hidden_tidy(map, 0);
-	cr_assert_eq(mt_index_hidden_count(map), KEPT_MAX, "there is room for no more");
-	mt_index_hidden_tidy(map, 1);
-	cr_assert_eq(mt_index_hidden_count(map), 1);
-	cr_assert(mt_index_is_hidden(map, number_of(SEGMENT + 7), 4));
 	cr_assert(hide(SEGMENT + KEPT_MAX, 1, 9));
+	cr_assert_eq(mt_index_hidden_count(map), 2);
+	cr_assert(mt_index_is_hidden(map, number_of(SEGMENT + 7), 4));
+	cr_assert(mt_index_is_hidden(map, number_of(SEGMENT + KEPT_MAX), 4));
+}
+
+/* To go through all chunks costs a turn: not for gaps that find room. */
+Test(index_hidden, gaps_that_are_known_already_have_nothing_forgotten)
+{
+	static const struct mt_hidden known[] = { { SEGMENT, 1, 1, 9 }, { SEGMENT + 1, 1, 5, 20 } };
+
+	for (uint64_t i = 0; i < KEPT_MAX; i++)
+		cr_assert(hide(SEGMENT + i, 1, 9));
+	cr_assert(mt_index_hide_all(map, known, NUM_COUNT(known)));
+	cr_assert_eq(mt_index_hidden_count(map), KEPT_MAX);
+	cr_assert(mt_index_is_hidden(map, number_of(SEGMENT + 1), 19));
+}
+
+Test(index_hidden, gaps_that_find_no_room_are_told_again)
+{
+	for (uint64_t i = 0; i < KEPT_MAX; i++) {
+		cr_assert(hide(SEGMENT + i, 1, 9));
+		write_block(SEGMENT + i, 4);
+	}
+	cr_assert_not(hide(SEGMENT + KEPT_MAX, 1, 9));
+	cr_assert_not(mt_index_is_hidden(map, number_of(SEGMENT + KEPT_MAX), 4));
+	cr_assert_eq(mt_index_hidden_count(map), KEPT_MAX);
 }
