@@ -9,9 +9,9 @@
  *
  *	no later owner's, named by no manifest,    an orphan: deleted, by its incarnation, when it
  *	no object of ours, no copy on its way      was seen for long enough (orphans.h)
- *	named, but damaged, short, or another      that replica is damaged
- *	incarnation
- *	named, and not in the list                 suspect: verified before it is believed
+ *	named, but short, or another incarnation   that replica is damaged
+ *	named, and damaged as its node says, or    suspect: verified before it is believed. Its node may
+ *	not in the list                            have failed to read it once, long ago
  *
  * A list is judged only under a valid lease and while no edit is under way: what the state says is
  * durable then, so nothing is deleted that a take-over could want. A paused owner that wakes up is
@@ -89,10 +89,13 @@ sweep_damage(struct mt_sweep *sweep, const struct extent_id *id, const char *why
 		    extent_id_pack(&extent->id) != extent_id_pack(id))
 			continue;
 		index = mt_extent_replica(extent, sweep->node_id);
-		/* A copy that its node could not read once is scrub.c's to judge. */
-		if (index >= 0 && extent->placed_ns < sweep->begun_ns &&
-		    (rc != -EUCLEAN || extent->replicas[index].failed_ns == 0))
+		if (index < 0 || extent->placed_ns >= sweep->begun_ns)
+			return;
+		/* A node lists what it could not read once, too: scrub.c's to judge. */
+		if (rc != -EUCLEAN)
 			mt_extent_damage(extent, (uint32_t)index, why, rc);
+		else if (extent->replicas[index].failed_ns == 0)
+			mt_extent_suspect(extent, sweep->node_id);
 		return;
 	}
 }

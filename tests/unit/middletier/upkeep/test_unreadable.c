@@ -150,3 +150,19 @@ Test(unreadable, a_gateway_that_begins_anew_looks_again_at_what_was_damaged)
 	mt_rig_run(rig, NUM_S(60));
 	cr_assert_eq(damaged_count(), 0);
 }
+
+/* A node lists as damaged what it could not read once: a new owner hears that before anything else, and verifies it. */
+Test(unreadable, a_take_over_condemns_nothing_that_could_not_be_read_once)
+{
+	uint32_t node;
+
+	up(5);
+	node = mt_rig_extent(rig, &ids[0])->replicas[0].node_id;
+	disk_sim_set_faults(rig->nodes[node - 1].disk,
+	    &(struct disk_sim_faults){ .read_fails = 1000 });
+	scrub();
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
+	mt_rig_gateway_restart(rig);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
+}
