@@ -6,10 +6,10 @@
  *
  * Copies that a read has found bad come first: a single bad answer may have been the wire, so a copy is
  * damaged when its node's own check says so, not before. A node that cannot read it (EIO) says so twice, some time
- * apart: a moment of a disk is no damage. Where no copy of an extent is good, the damaged ones are verified now and
- * then, too: one that its node finds whole is good again. Else a *pass* goes over all extents, the
- * manifest's, and their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
- * which have a budget of their own. What a pass meets of nodes that are away is left to the next.
+ * apart: a moment of a disk is no damage. However often reads find such a copy bad in between, it is verified no sooner,
+ * and copies take turns. Where no copy of an extent is good, the damaged ones are verified now and then, too: one that
+ * its node finds whole is good again. Else a *pass* goes over all extents, the manifest's, and their replicas, spread
+ * over scrub_interval; one that somebody asks for goes as fast as nodes verify, which have a budget of their own. What a pass meets of nodes that are away is left to the next.
  *
  * An open extent is verified up to the length that was acknowledged when its node was asked: so much each
  * replica holds. A bad copy of it cannot be made anew while it grows: its owner seals it without that copy, or
@@ -163,12 +163,10 @@ scrub_due_ns(const struct mt_extent *extent, const struct mt_replica *replica)
 {
 	bool has_good = has_good_copy(extent);
 
-	if (replica->is_suspect)
-		return 0;
 	if (replica->is_damaged && has_good)
 		return UPKEEP_NEVER;
 	if (replica->failed_ns == 0)
-		return replica->is_damaged ? 0 : UPKEEP_NEVER;
+		return replica->is_damaged || replica->is_suspect ? 0 : UPKEEP_NEVER;
 	return replica->failed_ns + (has_good ? SCRUB_TWICE_NS : SCRUB_HOPELESS_NS);
 }
 
@@ -272,7 +270,7 @@ scrub_verify(struct mt_scrub *scrub, const struct mt_extent *extent, uint32_t re
 
 /* ---- which one ---- */
 
-/* True: one is being verified. @ret_next_ns: when to look again, UPKEEP_NEVER: there are none. */
+/* Copies take turns: it goes on behind the last one. True: one is being verified. @ret_next_ns: when to look again, UPKEEP_NEVER: there are none. */
 static bool
 scrub_suspects(struct mt_scrub *scrub, uint64_t *ret_next_ns)
 {
@@ -280,18 +278,23 @@ scrub_suspects(struct mt_scrub *scrub, uint64_t *ret_next_ns)
 	uint64_t now_ns = scrub_now_ns(scrub);
 
 	assert(scrub->sm.state == SCRUB_IDLE);
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t n = 0; n <= count; n++) {
+		uint32_t i = (scrub->suspect_index + n) % count;
 		const struct mt_extent *extent = scrub_extent_at(scrub, i);
 
-		for (uint32_t k = 0; extent != NULL && k < extent->replica_count; k++) {
+		for (uint32_t k = n == 0 ? scrub->suspect_replica : 0;
+		     extent != NULL && k < extent->replica_count; k++) {
 			uint64_t due_ns = scrub_due_ns(extent, &extent->replicas[k]);
 
 			if (due_ns > now_ns) {
 				*ret_next_ns = num_min(*ret_next_ns, due_ns);
 				continue;
 			}
-			if (scrub_verify(scrub, extent, k))
+			if (scrub_verify(scrub, extent, k)) {
+				scrub->suspect_index = i;
+				scrub->suspect_replica = k + 1;
 				return true;
+			}
 			*ret_next_ns = num_min(*ret_next_ns, now_ns + UPKEEP_SOON_NS);
 		}
 	}

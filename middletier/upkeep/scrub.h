@@ -22,6 +22,8 @@ struct mt_scrub {
 	bool is_asked_again;   /* while one was going on: another follows */
 	uint32_t extent_index; /* where the pass is */
 	uint32_t replica_index;
+	uint32_t suspect_index; /* where the search for suspects goes on: behind the last one */
+	uint32_t suspect_replica;
 	uint64_t last_ns;       /* when the pass went on */
 	uint64_t passed_ns;     /* when the last pass ended, or this life began */
 	uint64_t not_before_ns; /* a node was busy */

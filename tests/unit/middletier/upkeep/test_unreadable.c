@@ -166,3 +166,59 @@ Test(unreadable, a_take_over_condemns_nothing_that_could_not_be_read_once)
 	mt_rig_run(rig, NUM_S(10));
 	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
 }
+
+static bool
+is_suspect(uint32_t index)
+{
+	return mt_rig_extent(rig, &ids[index])->replicas[0].is_suspect;
+}
+
+static void
+suspect(uint32_t index)
+{
+	struct mt_extent *extent = mt_rig_extent(rig, &ids[index]);
+
+	mt_extent_suspect(extent, extent->replicas[0].node_id);
+	cr_assert(is_suspect(index));
+}
+
+static bool
+is_one_verified(void *arg)
+{
+	(void)arg;
+	return !is_suspect(0) || !is_suspect(1);
+}
+
+/* Reads of it go on and fail: it is not verified again for each of them, before the others. */
+Test(unreadable, a_copy_is_not_verified_again_before_its_time)
+{
+	up(3);
+	suspect(1);
+	disks_fail(3);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_not(is_suspect(1));
+	disks_fail(0);
+	suspect(1);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert(is_suspect(1));
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_not(is_suspect(1));
+	cr_assert_eq(damaged_count(), 0);
+}
+
+Test(unreadable, suspects_take_turns)
+{
+	uint32_t first = 0, other = 1;
+
+	up(3);
+	if (mt_rig_extent(rig, &ids[0])->index > mt_rig_extent(rig, &ids[1])->index)
+		first = 1, other = 0;
+	suspect(first);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_not(is_suspect(first));
+	suspect(first);
+	suspect(other);
+	cr_assert(mt_rig_run_until(rig, is_one_verified, NULL));
+	cr_assert(is_suspect(first));
+	cr_assert_not(is_suspect(other), "the first one again");
+}
