@@ -104,7 +104,7 @@ def one_step_a_run():
 
 
 def killed_at_each_step():
-    with Cluster() as c:
+    with Cluster(disk_size="256M") as c:  # there are a dozen disks
         wait_imported(c)
         numbers = set()
         for step in range(1, STEPS_MAX):
