@@ -94,7 +94,8 @@ extent_is_whole(struct recovery *recovery, const struct mt_extent *extent)
 	uint32_t good_count = 0, uncut_count = 0;
 
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		good_count += !extent->replicas[i].is_damaged;
+		/* Read again before it is judged, if its node could not read it. */
+		good_count += !extent->replicas[i].is_damaged && extent->replicas[i].failed_ns == 0;
 		uncut_count += !extent->replicas[i].is_truncated;
 	}
 	if (extent->sm.state != MT_EXTENT_SEALED)
