@@ -117,13 +117,14 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * Mutants that histories cannot show, or hardly: clients keep the order of what overlaps themselves; somebody must
  * come in a moment that no seed has hit; enemies ask for what a node knows to be another's; hosts do not sleep
  * there, and clients say no id; no gateway asks at its own address there, no disk fails writes and no flush, or for a
- * moment all that is asked of it, slots are of one size, no authority's folder is put back. Unit tests have them on
- * (test_share_mutant.c, test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c,
- * test_loss.c, test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c).
+ * moment all that is asked of it, slots are of one size, no authority's folder is put back, and clones are seldom
+ * flattened behind flushes of theirs. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
+ * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
+ * test_small_slots.c, test_revoked.c, test_flatten.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
-	"failing_ignored", "slots_ignored", "revoked_forgotten" };
+	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above" };
 
 struct search {
 	struct mutant_set mutants;

@@ -4,7 +4,12 @@
  *
  * The origin is the fake port's volume. Its snapshot is taken by raising the shard's cut. The clone is read by its own
  * scope, with the origin and without.
+ *
+ * What a merge takes is built in with a planted bug, flatten_above, that seeds of the simulator come upon once in thousands.
  */
+#define CLEAVE_MUTANTS
+#include "middletier/merge/merge_input.c"
+
 #include <errno.h>
 
 #include "base/list.h"
@@ -18,6 +23,7 @@
 #include "middletier/index/index_cuts.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/merge/flatten.h"
+#include "middletier/merge/flush_due.h"
 #include "middletier/merge/merge.h"
 #include "middletier/merge/merge_port.h"
 #include "middletier/merge/reclaim.h"
@@ -27,6 +33,8 @@
 #define CUT 5u /* the snapshot */
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 #define CLONE (wire_segment(1, wire_segment_root(FAKE_SEGMENT)))
+
+struct mutant_set mutants_on;
 
 static struct {
 	int rc;
@@ -237,6 +245,56 @@ Test(flatten, what_was_written_to_the_clone_lies_above)
 	expect_clone(0, 30);
 	expect_clone(1, 0);
 	expect_clone(3, 33);
+}
+
+/* All layers are in runs. */
+static void
+flush(void)
+{
+	struct flush_due due = { 0 };
+	struct mt_merge_input input;
+
+	mt_flush_due_start(&due, &fake.shard);
+	for (uint32_t i = 0; i < 3; i++) {
+		pass(NUM_S(60));
+		mt_flush_due_age(&due);
+	}
+	while (mt_flush_due_find(&due, &input) == 0) {
+		uint32_t until = done.count + 1;
+
+		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+		(void)sim_world_run(fake.world, is_done, &until,
+		    sim_world_now_ns(fake.world) + NUM_S(120));
+		cr_assert_eq(done.count, until);
+		cr_assert_eq(done.rc, 0);
+	}
+	cr_assert(list_is_empty(&fake.shard.block_index->layers_by_age));
+}
+
+static void
+copy_beneath_a_run(void)
+{
+	write_origin(0, 10);
+	write_origin(1, 11);
+	take_snapshot();
+	write_clone(0, 30);
+	flush();
+	cr_assert_eq(copy_all(), 1);
+}
+
+Test(flatten, what_lies_in_runs_of_the_clone_lies_above, .timeout = 100)
+{
+	copy_beneath_a_run();
+	expect_clone(0, 30);
+	expect_clone(1, 11);
+}
+
+Test(flatten, a_copy_that_is_called_as_new_as_the_clone_hides_what_that_has, .timeout = 100)
+{
+	mutant_set_add(&mutants_on, MUTANT_flatten_above);
+	copy_beneath_a_run();
+	expect_clone(0, 10);
+	mutants_on = (struct mutant_set){ { 0 } };
 }
 
 /* A block that the snapshot shows as zeros is one in the clone, whatever becomes of the origin. */
