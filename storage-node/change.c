@@ -2,17 +2,18 @@
 /*
  * change.c -- create, freeze, truncate, delete, fence: durable first, answered then
  *
- *	QUEUED --its turn--> SETTLING --> (SCANNING) --> WRITING --> SYNCING --> DONE
+ *	QUEUED --its turn--> SETTLING --> (SCANNING) --> (WRITING) --> SYNCING --> DONE
  *	    \                   \             \             \           \
  *	     +-------------------+-------------+-------------+-----------+--> FAILED
  *
- * The changes of an extent stand in its queue and the first is at work. Its turn moves the extent to
- * FREEZING, SEALING or DELETING, which stops appends; it settles when those in flight have ended
- * (for a delete, reads too). A truncation below the durable length follows the chain from the beginning, to
- * learn whether that length is a batch's end, and the mark and CRC there. Then one page is written
- * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both;
- * also one of an extent that is not here, so that no older owner creates it later. One that is refused at its
- * turn, as where a delete came first, leaves the line and ends with its fence; those behind it go on.
+ * The changes of an extent stand in its queue and the first is at work. Its turn moves the extent to FREEZING, SEALING
+ * or DELETING, which stops appends; it settles when those in flight have ended (for a delete, reads too). A truncation
+ * below the durable length follows the chain from the beginning to learn whether that length is a batch's end, and the
+ * mark and CRC there. A freeze of a copy that a verification has marked as damaged follows it anew: its disk may have
+ * failed reads for a moment. Then one page is written and flushed. A freeze raises its shard's fence when it comes,
+ * before its turn, and waits for both; also one of an extent that is not here, so that no older owner creates it
+ * later. One that is refused at its turn, as where a delete came first, leaves the line and ends with its fence; those
+ * behind it go on.
  *
  * State pages have two copies, written in turn by generation; a generation counts as used only once
  * it is durable, so a failed write leaves the copy that counts alone.
@@ -34,7 +35,11 @@
 #include "disk/disk_host.h"
 #include "node_state.h"
 #include "request.h"
+#include "verify.h"
 #include "zero.h"
+
+/* Less than a gateway waits for an answer (its --node-timeout, 5 s): a copy not followed by then stays marked. */
+#define FREEZE_SCAN_NS NUM_S(2)
 
 const struct sm_state change_table[CHANGE_STATE_NR] = {
 	[CHANGE_QUEUED] = { "queued",
@@ -45,7 +50,8 @@ const struct sm_state change_table[CHANGE_STATE_NR] = {
 	    SM_TO(CHANGE_SCANNING) | SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) |
 		SM_TO(CHANGE_FAILED),
 	    0 },
-	[CHANGE_SCANNING] = { "scanning", SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_FAILED), 0 },
+	[CHANGE_SCANNING] = { "scanning",
+	    SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) | SM_TO(CHANGE_FAILED), 0 },
 	[CHANGE_WRITING] = { "writing", SM_TO(CHANGE_SYNCING) | SM_TO(CHANGE_FAILED), 0 },
 	[CHANGE_SYNCING] = { "syncing", SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED), 0 },
 	[CHANGE_DONE] = { "done", 0, SM_FINAL },
@@ -202,6 +208,22 @@ change_write_state(struct sn_request *req)
 
 /* ---- freeze, truncate, delete ---- */
 
+/* Follow the chain from the beginning; @fn follows. */
+static void
+change_scan(struct sn_request *req, uint64_t limit_bytes, void (*fn)(struct sn_scan_job *job))
+{
+	sm_move(&req->change.sm, CHANGE_SCANNING);
+	req->change.scan_job = (struct sn_scan_job){
+		.extent = req->extent,
+		.limit_bytes = limit_bytes,
+		.fn = fn,
+		.arg = req,
+	};
+	if (req->wire.opcode == WIRE_EXTENT_FREEZE)
+		req->change.scan_job.until_ns = loop_now_ns(req->node->loop) + FREEZE_SCAN_NS;
+	sn_scan_start(req->node, &req->change.scan_job);
+}
+
 static void
 freeze_on_settled(struct sn_request *req)
 {
@@ -269,26 +291,16 @@ truncate_on_scanned(struct sn_scan_job *job)
 static int
 truncate_on_settled(struct sn_request *req)
 {
-	struct sn_change *change = &req->change;
 	struct sn_extent *extent = req->extent;
 	uint64_t length_bytes = req->wire.offset_bytes;
 
 	assert(extent->sm.state == EXTENT_SEALING);
-	assert(change->sm.state == CHANGE_SETTLING);
 	if (length_bytes > extent->durable_bytes)
 		return -ERANGE;
-	if (length_bytes == extent->durable_bytes) {
+	if (length_bytes == extent->durable_bytes)
 		truncate_write(req, extent->mark_bytes, extent->chain_crc);
-		return 0;
-	}
-	sm_move(&change->sm, CHANGE_SCANNING);
-	change->scan_job = (struct sn_scan_job){
-		.extent = extent,
-		.limit_bytes = length_bytes,
-		.fn = truncate_on_scanned,
-		.arg = req,
-	};
-	sn_scan_start(req->node, &change->scan_job);
+	else
+		change_scan(req, length_bytes, truncate_on_scanned);
 	return 0;
 }
 
@@ -308,17 +320,13 @@ delete_on_settled(struct sn_request *req)
 	change_write_state(req);
 }
 
+/* The extent has settled, and was looked at where that is needed. */
 static void
-change_try_settled(struct sn_request *req)
+change_go_on(struct sn_request *req)
 {
-	struct sn_extent *extent = req->extent;
 	int rc = 0;
 
-	assert(req->change.sm.state == CHANGE_SETTLING);
-	if (!sn_extent_is_settled(extent))
-		return;
-	if (req->wire.opcode == WIRE_EXTENT_DELETE && extent->read_count > 0)
-		return;
+	assert(req->change.sm.state == CHANGE_SETTLING || req->change.sm.state == CHANGE_SCANNING);
 	if (req->node->is_read_only)
 		rc = -EROFS;
 	/* The freeze's fence could not be made durable meanwhile. */
@@ -339,6 +347,35 @@ change_try_settled(struct sn_request *req)
 		return;
 	}
 	change_finish(req, rc);
+}
+
+static void
+freeze_on_scanned(struct sn_scan_job *job)
+{
+	struct sn_request *req = job->arg;
+	struct sn_extent *extent = req->extent;
+
+	/* Damage is told with the length. Where a queue was full, the freeze is asked for again. */
+	if (sn_verify_conclude(extent, job) == -EBUSY && req->change.rc == 0)
+		req->change.rc = -EBUSY;
+	change_go_on(req);
+	extent_run_changes(extent);
+}
+
+static void
+change_try_settled(struct sn_request *req)
+{
+	struct sn_extent *extent = req->extent;
+
+	assert(req->change.sm.state == CHANGE_SETTLING);
+	if (!sn_extent_is_settled(extent))
+		return;
+	if (req->wire.opcode == WIRE_EXTENT_DELETE && extent->read_count > 0)
+		return;
+	if (req->wire.opcode == WIRE_EXTENT_FREEZE && extent->is_rotten)
+		change_scan(req, extent->durable_bytes, freeze_on_scanned);
+	else
+		change_go_on(req);
 }
 
 /* ---- turns ---- */

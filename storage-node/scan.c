@@ -137,7 +137,9 @@ sn_scan_resume(struct sn_scan *scan)
 
 	assert(scan->sm.state == SCAN_WAITING);
 	assert(job != NULL);
-	if (job->before_read != NULL)
+	if (job->until_ns != 0 && loop_now_ns(scan->node->loop) > job->until_ns)
+		rc = -ETIME;
+	else if (job->before_read != NULL)
 		rc = job->before_read(job, scan_want_bytes(scan));
 	if (rc == 1)
 		return;

@@ -25,8 +25,9 @@ extern const struct sm_state scan_table[SCAN_STATE_NR];
 struct sn_scan_job {
 	struct loop_link link; /* waits for a scanner */
 	struct sn_extent *extent;
-	uint64_t limit_bytes;  /* in: look no further */
-	bool must_look_ahead;  /* in: look for marks behind the end, too */
+	uint64_t limit_bytes; /* in: look no further */
+	bool must_look_ahead; /* in: look for marks behind the end, too */
+	uint64_t until_ns; /* in: no read begins later, it ends with -ETIME; 0: it takes its time */
 	uint64_t length_bytes; /* out: the chain is good up to here */
 	uint64_t mark_bytes;   /* out: highest mark in it */
 	uint64_t ahead_bytes;  /* out: highest mark that was found behind it, above it; else 0 */

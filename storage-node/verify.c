@@ -12,7 +12,8 @@
  * A verification ends early when the copy is deleted (-ENOENT), when the gateway that asked is gone
  * (-ECANCELED), and when the node stops (-EHOSTDOWN). A truncation below its end shortens it. Damage is
  * answered with its offset, -EBADMSG, or -EIO where it cannot be read, and marks the copy in memory (a
- * later verification that passes takes the mark away); nothing is written, for the owner judges.
+ * later verification that passes takes the mark away); nothing is written, for the owner judges. A freeze
+ * does the same with a copy that is marked (change.c).
  */
 #include "verify.h"
 
@@ -96,6 +97,7 @@ verify_judge(const struct sn_scan_job *job, const struct sn_extent *extent)
 	case -EMSGSIZE:
 		return job->length_bytes >= extent->durable_bytes ? 0 : -EBADMSG;
 	case -EIO:
+	case -ETIME:
 	case -EHOSTDOWN:
 	case -ECANCELED:
 		return job->end_rc;
@@ -126,6 +128,16 @@ verify_note(struct sn_extent *extent, const struct sn_scan_job *job, int rc)
 	    log_errno(rc), job->end_field != NULL ? job->end_field : "-");
 }
 
+int
+sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job)
+{
+	int rc = verify_judge(job, extent);
+
+	assert(extent == job->extent);
+	verify_note(extent, job, rc);
+	return rc;
+}
+
 static void
 verify_on_scanned(struct sn_scan_job *job)
 {
@@ -136,9 +148,8 @@ verify_on_scanned(struct sn_scan_job *job)
 	assert(req->node->verify->req == req);
 	req->node->verify->req = NULL;
 	if (extent != NULL) {
-		reply.rc = verify_judge(job, extent);
+		reply.rc = sn_verify_conclude(extent, job);
 		reply.offset_bytes = job->length_bytes;
-		verify_note(extent, job, reply.rc);
 		if (sn_extent_is_damaged(extent))
 			reply.flags = WIRE_FLAG_DAMAGED;
 	}

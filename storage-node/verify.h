@@ -8,7 +8,9 @@
 #include "cleave/loop.h"
 
 struct node;
+struct sn_extent;
 struct sn_request;
+struct sn_scan_job;
 
 #define SN_VERIFIES_MAX 4u                    /* at work or in line; more are refused with -EBUSY */
 #define SN_VERIFY_BUFFER_BYTES (512u * 1024u) /* of device memory */
@@ -27,6 +29,14 @@ struct sn_verify_request {
  * -EIO unreadable, at the reply's offset_bytes; -ECANCELED the gateway has left; -EHOSTDOWN the node stops.
  */
 void sn_verify_start(struct sn_request *req);
+/*
+ * sn_verify_conclude -- @job has followed @extent's chain, its limit the durable length of when it began: is it whole?
+ *
+ * Marks the copy as damaged, or takes the mark away, and counts. Returns 0; -EBADMSG damage; -EIO unreadable; -EBUSY
+ * a queue was full, -ETIME its time was over, or what its before_read ended it with: nothing is known, the mark
+ * stays as it is. Not once the copy was deleted.
+ */
+int sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job);
 /* sn_verify_stop -- verifications at work and in line end soon, with -EHOSTDOWN; no other is taken. Once. */
 void sn_verify_stop(struct node *node);
 /* sn_verify_init -- once, when the port is open. Returns 0; -ENOMEM: then sn_verify_fini, too. */

@@ -469,6 +469,9 @@ excused(const struct sm_state *table, uint32_t from)
 	/* Queued until the turn ends; a turn of the simulated loop is one event. */
 	if (table == append_table && from == APPEND_QUEUED)
 		return SM_TO(APPEND_FAILED);
+	/* A freeze of what is frozen or sealed, and cannot be read twice in a row: test_verify.c. */
+	if (table == change_table && from == CHANGE_SCANNING)
+		return SM_TO(CHANGE_SYNCING);
 	/* At a start, a header that cannot be read: test_recover_slots.c. */
 	if (table == extent_table && from == EXTENT_FREE)
 		return SM_TO(EXTENT_BAD);

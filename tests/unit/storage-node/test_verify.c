@@ -189,6 +189,107 @@ Test(verify, unreadable_bytes_are_told)
 	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
 }
 
+static void
+reads_fail(bool do_fail)
+{
+	disk_sim_set_faults(rig->disk,
+	    &(struct disk_sim_faults){ .read_fails = do_fail ? 1000 : 0 });
+}
+
+/* A take-over asks for nothing else: a moment of the disk must not be told for ever. */
+Test(verify, a_freeze_looks_again_at_what_could_not_be_read)
+{
+	struct wire_node_reply reply;
+
+	append_many(20, 30);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
+	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+	reads_fail(false);
+	cr_assert_eq(listed_flags(), WIRE_FLAG_DAMAGED);
+	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0); /* the same again */
+	cr_assert_eq(reply.flags, 0);
+	cr_assert_eq(reply.offset_bytes, extent.end_bytes);
+	cr_assert_eq(listed_flags(), 0);
+	cr_assert_eq(rig_cut(rig, &extent, 6, extent.end_bytes), 0);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	reads_fail(false);
+	cr_assert_eq(rig_freeze(rig, &extent, 7, &reply), 0);
+	cr_assert_eq(reply.flags, WIRE_FLAG_SEALED);
+}
+
+Test(verify, a_freeze_does_not_believe_what_is_rotten)
+{
+	struct wire_node_reply reply;
+
+	append_many(20, 30);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	reads_fail(false);
+	rot(extent.batches[19].offset_bytes + 5000);
+	for (uint32_t epoch = 6; epoch < 8; epoch++) {
+		cr_assert_eq(rig_freeze(rig, &extent, epoch, &reply), 0);
+		cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+		cr_assert_eq(reply.offset_bytes, extent.end_bytes);
+		cr_assert_eq(rig_freeze(rig, &extent, epoch, &reply), 0);
+		cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+	}
+}
+
+/* A gateway gives up a node that does not answer. */
+Test(verify, a_freeze_does_not_look_for_long)
+{
+	struct wire_node_reply reply;
+
+	append_many(15, 63);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	reads_fail(false);
+	disk_sim_set_slowness(rig->disk, 6000);
+	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
+	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+	cr_assert_eq(node_counters(rig->node)->verifies_bad, 1, "it was not read to its end");
+	disk_sim_set_slowness(rig->disk, 1);
+	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
+	cr_assert_eq(reply.flags, 0);
+}
+
+Test(verify, a_delete_waits_for_a_freeze_that_looks_again)
+{
+	struct rig_call *freeze, *remove;
+
+	append_many(10, 63);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	reads_fail(false);
+	freeze = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 6 }, NULL,
+	    0);
+	remove = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
+		.id = extent.id,
+		.offset_bytes = extent.incarnation,
+		.epoch = 6 },
+	    NULL, 0);
+	cr_assert_eq(rig_wait(remove), 0);
+	cr_assert(freeze->is_answered);
+	cr_assert_eq(freeze->rc, 0);
+	cr_assert_eq(freeze->reply.flags, 0);
+	rig_done(freeze);
+	rig_done(remove);
+}
+
+Test(verify, a_freeze_that_looks_again_fails_with_its_fence)
+{
+	append_many(10, 63);
+	reads_fail(true);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EIO);
+	disk_sim_set_faults(rig->disk, &(struct disk_sim_faults){ .flush_fails = 1000 });
+	cr_assert_lt(rig_freeze(rig, &extent, 6, NULL), 0);
+}
+
 Test(verify, what_is_not_there)
 {
 	struct rig_extent none;

@@ -167,6 +167,35 @@ Test(unreadable, a_take_over_condemns_nothing_that_could_not_be_read_once)
 	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
 }
 
+/* Their nodes take every copy for rotten, the open manifest's too, and nobody but a take-over is there to look again. */
+Test(unreadable, a_take_over_goes_on_when_nodes_could_not_read_any_copy_for_a_moment)
+{
+	up(3);
+	disks_fail(3);
+	scrub();
+	for (uint32_t i = 0; i < 3; i++)
+		cr_assert_gt(node_counters(rig->nodes[i].node)->verifies_bad, EXTENTS);
+	mt_rig_gateway_kill(rig);
+	disks_fail(0);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
+}
+
+Test(unreadable, a_take_over_waits_for_disks_that_cannot_be_read)
+{
+	up(3);
+	disks_fail(3);
+	scrub();
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_not(rig->is_ready);
+	cr_assert(mt_rig_logged(rig, "no copy is undamaged"));
+	disks_fail(0);
+	cr_assert(mt_rig_wait_ready(rig));
+}
+
 static bool
 is_suspect(uint32_t index)
 {
