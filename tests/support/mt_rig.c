@@ -654,6 +654,22 @@ mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block, uint
 	return rc;
 }
 
+struct mt_extent *
+mt_rig_log_filled(struct mt_rig *rig, uint32_t number)
+{
+	struct mt_extent *extent = mt_rig_log_open(rig);
+
+	if (extent == NULL)
+		abort();
+	for (uint32_t i = 0; i < 4; i++) {
+		if (mt_rig_append(rig, extent, number * 200 + i * 40, 30,
+			(1u << extent->replica_count) - 1, UINT64_MAX) != 0)
+			abort();
+	}
+	mt_rig_log_seal(rig, extent);
+	return extent;
+}
+
 uint32_t
 mt_rig_index(const struct mt_replica *replica)
 {

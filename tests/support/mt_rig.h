@@ -142,6 +142,12 @@ void mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent);
  */
 int mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block,
     uint32_t record_count, uint32_t replica_mask, uint64_t mark_bytes);
+/*
+ * mt_rig_log_filled -- a log extent with four batches of thirty blocks each, from block 200 * @number on, sealed
+ *
+ * Of all its replicas' nodes. Aborts where it cannot be.
+ */
+struct mt_extent *mt_rig_log_filled(struct mt_rig *rig, uint32_t number);
 /* mt_rig_index -- of the node that holds @replica. */
 uint32_t mt_rig_index(const struct mt_replica *replica);
 /* mt_rig_data_offset -- where on a node's disk a byte of the extent lies; -1: nowhere. */

@@ -320,6 +320,24 @@ fake_run_for(uint64_t ns)
 	(void)sim_world_run(fake.world, NULL, NULL, sim_world_now_ns(fake.world) + ns);
 }
 
+static inline void
+fake_on_passed(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+/* Time goes on though nothing else happens. */
+static inline void
+fake_pass(uint64_t ns)
+{
+	struct loop_timer timer;
+
+	loop_timer_init(&timer, fake_on_passed, NULL);
+	loop_timer_start(fake.loop, &timer, ns);
+	fake_run_for(ns + NUM_MS(1));
+}
+
 static inline bool
 fake_is_quiet(void *arg)
 {

@@ -173,4 +173,33 @@ fake_runs_one(uint64_t flushed_sequence, uint32_t block, uint32_t count, uint64_
 	return fake_runs_end();
 }
 
+/* fake_runs_start, fake_runs_fini -- a fake port that serves, with an extent for runs: and all of it again. */
+static inline void
+fake_runs_start(uint64_t seed)
+{
+	fake_init(seed, false);
+	fake_start();
+	fake_run_for(NUM_MS(10));
+	memset(&fake_runs, 0, sizeof(fake_runs));
+	fake_runs_extent();
+}
+
+static inline void
+fake_runs_fini(void)
+{
+	cr_assert_eq(fake_replies_held(), 0, "every reply of a node was released");
+	fake_fini();
+}
+
+/* READs that the nodes have got. */
+static inline uint32_t
+fake_read_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		count += fake.nodes[i].counts[WIRE_EXTENT_READ];
+	return count;
+}
+
 #endif /* CLEAVE_TESTS_FAKE_RUNS_H */

@@ -433,3 +433,20 @@ command_pause(struct command_session *session, uint64_t ns)
 	loop_timer_start(session->loop, &timer, ns);
 	(void)loop_run(session->loop, pause_is_over, &is_over);
 }
+
+int
+command_make_volume(struct command_session *session, const struct cleave_volume_options *options,
+    uint64_t *ret_id)
+{
+	struct command_question question;
+	int rc;
+
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_create(session->client, &question.ask, options, command_on_volume,
+		&question));
+	if (rc == 0)
+		*ret_id = ((const struct cleave_volume_entry *)question.entries)->info.id;
+	command_question_fini(&question);
+	return rc;
+}

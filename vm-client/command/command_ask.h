@@ -36,6 +36,10 @@ void command_question_init(struct command_question *question, struct command_ses
 /* command_question_fini -- free what was answered. */
 void command_question_fini(struct command_question *question);
 
+/* command_make_volume -- it is created, and *@ret_id its id: 0, or with the error set. */
+int command_make_volume(struct command_session *session,
+    const struct cleave_volume_options *options, uint64_t *ret_id);
+
 /*
  * command_wait -- wait for @question's handler
  *

@@ -130,10 +130,8 @@ static int
 import_create(struct import *import)
 {
 	struct command_session *session = import->session;
-	const struct cleave_volume_entry *made;
 	struct command_options options = *session->options;
 	struct cleave_volume_options volume;
-	struct command_question question;
 	char error[sizeof(session->error)];
 	int rc;
 
@@ -148,15 +146,8 @@ import_create(struct import *import)
 	command_import_name(options.name, import->target);
 	command_create_options(&options, &volume);
 	volume.name = import->target;
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
-		&question));
-	made = question.entries;
-	if (rc == 0)
-		import->target_id = made->info.id;
+	rc = command_make_volume(session, &volume, &import->target_id);
 	import->is_new = rc == 0;
-	command_question_fini(&question);
 	if (rc == -ENOKEY) {
 		memcpy(error, session->error, sizeof(error));
 		rc = command_fail(session, rc,

@@ -52,10 +52,7 @@ target_create(struct restore *restore)
 	struct command_session *session = restore->session;
 	const struct backup_header *header = backup_chain_header(restore->chain);
 	struct command_options options = *session->options;
-	const struct cleave_volume_entry *made;
 	struct cleave_volume_options volume;
-	struct command_question question;
-	int rc;
 
 	if (options.size_bytes != 0 && options.size_bytes < header->size_bytes)
 		return command_fail(session, -EINVAL,
@@ -78,15 +75,7 @@ target_create(struct restore *restore)
 	}
 	if (volume.replicas == 0)
 		volume.replicas = header->replicas;
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
-		&question));
-	made = question.entries;
-	if (rc == 0)
-		restore->target_id = made->info.id;
-	command_question_fini(&question);
-	return rc;
+	return command_make_volume(session, &volume, &restore->target_id);
 }
 
 /* NAME is there, and --force says that it is written over. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_index.c -- chunks, layers, promises, records, cuts, scopes, the lists of runs */
-#include <criterion/criterion.h>
 #include <errno.h>
 
 #include "base/list.h"
@@ -12,40 +11,28 @@
 #include "cleave/wire.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/alloc.h"
-#include "middletier/common/shard.h"
-#include "middletier/extent/extent.h"
-#include "middletier/extent/extent_table.h"
-#include "middletier/index/index.h"
 #include "middletier/index/index_apply.h"
 #include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "unit/index_look.h"
+#include "unit/index_rig.h"
 
 #define SEGMENT UINT64_C(5)
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 
-static struct mt_shard shard;
-static struct mt_extent extent;
-static struct mt_index *map;
 static uint64_t sequence;
 
 static void
 setup(void)
 {
 	sequence = 0;
-	shard = (struct mt_shard){ 0 };
-	extent = (struct mt_extent){ .kind = EXTENT_RUN };
-	cr_assert_eq(mt_shard_extent_add(&shard, &extent), 0);
-	map = shard.block_index = mt_index_create(&shard);
-	cr_assert_not_null(map);
+	index_rig_init(EXTENT_RUN);
 }
 
 static void
 teardown(void)
 {
-	mt_index_destroy(map);
-	mt_shard_extent_remove(&shard, &extent);
-	mt_shard_extents_free(&shard);
+	index_rig_fini();
 }
 
 TestSuite(index, .init = setup, .fini = teardown);

@@ -1,42 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_index_hidden.c -- which gaps behind roll-backs an index keeps, and forgets */
-#include <criterion/criterion.h>
-
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/hidden.h"
-#include "middletier/common/shard.h"
-#include "middletier/extent/extent.h"
-#include "middletier/extent/extent_table.h"
 #include "middletier/index/chunk.h"
-#include "middletier/index/index.h"
 #include "middletier/index/index_apply.h"
 #include "middletier/index/index_cuts.h"
+#include "unit/index_rig.h"
 
 #define SEGMENT UINT64_C(5)
 #define KEPT_MAX 64u /* index_cuts.c */
 
-static struct mt_shard shard;
-static struct mt_extent extent;
-static struct mt_index *map;
-
 static void
 setup(void)
 {
-	shard = (struct mt_shard){ 0 };
-	extent = (struct mt_extent){ .kind = EXTENT_LOG };
-	cr_assert_eq(mt_shard_extent_add(&shard, &extent), 0);
-	map = shard.block_index = mt_index_create(&shard);
-	cr_assert_not_null(map);
+	index_rig_init(EXTENT_LOG);
 }
 
 static void
 teardown(void)
 {
-	mt_index_destroy(map);
-	mt_shard_extent_remove(&shard, &extent);
-	mt_shard_extents_free(&shard);
+	index_rig_fini();
 }
 
 TestSuite(index_hidden, .init = setup, .fini = teardown);

@@ -92,16 +92,6 @@ load_block(struct mt_run *run, uint32_t block)
 	return wait_told();
 }
 
-static uint32_t
-read_count(void)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		count += fake.nodes[i].counts[WIRE_EXTENT_READ];
-	return count;
-}
-
 /* Four batches of ten frames each: 2 blocks, a gap of 1, from block 100 * batch on. */
 static struct mt_run *
 sample(void)
@@ -246,22 +236,22 @@ Test(run_dir, a_page_is_one_read_and_what_is_not_there_is_none)
 {
 	struct mt_run *run = evicted();
 	struct mt_location at;
-	uint32_t before = read_count();
+	uint32_t before = fake_read_count();
 
 	cr_assert_eq(mt_run_look(run, 99, &at), MT_RUN_NOT);
 	cr_assert_eq(mt_run_look(run, 102, &at), MT_RUN_NOT);
 	cr_assert_eq(mt_run_look(run, 429, &at), MT_RUN_NOT);
 	cr_assert_eq(mt_run_look(run, CLEAVE_CHUNK_BLOCKS - 1, &at), MT_RUN_NOT);
 	cr_assert_eq(mt_run_look(run, 300, &at), MT_RUN_UNLOADED);
-	cr_assert_eq(read_count(), before);
+	cr_assert_eq(fake_read_count(), before);
 	cr_assert_eq(load_block(run, 300), 0);
-	cr_assert_eq(read_count(), before + 1);
+	cr_assert_eq(fake_read_count(), before + 1);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_run_pages_loaded], 1);
 	cr_assert_null(run->index);
 	cr_assert_eq(mt_run_look(run, 328, &at), MT_RUN_HERE);
 	cr_assert_eq(at.record_kind, RECORD_DISCARD);
 	cr_assert_eq(mt_run_look(run, 200, &at), MT_RUN_UNLOADED);
-	cr_assert_eq(read_count(), before + 1);
+	cr_assert_eq(fake_read_count(), before + 1);
 }
 
 Test(run_dir, pages_say_what_the_whole_says)
@@ -336,10 +326,10 @@ Test(run_dir, the_whole_index_is_gathered_from_pages)
 
 		cr_assert_eq(load(run), 0);
 		mt_run_cache_evict(run);
-		before = read_count();
+		before = fake_read_count();
 		cr_assert_eq(load_block(run, 300), 0);
 		cr_assert_eq(load(run), 0);
-		cr_assert_eq(read_count(), before + 4, "a head is read once");
+		cr_assert_eq(fake_read_count(), before + 4, "a head is read once");
 		mt_run_cache_evict(run);
 		mt_alloc_fail_at(nth);
 		rc = load(run);
@@ -378,7 +368,7 @@ Test(run_dir, a_page_that_cannot_be_had_fails_the_whole)
 Test(run_dir, a_page_is_loaded_once_for_all)
 {
 	struct mt_run *run = evicted();
-	uint32_t before = read_count();
+	uint32_t before = fake_read_count();
 
 	mt_run_load_block(run, 100, waiter_of(0));
 	mt_run_load_block(run, 101, waiter_of(1));
@@ -386,12 +376,12 @@ Test(run_dir, a_page_is_loaded_once_for_all)
 	mt_run_load_block(run, 200, waiter_of(3));
 	mt_run_unwait(&waiters[2].waiter);
 	fake_run_for(NUM_S(1));
-	cr_assert_eq(read_count(), before + 2);
+	cr_assert_eq(fake_read_count(), before + 2);
 	for (uint32_t i = 0; i < 4; i++)
 		cr_assert_eq(waiters[i].told_count, i != 2);
 	/* There already. */
 	cr_assert_eq(load_block(run, 100), 0);
-	cr_assert_eq(read_count(), before + 2);
+	cr_assert_eq(fake_read_count(), before + 2);
 }
 
 Test(run_dir, a_bad_copy_is_passed_over)

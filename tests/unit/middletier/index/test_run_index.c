@@ -130,23 +130,13 @@ expect_sample(struct mt_run *run)
 	cr_assert_eq(at.record_blocks, 1);
 }
 
-static uint32_t
-read_count(void)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		count += fake.nodes[i].counts[WIRE_EXTENT_READ];
-	return count;
-}
-
 Test(run_index, every_kind_of_frame_is_found)
 {
 	struct mt_run *run = sample();
 
 	cr_assert_eq(load(run), 0);
 	expect_sample(run);
-	cr_assert_eq(read_count(), 3, "one read a head");
+	cr_assert_eq(fake_read_count(), 3, "one read a head");
 	cr_assert_eq(mt_run_cache_bytes(&fake.port), mt_run_index_bytes(run->index));
 }
 
@@ -190,14 +180,14 @@ Test(run_index, waiters_share_a_load_and_may_withdraw)
 	ask(2, run);
 	mt_run_unwait(&waiters[1].waiter);
 	fake_run_for(NUM_S(1));
-	cr_assert_eq(read_count(), 3);
+	cr_assert_eq(fake_read_count(), 3);
 	cr_assert_eq(waiters[0].told_count, 1);
 	cr_assert_eq(waiters[1].told_count, 0);
 	cr_assert_eq(waiters[2].told_count, 1);
 	cr_assert_null(run->load);
 	/* A waiter for an index that is loaded is told soon, too. */
 	cr_assert_eq(load(run), 0);
-	cr_assert_eq(read_count(), 3);
+	cr_assert_eq(fake_read_count(), 3);
 }
 
 Test(run_index, more_loads_than_readers)

@@ -18,31 +18,18 @@
 #include "middletier/index/run_index.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/merge/flush_due.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
-#include "unit/fake_port.h"
+#include "unit/fake_merge.h"
 
 #define CUT 5u
 #define CLONE (wire_segment(1, wire_segment_root(FAKE_SEGMENT)))
 #define NONCES_MAX 4096u
 
-static struct {
-	int rc;
-	uint32_t count;
-} done;
-
 static void
 setup_with(bool is_threaded)
 {
-	memset(&done, 0, sizeof(done));
 	fake_init(1, is_threaded);
 	fake_state.epoch = fake.shard.epoch;
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 	fake_encrypt(FAKE_KEY_ID);
 }
 
@@ -61,10 +48,7 @@ setup_threads(void)
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(encrypted, .init = setup, .fini = teardown);
@@ -182,33 +166,15 @@ chunk_of(uint64_t segment)
 	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(segment, 0));
 }
 
-static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
-}
-
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
 static int
 merge_input(const struct mt_merge_input *input)
 {
-	uint32_t until = done.count + 1;
-
-	cr_assert_eq(mt_merge_start(&fake.shard, input, on_merged, NULL), 0);
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
+	cr_assert_eq(fake_merge_begin(input), 0);
+	(void)fake_merge_end();
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 	cr_assert_eq(fake_replies_held(), 0);
 	fake_run_for(NUM_MS(50));
-	return done.rc;
+	return fake_merges.rc;
 }
 
 /* All layers, if there are any, and all runs of the volume's chunk. */
@@ -472,24 +438,6 @@ Test(encrypted, without_a_key_a_merge_is_given_up_and_nothing_is_blamed)
 	cr_assert_eq(find(EXTENT_RUN)->plain, 0);
 }
 
-static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-/* Time goes on though nothing else happens. */
-static void
-pass(uint64_t ns)
-{
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(fake.loop, &timer, ns);
-	fake_run_for(ns + NUM_MS(1));
-}
-
 Test(encrypted, a_chunk_that_is_put_off_does_not_stand_in_the_way_of_others)
 {
 	struct flush_due due = { 0 };
@@ -512,7 +460,7 @@ Test(encrypted, a_chunk_that_is_put_off_does_not_stand_in_the_way_of_others)
 	input.chunk->retry_ns = oldest->retry_ns;
 	cr_assert_eq(mt_flush_due_find(&due, &input), -ENOENT, "and nothing spins");
 	cr_assert_not(mt_flush_due_has_layers(&due), "no flush is to be hoped for");
-	pass(NUM_S(31));
+	fake_pass(NUM_S(31));
 	cr_assert(mt_flush_due_has_layers(&due));
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.chunk, oldest);
@@ -575,15 +523,10 @@ flush_all(struct flush_due *due)
 
 	for (uint32_t i = 0; i < 20 && mt_flush_due_find(due, &input) == 0; i++) {
 		struct mt_chunk *chunk = input.chunk;
-		uint32_t until = done.count + 1;
-		int rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
+		int rc = fake_merge_begin(&input);
 
-		if (rc == 0) {
-			(void)sim_world_run(fake.world, is_done, &until,
-			    sim_world_now_ns(fake.world) + NUM_S(120));
-			cr_assert_eq(done.count, until);
-			rc = done.rc;
-		}
+		if (rc == 0)
+			rc = fake_merge_end();
 		if (rc == -ENOKEY) {
 			chunk->is_keyless = true;
 			chunk->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);

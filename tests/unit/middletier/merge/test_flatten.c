@@ -24,22 +24,13 @@
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/merge/flatten.h"
 #include "middletier/merge/flush_due.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
-#include "unit/fake_port.h"
+#include "unit/fake_merge.h"
 
 #define CUT 5u /* the snapshot */
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 #define CLONE (wire_segment(1, wire_segment_root(FAKE_SEGMENT)))
 
 struct mutant_set mutants_on;
-
-static struct {
-	int rc;
-	uint32_t count;
-} done;
 
 static struct flatten flatten;
 static struct mt_scope seen; /* by the clone: with its origin */
@@ -49,14 +40,10 @@ setup(void)
 {
 	struct mt_scope origin;
 
-	memset(&done, 0, sizeof(done));
 	memset(&flatten, 0, sizeof(flatten));
 	fake_init(1, false);
 	fake_state.epoch = fake.shard.epoch;
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 	mt_scope_before(&fake.session.volume.scope, CUT, &origin);
 	cr_assert_eq(mt_scope_above(CLONE, 0, &origin, &seen), 0);
 }
@@ -64,10 +51,7 @@ setup(void)
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(flatten, .init = setup, .fini = teardown);
@@ -140,39 +124,20 @@ expect_clone(uint32_t block, uint64_t version)
 
 /* ---- copies ---- */
 
-static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
-}
-
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
 /* The next one. -ENOENT: there is none. */
 static int
 copy(uint64_t *ret_target)
 {
 	struct mt_merge_input input;
-	uint32_t until = done.count + 1;
 	int rc = mt_flatten_find(&flatten, &fake.shard, &input);
 
 	if (rc != 0)
 		return rc;
 	mt_flatten_began(&flatten);
 	*ret_target = input.target;
-	rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
-	if (rc == 0) {
-		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-				 sim_world_now_ns(fake.world) + NUM_S(120)),
-		    0);
-		rc = done.rc;
-	}
+	rc = fake_merge_begin(&input);
+	if (rc == 0)
+		rc = fake_merge_end();
 	mt_flatten_ended(&flatten, &fake.shard, input.target, rc);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 	return rc;
@@ -191,24 +156,6 @@ copy_all(void)
 	cr_assert_eq(rc, -ENOENT);
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), 0, "all is copied");
 	return count;
-}
-
-static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-/* Time goes on though nothing else happens. */
-static void
-pass(uint64_t ns)
-{
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(fake.loop, &timer, ns);
-	fake_run_for(ns + NUM_MS(1));
 }
 
 /* ---- tests ---- */
@@ -256,17 +203,12 @@ flush(void)
 
 	mt_flush_due_start(&due, &fake.shard);
 	for (uint32_t i = 0; i < 3; i++) {
-		pass(NUM_S(60));
+		fake_pass(NUM_S(60));
 		mt_flush_due_age(&due);
 	}
 	while (mt_flush_due_find(&due, &input) == 0) {
-		uint32_t until = done.count + 1;
-
-		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
-		(void)sim_world_run(fake.world, is_done, &until,
-		    sim_world_now_ns(fake.world) + NUM_S(120));
-		cr_assert_eq(done.count, until);
-		cr_assert_eq(done.rc, 0);
+		cr_assert_eq(fake_merge_begin(&input), 0);
+		cr_assert_eq(fake_merge_end(), 0);
 	}
 	cr_assert(list_is_empty(&fake.shard.block_index->layers_by_age));
 }
@@ -375,7 +317,6 @@ Test(flatten, snapshots_of_the_clone_see_it)
 Test(flatten, called_off_it_ends_with_the_copy_under_way)
 {
 	struct mt_merge_input input;
-	uint32_t until = 1;
 
 	write_origin(0, 1);
 	write_origin(CHUNK, 2);
@@ -383,14 +324,11 @@ Test(flatten, called_off_it_ends_with_the_copy_under_way)
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
 	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), 0);
 	mt_flatten_began(&flatten);
-	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(fake_merge_begin(&input), 0);
 	cr_assert_eq(mt_flatten_ask(&flatten, NULL), 0);
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
 	cr_assert(flatten.is_off);
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
-	mt_flatten_ended(&flatten, &fake.shard, input.target, done.rc);
+	mt_flatten_ended(&flatten, &fake.shard, input.target, fake_merge_end());
 	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), -ENOENT);
 	cr_assert_eq(copy_all(), 1, "the other chunk");
 	cr_assert_eq(mt_flatten_ask(&flatten, NULL), 0);
@@ -407,15 +345,15 @@ Test(flatten, a_copy_that_fails_changes_nothing_and_is_tried_again)
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN);
 	cr_assert_eq(mt_flatten_find(&flatten, &fake.shard, &input), 0);
 	mt_flatten_began(&flatten);
-	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(fake_merge_begin(&input), 0);
 	mt_merge_stop(&fake.shard);
 	fake_run_for(NUM_S(1));
-	cr_assert_eq(done.rc, -ECANCELED);
-	mt_flatten_ended(&flatten, &fake.shard, input.target, done.rc);
+	cr_assert_eq(fake_merges.rc, -ECANCELED);
+	mt_flatten_ended(&flatten, &fake.shard, input.target, fake_merges.rc);
 	cr_assert_null(mt_index_chunk(fake.shard.block_index, input.target));
 	cr_assert_eq(copy(&target), -ENOENT, "not at once");
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN, "it is not done");
-	pass(NUM_S(6));
+	fake_pass(NUM_S(6));
 	cr_assert_eq(copy(&target), 0);
 	expect_clone(0, 1);
 }
@@ -436,7 +374,7 @@ Test(flatten, full_nodes_are_not_filled)
 	cr_assert_eq(mt_flatten_ask(&flatten, &seen), -EAGAIN, "it waits for room");
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_free = 16;
-	pass(NUM_S(6));
+	fake_pass(NUM_S(6));
 	cr_assert_eq(copy(&target), 0);
 }
 
@@ -492,7 +430,7 @@ Test(flatten, tells_how_fast_it_goes)
 	cr_assert_eq(mt_flatten_bytes_s(&flatten, NUM_S(1)), 0, "nothing was copied yet");
 	cr_assert_eq(copy(&target), 0);
 	before = flatten.began_ns;
-	pass(NUM_S(10));
+	fake_pass(NUM_S(10));
 	now_ns = before + NUM_S(10);
 	cr_assert_eq(mt_flatten_bytes_s(&flatten, now_ns), share_now().copied_bytes / 10);
 	cr_assert_eq(copy(&target), 0);
@@ -528,7 +466,7 @@ Test(flatten, the_nth_allocation_of_a_copy_fails)
 		if (fake.stop_rc == 0) {
 			expect_by(&seen, 0, 1);
 			expect_by(&seen, 9, 3);
-			pass(NUM_S(6));
+			fake_pass(NUM_S(6));
 			if (rc != 0)
 				cr_assert_eq(copy(&target), 0, "%u", nth);
 			expect_clone(0, 1);

@@ -9,12 +9,8 @@
 #include "middletier/index/run_index.h"
 #include "middletier/merge/flush_due.h"
 #include "middletier/merge/flush_input.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
-#include "unit/fake_port.h"
+#include "unit/fake_merge.h"
 
 #define DENSE_BLOCKS                                                                               \
 	20u /* do not compress: their frames make the run longer than HEAT_RUN_BYTES_MIN */
@@ -22,22 +18,14 @@
 #define BLOCKS (DENSE_BLOCKS + PACKED_BLOCKS)
 #define FRAME_BLOCKS 4u
 
-static struct {
-	int rc;
-	uint32_t count;
-} done;
 static struct flush_due due;
 
 static void
 setup(void)
 {
-	memset(&done, 0, sizeof(done));
 	fake_init(1, false);
 	fake_state.epoch = fake.shard.epoch;
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 	memset(&due, 0, sizeof(due));
 	mt_flush_due_start(&due, &fake.shard);
 }
@@ -45,10 +33,7 @@ setup(void)
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(hot, .init = setup, .fini = teardown);
@@ -68,29 +53,10 @@ newest_run(void)
 }
 
 static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
-}
-
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
-static void
 merge(const struct mt_merge_input *input)
 {
-	uint32_t until = done.count + 1;
-
-	cr_assert_eq(mt_merge_start(&fake.shard, input, on_merged, NULL), 0);
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
-	cr_assert_eq(done.rc, 0);
+	cr_assert_eq(fake_merge_begin(input), 0);
+	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(fake_replies_held(), 0);
 }
 

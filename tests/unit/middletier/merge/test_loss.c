@@ -15,30 +15,18 @@
 #include "middletier/index/index.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
-#include "unit/fake_port.h"
+#include "unit/fake_merge.h"
 
 #define BLOCKS 960u /* more than the ring holds */
 
 struct mutant_set mutants_on;
 
-static struct {
-	int rc;
-	uint32_t count;
-} done;
-
 static void
 setup(void)
 {
 	fake_init(1, false);
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 	for (uint32_t i = 0; i < BLOCKS; i += 16)
 		cr_assert_eq(fake_wait(fake_write(i, 16, 4)), 0);
 }
@@ -46,10 +34,7 @@ setup(void)
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(loss, .init = setup, .fini = teardown);
@@ -60,26 +45,11 @@ chunk(void)
 	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
 }
 
-static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
-}
-
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
 /* All of the chunk. */
 static int
 merge(void)
 {
 	struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
-	uint32_t until = done.count + 1;
 
 	cr_assert_eq(mt_index_freeze(chunk()), 0);
 	if (!list_is_empty(&chunk()->layers)) {
@@ -90,13 +60,11 @@ merge(void)
 		input.newest_run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
 		input.oldest_run = LIST_ENTRY(chunk()->runs.prev, struct mt_run, link);
 	}
-	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
+	cr_assert_eq(fake_merge_begin(&input), 0);
+	(void)fake_merge_end();
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 	fake_run_for(NUM_MS(50));
-	return done.rc;
+	return fake_merges.rc;
 }
 
 /* Every READ of the first @count nodes is answered with @rc; 0: with bytes again. */
@@ -172,7 +140,7 @@ Test(loss, a_moment_of_read_errors_loses_nothing)
 
 	for (uint32_t i = 0; i < NUM_COUNT(errors); i++) {
 		reads_fail(FAKE_NODES, errors[i]);
-		cr_assert_eq(merge(), -EUCLEAN, "%d: %d", errors[i], done.rc);
+		cr_assert_eq(merge(), -EUCLEAN, "%d: %d", errors[i], fake_merges.rc);
 		cr_assert_gt(suspects(), 0);
 	}
 	cr_assert_eq(chunk()->run_count, 0);

@@ -14,28 +14,15 @@
 #include "middletier/index/index.h"
 #include "middletier/index/index_cuts.h"
 #include "middletier/index/run_index.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
 #include "middletier/merge/pace.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
-#include "unit/fake_port.h"
-
-static struct {
-	int rc;
-	uint32_t count;
-} done;
+#include "unit/fake_merge.h"
 
 static void
 setup_with(bool is_threaded)
 {
-	memset(&done, 0, sizeof(done));
 	fake_init(1, is_threaded);
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 }
 
 static void
@@ -47,10 +34,7 @@ setup(void)
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(merge, .init = setup, .fini = teardown);
@@ -74,14 +58,6 @@ expect_blocks(uint32_t first, uint32_t count, uint32_t step, uint64_t version)
 {
 	for (uint32_t i = 0; i < count; i++)
 		fake_expect(first + i * step, version);
-}
-
-static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
 }
 
 static struct mt_run *
@@ -114,28 +90,19 @@ input_of(uint32_t chunk_index, bool has_layers, uint32_t run_count)
 	return input;
 }
 
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
 static int
 merge(uint32_t chunk_index, bool has_layers, uint32_t run_count)
 {
 	struct mt_merge_input input = input_of(chunk_index, has_layers, run_count);
-	uint32_t until = done.count + 1;
-	int rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
+	int rc = fake_merge_begin(&input);
 
 	if (rc != 0)
 		return rc;
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
+	(void)fake_merge_end();
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 	cr_assert_eq(fake_replies_held(), 0);
 	fake_run_for(NUM_MS(50));
-	return done.rc;
+	return fake_merges.rc;
 }
 
 /* All of chunk 0, stopped after @ns: it has ended by itself, or was cancelled. */
@@ -143,16 +110,13 @@ static void
 merge_and_stop(uint64_t ns)
 {
 	struct mt_merge_input input = input_of(0, true, chunk_at(0)->run_count);
-	uint32_t until = done.count + 1;
 
-	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(fake_merge_begin(&input), 0);
 	fake_run_for(ns);
 	mt_merge_stop(&fake.shard);
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(10)),
-	    0);
+	(void)fake_merge_end_within(NUM_S(10));
 	cr_assert(mt_merge_is_quiet(&fake.shard));
-	cr_assert(done.rc == 0 || done.rc == -ECANCELED);
+	cr_assert(fake_merges.rc == 0 || fake_merges.rc == -ECANCELED);
 }
 
 static uint32_t
@@ -540,16 +504,11 @@ Test(merge, memory_that_is_not_there_changes_nothing)
 		write_blocks(0, 20, 1, 4 * nth);
 		mt_alloc_fail_at(0);
 		struct mt_merge_input input = input_of(0, true, chunk_at(0)->run_count);
-		uint32_t until = done.count + 1;
 
 		mt_alloc_fail_at(nth);
-		rc = mt_merge_start(&fake.shard, &input, on_merged, NULL);
-		if (rc == 0) {
-			cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-					 sim_world_now_ns(fake.world) + NUM_S(120)),
-			    0);
-			rc = done.rc;
-		}
+		rc = fake_merge_begin(&input);
+		if (rc == 0)
+			rc = fake_merge_end();
 		mt_alloc_fail_at(0);
 		if (fake.stop_rc != 0)
 			break; /* committed, and not to be put into the index: a take-over's */
@@ -562,17 +521,14 @@ Test(merge, memory_that_is_not_there_changes_nothing)
 Test(merge, two_merges_are_done_one_after_the_other)
 {
 	struct mt_merge_input inputs[2];
-	uint32_t until = 2;
 
 	write_blocks(0, 30, 1, 1);
 	write_blocks((uint32_t)CLEAVE_CHUNK_BLOCKS, 30, 1, 2);
 	for (uint32_t i = 0; i < 2; i++) {
 		inputs[i] = input_of(i, true, 0);
-		cr_assert_eq(mt_merge_start(&fake.shard, &inputs[i], on_merged, NULL), 0);
+		cr_assert_eq(fake_merge_begin(&inputs[i]), 0);
 	}
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(10)),
-	    0);
+	(void)fake_merge_end_within(NUM_S(10));
 	expect_blocks(0, 30, 1, 1);
 	expect_blocks((uint32_t)CLEAVE_CHUNK_BLOCKS, 30, 1, 2);
 }
@@ -605,7 +561,7 @@ Test(merge, room_comes_back_while_a_merge_goes_on)
 {
 	make_two_generations(16);
 	set_slots(4); /* half of what the result takes */
-	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", fake_merges.rc);
 	cr_assert_leq(chunk_at(0)->run_count, 12);
 	cr_assert_eq(metric(MT_METRIC_compactions), 1);
 	expect_blocks(0, 256, 4, 8);
@@ -635,7 +591,7 @@ Test(merge, tombstones_stay_as_long_as_runs_that_a_stage_leaves)
 	expect_blocks(0, 16 * 8, 1, 8);
 	expect_blocks(16 * 16, 64, 8, 8);
 	/* Nothing is beneath by now. */
-	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", fake_merges.rc);
 	expect_blocks(16 * 8, 16 * 8, 1, 0);
 	for (struct loop_link *link = chunk_at(0)->runs.next; link != &chunk_at(0)->runs;
 	     link = link->next) {
@@ -656,7 +612,7 @@ Test(merge, without_room_what_earlier_stages_did_stays)
 	cr_assert_eq(merge(0, false, before), -ENOSPC);
 	expect_blocks(0, 256, 4, 8);
 	set_slots(3);
-	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", fake_merges.rc);
 	expect_blocks(0, 256, 4, 8);
 }
 
@@ -750,19 +706,17 @@ Test(merge_threads, without_nodes_at_any_time_it_fails_and_changes_nothing)
 		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
 	for (uint32_t steps = 0; steps < 60; steps++) {
 		struct mt_merge_input input;
-		uint32_t until = done.count + 1;
 
 		write_blocks(0, 30, 3, 4);
 		input = input_of(0, true, chunk_at(0)->run_count);
-		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+		cr_assert_eq(fake_merge_begin(&input), 0);
 		fake_run_for(NUM_US(200) * steps);
 		for (uint32_t i = 0; i < FAKE_NODES; i++)
 			fake_node_down(i, 0);
-		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-				 sim_world_now_ns(fake.world) + NUM_S(10)),
-		    0);
-		cr_assert(done.rc == 0 || done.rc == -EHOSTDOWN, "rc %d", done.rc);
-		failed_count += done.rc != 0;
+		(void)fake_merge_end_within(NUM_S(10));
+		cr_assert(fake_merges.rc == 0 || fake_merges.rc == -EHOSTDOWN, "rc %d",
+		    fake_merges.rc);
+		failed_count += fake_merges.rc != 0;
 		for (uint32_t i = 0; i < FAKE_NODES; i++)
 			fake_node_up(i);
 		fake_run_for(NUM_MS(50));

@@ -11,13 +11,9 @@
 #include "cleave/wire.h"
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
-#include "middletier/merge/merge.h"
-#include "middletier/merge/merge_port.h"
 #include "middletier/merge/merge_work.h"
-#include "middletier/merge/reclaim.h"
-#include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
-#include "unit/fake_port.h"
+#include "unit/fake_merge.h"
 
 #define MACHINES 2u
 
@@ -29,28 +25,17 @@ static struct machine {
 } machines[MACHINES] = { { "merge_source", MERGE_SOURCE_STATE_NR, NULL, { 0 } },
 	{ "run_batch", RUN_BATCH_STATE_NR, NULL, { 0 } } };
 
-static struct {
-	int rc;
-	uint32_t count;
-} done;
-
 static void
 setup(void)
 {
 	fake_init(1, false);
-	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
-	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
-	fake_start();
-	mt_reclaim_start(&fake.shard);
+	fake_merges_start();
 }
 
 static void
 teardown(void)
 {
-	mt_merge_fini(&fake.shard);
-	mt_run_roll_fini(&fake.shard);
-	mt_merge_port_fini(&fake.port);
-	fake_fini();
+	fake_merges_fini();
 }
 
 TestSuite(merge_states, .init = setup, .fini = teardown);
@@ -66,20 +51,6 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 	}
 }
 
-static void
-on_merged(int rc, void *arg)
-{
-	(void)arg;
-	done.rc = rc;
-	done.count++;
-}
-
-static bool
-is_done(void *arg)
-{
-	return done.count == *(uint32_t *)arg;
-}
-
 /* The layers of chunk 0 are to become a run. */
 static void
 begin_merge(void)
@@ -91,19 +62,14 @@ begin_merge(void)
 	cr_assert_eq(mt_index_freeze(chunk), 0);
 	input.newest_layer = LIST_ENTRY(chunk->layers.next, struct mt_layer, link);
 	input.oldest_layer = LIST_ENTRY(chunk->layers.prev, struct mt_layer, link);
-	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(fake_merge_begin(&input), 0);
 }
 
 static int
 merge(void)
 {
-	uint32_t until = done.count + 1;
-
 	begin_merge();
-	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-			 sim_world_now_ns(fake.world) + NUM_S(120)),
-	    0);
-	return done.rc;
+	return fake_merge_end();
 }
 
 /* More than the ring holds. */

@@ -650,23 +650,6 @@ Test(room, what_cannot_be_indexed_behind_a_cut_is_not_acknowledged)
 	cr_assert_eq(fake.stop_rc, -ENOMEM, "a take-over replays it");
 }
 
-static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-static void
-pass(uint64_t ns)
-{
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(fake.loop, &timer, ns);
-	fake_run_for(ns + NUM_MS(1));
-}
-
 /* Two runs of a deleted volume that had been rolled back; a step of its deletion has taken one of them. */
 Test(room, a_flush_is_found_beside_a_group_that_is_busy)
 {
@@ -689,7 +672,7 @@ Test(room, a_flush_is_found_beside_a_group_that_is_busy)
 	mt_flush_due_age(&due);
 	due.was_flush = true; /* the last merge was one */
 	cr_assert_null(mt_compact_hidden(&fake.shard));
-	pass(NUM_S(1));
+	fake_pass(NUM_S(1));
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.chunk->number, mt_chunk_number(FAKE_SEGMENT, CHUNK));
 	cr_assert_not_null(input.newest_layer);
@@ -713,7 +696,7 @@ Test(room, a_hidden_run_whose_merge_has_failed_lets_others_go_first)
 	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[1]);
 	runs[1]->chunk->retry_ns = runs[0]->chunk->retry_ns;
 	cr_assert_null(mt_compact_hidden(&fake.shard));
-	pass(NUM_S(31));
+	fake_pass(NUM_S(31));
 	cr_assert_eq(mt_compact_hidden(&fake.shard), runs[0]);
 }
 
@@ -735,11 +718,11 @@ Test(room, layers_that_are_put_off_do_not_keep_garbage_from_its_merge_when_room_
 	pinned->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
 	mt_flush_due_start(&due, &fake.shard);
 	cr_assert_eq(mt_flush_due_find(&due, &input), -ENOENT);
-	pass(NUM_S(1));
+	fake_pass(NUM_S(1));
 	fake.shard.is_log_short = true;
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.newest_run, run);
-	pass(NUM_S(1));
+	fake_pass(NUM_S(1));
 	pinned->is_unreadable = false;
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.chunk, pinned, "what can be flushed goes first");

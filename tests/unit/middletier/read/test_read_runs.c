@@ -22,18 +22,13 @@
 static void
 setup(void)
 {
-	fake_init(51, false);
-	fake_start();
-	fake_run_for(NUM_MS(10));
-	memset(&fake_runs, 0, sizeof(fake_runs));
-	fake_runs_extent();
+	fake_runs_start(51);
 }
 
 static void
 teardown(void)
 {
-	cr_assert_eq(fake_replies_held(), 0, "every reply of a node was released");
-	fake_fini();
+	fake_runs_fini();
 }
 
 TestSuite(read_runs, .init = setup, .fini = teardown);

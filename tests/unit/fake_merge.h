@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_merge.h -- merges of the fake port's shard: begun, and waited for in virtual time */
+#ifndef CLEAVE_TESTS_FAKE_MERGE_H
+#define CLEAVE_TESTS_FAKE_MERGE_H
+
+#include "base/num.h"
+#include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/merge/run_roll.h"
+#include "unit/fake_port.h"
+
+static struct {
+	uint32_t begun_count, ended_count;
+	int rc; /* of the one that has ended last */
+} fake_merges;
+
+/* fake_merges_start -- behind fake_init: the port has what merges need, and serves. */
+static inline void
+fake_merges_start(void)
+{
+	memset(&fake_merges, 0, sizeof(fake_merges));
+	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
+	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
+	fake_start();
+	mt_reclaim_start(&fake.shard);
+}
+
+/* fake_merges_fini -- and all of the fake port. */
+static inline void
+fake_merges_fini(void)
+{
+	mt_merge_fini(&fake.shard);
+	mt_run_roll_fini(&fake.shard);
+	mt_merge_port_fini(&fake.port);
+	fake_fini();
+}
+
+static inline void
+fake_merge_on_end(int rc, void *arg)
+{
+	(void)arg;
+	fake_merges.rc = rc;
+	fake_merges.ended_count++;
+}
+
+static inline bool
+fake_merge_has_ended(void *arg)
+{
+	(void)arg;
+	return fake_merges.ended_count == fake_merges.begun_count;
+}
+
+/* fake_merge_begin -- what mt_merge_start says. */
+static inline int
+fake_merge_begin(const struct mt_merge_input *input)
+{
+	int rc = mt_merge_start(&fake.shard, input, fake_merge_on_end, NULL);
+
+	fake_merges.begun_count += rc == 0;
+	return rc;
+}
+
+/* fake_merge_end_within -- what was begun ends in so much time: the result of the last. */
+static inline int
+fake_merge_end_within(uint64_t ns)
+{
+	cr_assert_eq(sim_world_run(fake.world, fake_merge_has_ended, NULL,
+			 sim_world_now_ns(fake.world) + ns),
+	    0);
+	return fake_merges.rc;
+}
+
+static inline int
+fake_merge_end(void)
+{
+	return fake_merge_end_within(NUM_S(120));
+}
+
+#endif /* CLEAVE_TESTS_FAKE_MERGE_H */
