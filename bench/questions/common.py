@@ -86,16 +86,21 @@ def cpu_ns(*daemons):
     return total
 
 
-def port_cpu_ns(daemon):
-    """Of the thread of each of its ports."""
+def thread_cpu_ns(daemon, name):
+    """Of its threads whose name begins so, together."""
     total = 0
     for task in glob.glob(f"/proc/{daemon.pid}/task/*"):
         with open(os.path.join(task, "comm")) as f:
-            if not f.read().startswith("port"):
+            if not f.read().startswith(name):
                 continue
         with open(os.path.join(task, "schedstat")) as f:
             total += int(f.read().split()[0])
     return total
+
+
+def port_cpu_ns(daemon):
+    """Of the thread of each of its ports."""
+    return thread_cpu_ns(daemon, "port")
 
 
 def children_cpu_ns():
