@@ -18,6 +18,7 @@
  *	sealed               an earlier take-over got this far: its length is the agreed one
  *	damaged, no copy,    counts for nothing, but a mark it carries is still evidence of what was
  *	the disk has failed  acknowledged
+ *	                     (asked anew every five seconds, while anybody is waited for: a disk may be read again)
  *	busy, no memory      no answer: asked again
  *	none: the node has   as damaged: it was removed, or given up for lost, and nobody will ever hear of
  *	left the cluster     it again
@@ -25,7 +26,8 @@
  * A write is acknowledged when every replica has it (I4), so any single undamaged chain holds all
  * that was acknowledged. A chain that ends below a mark is therefore damaged; and when no undamaged
  * chain reaches the highest mark, something that was acknowledged is gone, or lies on a node that
- * gives a wrong answer today: that is never agreed upon. It is logged, and asked again.
+ * gives a wrong answer today: that is never agreed upon. It is logged, and asked again. A mark that was told
+ * once counts to the end, whatever its node answers later.
  *
  * A lone answer proves nothing: a disk that has lost its end without a trace answers like one that never
  * had it. So two undamaged copies must have answered, or one that is sealed, or every replica in some
@@ -162,7 +164,7 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 	if (rc == 0) {
 		mt_agree_replica_take_length(replica, reply);
 	} else if (mt_agree_is_verdict(rc)) {
-		replica->length_bytes = replica->mark_bytes = 0;
+		replica->length_bytes = 0;
 		mt_agree_damage(replica, "its node has no good copy", rc);
 	} else {
 		/* Lost, or busy: asked again when it is back, or by the timer. */
@@ -185,8 +187,9 @@ replica_freeze(struct mt_agree_replica *replica)
 
 /* ---- judge ---- */
 
+/* Once: the answers that there are agree upon nothing. */
 static void
-agree_stick(struct mt_agree *agree, const char *why)
+agree_log_stuck(struct mt_agree *agree, const char *why)
 {
 	char text[MT_AGREE_TEXT_BYTES];
 
@@ -202,6 +205,12 @@ agree_stick(struct mt_agree *agree, const char *why)
 		    replica->length_bytes, replica->mark_bytes, replica->chain_crc);
 	}
 	agree->is_stuck_logged = true;
+}
+
+static void
+agree_stick(struct mt_agree *agree, const char *why)
+{
+	agree_log_stuck(agree, why);
 	sm_move(&agree->sm, MT_AGREE_STUCK);
 	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
 }
@@ -223,7 +232,7 @@ agree_log_short(struct mt_agree *agree)
 	    agree->shard->port->settings->min_replicas, agree->agreed_bytes);
 }
 
-/* In FREEZING; no answer is outstanding. Some replicas may be away. */
+/* In FREEZING; no answer is outstanding. Some replicas may be away: then damaged ones are asked anew by the timer. */
 static void
 agree_judge(struct mt_agree *agree)
 {
@@ -237,6 +246,8 @@ agree_judge(struct mt_agree *agree)
 		/* A replica that is away may hold records that these have not. */
 		if (is_complete)
 			agree_stick(agree, why);
+		else if (mt_agree_count(agree, MT_AGREE_UNASKED) < agree->replica_count)
+			agree_log_stuck(agree, why);
 		return;
 	}
 	agree->is_stuck_logged = false;
@@ -446,6 +457,25 @@ agree_start_timer(struct mt_agree *agree)
 	loop_timer_start(loop, &agree->timer, wait_ns);
 }
 
+/* Somebody is away who is not waited for any longer: copies that were damaged may do by now. */
+static void
+agree_ask_anew(struct mt_agree *agree)
+{
+	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
+
+	if (agree->sm.state != MT_AGREE_FREEZING || mt_agree_count(agree, MT_AGREE_ASKED) > 0 ||
+	    now_ns < agree->anew_ns || now_ns < agree_wait_until_ns(agree))
+		return;
+	agree->anew_ns = now_ns + AGREE_STUCK_NS;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (replica->sm.state == MT_AGREE_DAMAGED &&
+		    !mt_port_has_left(agree->shard->port, mt_agree_replica_node_id(replica)))
+			sm_move(&replica->sm, MT_AGREE_UNASKED);
+	}
+}
+
 static void
 agree_on_timer(struct loop_timer *timer, void *arg)
 {
@@ -460,6 +490,7 @@ agree_on_timer(struct loop_timer *timer, void *arg)
 		sm_move(&agree->sm, MT_AGREE_FREEZING);
 	}
 	agree_log_waiting(agree);
+	agree_ask_anew(agree);
 	agree->copy_tried = agree->orphans_tried = 0;
 	agree_start_timer(agree);
 	mt_agree_step(agree);
@@ -490,6 +521,7 @@ mt_agree_start(struct mt_agree *agree)
 	agree->wanted_count = mt_agree_count_wanted(agree);
 	/* Links come up one after the other: the first seconds are nothing to tell of. */
 	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
+	agree->anew_ns = loop_now_ns(loop) + AGREE_STUCK_NS;
 	loop_timer_init(&agree->timer, agree_on_timer, agree);
 	agree_start_timer(agree);
 	mt_agree_step(agree);

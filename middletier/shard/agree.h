@@ -68,6 +68,7 @@ struct mt_agree {
 	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
 	struct loop_timer timer;
 	uint64_t log_ns;            /* when waiting was last logged */
+	uint64_t anew_ns;           /* damaged copies are asked anew then, at the earliest */
 	uint32_t wanted_count;      /* undamaged answers that prove a length */
 	uint32_t outstanding_count; /* calls at nodes */
 	bool is_stuck_logged, is_short_logged;
@@ -91,7 +92,8 @@ struct mt_agree {
  * but one, or min_replicas is 1); what may not have been acknowledged is on min_replicas nodes before it is agreed upon,
  * copied to further ones where there are too few. A replica that is damaged counts for nothing; when no
  * other reaches the highest mark seen, it stays waiting with an ERROR in the log: the shard never starts
- * with less than was acknowledged. One that did not answer stays listed, uncut.
+ * with less than was acknowledged. Damaged ones are asked anew every five seconds while it waits. One that did
+ * not answer stays listed, uncut.
  *
  * @fn: 0: every undamaged replica that is up is sealed at agreed_bytes; -ESTALE: a node knows a newer
  * owner. @agree may be finished in it. Returns 0; -ENOMEM: no @fn.

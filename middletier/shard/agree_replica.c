@@ -84,12 +84,15 @@ mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 	char text[MT_AGREE_TEXT_BYTES];
 
 	assert(rc < 0);
+	sm_move(&replica->sm, MT_AGREE_DAMAGED);
+	if (replica->is_told)
+		return; /* it was asked anew */
+	replica->is_told = true;
 	mt_shard_event(agree->shard, CLEAVE_EVENT_COPY_DAMAGED,
 	    "shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32 " length_bytes=%" PRIu64
 	    " rc=%s: %s",
 	    agree->shard->index, mt_agree_text(agree, text), mt_agree_replica_node_id(replica),
 	    replica->length_bytes, log_errno(rc), why);
-	sm_move(&replica->sm, MT_AGREE_DAMAGED);
 }
 
 void
@@ -97,7 +100,8 @@ mt_agree_replica_take_length(struct mt_agree_replica *replica, const struct wire
 {
 	assert(replica->sm.state == MT_AGREE_ASKED);
 	replica->length_bytes = reply->offset_bytes;
-	replica->mark_bytes = reply->length_bytes;
+	/* An acknowledgement stays one, whatever has become of the copy that told it. */
+	replica->mark_bytes = num_max(replica->mark_bytes, reply->length_bytes);
 	replica->chain_crc = reply->chain_crc;
 	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
 	replica->is_truncated = replica->is_sealed;

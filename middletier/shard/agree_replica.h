@@ -25,10 +25,11 @@ struct mt_agree_replica {
 	struct sm sm;
 	struct mt_call call; /* FREEZE, APPEND or TRUNCATE */
 	uint64_t length_bytes;
-	uint64_t mark_bytes;
+	uint64_t mark_bytes; /* the highest that its node has told */
 	uint32_t chain_crc;
 	bool is_sealed; /* the node says so */
 	bool is_truncated;
+	bool is_told; /* that it is damaged */
 	int refused_rc; /* why its node froze nothing when it was asked last; 0: it did, or was not asked */
 };
 
@@ -43,7 +44,7 @@ uint32_t mt_agree_replica_node_id(const struct mt_agree_replica *replica);
 bool mt_agree_is_verdict(int rc);
 /* mt_agree_is_good -- it has answered, and its chain is undamaged. */
 bool mt_agree_is_good(const struct mt_agree_replica *replica);
-/* mt_agree_damage -- DAMAGED; the log says why. ASKED or FROZEN before. */
+/* mt_agree_damage -- DAMAGED; an event says why, the first time. UNASKED, ASKED or FROZEN before. */
 void mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc);
 /* mt_agree_replica_take_length -- ASKED: FREEZE was answered with @reply. FROZEN, or DAMAGED where that cannot be. */
 void mt_agree_replica_take_length(struct mt_agree_replica *replica,

@@ -336,6 +336,36 @@ Test(agree, a_lone_copy_is_believed_when_all_others_are_damaged_for_sure)
 	expect_log();
 }
 
+/* The other two have lost an end that was acknowledged; the copy that knows of it is damaged, and then it goes. */
+Test(agree, a_mark_that_was_told_is_not_forgotten_when_its_copy_goes)
+{
+	struct wire_node request = { .opcode = WIRE_EXTENT_DELETE };
+	struct mt_extent *extent;
+	uint64_t end_bytes;
+
+	begin(3, 2);
+	extent = make_log();
+	cr_assert_eq(mt_rig_append(rig, extent, 7, 3, ALL, extent->end_bytes), 0);
+	end_bytes = extent->end_bytes;
+	cr_assert_eq(mt_rig_append(rig, extent, 10, 1, 1, end_bytes), 0);
+	restart_without(ALL);
+	disk_sim_rot(rig->nodes[node_of(0)].disk,
+	    (uint64_t)mt_rig_data_offset(rig, node_of(0), &log_id, 100), 3);
+	for (uint32_t i = 1; i < 3; i++)
+		lose_the_end_of(i, end_bytes);
+	mt_rig_node_start(rig, node_of(0));
+	mt_rig_node_start(rig, node_of(1));
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert(mt_rig_logged(rig, "no undamaged copy reaches what was acknowledged"));
+	request.id = log_id;
+	request.epoch = shard()->epoch;
+	request.offset_bytes = log_replicas[0].incarnation;
+	cr_assert_eq(mt_rig_call(rig, node_of(0), &request, NULL), 0);
+	mt_rig_node_start(rig, node_of(2));
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not(rig->is_ready);
+}
+
 Test(agree, where_one_replica_is_all_that_is_asked_for_one_will_do)
 {
 	uint32_t keep;

@@ -186,6 +186,36 @@ Test(unreadable, a_take_over_waits_for_disks_that_cannot_be_read)
 	cr_assert(mt_rig_wait_ready(rig));
 }
 
+/* The gateway begins anew without the last node; disks of the first @count of the two others fail reads for a while. */
+static void
+expect_served_without_the_third(uint32_t count)
+{
+	up(3);
+	disks_fail(count);
+	scrub(); /* a freeze has to look at what it has marked */
+	mt_rig_gateway_kill(rig);
+	mt_rig_node_kill(rig, 2, false);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_not(rig->is_ready, "one copy is no proof");
+	disks_fail(0);
+	cr_assert(mt_rig_wait_ready(rig));
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_copies_damaged), 0);
+	for (uint32_t i = 0; i < EXTENTS; i++)
+		cr_assert_eq(mt_rig_extent(rig, &ids[i])->replica_count, 3);
+}
+
+Test(unreadable, a_take_over_goes_on_with_two_nodes_when_both_can_read_again)
+{
+	expect_served_without_the_third(2);
+	cr_assert(mt_rig_logged(rig, "no copy is undamaged"));
+}
+
+Test(unreadable, a_take_over_goes_on_with_two_nodes_when_one_of_them_can_read_again)
+{
+	expect_served_without_the_third(1);
+}
+
 static bool
 is_suspect(uint32_t index)
 {
