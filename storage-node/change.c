@@ -8,19 +8,18 @@
  *
  * The changes of an extent stand in its queue and the first is at work. Its turn moves the extent to FREEZING, SEALING
  * or DELETING, which stops appends; it settles when those in flight have ended (for a delete, reads too). A truncation
- * below the durable length follows the chain from the beginning to learn whether that length is a batch's end, and the
- * mark and CRC there. A freeze of a copy that a verification has marked as damaged follows it anew: its disk may have
- * failed reads for a moment. Then one page is written and flushed. A freeze raises its shard's fence when it comes,
- * before its turn, and waits for both; also one of an extent that is not here, so that no older owner creates it
- * later. One that is refused at its turn, as where a delete came first, leaves the line and ends with its fence; those
- * behind it go on.
+ * to another length than the durable one follows the chain from the beginning to learn whether a batch ends there, its
+ * mark and CRC. A freeze of a copy that the start could not read, or a verification has marked as damaged, follows it
+ * anew: its disk may have failed reads for a moment. Then one page is written and flushed. A freeze raises its shard's
+ * fence when it comes, before its turn, and waits for both; also one of an extent that is not here, so that no older
+ * owner creates it later. One that is refused at its turn, as where a delete came first, leaves the line and ends with
+ * its fence; those behind it go on.
  *
  * State pages have two copies, written in turn by generation; a generation counts as used only once
  * it is durable, so a failed write leaves the copy that counts alone.
  *
- * Failure: a page that could not be written leaves the extent STOPPED (or as it was, when sealed);
- * the change may be asked for again. What was written may still be there after a restart: a failed
- * change is one whose outcome is not known.
+ * Failure: a page that could not be written leaves the extent STOPPED (or as it was, when sealed); the change may be
+ * asked for again. What was written may still be there after a restart: of a failed change the outcome is not known.
  */
 #include "change.h"
 
@@ -216,6 +215,7 @@ change_scan(struct sn_request *req, uint64_t limit_bytes, void (*fn)(struct sn_s
 	req->change.scan_job = (struct sn_scan_job){
 		.extent = req->extent,
 		.limit_bytes = limit_bytes,
+		.must_look_ahead = limit_bytes > req->extent->durable_bytes,
 		.fn = fn,
 		.arg = req,
 	};
@@ -238,7 +238,7 @@ freeze_on_settled(struct sn_request *req)
 		change_join(req, 0);
 		return;
 	}
-	/* A damaged copy is measured by the length that it should have, now and after a restart. */
+	/* A damaged copy is measured by the length that it should have, as far as that is known, after a restart, too. */
 	change->state = (struct ondisk_state){
 		.state = ONDISK_SLOT_FROZEN,
 		.freeze_epoch = req->wire.epoch,
@@ -255,7 +255,7 @@ freeze_on_settled(struct sn_request *req)
 static void
 truncate_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
 {
-	assert(req->wire.offset_bytes <= req->extent->durable_bytes);
+	assert(req->wire.offset_bytes <= sn_verify_limit(req->extent));
 	req->change.state = (struct ondisk_state){
 		.state = ONDISK_SLOT_SEALED,
 		.length_bytes = req->wire.offset_bytes,
@@ -295,7 +295,7 @@ truncate_on_settled(struct sn_request *req)
 	uint64_t length_bytes = req->wire.offset_bytes;
 
 	assert(extent->sm.state == EXTENT_SEALING);
-	if (length_bytes > extent->durable_bytes)
+	if (length_bytes > sn_verify_limit(extent))
 		return -ERANGE;
 	if (length_bytes == extent->durable_bytes)
 		truncate_write(req, extent->mark_bytes, extent->chain_crc);
@@ -372,8 +372,8 @@ change_try_settled(struct sn_request *req)
 		return;
 	if (req->wire.opcode == WIRE_EXTENT_DELETE && extent->read_count > 0)
 		return;
-	if (req->wire.opcode == WIRE_EXTENT_FREEZE && extent->is_rotten)
-		change_scan(req, extent->durable_bytes, freeze_on_scanned);
+	if (req->wire.opcode == WIRE_EXTENT_FREEZE && sn_verify_is_due(extent))
+		change_scan(req, sn_verify_limit(extent), freeze_on_scanned);
 	else
 		change_go_on(req);
 }

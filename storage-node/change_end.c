@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "node_state.h"
 #include "request.h"
+#include "verify.h"
 
 static void
 freeze_apply(struct sn_request *req, int rc)
@@ -68,12 +69,13 @@ truncate_apply(struct sn_request *req, int rc)
 		return;
 	}
 	assert(state->state == ONDISK_SLOT_SEALED);
-	assert(state->length_bytes <= extent->durable_bytes);
+	assert(state->length_bytes <= sn_verify_limit(extent));
 	SN_COUNT(req->node, cuts, 1);
 	extent->durable_bytes = extent->end_bytes = state->length_bytes;
 	extent->mark_bytes = state->mark_bytes;
 	extent->chain_crc = extent->end_crc = state->chain_crc;
 	extent->whole_bytes = state->mark_bytes;
+	extent->unread_bytes = 0;
 	sm_move(&extent->sm, EXTENT_SEALED);
 }
 

@@ -42,6 +42,7 @@
 #include "cleave/disk.h"
 #include "format/format_pages.h"
 #include "node_state.h"
+#include "scan.h"
 
 #define SN_EXTENT_MAGIC 0x54584553u /* "SEXT" */
 #define HASH_BUCKETS_MIN 16u
@@ -144,7 +145,7 @@ sn_extent_clear(struct sn_extent *extent)
 	assert(sn_extent_is_settled(extent));
 	assert(extent->read_count == 0);
 	extent->end_bytes = extent->durable_bytes = 0;
-	extent->mark_bytes = extent->whole_bytes = 0;
+	extent->mark_bytes = extent->whole_bytes = extent->unread_bytes = 0;
 	extent->chain_crc = extent->end_crc = batch_chain_seed(&extent->slot.id, extent->slot.kind);
 	extent->freeze_epoch = 0;
 	extent->state_generation = 0;
@@ -368,7 +369,38 @@ sn_extent_damaged_count(const struct node *node)
 bool
 sn_extent_is_damaged(const struct sn_extent *extent)
 {
-	return extent->is_rotten || extent->durable_bytes < extent->whole_bytes;
+	return extent->is_rotten || extent->durable_bytes < extent->whole_bytes ||
+	    sn_extent_is_unread(extent);
+}
+
+bool
+sn_extent_is_unread(const struct sn_extent *extent)
+{
+	return extent->durable_bytes < extent->unread_bytes;
+}
+
+void
+sn_extent_take_chain(struct sn_extent *extent, const struct sn_scan_job *job)
+{
+	assert(job->extent == extent && job->must_look_ahead);
+	assert(sn_extent_is_settled(extent));
+	extent->durable_bytes = extent->end_bytes = job->length_bytes;
+	/* A mark behind the end counts, too: it tells what was acknowledged, here or elsewhere. */
+	extent->mark_bytes = num_max(job->mark_bytes, job->ahead_bytes);
+	extent->chain_crc = extent->end_crc = job->chain_crc;
+	extent->whole_bytes = num_max(extent->whole_bytes, extent->mark_bytes);
+	switch (job->end_rc) {
+	case 0:
+	case -ENODATA:
+	case -EBADMSG:  /* a torn tail, if no mark covers it */
+	case -EMSGSIZE: /* the same, at the slot's end */
+		extent->unread_bytes = 0;
+		break;
+	default:
+		/* Something lies there, or may. */
+		extent->unread_bytes = job->length_bytes + DISK_ALIGN;
+		break;
+	}
 }
 
 bool

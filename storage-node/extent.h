@@ -13,6 +13,7 @@
 #include "format/ondisk.h"
 
 struct node;
+struct sn_scan_job;
 
 enum extent_state {
 	EXTENT_FREE,
@@ -48,6 +49,7 @@ struct sn_extent {
 	uint64_t durable_bytes;
 	uint64_t mark_bytes;   /* highest mark in the durable bytes */
 	uint64_t whole_bytes;  /* shorter than this it is damaged */
+	uint64_t unread_bytes; /* shorter than this the start could not read it */
 	uint32_t chain_crc;    /* of the last durable batch, or the seed */
 	uint32_t end_crc;      /* of the last batch that passed its check */
 	uint32_t freeze_epoch; /* FROZEN: who may re-send */
@@ -102,8 +104,17 @@ uint32_t sn_extent_free_count(const struct node *node);
 uint32_t sn_extent_damaged_count(const struct node *node);
 /* sn_extent_reserve -- free slots that extents of @kind may not take. The superblock is known. */
 uint32_t sn_extent_reserve(const struct node *node, enum extent_kind kind);
-/* sn_extent_is_damaged -- are acknowledged bytes missing, or has a verification found rot? */
+/* sn_extent_is_damaged -- are acknowledged bytes missing, unread, or has a verification found rot? */
 bool sn_extent_is_damaged(const struct sn_extent *extent);
+/* sn_extent_is_unread -- the disk failed the start's reads of it, so there may be more than durable_bytes. */
+bool sn_extent_is_unread(const struct sn_extent *extent);
+/*
+ * sn_extent_take_chain -- @job has followed the chain of @extent to its end, and looked ahead: length, mark and CRC
+ *
+ * For one that is not OPEN, and settled, whose bytes were flushed since they were written: a start does that. Unread
+ * where @job could not read on.
+ */
+void sn_extent_take_chain(struct sn_extent *extent, const struct sn_scan_job *job);
 /* sn_extent_is_held -- is it durably there, so that requests may name it? */
 bool sn_extent_is_held(const struct sn_extent *extent);
 /* sn_extent_is_settled -- is none of its appends checked, queued, written or flushed now? */

@@ -10,6 +10,7 @@
  *
  * A sealed extent is trusted at its length. The others are followed (scan.c): one that ends below a
  * mark that one of its own batches carries, below the length of its freeze, or unreadably, is damaged.
+ * What could not be read is looked at again by the next freeze, truncation or verification, and counts then.
  * A batch that is there and does not pass, with no mark over it, is a torn tail: the end. A flush
  * follows before any length is told, since bytes read from a drive's cache are not durable. No extent
  * is OPEN afterwards: those that were are STOPPED.
@@ -411,22 +412,7 @@ recover_on_scanned(struct sn_scan_job *job)
 	if (node->sm.state != NODE_RECOVERING)
 		return;
 	assert(extent->sm.state == EXTENT_STOPPED || extent->sm.state == EXTENT_FROZEN);
-	extent->durable_bytes = extent->end_bytes = job->length_bytes;
-	/* A mark behind the end counts, too: it tells what was acknowledged, here or elsewhere. */
-	extent->mark_bytes = num_max(job->mark_bytes, job->ahead_bytes);
-	extent->chain_crc = extent->end_crc = job->chain_crc;
-	extent->whole_bytes = num_max(extent->whole_bytes, extent->mark_bytes);
-	switch (job->end_rc) {
-	case 0:
-	case -ENODATA:
-	case -EBADMSG:  /* a torn tail, if no mark covers it */
-	case -EMSGSIZE: /* the same, at the slot's end */
-		break;
-	default:
-		/* Unreadable: something lies there, or may. */
-		extent->whole_bytes = num_max(extent->whole_bytes, job->length_bytes + DISK_ALIGN);
-		break;
-	}
+	sn_extent_take_chain(extent, job);
 	assert(recover->done_count < recover->open_count);
 	recover->done_count++;
 	recover->done_bytes += sn_capacity(node);
@@ -440,8 +426,8 @@ recover_on_scanned(struct sn_scan_job *job)
 		    extent->slot.id.shard, extent->slot.id.epoch,
 		    (unsigned long long)extent->slot.id.counter,
 		    (unsigned long long)extent->durable_bytes,
-		    (unsigned long long)extent->whole_bytes, log_errno(job->end_rc),
-		    job->end_field != NULL ? job->end_field : "-");
+		    (unsigned long long)num_max(extent->whole_bytes, extent->unread_bytes),
+		    log_errno(job->end_rc), job->end_field != NULL ? job->end_field : "-");
 	}
 	recover_scan_next(node, job);
 }

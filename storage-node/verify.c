@@ -13,7 +13,8 @@
  * (-ECANCELED), and when the node stops (-EHOSTDOWN). A truncation below its end shortens it. Damage is
  * answered with its offset, -EBADMSG, or -EIO where it cannot be read, and marks the copy in memory (a
  * later verification that passes takes the mark away); nothing is written, for the owner judges. A freeze
- * does the same with a copy that is marked (change.c).
+ * does the same with a copy that is marked (change.c). A copy that the start could not read is followed to the end of
+ * its chain, wherever that is, and has that length from then on.
  */
 #include "verify.h"
 
@@ -128,6 +129,18 @@ verify_note(struct sn_extent *extent, const struct sn_scan_job *job, int rc)
 	    log_errno(rc), job->end_field != NULL ? job->end_field : "-");
 }
 
+bool
+sn_verify_is_due(const struct sn_extent *extent)
+{
+	return extent->is_rotten || sn_extent_is_unread(extent);
+}
+
+uint64_t
+sn_verify_limit(const struct sn_extent *extent)
+{
+	return sn_extent_is_unread(extent) ? sn_capacity(extent->node) : extent->durable_bytes;
+}
+
 int
 sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job)
 {
@@ -135,6 +148,14 @@ sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job)
 
 	assert(extent == job->extent);
 	verify_note(extent, job, rc);
+	if (rc != 0 || !job->must_look_ahead || !sn_extent_is_unread(extent) ||
+	    !sn_extent_is_settled(extent))
+		return rc;
+	sn_extent_take_chain(extent, job);
+	log_info("verify: a copy that could not be read at the start is read extent=%u.%u.%llu "
+		 "length_bytes=%llu",
+	    extent->slot.id.shard, extent->slot.id.epoch,
+	    (unsigned long long)extent->slot.id.counter, (unsigned long long)job->length_bytes);
 	return rc;
 }
 
@@ -187,9 +208,12 @@ verify_before_read(struct sn_scan_job *job, uint32_t bytes)
 		return -EHOSTDOWN;
 	if (extent == NULL || !verify_is_wanted(req))
 		return -ECANCELED;
+	/* Somebody else has found its length meanwhile: this one is not to look behind it. */
+	if (job->must_look_ahead && !sn_extent_is_unread(extent))
+		return -EBUSY;
 	/* A truncation may have gone below where the chain was followed to: that much was good. */
 	job->limit_bytes =
-	    num_max(num_min(job->limit_bytes, extent->durable_bytes), job->length_bytes);
+	    num_max(num_min(job->limit_bytes, sn_verify_limit(extent)), job->length_bytes);
 	if (job->length_bytes >= job->limit_bytes)
 		return 0;
 	if (now_ns < verify->next_read_ns) {
@@ -248,7 +272,8 @@ verify_run(struct sn_request *req)
 	verify->yields_count = 0;
 	verify->job = (struct sn_scan_job){
 		.extent = extent,
-		.limit_bytes = extent->durable_bytes,
+		.limit_bytes = sn_verify_limit(extent),
+		.must_look_ahead = sn_extent_is_unread(extent),
 		.fn = verify_on_scanned,
 		.arg = req,
 		.before_read = verify_before_read,

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_STORAGE_VERIFY_H
 #define CLEAVE_STORAGE_VERIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cleave/loop.h"
@@ -29,10 +30,15 @@ struct sn_verify_request {
  * -EIO unreadable, at the reply's offset_bytes; -ECANCELED the gateway has left; -EHOSTDOWN the node stops.
  */
 void sn_verify_start(struct sn_request *req);
+/* sn_verify_is_due -- @extent counts as damaged by how a read of it went: another read may tell better. */
+bool sn_verify_is_due(const struct sn_extent *extent);
+/* sn_verify_limit -- how far the chain of @extent is to be followed: its durable length, or all of the slot while it is unread. */
+uint64_t sn_verify_limit(const struct sn_extent *extent);
 /*
- * sn_verify_conclude -- @job has followed @extent's chain, its limit the durable length of when it began: is it whole?
+ * sn_verify_conclude -- @job has followed @extent's chain, its limit sn_verify_limit of when it began: is it whole?
  *
- * Marks the copy as damaged, or takes the mark away, and counts. Returns 0; -EBADMSG damage; -EIO unreadable; -EBUSY
+ * Marks the copy as damaged, or takes the mark away, and counts. One that was unread has the length, mark and CRC that
+ * were found, if must_look_ahead is set. Returns 0; -EBADMSG damage; -EIO unreadable; -EBUSY
  * a queue was full, -ETIME its time was over, or what its before_read ended it with: nothing is known, the mark
  * stays as it is. Not once the copy was deleted.
  */

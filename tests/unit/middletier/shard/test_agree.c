@@ -336,6 +336,28 @@ Test(agree, a_lone_copy_is_believed_when_all_others_are_damaged_for_sure)
 	expect_log();
 }
 
+Test(agree, nodes_that_could_not_read_it_at_their_start_can_later)
+{
+	begin(3, 2);
+	(void)make_log();
+	restart_without(ALL);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct disk_sim_rule rule = { .ops = DISK_FAULT_OP(DISK_READ),
+			.rc = -EIO,
+			.offset_bytes = (uint64_t)mt_rig_data_offset(rig, node_of(i), &log_id, 0),
+			.bytes = DISK_ALIGN };
+
+		cr_assert_eq(disk_sim_add_rule(rig->nodes[node_of(i)].disk, &rule), 0);
+		mt_rig_node_start(rig, node_of(i));
+	}
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not(rig->is_ready);
+	for (uint32_t i = 0; i < 2; i++)
+		disk_sim_clear_rules(rig->nodes[node_of(i)].disk);
+	cr_assert(mt_rig_wait_ready(rig));
+	expect_log();
+}
+
 /* The other two have lost an end that was acknowledged; the copy that knows of it is damaged, and then it goes. */
 Test(agree, a_mark_that_was_told_is_not_forgotten_when_its_copy_goes)
 {
