@@ -37,7 +37,7 @@ struct mt_settings {
 	uint64_t scrub_interval_ns;  /* every copy is verified once in it */
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node */
 	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
-	uint64_t log_bytes; /* a shard's log: beyond it flush hurries; reclaim.c may want less */
+	uint64_t log_bytes; /* a shard's log: beyond it flush hurries, or earlier: reclaim_room.c */
 	uint64_t index_cache_bytes; /* a port's share of the indexes of runs */
 	uint64_t (*wall_ms)(void);  /* the clock on the wall; NULL: clocks are not compared */
 	uint64_t hold_ns;           /* after it a shard's hold for a snapshot ends by itself */

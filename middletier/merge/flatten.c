@@ -31,7 +31,7 @@
 #include "index/index.h"
 #include "manifest/manifest_room.h"
 #include "merge/merge.h"
-#include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 
 #define FLATTEN_LEVEL 2 /* of zstd: what is copied is likely to stay */
 #define FLATTEN_RETRY_NS NUM_S(5)

@@ -35,6 +35,7 @@
 #include "merge/merge_work.h"
 #include "merge/pace.h"
 #include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "merge/run_roll.h"
 
 #define FLUSH_MAGIC 0x48534c46u   /* "FLSH" */

@@ -51,7 +51,7 @@
 #include "merge/flush_input.h"
 #include "merge/merge.h"
 #include "merge/pace.h"
-#include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "merge/tiers.h"
 
 #define FLUSH_SCAN_NS NUM_MS(5)    /* between two looks at all runs, at least */

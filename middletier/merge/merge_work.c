@@ -30,7 +30,7 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/pace.h"
-#include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "merge/run_writer.h"
 
 #define MERGE_MEMORY_SHARE 32u  /* of a port's device memory: a merge's window, at most */

@@ -15,7 +15,7 @@
 #include "common/shard_state.h"
 #include "extent/link_store.h"
 #include "extent/placement.h"
-#include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "port/throttle.h"
 #include "shard/shard.h"
 #include "shard/takeover_stale.h"

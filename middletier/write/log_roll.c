@@ -51,6 +51,7 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "write/log_roll.h"
 #include "write/write_answer.h"
 #include "write/write_batch.h"

@@ -27,7 +27,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "merge/pace.h"
-#include "merge/reclaim.h"
+#include "merge/reclaim_room.h"
 #include "session/session.h"
 #include "write/log_roll.h"
 #include "write/write_path.h"

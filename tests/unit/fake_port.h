@@ -37,6 +37,7 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/merge/flush.h"
 #include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 #include "middletier/port/port.h"
 #include "middletier/read/read_path.h"
 #include "middletier/session/session.h"

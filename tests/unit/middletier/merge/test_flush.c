@@ -26,7 +26,7 @@
 #include "middletier/merge/flush.h"
 #include "middletier/merge/merge_work.h"
 #include "middletier/merge/pace.h"
-#include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 #include "middletier/write/cut.h"
 #include "support/mt_rig.h"
 

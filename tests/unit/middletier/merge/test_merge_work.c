@@ -11,7 +11,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/merge/merge_work.h"
 #include "middletier/merge/pace.h"
-#include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 
 #define SHARDS 3u
 

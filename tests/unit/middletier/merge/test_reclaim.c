@@ -14,6 +14,7 @@
 #include "middletier/manifest/edit.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 #include "unit/fake_port.h"
 
 static void

@@ -13,6 +13,7 @@
 #include "middletier/merge/merge.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 #include "middletier/write/write_path.h"
 #include "middletier/write/write_room.h"
 #include "unit/fake_runs.h"

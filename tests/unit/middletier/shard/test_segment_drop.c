@@ -15,6 +15,7 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/merge/reclaim.h"
+#include "middletier/merge/reclaim_room.h"
 #include "middletier/shard/segment_drop.h"
 #include "splitlib/sim/loop_sim.h"
 #include "unit/fake_runs.h"
