@@ -7,6 +7,12 @@
 #include "base/check.h"
 #include "common/event.h"
 
+static const char *const refused_texts[] = {
+	[MT_ROOM_REFUSED] = "no room is left: delete or discard what is not needed, or add a node",
+	[MT_ROOM_PINNED] = "too much of it cannot be merged, and fills the gateway's memory: give "
+			   "this gateway the volume's --kek, or bring the nodes of its copies back",
+};
+
 /* The volume's entry; a free one, or the one that was quiet for longest, where it has none. */
 static struct mt_room_wait *
 waits_entry(struct mt_room_waits *waits, uint64_t volume_id)
@@ -28,7 +34,7 @@ waits_entry(struct mt_room_waits *waits, uint64_t volume_id)
 
 void
 mt_room_waits_note(struct mt_room_waits *waits, struct mt_events *events, uint64_t volume_id,
-    const char *name, uint64_t now_ns, bool is_refused)
+    const char *name, uint64_t now_ns, enum mt_room_end end)
 {
 	struct mt_room_wait *wait = waits_entry(waits, volume_id);
 
@@ -38,13 +44,11 @@ mt_room_waits_note(struct mt_room_waits *waits, struct mt_events *events, uint64
 	wait->last_ns = now_ns;
 	/* The volume may have another name by now. */
 	(void)snprintf(wait->name, sizeof(wait->name), "%s", name);
-	if (is_refused) {
+	if (end != MT_ROOM_WAITS) {
 		wait->refused_count++;
 		if (!wait->is_refusal_told)
 			mt_event(events, now_ns, CLEAVE_EVENT_VOLUME_REFUSED, wait->name,
-			    "volume '%s': writes are refused, no room is left: delete or discard "
-			    "what is not needed, or add a node",
-			    name);
+			    "volume '%s': writes are refused, %s", name, refused_texts[end]);
 		wait->is_refusal_told = true;
 		return;
 	}

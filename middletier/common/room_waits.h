@@ -33,12 +33,19 @@ struct mt_room_waits {
 	struct mt_room_wait volumes[MT_ROOM_WAITS_MAX];
 };
 
+/* A write that finds no room: */
+enum mt_room_end {
+	MT_ROOM_WAITS,
+	MT_ROOM_REFUSED,
+	MT_ROOM_PINNED, /* refused: too much of its volume stays in memory, for it cannot be merged */
+};
+
 /*
- * mt_room_waits_note -- a write of volume @volume_id, @name, waits for room, or @is_refused
+ * mt_room_waits_note -- a write of volume @volume_id, @name, finds no room: it waits, or is refused
  *
  * Threads: the port's own. @events: as mt_event's.
  */
 void mt_room_waits_note(struct mt_room_waits *waits, struct mt_events *events, uint64_t volume_id,
-    const char *name, uint64_t now_ns, bool is_refused);
+    const char *name, uint64_t now_ns, enum mt_room_end end);
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_ROOM_WAITS_H */

@@ -121,6 +121,48 @@ mt_chunk_active(struct mt_chunk *chunk)
 
 /* ---- layers ---- */
 
+/* The memory of one of its layers was @before_bytes, and is @bytes. */
+static void
+chunk_count_memory(struct mt_chunk *chunk, uint64_t before_bytes, uint64_t bytes)
+{
+	struct mt_index *index = chunk->index;
+
+	assert(index->memory_bytes >= before_bytes);
+	index->memory_bytes = index->memory_bytes - before_bytes + bytes;
+	if (chunk->pin != MT_PIN_NONE)
+		index->pinned_bytes = index->pinned_bytes - before_bytes + bytes;
+	assert(index->pinned_bytes <= index->memory_bytes);
+}
+
+static uint64_t
+layer_bytes(const struct mt_layer *layer)
+{
+	return sizeof(*layer) + mt_memtable_bytes(&layer->table);
+}
+
+void
+mt_chunk_pin(struct mt_chunk *chunk, enum mt_pin pin)
+{
+	struct mt_index *index = chunk->index;
+	bool was_pinned = chunk->pin != MT_PIN_NONE, is_pinned = pin != MT_PIN_NONE;
+	const struct loop_link *link;
+	uint64_t bytes = 0;
+
+	chunk->pin = pin;
+	if (is_pinned == was_pinned)
+		return;
+	assert(is_pinned || chunk->segment->pinned_count > 0);
+	for (link = chunk->layers.next; link != &chunk->layers; link = link->next)
+		bytes += layer_bytes(LIST_ENTRY(link, struct mt_layer, link));
+	if (is_pinned) {
+		chunk->segment->pinned_count++;
+		index->pinned_bytes += bytes;
+	} else {
+		chunk->segment->pinned_count--;
+		index->pinned_bytes -= bytes;
+	}
+}
+
 int
 mt_layer_reserve(struct mt_layer *layer, uint64_t count)
 {
@@ -129,7 +171,7 @@ mt_layer_reserve(struct mt_layer *layer, uint64_t count)
 
 	assert(count > 0);
 	assert(!layer->is_frozen);
-	layer->chunk->index->memory_bytes += mt_memtable_bytes(&layer->table) - before_bytes;
+	chunk_count_memory(layer->chunk, before_bytes, mt_memtable_bytes(&layer->table));
 	return rc;
 }
 
@@ -143,7 +185,7 @@ mt_layer_free(struct mt_layer *layer)
 	assert(index->key_count >= layer->table.key_count);
 	assert(chunk->layer_bytes >= layer->stored_bytes);
 	index->key_count -= layer->table.key_count;
-	index->memory_bytes -= sizeof(*layer) + mt_memtable_bytes(&layer->table);
+	chunk_count_memory(chunk, layer_bytes(layer), 0);
 	chunk->layer_bytes -= layer->stored_bytes;
 	chunk->segment->layer_bytes -= layer->stored_bytes;
 	chunk->layer_count--;
@@ -164,7 +206,7 @@ mt_layer_create(struct mt_chunk *chunk)
 	layer->chunk = chunk;
 	list_push_front(&chunk->layers, &layer->link);
 	chunk->layer_count++;
-	chunk->index->memory_bytes += sizeof(*layer);
+	chunk_count_memory(chunk, 0, sizeof(*layer));
 	if (chunk->promised_count > 0 && mt_layer_reserve(layer, chunk->promised_count) != 0) {
 		mt_layer_free(layer);
 		return NULL;
@@ -206,6 +248,7 @@ mt_index_remove_chunk(struct mt_chunk *chunk)
 		mt_layer_free(mt_layer_of(link));
 	while ((link = list_first(&chunk->runs)) != NULL)
 		mt_index_remove_run(mt_run_of(link));
+	mt_chunk_pin(chunk, MT_PIN_NONE);
 	list_remove(&chunk->hash_link);
 	list_remove(&chunk->link);
 	mt_segment_leave(index, chunk->segment);

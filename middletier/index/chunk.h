@@ -52,6 +52,13 @@ struct mt_run {
 	uint16_t heat_age; /* heat.c: the index's, when read_units was brought up to date */
 };
 
+/* Why the last merge of a chunk's layers could not move them: they stay in memory, and pin the log. */
+enum mt_pin {
+	MT_PIN_NONE,
+	MT_PIN_KEY,  /* a data key is not here */
+	MT_PIN_COPY, /* no copy of what they have passes */
+};
+
 struct mt_chunk {
 	struct loop_link hash_link;
 	struct loop_link link; /* index->chunks */
@@ -63,10 +70,8 @@ struct mt_chunk {
 	uint64_t run_bytes;      /* of all its runs */
 	uint64_t layer_bytes;    /* stored_bytes of all its layers */
 	uint32_t promised_count; /* keys that admitted writes may still add */
-	bool
-	    is_keyless; /* flush.c: a merge missed a data key: nothing of it is merged before retry_ns */
-	bool is_unreadable; /* flush.c: likewise, a copy of what its layers have */
-	uint64_t retry_ns;  /* flush.c, segment_drop.c: its runs are not merged before */
+	enum mt_pin pin;         /* not MT_PIN_NONE: nothing of it is merged before retry_ns */
+	uint64_t retry_ns;       /* flush.c, segment_drop.c: its runs are not merged before */
 };
 
 /* mt_chunk_number -- of a block of a segment. */
@@ -117,6 +122,8 @@ struct mt_layer *mt_layer_create(struct mt_chunk *chunk);
 /* mt_layer_reserve -- room for @count more keys, as far as a chunk can have them. 0; -ENOMEM. */
 int mt_layer_reserve(struct mt_layer *layer, uint64_t count);
 void mt_layer_free(struct mt_layer *layer);
+/* mt_chunk_pin -- its layers count as pinned from here on, or, with MT_PIN_NONE, no more. */
+void mt_chunk_pin(struct mt_chunk *chunk, enum mt_pin pin);
 /* mt_index_flushed -- the greatest flushed_sequence of the chunk's runs; 0: it has none. */
 uint64_t mt_index_flushed(const struct mt_index *index, uint64_t chunk_number);
 

@@ -60,6 +60,7 @@ struct mt_index {
 	uint64_t run_count, run_bytes;
 	uint64_t
 	    memory_bytes; /* of layers: what a flush lowers. Of all else: mt_index_chunk_bytes */
+	uint64_t pinned_bytes; /* of that, of chunks that are pinned: no flush lowers it now */
 	/* implementation: the hash */
 	struct loop_link *buckets;
 	uint64_t bucket_count;

@@ -14,6 +14,17 @@ segment_bucket(struct mt_index *index, uint64_t number)
 	return &index->segments[num_mix_u64(number) % MT_SEGMENT_BUCKETS];
 }
 
+const struct mt_segment *
+mt_segment_find(const struct mt_index *index, uint64_t number)
+{
+	const struct mt_segment *segment =
+	    index->segments[num_mix_u64(number) % MT_SEGMENT_BUCKETS];
+
+	while (segment != NULL && segment->number != number)
+		segment = segment->next;
+	return segment;
+}
+
 struct mt_segment *
 mt_segment_join(struct mt_index *index, uint64_t number)
 {
@@ -44,6 +55,7 @@ mt_segment_leave(struct mt_index *index, struct mt_segment *segment)
 	if (segment->chunk_count > 0)
 		return;
 	assert(segment->layer_bytes == 0);
+	assert(segment->pinned_count == 0);
 	assert(segment->run_bytes == 0);
 	while (*at != segment) {
 		assert(*at != NULL);

@@ -14,9 +14,12 @@ struct mt_segment {
 	struct mt_segment *next; /* of its bucket */
 	uint64_t number;
 	uint64_t chunk_count;
+	uint64_t pinned_count;           /* chunks of them that are pinned (chunk.h) */
 	uint64_t layer_bytes, run_bytes; /* stored, one copy, of all its chunks here */
 };
 
+/* mt_segment_find -- NULL: the shard has no chunk of it. */
+const struct mt_segment *mt_segment_find(const struct mt_index *index, uint64_t number);
 /* mt_segment_join -- one chunk more. NULL: no memory. */
 struct mt_segment *mt_segment_join(struct mt_index *index, uint64_t number);
 /* mt_segment_leave -- one chunk less; with the last one @segment goes. */

@@ -111,9 +111,9 @@ flush_unread(struct mt_flush *flush, struct mt_chunk *chunk)
 	flush->unread_last_ns = now_ns;
 	if (chunk == NULL || flush->has_runs)
 		return;
-	if (chunk->is_unreadable)
+	if (chunk->pin == MT_PIN_COPY)
 		chunk->retry_ns = now_ns + FLUSH_AGAIN_NS;
-	chunk->is_unreadable = true;
+	mt_chunk_pin(chunk, MT_PIN_COPY);
 }
 
 static void
@@ -154,7 +154,7 @@ flush_keyless(struct mt_flush *flush)
 	    ": give this gateway the --kek that wraps it",
 	    shard->index, flush->merging_chunk);
 	if (chunk != NULL) {
-		chunk->is_keyless = true;
+		mt_chunk_pin(chunk, MT_PIN_KEY);
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
 	}
 	flush_go_on(flush);
@@ -240,7 +240,7 @@ flush_on_merged(int rc, void *arg)
 	flush->due.is_full = false;
 	chunk = mt_index_chunk(flush->shard->block_index, flush->merging_chunk);
 	if (chunk != NULL)
-		chunk->is_keyless = chunk->is_unreadable = false;
+		mt_chunk_pin(chunk, MT_PIN_NONE);
 	if (chunk != NULL)
 		mt_compact_count(flush->shard->block_index, chunk);
 	sm_move(&flush->sm, FLUSH_IDLE);

@@ -74,8 +74,7 @@ due_terms(const struct flush_due *due)
 static bool
 is_put_off(const struct flush_due *due, const struct mt_chunk *chunk)
 {
-	return (chunk->is_keyless || chunk->is_unreadable) &&
-	    chunk->retry_ns > loop_now_ns(due->shard->port->loop);
+	return chunk->pin != MT_PIN_NONE && chunk->retry_ns > loop_now_ns(due->shard->port->loop);
 }
 
 /* The oldest layer but for those whose chunks are put off, which stand in the log's way, and not in others'. */

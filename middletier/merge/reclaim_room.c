@@ -8,8 +8,13 @@
  * Writes of the latency class wait later: where one more extent was begun, with a quarter more of memory.
  *
  * A layer whose data key, or every copy, is not here cannot be merged, and *pins* all behind it in the log, also what other
- * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over. The
- * memory of layers that cannot be merged does count: enough of them hold up all writes of the shard.
+ * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over.
+ *
+ * Nor does the memory of such layers, for other volumes could wait for ever until it is given back. It has a limit of its
+ * own, as large as all layers' hard one: at that, writes are refused whose volume has some of it in the shard
+ * (mt_reclaim_refuses). Layers that were there before and turn out to be pinned may take it beyond, by as much again and
+ * a quarter; what they take beyond that counts. So a shard's layers take at most as much as 7/8 of --log-bytes, and
+ * what a take-over has replayed (I9).
  */
 #include "merge/reclaim_room.h"
 
@@ -41,6 +46,11 @@
 #define RECLAIM_HELD_NS NUM_MS(200) /* twice what a write waits before it asks again */
 #define RECLAIM_MEMORY_SHARE 8u     /* of the log's bytes */
 #define RECLAIM_MEMORY_MIN NUM_MIB(1)
+/* Halves of the soft limit of the layers' memory: */
+#define RECLAIM_FULL_HALVES 4u    /* all writes wait */
+#define RECLAIM_SPENT_HALVES 5u   /* ... of the latency class, too */
+#define RECLAIM_REFUSED_HALVES 4u /* pinned: its volumes' writes are refused */
+#define RECLAIM_PINNED_HALVES (RECLAIM_REFUSED_HALVES + RECLAIM_SPENT_HALVES)
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
@@ -135,7 +145,7 @@ reclaim_pinned_end(const struct mt_reclaim *reclaim)
 	LIST_FOREACH_SAFE(&shard->block_index->layers_by_age, link, next) {
 		const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
 
-		if (!layer->chunk->is_keyless && !layer->chunk->is_unreadable)
+		if (layer->chunk->pin == MT_PIN_NONE)
 			return layer_begin(shard, layer);
 	}
 	return UINT64_MAX;
@@ -176,6 +186,17 @@ is_room_short(const struct mt_shard *shard)
 	return shard->is_log_short;
 }
 
+/* Memory of layers that counts. */
+static uint64_t
+reclaim_layer_bytes(const struct mt_reclaim *reclaim)
+{
+	const struct mt_index *index = reclaim->shard->block_index;
+
+	assert(index->pinned_bytes <= index->memory_bytes);
+	return index->memory_bytes -
+	    num_min(index->pinned_bytes, RECLAIM_PINNED_HALVES * (reclaim->memory_bytes / 2));
+}
+
 /* Are the layers @halves / 2 times as large as they should be? */
 static bool
 is_memory_over(const struct mt_shard *shard, uint64_t halves)
@@ -184,13 +205,13 @@ is_memory_over(const struct mt_shard *shard, uint64_t halves)
 
 	assert(halves > 0);
 	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
-	    shard->block_index->memory_bytes > halves * (reclaim->memory_bytes / 2);
+	    reclaim_layer_bytes(reclaim) > halves * (reclaim->memory_bytes / 2);
 }
 
 bool
 mt_reclaim_is_memory_full(const struct mt_shard *shard)
 {
-	return is_memory_over(shard, 4);
+	return is_memory_over(shard, RECLAIM_FULL_HALVES);
 }
 
 bool
@@ -198,7 +219,7 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) || is_memory_over(shard, 4) ||
+	return is_room_short(shard) || is_memory_over(shard, RECLAIM_FULL_HALVES) ||
 	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
 		reclaim->log_bytes > reclaim->hard_bytes);
 }
@@ -208,9 +229,27 @@ mt_reclaim_is_log_spent(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) || is_memory_over(shard, 5) ||
+	return is_room_short(shard) || is_memory_over(shard, RECLAIM_SPENT_HALVES) ||
 	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
 		reclaim->log_bytes > reclaim->hard_bytes + reclaim->slot_bytes);
+}
+
+bool
+mt_reclaim_refuses(const struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	const struct mt_index *index = shard->block_index;
+
+	if (reclaim == NULL || reclaim->memory_bytes == 0 || index == NULL ||
+	    index->pinned_bytes <= RECLAIM_REFUSED_HALVES * (reclaim->memory_bytes / 2))
+		return false;
+	for (uint32_t i = 0; i < segment_count; i++) {
+		const struct mt_segment *segment = mt_segment_find(index, segment_base + i);
+
+		if (segment != NULL && segment->pinned_count > 0)
+			return true;
+	}
+	return false;
 }
 
 /* The log's bytes, but for the room that its open extent has yet, or the next. */
@@ -237,7 +276,7 @@ mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 		return PACE_FULL;
 	used_bytes = reclaim_used_bytes(reclaim);
 	used_bytes -= num_min(gained_bytes, used_bytes);
-	memory_bytes = shard->block_index->memory_bytes;
+	memory_bytes = reclaim_layer_bytes(reclaim);
 	return (uint32_t)num_max(mt_pace_pressure(memory_bytes, reclaim->memory_bytes,
 				     2 * reclaim->memory_bytes),
 	    mt_pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));

@@ -19,6 +19,13 @@ bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 /* mt_reclaim_is_log_spent -- what is kept beyond that for the latency class has gone, too. */
 bool mt_reclaim_is_log_spent(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
+/*
+ * mt_reclaim_refuses -- writes of the volume with these segments are refused
+ *
+ * Some of its layers cannot be merged, and the memory of all such layers of the shard is at its limit.
+ */
+bool mt_reclaim_refuses(const struct mt_shard *shard, uint64_t segment_base,
+    uint32_t segment_count);
 /* mt_reclaim_note_held -- a write was held back: the log is at its limit, or gets longer too fast. */
 void mt_reclaim_note_held(struct mt_shard *shard);
 /* mt_reclaim_holds_writes -- some were, not long ago. */

@@ -55,13 +55,14 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 }
 
 static void
-write_note_refused(struct mt_shard *shard, const struct mt_volume *volume)
+write_note_refused(struct mt_shard *shard, const struct mt_write *write)
 {
+	const struct mt_volume *volume = &write->session->volume;
 	struct mt_port *port = shard->port;
 
 	metric_add(&port->metrics[MT_METRIC_writes_refused_room], 1);
 	mt_room_waits_note(&port->room_waits, port->shared->events, volume->id, volume->name,
-	    loop_now_ns(port->loop), true);
+	    loop_now_ns(port->loop), write->is_pinned ? MT_ROOM_PINNED : MT_ROOM_REFUSED);
 }
 
 void
@@ -93,7 +94,7 @@ mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 		rc = -EREMCHG;
 	mt_write_hops_end(state->shard, write, rc);
 	if (rc == -ENOSPC)
-		write_note_refused(state->shard, &session->volume);
+		write_note_refused(state->shard, write);
 	if (rc == 0)
 		write_reply_ok(state->shard, write);
 	else

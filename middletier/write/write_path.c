@@ -365,7 +365,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->io = *io;
 	write->stamps = (struct mt_write_stamps){ .taken_ns = loop_now_ns(shard->port->loop) };
 	write->stored_bytes = 0;
-	write->is_short = false;
+	write->is_short = write->is_pinned = false;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked[write_line_of(write)], &write->link);
 	mt_turn_on_ahead(shard->port, session->volume.service_class);

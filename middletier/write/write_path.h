@@ -116,6 +116,7 @@ struct mt_write {
 	uint32_t stored_bytes;           /* BATCHED */
 	bool is_promised;                /* mt_index_promise: it was admitted */
 	bool is_short;                   /* it waits, or waited, for room at nodes: counted */
+	bool is_pinned;                  /* refused: too much of its volume cannot be merged */
 };
 
 struct mt_write_state {

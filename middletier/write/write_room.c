@@ -12,6 +12,9 @@
  * beyond the limit is taken from nobody: the others go on when there is less than the limit again, and
  * pay for it in time, for a second at the most (pace.c).
  *
+ * A volume of which too much cannot be merged, for want of a data key or of a copy, is refused all of these, so that
+ * others need not wait (reclaim_room.c).
+ *
  * What gives room back must find room: log_roll.c keeps some.
  */
 #include <errno.h>
@@ -95,16 +98,18 @@ write_note_short(const struct mt_write_state *state, struct mt_write *write)
 	write->is_short = true;
 	metric_add(&port->metrics[MT_METRIC_writes_waited_room], 1);
 	mt_room_waits_note(&port->room_waits, port->shared->events, volume->id, volume->name,
-	    loop_now_ns(port->loop), false);
+	    loop_now_ns(port->loop), MT_ROOM_WAITS);
 }
 
 static int
 write_check_room(struct mt_write_state *state, struct mt_write *write)
 {
 	const struct mt_shard *shard = state->shard;
+	const struct mt_volume *volume = &write->session->volume;
 
 	assert(!write->is_promised);
-	if (state->roll.is_full)
+	write->is_pinned = mt_reclaim_refuses(shard, volume->segment_base, volume->segment_count);
+	if (write->is_pinned || state->roll.is_full)
 		return -ENOSPC;
 	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
 		return 0;

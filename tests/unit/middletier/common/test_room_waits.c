@@ -39,7 +39,8 @@ find(uint64_t volume_id)
 Test(room_waits, an_episode_is_told_once_of_each_kind)
 {
 	for (uint32_t i = 1; i <= 100; i++)
-		mt_room_waits_note(&waits, events, 7, "v", NUM_S(1) + i, i > 50);
+		mt_room_waits_note(&waits, events, 7, "v", NUM_S(1) + i,
+		    i > 50 ? MT_ROOM_REFUSED : MT_ROOM_WAITS);
 	cr_assert_eq(find(7)->waited_count, 50);
 	cr_assert_eq(find(7)->refused_count, 50);
 	cr_assert_str_eq(find(7)->name, "v");
@@ -47,10 +48,11 @@ Test(room_waits, an_episode_is_told_once_of_each_kind)
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_REFUSED), 1);
 	/* Refusals that go on without a pause are the same episode. */
 	for (uint64_t s = 2; s < 300; s++)
-		mt_room_waits_note(&waits, events, 7, "v", NUM_S(s), true);
+		mt_room_waits_note(&waits, events, 7, "v", NUM_S(s), MT_ROOM_REFUSED);
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_REFUSED), 1);
-	mt_room_waits_note(&waits, events, 7, "v", NUM_S(300) + MT_ROOM_EPISODE_NS, false);
-	mt_room_waits_note(&waits, events, 7, "v", NUM_S(301) + MT_ROOM_EPISODE_NS, true);
+	mt_room_waits_note(&waits, events, 7, "v", NUM_S(300) + MT_ROOM_EPISODE_NS, MT_ROOM_WAITS);
+	mt_room_waits_note(&waits, events, 7, "v", NUM_S(301) + MT_ROOM_EPISODE_NS,
+	    MT_ROOM_REFUSED);
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_WAITS), 2);
 	cr_assert_eq(mt_events_count(events, CLEAVE_EVENT_VOLUME_REFUSED), 2);
 }
@@ -58,9 +60,9 @@ Test(room_waits, an_episode_is_told_once_of_each_kind)
 Test(room_waits, the_volume_that_was_quiet_for_longest_gives_way)
 {
 	for (uint64_t id = 1; id <= MT_ROOM_WAITS_MAX; id++)
-		mt_room_waits_note(&waits, events, id, "v", NUM_S(id), true);
-	mt_room_waits_note(&waits, events, 1, "v", NUM_S(100), true);
-	mt_room_waits_note(&waits, events, 1000, "w", NUM_S(101), true);
+		mt_room_waits_note(&waits, events, id, "v", NUM_S(id), MT_ROOM_REFUSED);
+	mt_room_waits_note(&waits, events, 1, "v", NUM_S(100), MT_ROOM_REFUSED);
+	mt_room_waits_note(&waits, events, 1000, "w", NUM_S(101), MT_ROOM_REFUSED);
 	cr_assert_null(find(2));
 	cr_assert_eq(find(1)->refused_count, 2);
 	cr_assert_eq(find(1000)->refused_count, 1);

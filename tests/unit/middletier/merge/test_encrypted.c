@@ -452,11 +452,11 @@ Test(encrypted, a_chunk_that_is_put_off_does_not_stand_in_the_way_of_others)
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	oldest = chunk_of(FAKE_SEGMENT);
 	cr_assert_eq(input.chunk, oldest);
-	oldest->is_keyless = true;
+	mt_chunk_pin(oldest, MT_PIN_KEY);
 	oldest->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_neq(input.chunk, oldest);
-	input.chunk->is_keyless = true;
+	mt_chunk_pin(input.chunk, MT_PIN_KEY);
 	input.chunk->retry_ns = oldest->retry_ns;
 	cr_assert_eq(mt_flush_due_find(&due, &input), -ENOENT, "and nothing spins");
 	cr_assert_not(mt_flush_due_has_layers(&due), "no flush is to be hoped for");
@@ -528,7 +528,7 @@ flush_all(struct flush_due *due)
 		if (rc == 0)
 			rc = fake_merge_end();
 		if (rc == -ENOKEY) {
-			chunk->is_keyless = true;
+			mt_chunk_pin(chunk, MT_PIN_KEY);
 			chunk->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
 		}
 	}

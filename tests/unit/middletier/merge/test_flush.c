@@ -434,7 +434,7 @@ are_all_put_off(void *arg)
 	for (uint32_t i = 0; i < UNREAD; i++) {
 		const struct mt_chunk *tried = spread_chunk(i);
 
-		if (!tried->is_unreadable || tried->retry_ns <= sim_world_now_ns(rig->world))
+		if (tried->pin != MT_PIN_COPY || tried->retry_ns <= sim_world_now_ns(rig->world))
 			return false;
 	}
 	return true;

@@ -715,7 +715,7 @@ Test(room, layers_that_are_put_off_do_not_keep_garbage_from_its_merge_when_room_
 	fake.shard.next_sequence = 100;
 	cr_assert_eq(fake_wait(fake_write(CHUNK, 16, 4)), 0);
 	pinned = mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, CHUNK));
-	pinned->is_unreadable = true;
+	mt_chunk_pin(pinned, MT_PIN_COPY);
 	pinned->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
 	mt_flush_due_start(&due, &fake.shard);
 	cr_assert_eq(mt_flush_due_find(&due, &input), -ENOENT);
@@ -724,7 +724,7 @@ Test(room, layers_that_are_put_off_do_not_keep_garbage_from_its_merge_when_room_
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.newest_run, run);
 	fake_pass(NUM_S(1));
-	pinned->is_unreadable = false;
+	mt_chunk_pin(pinned, MT_PIN_NONE);
 	cr_assert_eq(mt_flush_due_find(&due, &input), 0);
 	cr_assert_eq(input.chunk, pinned, "what can be flushed goes first");
 }
