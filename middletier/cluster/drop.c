@@ -17,8 +17,8 @@
  *
  * Between MARKING and LISTING, HIDING: the shards are told what no scope shows though its volume is there (hide.c).
  *
- * A shard's owner drops the cut, or the deleted volume's chunks, and then has the shard's bit cleared; the
- * last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
+ * A shard's owner drops the cut, or the deleted volume's chunks, which go on going by themselves (segment_drop.c), and
+ * then has the shard's bit cleared; the last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
  * from one that is not.
  *
  * With the last bit of a deleted volume go its data keys, in the same transaction: no block of it is shown any more, and
@@ -58,8 +58,8 @@
 #include "write/cut.h"
 
 #define DROP_PENDING_NS NUM_S(15)
-#define DROP_PERIOD_NS NUM_S(1) /* while something is left to be done */
-#define DROP_PERIOD_MAX_NS NUM_S(8)
+#define DROP_PERIOD_NS NUM_S(1)     /* while something is left to be done, and comes further */
+#define DROP_PERIOD_MAX_NS NUM_S(8) /* ... and does not */
 #define DROP_FIRST_NS NUM_MS(20)
 #define DROP_CONTESTED_NS NUM_S(30) /* so long a table is not older than a mark */
 
@@ -90,7 +90,8 @@ struct mt_drop {
 	uint64_t period_ns;
 	struct drop_mark *marks;
 	uint32_t mark_count, mark_at;
-	bool is_left; /* something is to be done here, and is not yet */
+	bool is_left;   /* something is to be done here, and is not yet */
+	bool is_kicked; /* the tables have been read since this round began */
 	bool is_contested;
 	uint64_t contested_ns; /* since when there has been a contested mark */
 	struct drop_leg {
@@ -98,7 +99,7 @@ struct mt_drop {
 		struct mt_drop *drop;
 		struct mt_port *port;
 		uint64_t done[CLEAVE_SHARDS_MAX / 64u];
-		bool is_left;
+		bool is_left, has_progress;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
 	struct mt_hide hide;
@@ -172,9 +173,11 @@ mt_drop_kick(struct mt_gateway *gateway)
 {
 	struct mt_drop *drop = gateway->drop;
 
-	if (drop == NULL || drop->sm.state != DROP_IDLE || gateway->sm.state < MT_GATEWAY_TAKING)
+	if (drop == NULL || gateway->sm.state < MT_GATEWAY_TAKING)
 		return;
-	loop_timer_start(gateway->options.loop, &drop->timer, DROP_FIRST_NS);
+	drop->is_kicked = true;
+	if (drop->sm.state == DROP_IDLE)
+		loop_timer_start(gateway->options.loop, &drop->timer, DROP_FIRST_NS);
 }
 
 static void
@@ -183,7 +186,9 @@ drop_end(struct mt_drop *drop)
 	assert(drop->sm.state != DROP_IDLE);
 	drop_free_marks(drop);
 	sm_move(&drop->sm, DROP_IDLE);
-	if (!drop->is_left)
+	if (drop->is_kicked)
+		loop_timer_start(drop->gateway->options.loop, &drop->timer, DROP_FIRST_NS);
+	if (!drop->is_left || drop->is_kicked)
 		return;
 	loop_timer_start(drop->gateway->options.loop, &drop->timer, drop->period_ns);
 	drop->period_ns = num_min(2 * drop->period_ns, DROP_PERIOD_MAX_NS);
@@ -298,7 +303,7 @@ drop_mark(struct mt_drop *drop)
 
 	assert(drop->sm.state == DROP_IDLE);
 	sm_move(&drop->sm, DROP_MARKING);
-	drop->is_left = false;
+	drop->is_left = drop->is_kicked = false;
 	drop->contested_ns = drop->is_contested ? drop->contested_ns : 0;
 	drop->is_contested = false;
 	if (!volumes->is_incomplete && !volumes->snapshots.is_incomplete) {
@@ -307,9 +312,11 @@ drop_mark(struct mt_drop *drop)
 
 			if (entry->snapshot.state == MT_SNAPSHOT_PENDING)
 				drop->is_left = true;
-			if (drop_judge(drop, entry, &is_waiting) &&
-			    drop_put_mark(drop, entry, is_waiting) == 0)
+			if (!drop_judge(drop, entry, &is_waiting))
+				continue;
+			if (drop_put_mark(drop, entry, is_waiting) == 0)
 				return;
+			drop->is_left = true;
 		}
 	}
 	drop_hide(drop);
@@ -354,6 +361,7 @@ drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object
 	}
 	mark->key = mt_strdup(key);
 	if (mark->key == NULL) {
+		drop->is_left = true;
 		json_decref(object);
 		return false;
 	}
@@ -522,6 +530,8 @@ drop_on_leg(struct loop_post *post, void *arg)
 			mark->waiting[k] &= ~drop->legs[i].done[k];
 		}
 		drop->is_left = drop->is_left || drop->legs[i].is_left;
+		if (drop->legs[i].has_progress)
+			drop->period_ns = DROP_PERIOD_NS;
 	}
 	if (is_any) {
 		sm_move(&drop->sm, DROP_CLEARING);
@@ -541,7 +551,7 @@ drop_on_port(struct loop_post *post, void *arg)
 	assert(leg->drop->mark_at < leg->drop->mark_count);
 	(void)post;
 	memset(leg->done, 0, sizeof(leg->done));
-	leg->is_left = false;
+	leg->is_left = leg->has_progress = false;
 	for (uint32_t i = 0; i < leg->port->shard_count; i++) {
 		struct mt_shard *shard = &leg->port->shards[i];
 		uint64_t bit = UINT64_C(1) << shard->index % 64;
@@ -554,6 +564,7 @@ drop_on_port(struct loop_post *post, void *arg)
 			rc = mark->number != 0
 			    ? mt_cut_drop(shard, mark->number)
 			    : mt_segments_drop(shard, mark->segment_base, mark->segment_count);
+		leg->has_progress = leg->has_progress || rc == -EINPROGRESS;
 		if (rc == 0)
 			leg->done[shard->index / 64] |= bit;
 		else if (shard->sm.state != MT_SHARD_IDLE)

@@ -2,12 +2,17 @@
 /*
  * segment_drop.c -- what a deleted volume leaves in a shard: chunks, runs on nodes, records in the log
  *
- *	its last writes end --> runs are removed from the manifest, a commit after the other --> chunks
+ *	its last writes end --> the walk: runs are removed from the manifest, a commit after the other, and chunks
  *	are forgotten --> the log of now is trimmed --> done
  *
+ * The walk goes over the segments' chunks by their numbers, and begins anew when it is asked to, at the first one that
+ * it had to leave. It takes at most DROP_LOOK_MAX chunks, or a commit of runs, in a turn of the port's loop, and goes on by
+ * itself: a volume of 64 TiB is a million chunks, and who asks comes once a second at most (drop.c). What it has to
+ * wait for, runs that are being merged or read and manifests that take no edit, it leaves until it is asked again.
+ *
  * The log comes last: as long as it holds a record of the volume, a take-over brings the chunk back; then the
- * mark "deleted/ID" is there still, and all begins anew. Runs that are being merged, or read, are waited for; a chunk
- * that is busy is not compacted again meanwhile, or it might be so whenever somebody looks.
+ * mark "deleted/ID" is there still, and all begins anew. A chunk that is busy is not compacted again meanwhile, or it
+ * might be so whenever somebody looks.
  * Space comes back by extents, when nothing else is in them (reclaim.c, compact.c).
  *
  * The log's newest extent is trimmed, too, for nobody may ever fill it: at once when no layer is in it, else
@@ -40,12 +45,19 @@
 
 #define DROP_TRIM_NS NUM_S(30)
 #define DROP_AVOID_NS NUM_S(30) /* several times as long as from one look to the next */
+#define DROP_LOOK_MAX 1024u     /* chunks, or segments without one, that a turn looks at */
+
+#define DROP_NONE UINT64_MAX
 
 struct segment_drop {
 	struct loop_link link; /* shard->drops */
 	struct mt_shard *shard;
 	uint64_t segment_base;
 	uint32_t segment_count;
+	struct loop_timer timer; /* the next piece, in the next turn */
+	uint64_t at;      /* chunks before this number are gone, but for those that were busy */
+	uint64_t busy_at; /* the walk has ended: where it begins anew; DROP_NONE: nothing is left */
+	bool has_progress; /* something has gone since the last call of mt_segments_drop */
 	struct mt_run *runs[MT_COMMIT_EDITS_MAX]; /* being removed; they say is_merging */
 	uint32_t run_count;
 	bool is_committing, is_committed;
@@ -59,13 +71,23 @@ drop_of(struct loop_link *link)
 	return LIST_ENTRY(link, struct segment_drop, link);
 }
 
-static bool
-drop_has(const struct segment_drop *drop, const struct mt_chunk *chunk)
+static uint64_t
+drop_first(const struct segment_drop *drop)
 {
-	uint64_t segment = chunk->number / CLEAVE_SEGMENT_CHUNKS;
+	return drop->segment_base * CLEAVE_SEGMENT_CHUNKS;
+}
 
-	assert(drop->segment_count > 0);
-	return segment >= drop->segment_base && segment - drop->segment_base < drop->segment_count;
+/* The number behind the last of its chunks. */
+static uint64_t
+drop_end(const struct segment_drop *drop)
+{
+	return drop_first(drop) + (uint64_t)drop->segment_count * CLEAVE_SEGMENT_CHUNKS;
+}
+
+static void
+drop_go_on(struct segment_drop *drop)
+{
+	loop_timer_start(drop->shard->port->loop, &drop->timer, 0);
 }
 
 static void
@@ -76,6 +98,8 @@ drop_on_committed(int rc, void *arg)
 	assert(drop->is_committing);
 	drop->is_committing = false;
 	drop->is_committed = rc == 0;
+	if (rc == 0)
+		drop_go_on(drop);
 }
 
 static int
@@ -115,6 +139,7 @@ drop_forget_runs(struct segment_drop *drop)
 			return false;
 		mt_index_remove_run(run);
 		drop->run_count--;
+		drop->has_progress = true;
 	}
 	drop->is_committed = false;
 	return true;
@@ -136,37 +161,121 @@ chunk_is_busy(const struct mt_chunk *chunk)
 	return chunk->promised_count > 0;
 }
 
+/* False: the commit is full, and some of the chunk's runs are not in it. */
+static bool
+drop_take_runs(struct segment_drop *drop, const struct mt_chunk *chunk)
+{
+	for (struct loop_link *link = chunk->runs.next; link != &chunk->runs; link = link->next) {
+		if (drop->run_count == MT_COMMIT_EDITS_MAX)
+			return false;
+		drop->runs[drop->run_count++] = LIST_ENTRY(link, struct mt_run, link);
+	}
+	return true;
+}
+
+/* The walk looks at its place, and goes to the next. True: it stays there. */
+static bool
+drop_look(struct segment_drop *drop)
+{
+	const struct mt_index *index = drop->shard->block_index;
+	struct mt_chunk *chunk;
+
+	assert(drop->at < drop_end(drop));
+	if (mt_segment_find(index, mt_chunk_segment(drop->at)) == NULL) {
+		drop->at = (mt_chunk_segment(drop->at) + 1) * CLEAVE_SEGMENT_CHUNKS;
+		return false;
+	}
+	chunk = mt_index_chunk(index, drop->at);
+	if (chunk == NULL) {
+		drop->at++;
+		return false;
+	}
+	if (chunk_is_busy(chunk)) {
+		chunk->retry_ns = loop_now_ns(drop->shard->port->loop) + DROP_AVOID_NS;
+		drop->at++;
+		return false;
+	}
+	if (!list_is_empty(&chunk->runs) && !drop_take_runs(drop, chunk))
+		return true;
+	if (list_is_empty(&chunk->runs)) {
+		mt_index_remove_chunk(chunk);
+		drop->has_progress = true;
+	}
+	drop->at++;
+	return false;
+}
+
+/* The first chunk of the first of the segments that the shard has anything of; DROP_NONE: it has nothing. */
+static uint64_t
+drop_left(const struct segment_drop *drop)
+{
+	for (uint32_t i = 0; i < drop->segment_count; i++) {
+		if (mt_segment_find(drop->shard->block_index, drop->segment_base + i) != NULL)
+			return (drop->segment_base + i) * CLEAVE_SEGMENT_CHUNKS;
+	}
+	return DROP_NONE;
+}
+
+/* A turn's piece of the walk. 0: no chunk is left; -EAGAIN: some are, and it goes on, or is to be asked again. */
+static int
+drop_walk(struct segment_drop *drop)
+{
+	uint64_t begin = drop->at;
+	uint32_t count = 0;
+
+	assert(drop->run_count == 0 && !drop->is_committing);
+	while (drop->at < drop_end(drop) && count < DROP_LOOK_MAX && !drop_look(drop))
+		count++;
+	if (drop->run_count > 0) {
+		drop->at = begin; /* those whose runs are going, go then */
+		return drop_commit(drop);
+	}
+	if (drop->at < drop_end(drop)) {
+		drop_go_on(drop);
+		return -EAGAIN;
+	}
+	drop->busy_at = drop_left(drop); /* what was busy, in any case */
+	return drop->busy_at == DROP_NONE ? 0 : -EAGAIN;
+}
+
+/* Sessions of it have been closed; what they had in flight ends, and so does a copy to it. */
+static bool
+drop_may_go(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
+{
+	return !mt_write_is_at(shard->write, segment_base, segment_count) &&
+	    mt_flush_drop(shard, segment_base, segment_count) == 0;
+}
+
 /* 0: no chunk is left. */
 static int
 drop_chunks(struct segment_drop *drop)
 {
-	struct mt_index *index = drop->shard->block_index;
-	struct loop_link *link, *next, *run_link;
-	bool is_busy = false;
-
-	LIST_FOREACH_SAFE(&index->chunks, link, next) {
-		struct mt_chunk *chunk = LIST_ENTRY(link, struct mt_chunk, link);
-
-		if (!drop_has(drop, chunk))
-			continue;
-		if (chunk_is_busy(chunk)) {
-			chunk->retry_ns = loop_now_ns(drop->shard->port->loop) + DROP_AVOID_NS;
-			is_busy = true;
-		} else if (list_is_empty(&chunk->runs)) {
-			mt_index_remove_chunk(chunk);
-		} else {
-			for (run_link = chunk->runs.next;
-			     run_link != &chunk->runs && drop->run_count < MT_COMMIT_EDITS_MAX;
-			     run_link = run_link->next)
-				drop->runs[drop->run_count++] =
-				    LIST_ENTRY(run_link, struct mt_run, link);
-			if (drop->run_count == MT_COMMIT_EDITS_MAX)
-				break;
-		}
-	}
+	if (drop->is_committing || (drop->is_committed && !drop_forget_runs(drop)))
+		return -EAGAIN;
 	if (drop->run_count > 0)
-		return drop_commit(drop);
-	return is_busy ? -EAGAIN : 0;
+		return drop_commit(drop); /* once more */
+	return drop_walk(drop);
+}
+
+static void
+drop_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct segment_drop *drop = arg;
+
+	(void)timer;
+	if (drop->shard->sm.state == MT_SHARD_SERVING &&
+	    drop_may_go(drop->shard, drop->segment_base, drop->segment_count))
+		(void)drop_chunks(drop);
+}
+
+/* A walk that has come to its end looks again at what it had to leave. */
+static void
+drop_again(struct segment_drop *drop)
+{
+	if (drop->timer.is_active || drop->at < drop_end(drop) || drop->busy_at == DROP_NONE)
+		return;
+	drop->at = drop->busy_at;
+	drop->busy_at = DROP_NONE;
 }
 
 /* False: not now. The chunks are gone, so nothing of the volume is batched any more. */
@@ -211,6 +320,7 @@ drop_log(struct segment_drop *drop)
 static void
 drop_free(struct segment_drop *drop)
 {
+	loop_timer_stop(drop->shard->port->loop, &drop->timer);
 	list_remove(&drop->link);
 	mt_free(drop);
 }
@@ -232,6 +342,9 @@ drop_find(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 	drop->shard = shard;
 	drop->segment_base = segment_base;
 	drop->segment_count = segment_count;
+	drop->at = drop_first(drop);
+	drop->busy_at = DROP_NONE;
+	loop_timer_init(&drop->timer, drop_on_timer, drop);
 	list_push_back(&shard->drops, &drop->link);
 	return drop;
 }
@@ -240,23 +353,26 @@ int
 mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 {
 	struct segment_drop *drop;
-	int rc;
+	bool has_progress;
+	int rc = -EAGAIN;
 
 	assert(segment_count > 0);
 	assert(shard->sm.state == MT_SHARD_SERVING);
-	/* Sessions of it have been closed; what they had in flight ends, and so does a copy to it. */
-	if (mt_write_is_at(shard->write, segment_base, segment_count) ||
-	    mt_flush_drop(shard, segment_base, segment_count) != 0)
+	if (!drop_may_go(shard, segment_base, segment_count))
 		return -EAGAIN;
 	drop = drop_find(shard, segment_base, segment_count);
-	if (drop == NULL || drop->is_committing || (drop->is_committed && !drop_forget_runs(drop)))
+	if (drop == NULL)
 		return -EAGAIN;
-	rc = drop_chunks(drop);
+	drop_again(drop);
+	if (!drop->timer.is_active)
+		rc = drop_chunks(drop);
 	if (rc == 0)
 		rc = drop_log(drop);
+	has_progress = drop->has_progress;
+	drop->has_progress = false;
 	if (rc == 0)
 		drop_free(drop);
-	return rc;
+	return rc == -EAGAIN && has_progress ? -EINPROGRESS : rc;
 }
 
 int

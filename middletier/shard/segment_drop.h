@@ -10,7 +10,8 @@ struct mt_shard;
 /*
  * mt_segments_drop -- forget every block of these segments, which nobody reads or writes any more
  *
- * 0: nothing is left, in the log either, durably; -EAGAIN: it is under way, call it again later.
+ * It goes on by itself where it can, in pieces. 0: nothing is left, in the log either, durably; -EINPROGRESS: something
+ * has gone since the last call, or in it; -EAGAIN: nothing has, it waits. Call it again later.
  */
 int mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count);
 /* mt_segments_drop_init -- nothing is under way. Returns 0. */

@@ -25,6 +25,8 @@
 #include "middletier/cluster/volume_change.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
+#include "middletier/index/chunk.h"
+#include "middletier/index/index.h"
 #include "middletier/meta/meta_store.h"
 #include "support/mt_rig.h"
 
@@ -262,6 +264,65 @@ Test(drop, a_mark_with_the_segments_of_a_volume_that_is_there_is_not_obeyed)
 	cr_assert_not_null(strstr(value_of("deleted/9"), "\"" ALL "\""));
 	cr_assert_eq(rig->meta->ops->txn(rig->meta, &remove, 1, on_put, &is_done), 0);
 	cr_assert(mt_rig_run_until(rig, is_set, &is_done));
+	expect_gone("deleted/9");
+}
+
+/* The store is asked once for each time that the ports are. */
+static struct {
+	const struct meta_ops *real;
+	struct meta_ops ops;
+	uint32_t order_count;
+} orders;
+
+static int
+counted_list(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
+{
+	orders.order_count += strcmp(prefix, MT_DELETED_PREFIX) == 0;
+	return orders.real->list(meta, prefix, fn, arg);
+}
+
+#define BUSY_CHUNKS 24u
+
+static struct mt_chunk *busy[BUSY_CHUNKS];
+
+/* A deleted volume has chunks with writes on their way. */
+static void
+put_busy(void)
+{
+	struct mt_index *index = mt_rig_shard(rig, 0)->block_index;
+
+	for (uint32_t i = 0; i < BUSY_CHUNKS; i++) {
+		busy[i] = mt_chunk_create(index, (uint64_t)SEGMENT * CLEAVE_SEGMENT_CHUNKS + i);
+		cr_assert_not_null(busy[i]);
+		busy[i]->promised_count = 1;
+	}
+	orders.real = rig->meta->ops;
+	orders.ops = *orders.real;
+	orders.ops.list = counted_list;
+	rig->meta->ops = &orders.ops;
+	put_deleted("deleted/9", ALL);
+	mt_drop_kick(rig->gateway);
+}
+
+Test(drop, without_progress_the_ports_are_asked_less_and_less_often)
+{
+	put_busy();
+	mt_rig_run(rig, NUM_S(BUSY_CHUNKS));
+	cr_assert_geq(orders.order_count, 4);
+	cr_assert_leq(orders.order_count, 8);
+	for (uint32_t i = 0; i < BUSY_CHUNKS; i++)
+		busy[i]->promised_count = 0;
+	expect_gone("deleted/9");
+}
+
+Test(drop, while_there_is_progress_they_are_asked_every_second)
+{
+	put_busy();
+	for (uint32_t i = 0; i < BUSY_CHUNKS; i++) {
+		mt_rig_run(rig, NUM_S(1));
+		busy[i]->promised_count = 0;
+	}
+	cr_assert_geq(orders.order_count, BUSY_CHUNKS * 3 / 4);
 	expect_gone("deleted/9");
 }
 
