@@ -13,7 +13,8 @@
  *	           check_mirror     is the metadata store older than what the manifest says of volumes?
  *	           agree_extents    each extent that the manifest left open: freeze it, agree on its length
  *	           await_nodes      wait a moment for nodes that are about to come, if there are too few
- *	OPENING    open_manifest    a new manifest extent: a checkpoint with all lengths; the root moves to it
+ *	OPENING    open_manifest    runs and cuts into the index, some thousand runs a turn of the loop; a new
+ *	                            manifest extent: a checkpoint with all lengths; the root moves to it
  *	REPLAYING  replay           every log extent in order: descriptors into the index
  *	           await_volumes    until main has read the volumes anew since the claim
  *	SERVING    serve            mt_shard_start
@@ -57,6 +58,7 @@
 #include "shard/takeover_stale.h"
 
 #define TAKEOVER_RETRY_NS NUM_MS(200)
+#define TAKEOVER_STEP_RUNS 1024u /* as many restored runs count as one step */
 
 /*
  * start: 0: a callback follows, and ends in mt_takeover_next; TAKEOVER_DONE: there is nothing to wait for;
@@ -282,9 +284,9 @@ mt_takeover_steps(const struct mt_shard *shard)
 {
 	const struct mt_takeover *takeover = shard->takeover;
 
-	return takeover == NULL
-	    ? 0
-	    : ((uint64_t)takeover->state_at << 20) + takeover->replay.done_bytes / NUM_MIB(1);
+	return takeover == NULL ? 0
+				: ((uint64_t)takeover->state_at << 20) +
+		takeover->run_at / TAKEOVER_STEP_RUNS + takeover->replay.done_bytes / NUM_MIB(1);
 }
 
 bool

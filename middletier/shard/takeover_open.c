@@ -43,6 +43,7 @@
 #include "shard/takeover_open.h"
 
 #define TAKEOVER_PROGRESS_NS NUM_S(1)
+#define TAKEOVER_RUNS_MAX 4096u /* that a turn restores: some ms; there may be a million */
 
 /* ---- open_manifest ---- */
 
@@ -131,14 +132,27 @@ takeover_extent_of(const struct mt_takeover *takeover, const struct mt_state_run
 	return extent;
 }
 
+/* Numbers above all that runs and cuts tell of: the log that had them may be gone. */
+static void
+takeover_note_numbers(struct mt_takeover *takeover, uint64_t sequence, uint64_t cut)
+{
+	struct mt_shard *shard = takeover->shard;
+
+	shard->next_sequence = num_max(shard->next_sequence, sequence + 1);
+	shard->cut = num_max(shard->cut, cut);
+}
+
+/* A turn's piece of the runs; then the cuts. 0; -EINPROGRESS: there are more runs; -ENOMEM. */
 static int
 takeover_restore_runs(struct mt_takeover *takeover)
 {
 	const struct mt_manifest_state *state = &takeover->state;
 	struct mt_index *index = takeover->shard->block_index;
+	uint32_t end =
+	    (uint32_t)num_min(state->runs.count, (uint64_t)takeover->run_at + TAKEOVER_RUNS_MAX);
 
 	assert(takeover->state_at == state->extent_count);
-	for (; takeover->run_at < state->runs.count; takeover->run_at++) {
+	for (; takeover->run_at < end; takeover->run_at++) {
 		const struct mt_state_run *from = mt_run_table_at(&state->runs, takeover->run_at);
 		struct mt_run run = {
 			.extent_index = takeover_extent_of(takeover, from)->index,
@@ -150,7 +164,10 @@ takeover_restore_runs(struct mt_takeover *takeover)
 
 		if (mt_index_add_run(index, from->chunk, &run) == NULL)
 			return -ENOMEM;
+		takeover_note_numbers(takeover, from->flushed_sequence, from->cut);
 	}
+	if (end < state->runs.count)
+		return -EINPROGRESS;
 	for (; takeover->cut_at < state->cut_count; takeover->cut_at++) {
 		const struct mt_state_cut *from = &state->cuts[takeover->cut_at];
 		struct mt_index_cut cut = { .cut = from->cut,
@@ -160,6 +177,7 @@ takeover_restore_runs(struct mt_takeover *takeover)
 
 		if (rc != 0)
 			return rc;
+		takeover_note_numbers(takeover, from->sequence, from->cut);
 	}
 	return 0;
 }
@@ -175,6 +193,7 @@ takeover_restore_all(struct mt_takeover *takeover)
 
 		if (rc != 0)
 			return rc;
+		takeover_note_numbers(takeover, num_max(state->next_sequence, 1) - 1, 0);
 		/* By id is by age, and a log is written one extent after the other. */
 		mt_free(takeover->sources);
 		takeover->sources =
@@ -191,29 +210,6 @@ takeover_restore_all(struct mt_takeover *takeover)
 		takeover->state_at++;
 	}
 	return takeover_restore_runs(takeover);
-}
-
-/* Numbers above all that runs and cuts tell of: the log that had them may be gone. */
-static void
-takeover_begin_sequence(struct mt_takeover *takeover)
-{
-	const struct mt_manifest_state *state = &takeover->state;
-	struct mt_shard *shard = takeover->shard;
-
-	assert(takeover->shard->sm.state == MT_SHARD_OPENING);
-	shard->next_sequence = num_max(state->next_sequence, 1);
-	for (uint32_t i = 0; i < state->runs.count; i++) {
-		const struct mt_state_run *run = mt_run_table_at(&state->runs, i);
-
-		shard->next_sequence = num_max(shard->next_sequence, run->flushed_sequence + 1);
-		shard->cut = num_max(shard->cut, run->cut);
-	}
-	for (uint32_t i = 0; i < state->cut_count; i++) {
-		const struct mt_state_cut *cut = &state->cuts[i];
-
-		shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
-		shard->cut = num_max(shard->cut, cut->cut);
-	}
 }
 
 static void
@@ -246,10 +242,14 @@ mt_takeover_open_manifest(struct mt_takeover *takeover)
 		mt_takeover_fail(takeover, rc, "it has too many extents");
 		return 0;
 	}
+	if (rc == -EINPROGRESS) {
+		/* In the next turn, started again. */
+		loop_timer_start(shard->port->loop, &takeover->retry_timer, 0);
+		return 0;
+	}
 	if (rc != 0)
 		return rc;
 	takeover->state.epoch = shard->epoch;
-	takeover_begin_sequence(takeover);
 	return mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
 }
 

@@ -428,6 +428,51 @@ Test(takeover, manifest_of_many_batches)
 	}
 }
 
+static struct {
+	uint64_t count, more_max;
+	uint32_t turns;
+} restored;
+
+/* Called after each turn of a loop. */
+static bool
+are_runs_restored(void *arg)
+{
+	const struct mt_index *index =
+	    mt_rig_port(rig)->shard_count == 0 ? NULL : mt_rig_shard(rig, 0)->block_index;
+	uint64_t count = index == NULL ? 0 : index->run_count;
+
+	restored.turns += count > restored.count;
+	restored.more_max = num_max(restored.more_max, count - num_min(restored.count, count));
+	restored.count = count;
+	return count == *(const uint64_t *)arg;
+}
+
+/* Other shards of the port serve meanwhile. */
+Test(takeover, runs_are_restored_in_pieces)
+{
+	struct mt_extent *extent = make_log();
+	static struct mt_edit edits[MT_COMMIT_EDITS_MAX];
+	uint64_t sequence = 1, count = UINT64_C(64) * MT_COMMIT_EDITS_MAX;
+
+	for (uint32_t i = 0; i < count / MT_COMMIT_EDITS_MAX; i++) {
+		for (uint32_t k = 0; k < MT_COMMIT_EDITS_MAX; k++, sequence++)
+			edits[k] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
+				.id = extent->id,
+				.chunk = 1000 + sequence,
+				.offset_bytes = 4096,
+				.length_bytes = 4096,
+				.flushed_sequence = sequence };
+		cr_assert_eq(mt_rig_commit(rig, edits, MT_COMMIT_EDITS_MAX), 0);
+	}
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_run_until(rig, are_runs_restored, &count));
+	cr_assert_leq(restored.more_max, 4096);
+	cr_assert_leq(restored.turns, 4, "nor is it a trickle");
+	cr_assert(mt_rig_wait_ready(rig));
+	cr_assert_gt(mt_rig_shard(rig, 0)->next_sequence, count);
+}
+
 Test(takeover, records_below_a_run_are_skipped)
 {
 	struct mt_extent *extent = make_log();
