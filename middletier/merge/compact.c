@@ -59,6 +59,18 @@ generation_count(const struct mt_run *run)
 	return count;
 }
 
+/* Does the same merge's next run stand before @run? */
+static bool
+is_inside_generation(const struct mt_run *run)
+{
+	return run->link.prev != &run->chunk->runs &&
+	    run_of(run->link.prev)->flushed_sequence == run->flushed_sequence;
+}
+
+/*
+ * A generation of more runs than a merge takes is split: the newest of them are the group. Merged, they stand before the
+ * others again, which are no group: merged, they would stand before these.
+ */
 void
 mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
     struct compact_group *ret_group)
@@ -67,8 +79,9 @@ mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
 	struct loop_link *link = &newest->link;
 
 	assert(newest->chunk->index == index);
-	*ret_group = (struct compact_group){ .newest = newest };
-	while (link != &chunk->runs) {
+	*ret_group =
+	    (struct compact_group){ .newest = newest, .is_merging = is_inside_generation(newest) };
+	while (link != &chunk->runs && !ret_group->is_split) {
 		struct mt_run *run = run_of(link);
 		uint32_t count = generation_count(run);
 		uint64_t *bytes = &ret_group->bytes[ret_group->generation_count];
@@ -79,6 +92,8 @@ mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
 			mt_index_is_cut_between(index, chunk->number, run->cut,
 			    ret_group->oldest->cut)))
 			break;
+		ret_group->is_split = count > COMPACT_RUNS_MAX;
+		count = (uint32_t)num_min(count, COMPACT_RUNS_MAX);
 		ret_group->generation_count++;
 		ret_group->run_count += count;
 		ret_group->live_bytes = 0; /* that of the oldest counts */
@@ -91,9 +106,7 @@ mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
 		}
 	}
 	assert(ret_group->oldest != NULL);
-	assert(ret_group->run_count <= chunk->run_count);
-	/* A single merge cannot have made more; runs beyond that count as still being made. */
-	ret_group->is_merging |= ret_group->run_count > COMPACT_RUNS_MAX;
+	assert(ret_group->run_count <= num_min(chunk->run_count, COMPACT_RUNS_MAX));
 }
 
 void
@@ -114,14 +127,19 @@ mt_compact_group_of(const struct mt_index *index, struct mt_run *run,
 	mt_compact_group_from(index, run, ret_group);
 }
 
-/* A part of @run's group is being merged, or deleted. */
+/* A part of @run's group is being merged, or deleted; or @run is of a split generation's part that is no group. */
 static bool
 group_is_busy(const struct mt_index *index, struct mt_run *run)
 {
 	struct compact_group group;
+	const struct mt_run *at;
 
 	mt_compact_group_of(index, run, &group);
-	return group.is_merging;
+	if (group.is_merging || !group.is_split)
+		return group.is_merging;
+	for (at = group.newest; at != run && at != group.oldest;)
+		at = run_of(at->link.next);
+	return at != run;
 }
 
 struct mt_run *
@@ -130,6 +148,8 @@ mt_compact_group_run(const struct compact_group *group, uint32_t count)
 	struct mt_run *run = group->newest;
 
 	assert(count >= 1 && count <= group->generation_count);
+	if (count == group->generation_count)
+		return group->oldest; /* its generation may go on behind it */
 	for (uint32_t i = 0; i < count; i++) {
 		for (uint32_t k = generation_count(run) - (i + 1 < count ? 0 : 1); k > 0; k--)
 			run = run_of(run->link.next);

@@ -25,7 +25,8 @@ struct compact_group {
 	uint64_t bytes[COMPACT_GENERATIONS_MAX]; /* newest first */
 	uint32_t generation_count, run_count;
 	uint64_t live_bytes;
-	bool is_merging; /* a part of it */
+	bool is_merging; /* a part of it; or it is no group, but a part of a split generation */
+	bool is_split;   /* its only generation goes on behind it */
 };
 
 /* mt_compact_group_from -- the group whose newest run is @newest. */

@@ -18,7 +18,7 @@
  *
  * A block of which a stage's run has another version than a run of the same flushed_sequence that stays has
  * it from the merge's layers: those are in front of both until the last stage, with which all such runs
- * go (stage_check).
+ * go (stage_check), or stay behind.
  */
 #include <errno.h>
 
@@ -69,8 +69,9 @@ stage_bytes(const struct mt_port *port)
 }
 
 /*
- * Readers never have a choice between runs of one flushed_sequence: all of them are merged together, and layers
- * that are merged with them hold only what came later, with nothing but layers in front.
+ * The newest runs of one flushed_sequence are merged, nearly always all of them (compact.c): so what comes of them
+ * may stand in front of the others. Layers that are merged with them hold only what came later, with nothing but layers
+ * in front.
  */
 static void
 stage_check(const struct mt_merge *merge)
@@ -88,7 +89,7 @@ stage_check(const struct mt_merge *merge)
 	    NUM_CONTAINER_OF(newer, struct mt_run, link)->flushed_sequence >
 		input->newest_run->flushed_sequence);
 	assert(older == &chunk->runs ||
-	    NUM_CONTAINER_OF(older, struct mt_run, link)->flushed_sequence <
+	    NUM_CONTAINER_OF(older, struct mt_run, link)->flushed_sequence <=
 		input->oldest_run->flushed_sequence);
 }
 
