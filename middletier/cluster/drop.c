@@ -18,8 +18,9 @@
  * Between MARKING and LISTING, HIDING: the shards are told what no scope shows though its volume is there (hide.c).
  *
  * A shard's owner drops the cut, or the deleted volume's chunks, which go on going by themselves (segment_drop.c), and
- * then has the shard's bit cleared; the last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
- * from one that is not.
+ * then has the shard's bit cleared; the last one deletes the key. A key that is there is the reason to do it, again if need
+ * be: nothing follows from one that is not. An order to cut that comes later is refused, since each shard knows the number
+ * (cut.c).
  *
  * With the last bit of a deleted volume go its data keys, in the same transaction: no block of it is shown any more, and
  * what nodes still have of it can never be opened again. They are read just before: since the volume's key is gone,

@@ -25,6 +25,12 @@
  *
  * A cut in the index keeps records on both sides apart; so it is there before the first record behind it.
  * A number that comes to nothing stays as a cut until its mark is seen (drop.c).
+ *
+ * An order may come late: its snapshot was given up, all shards have dropped its number, and no key is left by which
+ * anybody would drop what it cuts. So a shard has dropped a number only when its manifest knows that one or a greater
+ * one: where it does not, because the order never came or came to nothing, the drop passes the number, by an edit
+ * that cuts nothing. Whoever owns the shard then or later knows it before it serves, and refuses the order as any
+ * that is not newer; an owner of before cannot commit. No drop is done while an order is at work.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -287,6 +293,25 @@ cut_on_dropped(int rc, void *arg)
 	(void)arg;
 }
 
+/* @number was not cut here: from now on it never is. */
+static void
+cut_pass(struct mt_shard *shard, uint64_t number)
+{
+	const struct mt_edit edit = { .kind = MT_EDIT_CUT,
+		.cut = number,
+		.sequence = shard->next_sequence };
+
+	if (shard->write->cut.sm.state != MT_CUT_IDLE)
+		return; /* perhaps by this order */
+	if (shard->cut < number) {
+		mt_write_batches_close(shard->write);
+		shard->cut = number;
+		write_pump_soon(shard->write);
+	}
+	/* Where there is no room for it now, the next call tries again. */
+	(void)mt_manifest_commit(shard, &edit, 1, cut_on_dropped, shard);
+}
+
 int
 mt_cut_drop(struct mt_shard *shard, uint64_t number)
 {
@@ -294,6 +319,10 @@ mt_cut_drop(struct mt_shard *shard, uint64_t number)
 	const struct mt_edit edit = { .kind = MT_EDIT_CUT_DROPPED, .cut = number };
 
 	assert(shard->sm.state == MT_SHARD_SERVING);
+	if (mt_manifest_state_cut(state) < number) {
+		cut_pass(shard, number);
+		return -EAGAIN;
+	}
 	for (uint32_t i = 0; i < state->cut_count; i++) {
 		if (state->cuts[i].cut != number || state->cuts[i].segment_count == 0)
 			continue;

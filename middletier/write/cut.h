@@ -88,9 +88,10 @@ void mt_cut_on_batch(struct mt_shard *shard);
 /* mt_cut_stop -- the shard stops, or goes: @rc 0 calls nobody. */
 void mt_cut_stop(struct mt_shard *shard, int rc);
 /*
- * mt_cut_drop -- no scope names @number any more: merges may mix both its sides
+ * mt_cut_drop -- no scope names @number any more: merges may mix both its sides, and no order of it begins any more
  *
- * 0: the manifest knows nothing of it, durably; -EAGAIN: it is under way, call it again later.
+ * 0: the manifest has no cut of it, and knows it or a greater number, durably: mt_cut_begin refuses it, here and at
+ * each later owner. -EAGAIN: it is under way, or waits for an order that is at work: call it again later.
  */
 int mt_cut_drop(struct mt_shard *shard, uint64_t number);
 

@@ -28,6 +28,7 @@
 #include "middletier/index/chunk.h"
 #include "middletier/index/index.h"
 #include "middletier/meta/meta_store.h"
+#include "middletier/write/cut.h"
 #include "support/mt_rig.h"
 
 #define SHARDS 5u /* two digits */
@@ -424,6 +425,26 @@ Test(drop, a_deleted_one_goes_when_all_have_dropped_its_cut)
 	put_snapshot(6, MT_SNAPSHOT_DELETED, NULL);
 	expect_snapshot_gone(5);
 	expect_snapshot_gone(6);
+}
+
+/* No key is left that would have anybody drop what a late order cuts. */
+Test(drop, no_shard_begins_one_that_is_gone_whoever_owns_it)
+{
+	static const struct mt_cut_order order = { .number = 5,
+		.segment_count = 1,
+		.volume_count = 1,
+		.segment_bases = { SEGMENT } };
+
+	put_snapshot(5, MT_SNAPSHOT_DELETED, NULL);
+	expect_snapshot_gone(5);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < SHARDS; i++) {
+			cr_assert_eq(mt_cut_can_begin(mt_rig_shard(rig, i), 6), 0);
+			cr_assert_eq(mt_cut_begin(mt_rig_shard(rig, i), &order, NULL, NULL),
+			    -EAGAIN);
+		}
+		mt_rig_gateway_restart(rig);
+	}
 }
 
 /* A volume that was rolled back to it sees by it. */

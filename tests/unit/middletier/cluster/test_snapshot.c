@@ -95,10 +95,32 @@ put(const char *key, const char *text)
 	cr_assert(mt_rig_run_until(rig, is_set, &is_done));
 }
 
+/* The next snapshot's number is @number, if it was not greater. */
+static void
+go_on_from(uint64_t number)
+{
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+	json_t *cluster;
+	char *text;
+
+	cr_assert_eq(meta_store_list(rig->store, "cluster", &items, &count), 0);
+	cr_assert_eq(count, 1);
+	cluster = json_loadb(items[0].value, items[0].value_bytes, 0, NULL);
+	free(items);
+	if (json_integer_value(json_object_get(cluster, "next_snapshot")) < (json_int_t)number)
+		json_object_set_new(cluster, "next_snapshot", json_integer((json_int_t)number));
+	text = json_dumps(cluster, JSON_COMPACT);
+	json_decref(cluster);
+	put("cluster", text);
+	free(text);
+}
+
 /* Deleted ones; @created_s 0: they came to nothing. */
 static void
 put_numbers(uint32_t count, uint64_t created_s, const char *waiting)
 {
+	go_on_from(FIRST_NUMBER + count);
 	for (uint32_t i = 0; i < count; i++) {
 		struct mt_snapshot snapshot = { .number = FIRST_NUMBER + i,
 			.volume_id = 1,

@@ -351,6 +351,46 @@ Test(cut, stop_in_the_middle_is_an_answer)
 	fake_run_for(NUM_S(1));
 }
 
+/* The order of a snapshot that was given up may come late. A next owner reads the number in the manifest. */
+Test(cut, a_number_that_is_dropped_is_not_begun_any_more)
+{
+	struct mt_state_cut passed[] = { { .cut = 7 } };
+	uint32_t count = fake.edit_count;
+
+	cr_assert_eq(mt_cut_drop(&fake.shard, 7), -EAGAIN);
+	cr_assert_eq(mt_cut_begin(&fake.shard, &order, on_cut, &answer), -EAGAIN);
+	fake_run_for(NUM_MS(20));
+	cr_assert_eq(fake.edit_count, count + 1);
+	cr_assert_eq(fake.edits[fake.edit_count - 1].kind, MT_EDIT_CUT);
+	cr_assert_eq(fake.edits[fake.edit_count - 1].cut, 7);
+	cr_assert_eq(fake.edits[fake.edit_count - 1].segment_count, 0, "nothing is cut");
+	fake_state.cuts = passed;
+	fake_state.cut_count = fake_state.cut_max = 1;
+	cr_assert_eq(mt_cut_drop(&fake.shard, 7), 0);
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 0);
+	cr_assert_eq(mt_cut_begin(&fake.shard, &order, on_cut, &answer), -EAGAIN);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), 0);
+}
+
+Test(cut, a_drop_waits_for_the_order_that_is_at_work)
+{
+	uint32_t count;
+
+	fake_stall_all(true);
+	(void)fake_write(1, 1, 1);
+	fake_run_for(NUM_MS(5));
+	begin(&order);
+	count = fake.edit_count;
+	cr_assert_eq(mt_cut_drop(&fake.shard, 7), -EAGAIN);
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 1);
+	fake_run_for(NUM_MS(20));
+	cr_assert_eq(fake.edit_count, count);
+	fake_stall_all(false);
+	fake_run_for(NUM_MS(200));
+	cr_assert_eq(answer.rc, 0);
+	mt_cut_release(&fake.shard, 7);
+}
+
 Test(cut, dropped_cuts_leave_the_manifest_once)
 {
 	struct mt_state_cut cuts[] = { { .cut = 7, .segment_base = 1, .segment_count = 1 } };
@@ -358,7 +398,7 @@ Test(cut, dropped_cuts_leave_the_manifest_once)
 	begin_held();
 	mt_cut_release(&fake.shard, 7);
 	fake_state.cuts = cuts;
-	fake_state.cut_count = 1;
+	fake_state.cut_count = fake_state.cut_max = 1;
 	cr_assert_eq(mt_cut_drop(&fake.shard, 7), -EAGAIN);
 	fake_run_for(NUM_MS(20));
 	cr_assert_eq(fake.edits[fake.edit_count - 1].kind, MT_EDIT_CUT_DROPPED);
