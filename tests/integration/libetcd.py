@@ -6,6 +6,9 @@
         etcd.kill(0); etcd.run(0)           # kill -9, and the same member again
         etcd.leader()                       # its index
 
+On loopback its ports are such as were free a moment ago: where another program has taken one meanwhile, it begins anew
+with others. A member that ends by itself is a Failure for whoever waits, with what it said last.
+
 With has_disks each member writes to a file system of its own, in a file, that freeze() stops; where files cannot be
 mounted `mounted` stays empty.
 """
@@ -16,8 +19,9 @@ import signal
 import subprocess
 import urllib.request
 
-from libcluster import check, free_port, new_folder, skip, wait_for
+from libcluster import Failure, check, free_port, new_folder, skip, wait_for
 
+STARTS_MAX = 5  # with other ports each time
 DISK_BYTES = 512 << 20  # two files of 64 MiB for its log, written ahead, and the database: sparse
 
 
@@ -27,18 +31,24 @@ class Etcd:
             skip("there is no etcd")
         self.count, self.args, self.net, self.has_disks = members, list(args), net, has_disks
         self.tls = tls  # libtls.Certificates: members and clients show one
-        self.folder = new_folder("cleave-etcd-")
         self.processes = [None] * members
         self.mounted = []
-        self.data = [os.path.join(self.folder, f"m{i}", "data") for i in range(members)]
+        self.make_folder()
         if net is None:
             self.hosts = ["127.0.0.1"] * members
-            self.ports = [free_port() for _ in range(members)]
-            self.peer_ports = [free_port() for _ in range(members)]
+            self.find_ports()
         else:
             self.hosts = [net.add(self.host(i)) for i in range(members)]
             self.ports, self.peer_ports = [2379] * members, [2380] * members
             net.add("operator")  # where etcdctl runs: nobody cuts it off
+
+    def make_folder(self):
+        self.folder = new_folder("cleave-etcd-")
+        self.data = [os.path.join(self.folder, f"m{i}", "data") for i in range(self.count)]
+
+    def find_ports(self):
+        self.ports = [free_port() for _ in range(self.count)]
+        self.peer_ports = [free_port() for _ in range(self.count)]
 
     def host(self, index):
         """Its name in the network."""
@@ -63,7 +73,7 @@ class Etcd:
         url = f"{scheme}://{self.addresses()[index]}"
         peer = f"http://{self.hosts[index]}:{self.peer_ports[index]}"
         tls = self.tls.server_args() if self.tls else []
-        log = open(os.path.join(self.folder, f"m{index}.log"), "ab")
+        log = open(self.log_file(index), "ab")
         self.processes[index] = subprocess.Popen(self.at(
             self.host(index),
             ["etcd", "--name", f"m{index}", "--data-dir", self.data[index],
@@ -71,6 +81,33 @@ class Etcd:
              "--initial-advertise-peer-urls", peer, "--initial-cluster", self.peers(), *tls,
              *self.args]), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         log.close()
+
+    def log_file(self, index):
+        return os.path.join(self.folder, f"m{index}.log")
+
+    def log(self, index):
+        with open(self.log_file(index), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def ended(self):
+        """The members that have ended, and nobody had them end."""
+        return [index for index, process in enumerate(self.processes)
+                if process is not None and process.poll() is not None]
+
+    def is_listening(self, index):
+        """Is it this member that has its port? Another program may be what answers there."""
+        if self.net is not None:
+            return True  # the host is its own
+        pid, ours = self.processes[index].pid, set()
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                ours.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+            with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
+                rows = [line.split() for line in file]
+        except OSError:
+            return False  # it ends, or has closed one just now
+        return any(row[1].endswith(f":{self.ports[index]:04X}") and row[3] == "0A" and
+                   f"socket:[{row[9]}]" in ours for row in rows)
 
     def ask(self, index, path, body=None):
         """A member's answer over HTTP, or None."""
@@ -91,7 +128,13 @@ class Etcd:
         return b'"true"' in (self.ask(index, "/health") or b"")
 
     def wait_healthy(self, index):
-        wait_for(lambda: self.is_healthy(index), f"member {index} of the etcd does not answer")
+        def look():
+            for ended in self.ended():
+                last = "\n".join(self.log(ended).splitlines()[-5:])
+                raise Failure(f"member {ended} of the etcd has ended: {last}")
+            return self.is_listening(index) and self.is_healthy(index)
+
+        wait_for(look, f"member {index} of the etcd does not answer")
 
     def wait_all(self):
         for index in range(self.count):
@@ -184,16 +227,32 @@ class Etcd:
 
     # ---- beginning and end ----
 
+    def start_all(self):
+        for index in range(self.count):
+            if self.has_disks:
+                self.mount(index)
+            self.run(index)
+        self.wait_all()
+
+    def has_lost_a_port(self):
+        return self.net is None and any("address already in use" in self.log(index)
+                                        for index in self.ended())
+
     def __enter__(self):
-        try:
-            for index in range(self.count):
-                if self.has_disks:
-                    self.mount(index)
-                self.run(index)
-            self.wait_all()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        for start in range(1, STARTS_MAX + 1):
+            try:
+                self.start_all()
+                return self
+            except Failure:
+                is_last = start == STARTS_MAX or not self.has_lost_a_port()
+                self.__exit__(None, None, None)
+                if is_last:
+                    raise
+                self.make_folder()
+                self.find_ports()
+            except BaseException:
+                self.__exit__(None, None, None)
+                raise
         return self
 
     def __exit__(self, kind, value, trace):

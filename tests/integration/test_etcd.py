@@ -3,10 +3,11 @@
 """Gateways that share an etcd: a load goes on whatever is killed; what cannot work is told in one line."""
 import os
 import signal
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main,
+from libcluster import (CLUSTER_ID, Cluster, Daemon, Failure, binary, check, expect_error, free_port, main,
                         run_argv, wait_for)
 from libetcd import Etcd
 from libload import Load
@@ -183,7 +184,39 @@ def what_cannot_work_is_told():
         refused(etcd.place, password, extra=("--meta-user", "root", "--meta-password-file", password))
 
 
-main(gateways_are_killed_in_turn, gateway_that_was_killed_has_its_id_back_at_once,
-     gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
-     etcd_is_gone_for_longer_than_a_lease, backup_from_before_a_take_over_is_recovered_from,
-     an_etcd_that_was_restored_is_refused_until_it_is_accepted, what_cannot_work_is_told)
+def a_member_that_ends_is_told_at_once():
+    etcd = Etcd(1, ["--auth-token", "no-such-token"])
+    try:
+        etcd.__enter__()
+    except Failure as failure:
+        check("has ended" in str(failure) and "auth" in str(failure), failure)
+    else:
+        check(False, "it runs")
+
+
+def a_port_that_was_taken_meanwhile_is_another_one():
+    """One that clients ask, or other members."""
+    for members, taken in ((1, "ports"), (3, "peer_ports")):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            etcd = Etcd(members)
+            port = getattr(etcd, taken)[-1] = other.getsockname()[1]
+            with etcd:
+                check(port not in etcd.ports + etcd.peer_ports, etcd.ports)
+                etcd.ctl("put", "key", "value")
+                check("value" in etcd.ctl("get", "key"), "it is not there")
+
+
+def an_etcd_at_the_same_port_is_not_taken_for_its_own():
+    with Etcd(1) as other:
+        etcd = Etcd(1)
+        etcd.ports[0] = other.ports[0]
+        with etcd:
+            check(etcd.ports[0] != other.ports[0], etcd.ports)
+
+
+main(a_member_that_ends_is_told_at_once, a_port_that_was_taken_meanwhile_is_another_one,
+     an_etcd_at_the_same_port_is_not_taken_for_its_own, gateways_are_killed_in_turn,
+     gateway_that_was_killed_has_its_id_back_at_once, gateway_leaves_in_good_order,
+     members_are_killed_and_stopped_in_turn, etcd_is_gone_for_longer_than_a_lease,
+     backup_from_before_a_take_over_is_recovered_from, an_etcd_that_was_restored_is_refused_until_it_is_accepted,
+     what_cannot_work_is_told)
