@@ -125,7 +125,7 @@ enum cleave_health_level {
 	X(COPIES_LACK, "copies-lack", WARN, "Extents have fewer good copies than they should.",               \
 	    "repair makes them anew --repair-after a node is lost: cleave status shows how many are left")    \
 	X(BLOCKS_UNREAD, "blocks-unread", WARN,                                                               \
-	    "Merges find no copy of some blocks that passes: these stay in the log, or in old runs.",         \
+	    "Merges, or flattenings, find no copy of some blocks that passes: these stay where they are.",    \
 	    "look at the disks of the nodes that the log names (merge: bad copy); restart the gateway")       \
 	X(ROOM_LOW, "room-low", WARN, "At most 15 % of the room for data is left.",                           \
 	    "delete or discard what is not needed, or cleave node add one more")                              \

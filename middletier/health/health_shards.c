@@ -176,11 +176,28 @@ judge_copies(const struct mt_ask *ask, const char *object, struct mt_health *hea
 		    "%s: %" PRIu64 " copies that no manifest names wait for a word", object, held);
 }
 
+/* The volume that @segment is of; NULL: none is known. */
+static const struct mt_volume *
+volume_of_segment(const struct mt_gateway *gateway, uint64_t segment)
+{
+	const struct mt_volumes *volumes = &gateway->volumes;
+
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		if (segment >= volume->segment_base &&
+		    segment - volume->segment_base < volume->segment_count)
+			return volume;
+	}
+	return NULL;
+}
+
 /* A moment's errors are over when a merge is tried again; what lasts keeps the log as long as it is. */
 static void
 judge_merges(const struct mt_ask *ask, const char *object, struct mt_health *health)
 {
 	struct mt_shard_list list = { .count = 0 };
+	const struct mt_volume *clone = NULL;
 	uint64_t longest_ns = 0;
 	char text[MT_SHARD_LIST_BYTES];
 
@@ -192,13 +209,18 @@ judge_merges(const struct mt_ask *ask, const char *object, struct mt_health *hea
 				continue;
 			mt_shard_list_add(&list, status->shards[k].index);
 			longest_ns = num_max(longest_ns, status->shards[k].unread_ns);
+			if (status->shards[k].unread_clone != 0)
+				clone =
+				    volume_of_segment(ask->gateway, status->shards[k].unread_clone);
 		}
 	}
 	if (list.count == 0)
 		return;
 	mt_shard_list_text(&list, text);
 	mt_health_add(health, CLEAVE_HEALTH_BLOCKS_UNREAD, object, longest_ns,
-	    "%s: %s: no copy of some blocks passes its checks, merge after merge", object, text);
+	    "%s: %s: no copy of some blocks passes its checks, merge after merge%s%s%s", object,
+	    text, clone == NULL ? "" : ": clone '", clone == NULL ? "" : clone->name,
+	    clone == NULL ? "" : "' is not flattened for it");
 }
 
 /* A pass takes an interval where nothing stands in its way. */

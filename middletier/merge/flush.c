@@ -71,6 +71,7 @@ struct mt_flush {
 	bool is_for_readers;                      /* MERGING */
 	bool has_runs;                            /* MERGING */
 	uint64_t unread_since_ns, unread_last_ns; /* merges that found no copy; 0: none has */
+	uint64_t unread_clone; /* a segment of the clone whose last copy was one; 0: it was not */
 	uint32_t tick_count;
 	struct flush_due due;
 };
@@ -97,6 +98,24 @@ flush_go_on(struct mt_flush *flush)
 	mt_flush_kick(flush->shard);
 }
 
+/* No copy of some blocks passes, or of a run's index, which is read anew where blocks do not. */
+static bool
+is_unread(int rc)
+{
+	return rc == -EUCLEAN || rc == -EBADMSG;
+}
+
+/* A merge, or a copy for a clone, has ended so. */
+static void
+flush_note_unread(struct mt_flush *flush)
+{
+	uint64_t now_ns = loop_now_ns(flush->shard->port->loop);
+
+	if (flush->unread_last_ns == 0 || now_ns > flush->unread_last_ns + FLUSH_UNREAD_NS)
+		flush->unread_since_ns = now_ns;
+	flush->unread_last_ns = now_ns;
+}
+
 /*
  * No copy of some blocks passes. The chunk's runs are left alone for a while, so its layers are tried without them. When
  * these cannot be read either they are put off, too.
@@ -106,9 +125,7 @@ flush_unread(struct mt_flush *flush, struct mt_chunk *chunk)
 {
 	uint64_t now_ns = loop_now_ns(flush->shard->port->loop);
 
-	if (flush->unread_last_ns == 0 || now_ns > flush->unread_last_ns + FLUSH_UNREAD_NS)
-		flush->unread_since_ns = now_ns;
-	flush->unread_last_ns = now_ns;
+	flush_note_unread(flush);
 	if (chunk == NULL || flush->has_runs)
 		return;
 	if (chunk->pin == MT_PIN_COPY)
@@ -135,6 +152,8 @@ flush_failed(struct mt_flush *flush, int rc)
 		flush_go_on(flush);
 		return;
 	}
+	if (is_unread(rc))
+		flush_note_unread(flush);
 	flush_pause(flush);
 }
 
@@ -180,6 +199,11 @@ flush_on_copied(struct mt_flush *flush, int rc)
 	mt_flatten_ended(&flush->due.flatten, flush->shard, flush->merging_chunk, rc);
 	if (rc == -ENOKEY)
 		metric_add(&flush->shard->port->metrics[MT_METRIC_merges_without_key], 1);
+	flush->unread_clone = 0;
+	if (is_unread(rc)) {
+		flush->unread_clone = mt_chunk_segment(flush->merging_chunk);
+		flush_note_unread(flush);
+	}
 	if (rc != 0 && rc != -E2BIG)
 		log_limited(LOG_WARN,
 		    "shard %" PRIu32
@@ -340,7 +364,7 @@ mt_flush_start(struct mt_shard *shard)
 	assert(!flush->tick_timer.is_active && !flush->pause_timer.is_active);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	flush->tick_count = 0;
-	flush->unread_since_ns = flush->unread_last_ns = 0;
+	flush->unread_since_ns = flush->unread_last_ns = flush->unread_clone = 0;
 	mt_flush_due_start(&flush->due, shard);
 	loop_timer_start(shard->port->loop, &flush->tick_timer, FLUSH_TICK_NS);
 	mt_flush_kick(shard);
@@ -460,6 +484,12 @@ mt_flush_unread_ns(const struct mt_shard *shard)
 	    loop_now_ns(shard->port->loop) > flush->unread_last_ns + FLUSH_UNREAD_NS)
 		return 0;
 	return flush->unread_last_ns - flush->unread_since_ns;
+}
+
+uint64_t
+mt_flush_unread_clone(const struct mt_shard *shard)
+{
+	return mt_flush_unread_ns(shard) == 0 ? 0 : shard->flush->unread_clone;
 }
 
 void

@@ -45,6 +45,8 @@ int mt_flush_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segmen
 
 /* mt_flush_unread_ns -- for how long merges have found no copy of some blocks that passes; 0: they do, or have failed once. */
 uint64_t mt_flush_unread_ns(const struct mt_shard *shard);
+/* mt_flush_unread_clone -- a segment of the clone that cannot be flattened for it; 0: none is, or it waits for nothing. */
+uint64_t mt_flush_unread_clone(const struct mt_shard *shard);
 
 /* The totals of a shard's runs, in bytes on one replica. */
 struct mt_flush_totals {

@@ -90,6 +90,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.lacking_count = status_lacking(shard, extent_count),
 		.leaving_count = mt_upkeep_leaving_count(shard),
 		.unread_ns = mt_flush_unread_ns(shard),
+		.unread_clone = mt_flush_unread_clone(shard),
 		.scrub_age_ns = mt_upkeep_scrub_age_ns(shard),
 		.request_count = shard->request_count,
 		.request_bytes = shard->request_bytes,

@@ -46,6 +46,7 @@ struct mt_shard_status {
 	uint64_t
 	    scrub_age_ns;   /* since every copy was verified last, or it began to be served here */
 	uint64_t unread_ns; /* for how long merges have found no copy of some blocks; 0: they do */
+	uint64_t unread_clone; /* a segment of the clone that is not flattened for it; 0: none */
 	uint64_t write_age_ns; /* of the oldest write that has no answer; 0: there is none */
 	char write_volume[MT_NAME_BYTES];      /* its volume's name */
 	uint64_t request_count, request_bytes; /* as struct mt_shard has them */

@@ -136,12 +136,23 @@ Test(health, copies_that_lack_or_are_held_back_are_counted_over_all_shards)
 
 Test(health, merges_that_find_no_copy_are_told_when_it_lasts)
 {
+	const struct mt_volume clone = { .id = 5,
+		.name = "c",
+		.segment_base = 700,
+		.segment_count = 3 };
+
 	shard(1)->unread_ns = MT_HEALTH_UNREAD_NS - 1;
 	expect_well();
 	shard(1)->unread_ns = MT_HEALTH_UNREAD_NS;
 	shard(4)->unread_ns = MT_HEALTH_UNREAD_NS + 1;
 	cr_assert_eq(expect_only(CLEAVE_HEALTH_BLOCKS_UNREAD, HERE, "shards 1, 4: ")->age_ns,
 	    MT_HEALTH_UNREAD_NS + 1);
+	/* A copy for a clone is told with its name. */
+	mt_volumes_init(&gateway.volumes);
+	cr_assert_eq(mt_volumes_put(&gateway.volumes, &clone, 1), 0);
+	shard(4)->unread_clone = clone.segment_base + 2;
+	(void)expect_only(CLEAVE_HEALTH_BLOCKS_UNREAD, HERE, ": clone 'c' is not flattened for it");
+	mt_volumes_fini(&gateway.volumes);
 }
 
 Test(health, a_pass_that_does_not_end_is_late_after_two_intervals)

@@ -6,6 +6,7 @@
  * and replayed; then the gateway is left alone.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@
 #include "middletier/write/cut.h"
 #include "support/mt_rig.h"
 
-#define ALL 7u         /* replicas */
+#define ALL 7u /* replicas */
+#define CLONE (wire_segment(1, wire_segment_root(1)))
 #define BLOCKS 40u     /* that make_log writes, twice over */
 #define APPEND_MAX 16u /* blocks of a batch */
 
@@ -421,6 +423,33 @@ Test(flush, layers_that_no_disk_reads_stay_and_are_told_until_one_does)
 	cr_assert_eq(chunk()->layer_count, 0);
 	cr_assert_eq(mt_flush_unread_ns(mt_rig_shard(rig, 0)), 0);
 	expect_log();
+}
+
+/* A copy for a clone is a merge as well. */
+Test(flush, a_copy_that_no_disk_reads_is_told_with_its_clone)
+{
+	const struct mt_index_cut cut = { 9, 1, 1 };
+	struct mt_scope scope, origin;
+	struct mt_shard *shard;
+
+	make_log();
+	mt_rig_run(rig, NUM_S(300));
+	cr_assert_eq(chunk()->run_count, 1);
+	shard = mt_rig_shard(rig, 0);
+	cr_assert_eq(mt_index_add_cut(shard->block_index, &cut), 0);
+	mt_scope_init(&scope, 1);
+	mt_scope_before(&scope, 9, &origin);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &origin, &scope), 0);
+	disks_fail_reads(true);
+	cr_assert_eq(mt_flush_flatten(shard, &scope, 0), -EAGAIN);
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_geq(mt_flush_unread_ns(shard), NUM_S(30));
+	cr_assert_eq(mt_flush_unread_clone(shard), CLONE);
+	disks_fail_reads(false);
+	mt_rig_run(rig, NUM_S(180));
+	cr_assert_eq(mt_flush_flatten(shard, &scope, 0), 0);
+	cr_assert_eq(mt_flush_unread_ns(shard), 0);
+	cr_assert_eq(mt_flush_unread_clone(shard), 0);
 }
 
 #define UNREAD                                                                                     \
