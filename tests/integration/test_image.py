@@ -124,6 +124,28 @@ def sparse_regions_stay_sparse():
                           agent.uri(name)])
 
 
+def a_guest_reads_no_file_of_the_host():
+    """Its raw disk begins as an image of another file does: qemu-img would take it for that, and copy the file."""
+    with Cluster(nodes=3) as c:
+        secret, disk, outside, vmdk, flat = (
+            os.path.join(c.folder, n) for n in ("secret", "disk.raw", "outside", "whole", "flat"))
+        make_image(secret, MIB, ((0, MIB),))
+        run_argv(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", secret, disk])
+        run_argv(["qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={outside}.data", outside, "1M"])
+        run_argv(["qemu-img", "create", "-q", "-f", "vmdk", vmdk, "1M"])
+        run_argv(["qemu-img", "create", "-q", "-f", "vmdk", "-o", "subformat=monolithicFlat", flat, "1M"])
+        for path, kind, other in ((disk, "qcow2", "secret"), (outside, "qcow2", r"outside\.data"),
+                                  (flat, "vmdk", "flat-flat")):
+            expect_error(c.cleave("import", path, "v", check_rc=False), other, f"--format {kind}", "--format raw")
+            check(volumes(c) == [], "something was made of it")
+            c.cleave("import", "--format", kind, path, f"said-{kind}")
+            c.cleave("volume", "delete", f"said-{kind}", "--purge")
+        c.cleave("import", "--format", "raw", disk, "v")
+        c.cleave("export", "v", disk + ".out")
+        check(digest(disk + ".out", os.path.getsize(disk)) == digest(disk), "not the disk itself")
+        c.cleave("import", vmdk, "w")
+
+
 def sizes():
     with Cluster(nodes=3) as c:
         odd, out = os.path.join(c.folder, "odd"), os.path.join(c.folder, "out")
@@ -651,7 +673,7 @@ def what_somebody_else_has_found_stays():
 
 if __name__ == "__main__":
     os.umask(0o022)  # rights of files are looked at
-    main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
+    main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, a_guest_reads_no_file_of_the_host, sizes,
          nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,

@@ -59,6 +59,53 @@ image_is_no_backup(struct import *import)
 	return rc;
 }
 
+/* A file that @info, or what is in it, names beside the image itself; NULL: none. The text is @info's. */
+static const char *
+other_file(const json_t *info, const char *path)
+{
+	const char *key, *other = NULL;
+	json_t *value;
+	size_t i;
+
+	if (json_is_array(info)) {
+		json_array_foreach(info, i, value)
+		{
+			other = other != NULL ? other : other_file(value, path);
+		}
+		return other;
+	}
+	json_object_foreach((json_t *)(uintptr_t)info, key, value)
+	{
+		const char *text = json_string_value(value);
+
+		if (text != NULL &&
+		    (strcmp(key, "backing-filename") == 0 || strcmp(key, "data-file") == 0 ||
+			(strcmp(key, "filename") == 0 && strcmp(text, path) != 0)))
+			return text;
+		if (json_is_object(value) || json_is_array(value))
+			other = other != NULL ? other : other_file(value, path);
+	}
+	return other;
+}
+
+/*
+ * Nobody has said what the image is, so its first bytes have: on a raw disk those are a guest's, who may name any file of
+ * this host there, and would find it in the volume.
+ */
+static int
+image_stands_alone(struct import *import, const json_t *info)
+{
+	const char *other = other_file(info, import->path);
+
+	return other == NULL
+	    ? 0
+	    : command_fail(import->session, -EPERM,
+		  "%.200s looks like an image that is made of another file, '%.200s', too: a guest "
+		  "may have written that to a raw disk. --format raw imports it as it is, --format "
+		  "%.16s what it names as well",
+		  import->path, other, import->format);
+}
+
 /* The image's format and how large the disk in it is. */
 static int
 image_info(struct import *import)
@@ -88,11 +135,13 @@ image_info(struct import *import)
 	format = json_string_value(json_object_get(info, "format"));
 	import->image_bytes = command_u64(info, "virtual-size");
 	import->format = format == NULL ? NULL : strdup(format);
-	json_decref(info);
 	if (import->format == NULL || import->image_bytes == 0)
-		return command_fail(session, -EINVAL,
-		    "%.200s: an image of nothing: it has no bytes", import->path);
-	return 0;
+		rc = command_fail(session, -EINVAL, "%.200s: an image of nothing: it has no bytes",
+		    import->path);
+	else if (options->format == NULL)
+		rc = image_stands_alone(import, info);
+	json_decref(info);
+	return rc;
 }
 
 /*

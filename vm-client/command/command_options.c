@@ -101,8 +101,9 @@ const struct config_option command_option_table[] = {
 	    "/run/cleave/agent, where there is one; else cleave-agent in $XDG_RUNTIME_DIR or /run.",
 	    NULL, false, 0, 0, NULL },
 	{ "format", 0, CONFIG_STRING, offsetof(struct command_options, format), "FORMAT",
-	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks; "
-	    "by the end of FILE's name, else raw.",
+	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks, unless "
+	    "it is made of other files, too, which a guest may have written to a raw disk; by the end of "
+	    "FILE's name, else raw.",
 	    NULL, false, 0, 0, NULL },
 	{ "progress", 'p', CONFIG_FLAG, offsetof(struct command_options, has_progress), NULL,
 	    "import, export, backup, restore: show how far it is.", NULL, false, 0, 0, NULL },
