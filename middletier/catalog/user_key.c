@@ -18,9 +18,12 @@
 #include "base/reader.h"
 #include "catalog/json.h"
 #include "cleave/meta.h"
+#include "cleave/unfinished.h"
+#include "cleave/wire.h"
 #include "common/alloc.h"
 
 #define USER_FORMAT 1u
+#define NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1u)
 #define USER_NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 _Static_assert(sizeof(MT_MAY_LETTERS) == MT_MAY_TEXT_BYTES, "a letter a bit");
@@ -54,14 +57,29 @@ mt_pattern_fits(const char *pattern, const char *name)
 	return *pattern == '\0';
 }
 
+/* The volume that @volume becomes when an import or a restore has filled it; "": it is none of these. */
+static void
+name_becomes(const char *volume, char ret_name[NAME_BYTES])
+{
+	size_t before = num_max(unfinished_before(volume, CLEAVE_IMPORT_MARK, CLEAVE_IMPORT_DIGITS),
+	    unfinished_before(volume, CLEAVE_RESTORE_MARK, CLEAVE_RESTORE_DIGITS));
+
+	before = before < NAME_BYTES ? before : 0;
+	memcpy(ret_name, volume, before);
+	ret_name[before] = '\0';
+}
+
 unsigned
 mt_user_may(const struct mt_user *user, const char *volume)
 {
+	char becomes[NAME_BYTES];
 	unsigned may = 0;
 
 	assert(user->right_count <= MT_USER_RIGHTS_MAX);
+	name_becomes(volume, becomes);
 	for (uint32_t i = 0; i < user->right_count && !user->is_disabled; i++) {
-		if (mt_pattern_fits(user->rights[i].volumes, volume))
+		if (mt_pattern_fits(user->rights[i].volumes, volume) ||
+		    (becomes[0] != '\0' && mt_pattern_fits(user->rights[i].volumes, becomes)))
 			may |= user->rights[i].may;
 	}
 	return may;

@@ -47,7 +47,11 @@ struct mt_user_table {
 
 /* mt_pattern_fits -- is @name one of those that @pattern means? The time is at most that of their lengths' product. */
 bool mt_pattern_fits(const char *pattern, const char *name);
-/* mt_user_may -- bits: the union of all rights whose pattern fits; 0 of a user that is disabled. */
+/*
+ * mt_user_may -- bits: the union of all rights whose pattern fits; 0 of a user that is disabled
+ *
+ * A pattern that fits NAME fits what an import, or a restore, fills before it becomes NAME (cleave/unfinished.h).
+ */
 unsigned mt_user_may(const struct mt_user *user, const char *volume);
 /* mt_may_text -- "rw", letters in the order of MT_MAY_LETTERS. */
 const char *mt_may_text(unsigned may, char ret_text[MT_MAY_TEXT_BYTES]);

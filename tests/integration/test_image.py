@@ -612,19 +612,21 @@ def while_it_copies_it_answers_the_gateway():
         check(p.returncode == 0 and volumes(c) == ["v"], f"{volumes(c)}: {text}")
 
 
-def an_import_wants_its_rights_for_both_names():
-    """It fills NAME.importing-NUMBER, which becomes NAME. Who may have but one of the two is told."""
+def a_right_to_a_volume_is_enough_to_import_it():
+    """It fills NAME.importing-NUMBER, which becomes NAME, and restore NAME.restore-ID."""
     with Authority() as a, Keyed(a) as c:
-        key, image = a.issue("client/db1"), os.path.join(c.folder, "image")
+        key, image, kept = a.issue("client/db1"), *(os.path.join(c.folder, n) for n in ("image", "kept"))
         make_image(image, MIB, ((0, 8192),))
         c.cleave("user", "add", "db1", "v:rwa")
-        wait_for(lambda: "may not do that" not in c.cleave_as(key, "volume", "create", "v", "--size", "4k").stderr,
-                 "the right is not there")
-        c.cleave("volume", "delete", "v", "--purge")
-        expect_error(c.cleave_as(key, "import", image, "v"), r"v\.importing-", r"'v\*:rwa'")
-        check(volumes(c) == [], "it has left a volume")
-        c.cleave("user", "set", "db1", "v*:rwa")
         wait_for(lambda: c.cleave_as(key, "import", image, "v").returncode == 0, "it cannot import")
+        c.cleave("backup", "v@s", kept, "--snapshot")
+        c.cleave("snapshot", "delete", "v@s")
+        c.cleave("volume", "delete", "v", "--purge")
+        p = c.cleave_as(key, "restore", kept, "v")
+        check(p.returncode == 0 and volumes(c) == ["v"], f"{volumes(c)}: {p.stderr}")
+        # No other name that looks like it.
+        expect_error(c.cleave_as(key, "volume", "create", "v.importing-1", "--size", "1M"))
+        expect_error(c.cleave_as(key, "import", image, "w"))
         check(volumes(c) == ["v"], str(volumes(c)))
 
 
@@ -682,4 +684,4 @@ if __name__ == "__main__":
          where_no_file_is_without_a_name_an_export_has_one_of_its_own,
          a_volume_that_was_written_while_it_was_copied_is_refused,
          while_it_copies_it_answers_the_gateway, names_that_are_taken_meanwhile,
-         an_import_wants_its_rights_for_both_names, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)
+         a_right_to_a_volume_is_enough_to_import_it, another_volume_of_the_name_is_not_written, what_somebody_else_has_found_stays)

@@ -200,8 +200,8 @@ import_create(struct import *import)
 	if (rc == -ENOKEY) {
 		memcpy(error, session->error, sizeof(error));
 		rc = command_fail(session, rc,
-		    "%.400s. An import goes there first, and needs the letters rwa for both names, as "
-		    "'%.50s*:rwa' gives",
+		    "%.400s. An import goes there first: with a name so long, or a gateway of an "
+		    "older release, it needs the letters rwa for both names, as '%.50s*:rwa' gives",
 		    error, options.name);
 	}
 	return rc;

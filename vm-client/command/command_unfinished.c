@@ -6,13 +6,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cleave/unfinished.h"
 #include "command_ask.h"
 #include "command_file.h"
-
-#define IMPORT_MARK ".importing-"
-#define IMPORT_DIGITS 8
-#define RESTORE_MARK ".restore-"
-#define RESTORE_DIGITS 16
 
 struct unfinished_kind {
 	const char *mark;
@@ -20,10 +16,11 @@ struct unfinished_kind {
 	const char *noun, *helps;
 };
 
-static const struct unfinished_kind unfinished_import = { IMPORT_MARK, IMPORT_DIGITS, "an import",
+static const struct unfinished_kind unfinished_import = { CLEAVE_IMPORT_MARK, CLEAVE_IMPORT_DIGITS,
+	"an import",
 	"import again, and remove this, or rename it if the import said that all is in it" };
-static const struct unfinished_kind unfinished_restore = { RESTORE_MARK, RESTORE_DIGITS,
-	"a restore", "run it again, and it goes on, or remove this" };
+static const struct unfinished_kind unfinished_restore = { CLEAVE_RESTORE_MARK,
+	CLEAVE_RESTORE_DIGITS, "a restore", "run it again, and it goes on, or remove this" };
 
 /* @name, as much as there is room for, the mark, and @number in so many digits. */
 static void
@@ -70,25 +67,10 @@ command_finish_name(struct command_session *session, const char *working)
 	return rc;
 }
 
-/* How much of @name stands before the mark; 0: it has none. */
-static size_t
-name_before(const struct unfinished_kind *kind, const char *name)
-{
-	size_t mark = strlen(kind->mark), bytes = strlen(name), before;
-
-	if (bytes <= mark + kind->digits)
-		return 0;
-	before = bytes - mark - kind->digits;
-	return strncmp(name + before, kind->mark, mark) == 0 &&
-		strspn(name + before + mark, "0123456789abcdef") == kind->digits
-	    ? before
-	    : 0;
-}
-
 static void
 print_unfinished(const struct unfinished_kind *kind, const char *name, FILE *out)
 {
-	size_t before = name_before(kind, name);
+	size_t before = unfinished_before(name, kind->mark, kind->digits);
 
 	if (before > 0)
 		fprintf(out,

@@ -80,6 +80,32 @@ Test(user_key, all_rights_whose_pattern_fits_count_together)
 	cr_assert_eq(mt_user_may(&user, "db-1"), 0u);
 }
 
+/* An import of "db" fills "db.importing-" and a number first, a restore "db.restore-" and its id. */
+Test(user_key, a_right_to_a_volume_is_one_to_what_becomes_it)
+{
+	static const struct {
+		const char *name;
+		bool fits;
+	} cases[] = { { "db.importing-0123abcd", true }, { "db.restore-0123456789abcdef", true },
+		{ "x-log.importing-0123abcd", true }, { "db2.importing-0123abcd", false },
+		{ "d.importing-0123abcd", false }, { "db.importing-0123abc", false },
+		{ "db.importing-0123abcde", false }, { "db.importing-0123ABCD", false },
+		{ "db.importing-*", false }, { "db.restore-0123abcd", false },
+		{ "db.imported-0123abcd", false }, { ".importing-0123abcd", false },
+		{ "db.importing-0123abcd.importing-0123abcd", false } };
+	struct mt_user user;
+
+	cr_assert_eq(decode("users/db1",
+			 "{\"format\":1,\"rights\":[{\"volumes\":\"db\",\"may\":\"rwa\"},"
+			 "{\"volumes\":\"*-log\",\"may\":\"rwa\"}],\"disabled\":false}",
+			 &user),
+	    0);
+	for (uint32_t i = 0; i < NUM_COUNT(cases); i++)
+		cr_assert_eq(mt_user_may(&user, cases[i].name),
+		    cases[i].fits ? MT_MAY_READ | MT_MAY_WRITE | MT_MAY_ALTER : 0u, "%s",
+		    cases[i].name);
+}
+
 Test(user_key, what_is_encoded_is_decoded)
 {
 	struct mt_user user = { .name = "a.b_c-1",
