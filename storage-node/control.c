@@ -29,13 +29,11 @@
 #include "revoked.h"
 #include "store.h"
 
-#define SN_TEXT_BYTES_MAX 32768u /* of a control answer */
-#define SN_LIST_BYTES_MAX 65536u /* of entries in one LIST answer */
+#define SN_LIST_BYTES_MAX 65536u /* of a control answer, and of entries in one LIST answer */
 #define SN_REQUEST_BYTES_MAX                                                                       \
 	SN_LIST_BYTES_MAX /* of a control request, which is read into the same text */
 _Static_assert(SN_REQUEST_BYTES_MAX > SPLIT_REVOKED_BYTES_MAX + SPLIT_REVOKED_BYTES_MAX / 32,
     "lists of revoked keys fit, with two bytes for the end of each line");
-_Static_assert(SN_LIST_BYTES_MAX >= SN_TEXT_BYTES_MAX, "node->text is as long as the longer");
 _Static_assert(SN_LIST_BYTES_MAX <= SN_RECEIVE_BYTES, "an answer fits a receive");
 
 /* ---- LIST ---- */
@@ -234,9 +232,9 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 	dev_copy_to_host(node->port, node->text, msg->payload, control.payload_bytes);
 	answer = control_answer(node, control.payload_bytes, &rc);
 	bytes = answer == NULL ? 0
-			       : json_dumpb(answer, node->text, SN_TEXT_BYTES_MAX, JSON_COMPACT);
+			       : json_dumpb(answer, node->text, SN_LIST_BYTES_MAX, JSON_COMPACT);
 	json_decref(answer);
-	if (bytes == 0 || bytes > SN_TEXT_BYTES_MAX) {
+	if (bytes == 0 || bytes > SN_LIST_BYTES_MAX) {
 		bytes = 0;
 		rc = -ENOMEM;
 	}

@@ -6,6 +6,8 @@
  *	                                            yes: another key for the port (split_port_rekey), and on_revoked,
  *	                                            by which the program keeps them across its end
  *
+ *	{"op":"revoked"} --> {"lists":PEM}, those that it has
+ *
  * The node verifies them itself: a gateway is believed in nothing here, an old list does nothing, and a newer one that
  * lacks who was revoked gives nobody back (secure/revoked.h).
  */
@@ -57,6 +59,15 @@ revoked_tell(const struct node *node, const struct split_key *next)
 		    gaps.lacked_count, gaps.lost_count, node->super.node_id, gaps.serials);
 }
 
+static json_t *
+revoked_say(const struct node *node)
+{
+	size_t bytes;
+
+	return json_pack("{s:s}", "lists",
+	    node->key == NULL ? "" : split_key_revoked(node->key, &bytes));
+}
+
 json_t *
 sn_revoked_take(struct node *node, const json_t *request, int *ret_rc)
 {
@@ -64,6 +75,9 @@ sn_revoked_take(struct node *node, const json_t *request, int *ret_rc)
 	char why[SPLIT_KEY_WHY_BYTES_MAX] = "the member \"lists\" is no string";
 	struct split_key *next = NULL;
 
+	*ret_rc = 0;
+	if (json_object_get(request, "lists") == NULL)
+		return revoked_say(node);
 	*ret_rc = -EINVAL;
 	if (node->key == NULL) {
 		(void)snprintf(why, sizeof(why), "this node has no key");

@@ -49,6 +49,7 @@
 #include "rebuild/rebuild_nodes.h"
 #include "rebuild/rebuild_old.h"
 #include "rebuild/rebuild_read.h"
+#include "rebuild/rebuild_revoked.h"
 #include "rebuild/rebuild_store.h"
 #include "rebuild/survey.h"
 
@@ -310,6 +311,8 @@ rebuild_write(struct mt_rebuild *rebuild)
 	plan.is_old_trusted = mt_rebuild_old_is_trusted(&rebuild->store, &plan);
 	plan.shard_count = (uint32_t)num_max(reader->shard_count, reader->mirror.shard_count);
 	rc = mt_rebuild_store_plan(&rebuild->store, &plan);
+	if (rc == 0)
+		rc = mt_rebuild_revoked_plan(&rebuild->nodes, &rebuild->store);
 	if (rc != 0) {
 		rebuild_finish(rebuild, rc, "the metadata store cannot be made: %s", strerror(-rc));
 		return;
@@ -512,7 +515,8 @@ rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 	if (rc != 0)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];
-	mt_rebuild_nodes_init(&rebuild->nodes, rebuild->port, &rebuild->survey);
+	mt_rebuild_nodes_init(&rebuild->nodes, rebuild->port, &rebuild->survey,
+	    rebuild->options.copy == NULL);
 	mt_rebuild_reader_init(&rebuild->reader, rebuild->port, &rebuild->survey, &rebuild->nodes,
 	    rebuild->gateway->options.node_timeout_ns);
 	return 0;
@@ -569,6 +573,7 @@ mt_rebuild_destroy(struct mt_rebuild *rebuild)
 	if (rebuild->port != NULL)
 		mt_rebuild_reader_stop(&rebuild->reader);
 	mt_gateway_destroy(rebuild->gateway); /* ends every call, so reads stay until then */
+	mt_rebuild_nodes_fini(&rebuild->nodes);
 	mt_rebuild_reader_fini(&rebuild->reader);
 	mt_survey_fini(&rebuild->survey);
 	mt_rebuild_store_fini(&rebuild->store);

@@ -8,23 +8,36 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "cleave/secure.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "extent/list_page.h"
 #include "extent/node_link.h"
+#include "rebuild/rebuild_revoked.h"
 #include "rebuild/survey.h"
 
 void
 mt_rebuild_nodes_init(struct mt_rebuild_nodes *nodes, struct mt_port *port,
-    struct mt_survey *survey)
+    struct mt_survey *survey, bool has_revoked)
 {
+	const struct split_key *key = split_port_key(port->split);
+
 	assert(port->link_count <= MT_NODES_MAX);
-	*nodes = (struct mt_rebuild_nodes){ .port = port, .survey = survey };
+	*nodes = (struct mt_rebuild_nodes){ .port = port,
+		.survey = survey,
+		.key = has_revoked && key != NULL ? split_key_share(key) : NULL };
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		nodes->node[i].nodes = nodes;
 		nodes->node[i].link = &port->links[i];
 	}
+}
+
+void
+mt_rebuild_nodes_fini(struct mt_rebuild_nodes *nodes)
+{
+	split_key_free(nodes->key);
+	nodes->key = NULL;
 }
 
 /* ---- questions ---- */
@@ -131,6 +144,16 @@ node_take(const struct wire_listed *listed, void *arg)
 }
 
 static void
+node_on_asked(struct mt_rebuild_node *node)
+{
+	assert(node->is_out && !node->is_listed);
+	node->is_out = false;
+	node->is_listed = true;
+	if (node->nodes->fn != NULL)
+		nodes_check_done(node->nodes);
+}
+
+static void
 node_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
@@ -151,9 +174,10 @@ node_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	} else if (cursor != 0) {
 		node_list(node, cursor);
 	} else {
-		node->is_listed = true;
 		node->obeyed = node->link->store;
-		nodes_check_done(nodes);
+		node->is_out = true;
+		if (nodes->key == NULL || mt_rebuild_revoked_ask(node, node_on_asked) != 0)
+			node_on_asked(node);
 	}
 }
 

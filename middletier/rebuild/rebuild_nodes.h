@@ -14,6 +14,7 @@
 struct mt_link;
 struct mt_rebuild_nodes;
 struct mt_survey;
+struct split_key;
 
 struct mt_rebuild_node {
 	struct mt_rebuild_nodes *nodes;
@@ -24,19 +25,25 @@ struct mt_rebuild_node {
 	struct store_id obeyed; /* is_listed: which store it obeyed then; zero: none */
 	uint32_t node_id;       /* of one that was up when the listing began */
 	uint32_t extent_count;
+	void (*on_revoked)(struct mt_rebuild_node *node); /* it was asked (rebuild_revoked.h) */
 };
 
 struct mt_rebuild_nodes {
 	struct mt_port *port;     /* a link of it each; borrowed */
 	struct mt_survey *survey; /* filled by the listing; borrowed */
 	struct mt_rebuild_node node[MT_NODES_MAX];
-	void (*fn)(void *arg); /* NULL: no listing is under way */
+	struct split_key
+	    *key; /* the port's, and lists of revoked ones; NULL: nobody is asked for them */
+	uint32_t revoked_count; /* nodes that had a list */
+	void (*fn)(void *arg);  /* NULL: no listing is under way */
 	void *arg;
 };
 
-/* mt_rebuild_nodes_init -- none is asked yet. */
+/* mt_rebuild_nodes_init -- none is asked yet. @has_revoked: they are, once each is listed, for lists of revoked keys, too. */
 void mt_rebuild_nodes_init(struct mt_rebuild_nodes *nodes, struct mt_port *port,
-    struct mt_survey *survey);
+    struct mt_survey *survey, bool has_revoked);
+/* mt_rebuild_nodes_fini -- no call is out any more. */
+void mt_rebuild_nodes_fini(struct mt_rebuild_nodes *nodes);
 /*
  * mt_rebuild_nodes_list -- every copy on every node that is up goes into the survey
  *

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from libcluster import WAIT_S, check, expect_error, main, wait_for
+from libcluster import WAIT_S, binary, check, expect_error, main, run_argv, wait_for
 from libkeys import Authority, Keyed
 from libload import Load
 
@@ -124,6 +124,36 @@ def an_old_folder_of_the_authority_gives_nobody_back():
         check(is_refused(c, key) and is_refused(c, a.issue("client/y")), "the folder's list lacks one")
 
 
+def recover(c, a):
+    words = [word for address in c.addresses for word in ("--node", address)]
+    argv = [binary("cleave"), "recover", "--meta", os.path.join(c.folder, "meta"), "--cluster-id", a.cluster_id,
+            "--key", a.issue("gateway/1"), *words]
+    return run_argv(argv).stderr
+
+
+def a_lost_store_gives_nobody_back():
+    """The nodes have the list, each in its file; what they have is in the store that is made of them."""
+    with Authority() as a, Keyed(a) as c:
+        key = a.issue("client/db1")
+        c.gateway.stop()
+        shutil.rmtree(os.path.join(c.folder, "meta"))
+        told = recover(c, a)
+        check("no node has a list of revoked keys" in told and "cleave key publish" in told, told)
+        c.gateway.start()
+        c.cleave("key", "publish", a.revoke("client/db1"))
+        for node in c.nodes:
+            node.wait_line("lists of revoked keys are kept")
+        for daemon in daemons(c):
+            daemon.stop()
+        for node in c.nodes:
+            node.start()
+        shutil.rmtree(os.path.join(c.folder, "meta"))
+        told = recover(c, a)
+        check("lists of revoked keys are those of the nodes" in told, told)
+        c.gateway.start()
+        check(is_refused(c, key), "it is let in again")
+
+
 def who_serves_is_not_revoked_without_a_word():
     with Authority() as a, Keyed(a) as c:
         c.volume_create("v", "64M")
@@ -235,6 +265,6 @@ def an_authority_replaces_another():
 
 main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_without_a_word,
      lists_that_are_not_the_newest_of_ours_are_refused,
-     an_old_folder_of_the_authority_gives_nobody_back,
+     an_old_folder_of_the_authority_gives_nobody_back, a_lost_store_gives_nobody_back,
      a_revoked_gateway_is_refused_by_nodes_alone, renewed_keys_are_used_without_a_restart,
      an_authority_replaces_another)

@@ -168,7 +168,28 @@ Test(node_revoked, a_renewed_key_keeps_what_was_learnt)
 	cr_assert_eq(come_as(1), 0);
 }
 
-Test(node_revoked, a_request_without_lists_is_refused)
+/* All that it learnt, of all authorities, for a store that is made anew. */
+Test(node_revoked, it_says_what_it_has)
+{
+	char *text = NULL;
+	json_t *answer;
+	size_t bytes;
+
+	cr_assert_eq(rig_control(rig, "{\"op\":\"revoked\"}", &text), 0);
+	cr_assert_str_eq(text, "{\"lists\":\"\"}");
+	free(text);
+	make_list(&authority, 1, keys[1]);
+	expect(0, "{}");
+	cr_assert_eq(rig_control(rig, "{\"op\":\"revoked\"}", &text), 0);
+	answer = json_loads(text, 0, NULL);
+	cr_assert_str_eq(json_string_value(json_object_get(answer, "lists")),
+	    split_key_revoked(node_own_key(rig->node), &bytes));
+	cr_assert(bytes > 0);
+	json_decref(answer);
+	free(text);
+}
+
+Test(node_revoked, lists_that_are_no_text_are_refused)
 {
 	char *text = NULL;
 
