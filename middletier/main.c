@@ -402,6 +402,11 @@ take_options(const struct mt_command_line *values, struct config_result *result,
 			config_problem(&mt_command_line_program, result, "%s", line);
 	}
 	mt_command_secure_take(values, is_server(values), result, options, secure);
+	if ((is_server(values) || values->is_release) && options->gateway_id == 0 &&
+	    where->place != NULL && meta_where_directory(where) == NULL)
+		config_problem(&mt_command_line_program, result,
+		    "--gateway-id is required with an etcd and no key: a number of its own for "
+		    "each gateway that shares it");
 	if (is_server(values))
 		secure_metrics_check(&mt_command_line_program, result, secure, values->metrics,
 		    &values->metrics_words);

@@ -293,12 +293,6 @@ line_take_where(const struct line_error *error, const struct mt_command_line *va
 	if (wrong != NULL)
 		return line_refuse(error, "--%s: '%s': %s",
 		    place == values->meta ? "meta" : "move-to", place, wrong);
-	if (meta_where_directory(where) != NULL)
-		return 0;
-	if ((is_server || values->is_release) && values->gateway_id == 0)
-		return line_refuse(error,
-		    "--gateway-id is required with an etcd: a number of its own for "
-		    "each gateway that shares it");
 	return 0;
 }
 

@@ -87,7 +87,7 @@ static const struct config_option option_table[] = {
 	    "500ms", false, 0, NUM_S(3600), NULL },
 	{ "gateway-id", 0, CONFIG_U64, offsetof(struct mt_command_line, gateway_id), "N",
 	    "Which of several gateways this is, for those that share a store. By default the one "
-	    "whose number the store's directory holds.",
+	    "of the key; without a key, the one whose number the store's directory holds.",
 	    "0", false, 0, INT64_MAX, NULL },
 	{ "lease-ms", 0, CONFIG_U64, offsetof(struct mt_command_line, lease_ms), "MS",
 	    "A gateway that is silent for this long loses its shards to the others (3000; with an etcd "

@@ -15,17 +15,19 @@ mt_command_secure_take(const struct mt_command_line *values, bool is_server,
     struct config_result *result, struct mt_gateway_options *options, struct secure *ret_secure)
 {
 	const struct split_wanted wanted = { .roles = SPLIT_ROLE_GATEWAY,
-		.number = is_server ? values->gateway_id : 0,
+		.number = is_server || values->is_release ? values->gateway_id : 0,
 		.cluster_id = options->cluster_id };
 
 	secure_take(&mt_command_line_program, result, &values->secure, &wanted, ret_secure);
 	options->key = ret_secure->key;
 	options->security = ret_secure->security;
-	if (!is_server)
+	if (!is_server && !values->is_release)
 		return;
 	/* Roots name their owner by it: two gateways with one number would take each other for themselves. */
 	if (ret_secure->key != NULL && options->gateway_id == 0)
 		options->gateway_id = split_subject_number(split_key_subject(ret_secure->key));
+	if (!is_server)
+		return;
 	for (uint32_t i = 0; i < options->port_count; i++)
 		secure_refuse_open(&mt_command_line_program, result, ret_secure, "port",
 		    options->ports[i].address);

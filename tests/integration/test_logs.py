@@ -199,7 +199,7 @@ def configurations_are_checked_to_their_end():
                "--node: 'tcp://10.0.0.1:1,rack=a'", "--frame-bytes: 12288", f"--meta: {c.folder}/none")
         expect("cleave-gateway", f"meta = etcds://h:1\nmeta-ca = {c.folder}/ca\nmeta-cert = {c.folder}/cert\n"
                f"meta-key = {c.folder}/key\nport = tcp://0.0.0.0:1\ncluster-id = {CLUSTER_ID}\nsecurity = open\n",
-               "--gateway-id is required with an etcd", "--port: 'tcp://0.0.0.0:1': gateways that share an etcd",
+               "--port: 'tcp://0.0.0.0:1': gateways that share an etcd", "--gateway-id is required with an etcd",
                f"--meta-ca: {c.folder}/ca", f"--meta-cert: {c.folder}/cert", f"--meta-key: {c.folder}/key")
         expect("cleave-agent", f"gateway = tcp://x\nlisten = unix:{c.folder}/none/nbd\nlisten = udp://h:1\n"
                f"tls-psk = {c.folder}/psk\ntls-verify-peer = yes\nreplace = yes\n",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A gateway dies, its service manager says so (ExecStopPost), and another gateway has its shards at once."""
+import json
 import os
 import signal
 import statistics
@@ -9,6 +10,7 @@ import time
 from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, other, owner,
                         run_argv)
 from libetcd import Etcd
+from libkeys import Authority, Keyed
 from libload import Load
 
 # Whatever is waited for here has not waited for a lease.
@@ -53,6 +55,30 @@ def gateway_on_an_etcd_is_killed():
 def gateway_on_a_directory_is_killed():
     with two_gateways() as c, Load(c) as load:
         kill_and_release(c, load)
+
+
+class Numbered(Keyed):
+    """A gateway's number is that in its key."""
+
+    def gateway_argv(self, ports=None, index=0):
+        argv = super().gateway_argv(ports, index)
+        at = argv.index("--gateway-id")
+        return argv[:at] + argv[at + 2:]
+
+
+def the_number_is_that_of_the_key():
+    with Authority() as a, Etcd(1) as etcd:
+        for place in ({"meta": etcd.place}, {}):
+            with Numbered(a, gateways=2, shards=1, gateway_args=ARGS, **place) as c, Load(c) as load:
+                load.wait_writes(100)
+                told = json.loads(c.cleave("--json", "gateway", "list").stdout)["gateways"]
+                ids = {int(gateway["gateway"], 16) for gateway in told}
+                check(ids == {1, 2}, f"{ids}")
+                gone = c.gateways[1]
+                gone.kill()
+                text = release(gone.argv).stderr
+                check("gateway 2 is gone" in text, text)
+                check(not os.path.exists(os.path.join(c.folder, "meta", "gateway-id")), "another number was made")
 
 
 def gateway_that_stopped_in_good_order_leaves_nothing():
@@ -114,4 +140,4 @@ def what_cannot_work_is_told():
 
 main(gateway_on_an_etcd_is_killed, gateway_on_a_directory_is_killed,
      gateway_that_stopped_in_good_order_leaves_nothing, living_gateways_keep_what_they_have,
-     what_cannot_work_is_told)
+     the_number_is_that_of_the_key, what_cannot_work_is_told)
