@@ -254,9 +254,30 @@ def who_lost_the_right_to_write_is_lost_and_the_next_one_is_not():
                 s.s.close()
 
 
+def a_stop_leaves_the_volume():
+    """Its last client has left; the gateway that it asked has died, and the other one takes a moment to hear of it."""
+    with Cluster(gateways=2) as c:
+        c.volume_create("v", "64M")
+        agent = Agent(c).start()
+        agent.wait_ready()
+        s = come(agent)
+        check(write(s, 0, b"1") == 0, "a write")
+        c.gateways[1].signal(signal.SIGSTOP)
+        try:
+            c.gateway.kill()
+            s.s.close()
+            agent.wait_line("nbd: closed")
+            agent.signal(signal.SIGTERM)
+            agent.wait_line("agent: stopping")
+        finally:
+            c.gateways[1].signal(signal.SIGCONT)
+        check(agent.wait_exit() == 0, "its exit status")
+        c.cleave("volume", "delete", "v", "--purge")
+
+
 if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
          with_the_first_client, one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name,
-         who_lost_the_right_to_write_is_lost_and_the_next_one_is_not)
+         who_lost_the_right_to_write_is_lost_and_the_next_one_is_not, a_stop_leaves_the_volume)

@@ -71,7 +71,9 @@ agent_on_stop_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	assert(timer == &agent->stop_timer && agent->is_stopping);
-	log_warn("agent: stopping with requests in flight: their clients get no answer");
+	log_warn(
+	    "agent: stopping with requests in flight, whose clients get no answer, or with a volume open, "
+	    "which stays held until its session times out");
 	loop_stop(agent->loop);
 }
 

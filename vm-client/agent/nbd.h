@@ -494,7 +494,7 @@ struct nbd_server {
 	bool is_paused;         /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
 	bool is_given;  /* to another process, but for the relays */
-	bool is_single; /* on_empty when the last connection goes */
+	bool is_single; /* on_empty when the last connection goes, and its volume is closed */
 };
 
 struct nbd_server *nbd_server_create(const struct nbd_server_options *options);
@@ -529,6 +529,8 @@ void nbd_server_watch(struct nbd_server *server);
 /* nbd_server_connection_gone, _relay_gone -- by nbd_connection.c and nbd_relay.c alone. */
 void nbd_server_connection_gone(struct nbd_server *server);
 void nbd_server_relay_gone(struct nbd_server *server);
+/* nbd_server_export_closed -- by nbd_export.c alone: a server that stops is empty when its volumes are closed, too. */
+void nbd_server_export_closed(struct nbd_server *server);
 
 /* ---- nbd_handover.c ---- */
 /* nbd_handover_soon -- look again, as a connection came nearer to being parked. */

@@ -53,6 +53,7 @@ export_on_closed(void *arg)
 	sm_move(&export->sm, NBD_EXPORT_CLOSED);
 	log_info("export: closed name=%s", export->name);
 	loop_defer(export->server->options.loop, &export->open_task);
+	nbd_server_export_closed(export->server);
 }
 
 static void

@@ -28,6 +28,21 @@
 #define SERVER_PAUSE_NS NUM_S(1)
 #define SERVER_KEEPALIVE_S 60 /* then every quarter of it, four times */
 
+/* A volume that its last client has left, and a gateway has not heard of it: who wants it next would be kept out. */
+static bool
+server_is_closing(const struct nbd_server *server)
+{
+	struct loop_link *link, *next;
+
+	if (server->is_given)
+		return false;
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		if (LIST_ENTRY(link, struct nbd_export, link)->sm.state == NBD_EXPORT_CLOSING)
+			return true;
+	}
+	return false;
+}
+
 static void
 server_on_empty_task(struct loop_task *task, void *arg)
 {
@@ -37,7 +52,7 @@ server_on_empty_task(struct loop_task *task, void *arg)
 	CHECK_OBJ(server, SERVER_MAGIC);
 	assert(task == &server->empty_task);
 	if (server->connection_count == 0 && (server->relay_count == 0 || !server->is_given) &&
-	    server->options.on_empty != NULL)
+	    !server_is_closing(server) && server->options.on_empty != NULL)
 		server->options.on_empty(server->options.arg);
 }
 
@@ -96,6 +111,14 @@ nbd_server_connection_gone(struct nbd_server *server)
 	server->connection_count--;
 	server_resume(server);
 	if (server->connection_count == 0 && (server->is_stopping || server->is_single))
+		loop_defer(server->options.loop, &server->empty_task);
+}
+
+void
+nbd_server_export_closed(struct nbd_server *server)
+{
+	CHECK_OBJ(server, SERVER_MAGIC);
+	if (server->is_stopping || server->is_single)
 		loop_defer(server->options.loop, &server->empty_task);
 }
 
