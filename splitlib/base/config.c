@@ -125,22 +125,40 @@ end_line(struct config_parser *p)
 	p->file.is_needed = false;
 }
 
-/* inih's fgets. */
+/* inih would take what does not fit for a line of its own. */
+static void
+refuse_long_line(struct config_parser *p, char *line, int bytes)
+{
+	int byte;
+
+	do {
+		byte = fgetc(p->file.stream);
+	} while (byte != EOF && byte != '\n');
+	(void)config_refuse(p, "longer than %d bytes", bytes - 2);
+	p->file.rc = -EINVAL;
+	line[0] = '\0';
+}
+
+/* inih's fgets. It would join a line that begins with a blank to the one before, so these go. */
 static char *
 read_line(char *text, int bytes, void *arg)
 {
 	struct config_parser *p = arg;
-	char *line;
 	size_t lead;
 
 	end_line(p);
-	line = fgets(text, bytes, p->file.stream);
-	if (line == NULL)
+	if (fgets(text, bytes, p->file.stream) == NULL) {
+		if (ferror(p->file.stream))
+			p->file.rc = -errno;
 		return NULL;
+	}
 	p->file.line++;
-	lead = strspn(line, " \t\r\n");
-	p->file.is_needed = line[lead] != '\0' && strchr(";#[", line[lead]) == NULL;
-	return line;
+	if (strchr(text, '\n') == NULL && !feof(p->file.stream))
+		refuse_long_line(p, text, bytes);
+	lead = strspn(text, " \t\r\n");
+	memmove(text, text + lead, strlen(text + lead) + 1);
+	p->file.is_needed = text[0] != '\0' && strchr(";#[", text[0]) == NULL;
+	return text;
 }
 
 static int
@@ -166,10 +184,11 @@ apply_file(struct config_parser *p)
 	}
 	p->file.line = 0;
 	if (line < 0)
-		(void)config_refuse(p, "--config: %s: out of memory", path);
-	if (line == 0)
-		return 0;
-	return rc_to_end_with(p, line < 0 ? -ENOMEM : -EINVAL);
+		p->file.rc = -ENOMEM;
+	if (p->file.rc != 0 && p->file.rc != -EINVAL)
+		(void)config_refuse(p, "--config: %s: %s", path, strerror(-p->file.rc));
+	rc = p->file.rc != 0 ? p->file.rc : line == 0 ? 0 : -EINVAL;
+	return rc_to_end_with(p, rc);
 }
 
 /* The command line. */

@@ -30,6 +30,7 @@ struct config_parser {
 		unsigned line; /* that was read last; 0: none is being read */
 		bool
 		    is_needed; /* it holds something, which was not handed to on_file_line so far */
+		int rc;        /* why the file is not good, where inih does not say so */
 	} file;
 	bool is_done; /* help or version was printed */
 	char message[CONFIG_MESSAGE_BYTES];

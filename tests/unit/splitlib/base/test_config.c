@@ -319,6 +319,32 @@ Test(config, a_line_without_a_value_is_refused, .fini = file_remove)
 	check_file_refused("count = 1\nrubbish\n", "2: not of the form `key = value`");
 }
 
+/* Not what belongs to the line before: an option would be the next item of a list, and not heard. */
+Test(config, an_indented_line_is_one_of_its_own, .fini = file_remove)
+{
+	char *file = file_with("node = a\n  verbose = yes\n\tnode = b\n");
+
+	cr_assert_eq(PARSE("-d", "x", "--config", file), 0);
+	cr_assert(values.is_verbose);
+	cr_assert_eq(values.nodes.count, 2);
+	cr_assert_str_eq(values.nodes.items[1], "b");
+	config_result_fini(&result);
+}
+
+Test(config, a_line_that_is_too_long_is_refused, .fini = file_remove)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "count = 1\ndisk = /%0300d\nsize = 2M\n", 0);
+	check_file_refused(text, "2: longer than 198 bytes");
+}
+
+Test(config, a_folder_is_no_file, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(PARSE("-d", "x", "--config", "/"), -EISDIR);
+	cr_assert_str_eq(stderr_text(), "cleave-test: --config: /: Is a directory\n");
+}
+
 Test(config, a_file_that_is_not_there_is_an_error, .init = cr_redirect_stderr)
 {
 	cr_assert_eq(PARSE("-d", "x", "--config", "/nonexistent/file"), -ENOENT);
