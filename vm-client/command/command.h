@@ -267,9 +267,15 @@ int command_check_given(struct command_session *session, const char *name, const
 int command_find_volume(struct command_session *session, struct cleave_volume_info *ret_info);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */
 int command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out);
-/* @told: the objects that @volumes were read from, with command_put_use's members; NULL: what these tell is "?". */
+/*
+ * @told: the objects that @volumes were read from, with command_put_use's members; NULL: what these tell is "?". @is_whole:
+ * all gateways have told.
+ */
 int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count,
-    const json_t *told, FILE *out);
+    const json_t *told, bool is_whole, FILE *out);
+/* command_is_writer_silent -- no gateway has a session of @volume's writer: it died, or is cut off. @told: its object. */
+bool command_is_writer_silent(const struct cleave_volume_entry *volume, const json_t *told,
+    bool is_whole);
 
 /* command_resize.c */
 int command_volume_resize(struct command_session *session);

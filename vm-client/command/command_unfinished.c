@@ -80,11 +80,13 @@ print_unfinished(const struct unfinished_kind *kind, const char *name, FILE *out
 }
 
 void
-command_print_unfinished(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out)
+command_print_unfinished(const struct cleave_volume_entry *volumes, uint32_t count,
+    const json_t *told, bool is_whole, FILE *out)
 {
 	assert(volumes != NULL || count == 0);
 	for (uint32_t i = 0; i < count; i++) {
-		if (volumes[i].has_writer)
+		if (volumes[i].has_writer &&
+		    !command_is_writer_silent(&volumes[i], json_array_get(told, i), is_whole))
 			continue; /* it goes on */
 		print_unfinished(&unfinished_import, volumes[i].info.name, out);
 		print_unfinished(&unfinished_restore, volumes[i].info.name, out);

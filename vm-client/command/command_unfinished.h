@@ -22,7 +22,12 @@ void command_restore_name(const char *name, uint64_t id,
  * Returns 0, or a negative errno with session->error set; it has the name that it had then.
  */
 int command_finish_name(struct command_session *session, const char *working);
-/* command_print_unfinished -- a line for each of @volumes that has such a name, and nobody writes: what to do with it. */
-void command_print_unfinished(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out);
+/*
+ * command_print_unfinished -- a line for each of @volumes that has such a name, and nobody writes: what to do with it
+ *
+ * @told, @is_whole: as command_print_volumes has them.
+ */
+void command_print_unfinished(const struct cleave_volume_entry *volumes, uint32_t count,
+    const json_t *told, bool is_whole, FILE *out);
 
 #endif /* CLEAVE_COMMAND_UNFINISHED_H */

@@ -43,18 +43,32 @@ class_name(const struct cleave_volume_entry *volume)
 	return command_service_classes[volume->info.service_class];
 }
 
-/* The writer that the volume's key names; of one that died without a word no gateway may have heard for a while. */
-static void
-print_writer(struct table *table, const struct cleave_volume_entry *volume)
+bool
+command_is_writer_silent(const struct cleave_volume_entry *volume, const json_t *told,
+    bool is_whole)
 {
+	const json_t *count = json_object_get(told, "session_count");
+
+	return volume->has_writer && is_whole && json_is_integer(count) &&
+	    json_integer_value(count) == 0;
+}
+
+/* The writer that the volume's key names: that stays, of one that died without a word, until another one opens it. */
+static void
+print_writer(struct table *table, const struct cleave_volume_entry *volume, const json_t *usage)
+{
+	bool is_whole = command_u64(usage, "shard_count") == command_u64(usage, "shard_total");
 	char when[TABLE_NUMBER_BYTES];
 
 	table_add(table, "writer");
 	if (!volume->has_writer)
 		table_add(table, "-");
 	else
-		table_add(table, "%s at %s, since %s", volume->writer.client,
-		    volume->writer.address, table_format_date(volume->writer.since_s, when));
+		table_add(table, "%s at %s, since %s%s", volume->writer.client,
+		    volume->writer.address, table_format_date(volume->writer.since_s, when),
+		    command_is_writer_silent(volume, usage, is_whole)
+			? ": silent, no gateway has a session of it"
+			: "");
 }
 
 int
@@ -95,7 +109,7 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 	table_add(table, "limits");
 	command_limits_text(&info->limits, limits, sizeof(limits));
 	table_add(table, "%s", limits);
-	print_writer(table, volume);
+	print_writer(table, volume, usage);
 	if (usage != NULL)
 		command_print_usage(table, usage, info->size_bytes);
 	rc = table_print(table, 0, out);
@@ -107,6 +121,7 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 struct volume_line {
 	const struct cleave_volume_entry *volume;
 	const json_t *told;
+	bool is_whole;
 };
 
 static const struct cleave_volume_entry *
@@ -202,9 +217,11 @@ cell_id(struct table *table, const void *entry)
 static void
 cell_writer(struct table *table, const void *entry)
 {
+	const struct volume_line *line = entry;
 	const struct cleave_volume_entry *volume = line_volume(entry);
 
-	table_add(table, "%s", volume->has_writer ? volume->writer.client : "-");
+	table_add(table, "%s%s", volume->has_writer ? volume->writer.client : "-",
+	    command_is_writer_silent(volume, line->told, line->is_whole) ? ", silent" : "");
 }
 
 static void
@@ -225,7 +242,7 @@ cell_limits(struct table *table, const void *entry)
 
 int
 command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, const json_t *told,
-    FILE *out)
+    bool is_whole, FILE *out)
 {
 	static const struct table_field fields[] = {
 		TABLE_FIELD_OF("NAME", false, cell_name),
@@ -249,7 +266,7 @@ command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count,
 	if (lines == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		lines[i] = (struct volume_line){ &volumes[i], json_array_get(told, i) };
+		lines[i] = (struct volume_line){ &volumes[i], json_array_get(told, i), is_whole };
 	rc = table_print_list(fields, NUM_COUNT(fields), count == 0 ? NULL : lines, count,
 	    sizeof(*lines), out);
 	free(lines);
@@ -463,12 +480,14 @@ command_volume_list(struct command_session *session)
 	if (rc == 0 && session->options->is_json)
 		rc = command_print_json(question.reply, session->out);
 	else if (rc == 0)
-		rc = command_print_volumes(question.entries, question.count, volumes, session->out);
+		rc = command_print_volumes(question.entries, question.count, volumes, is_whole,
+		    session->out);
 	if (rc == 0 && !session->options->is_json && !is_whole)
 		fputs("not all shards answer: STORED and SESSIONS are at least that\n",
 		    session->out);
 	if (rc == 0 && !session->options->is_json)
-		command_print_unfinished(question.entries, question.count, session->out);
+		command_print_unfinished(question.entries, question.count, volumes, is_whole,
+		    session->out);
 	command_question_fini(&question);
 	return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_command_unfinished.c -- names of volumes that are not filled yet: made, and told */
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,30 +9,34 @@
 #include "base/num.h"
 #include "vm-client/command/command_unfinished.h"
 
-/* The lines about a volume of that name; free() them. */
+/* The lines about a volume of that name, with a writer of so many sessions, -1: none; free() them. */
 static char *
-told(const char *name, bool has_writer)
+told(const char *name, int sessions)
 {
-	struct cleave_volume_entry volume = { .has_writer = has_writer };
+	struct cleave_volume_entry volume = { .has_writer = sessions >= 0 };
+	json_t *use = json_pack("[{s:i}]", "session_count", sessions < 0 ? 0 : sessions);
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	cr_assert(out != NULL);
 	(void)snprintf(volume.info.name, sizeof(volume.info.name), "%s", name);
-	command_print_unfinished(&volume, 1, out);
+	command_print_unfinished(&volume, 1, use, true, out);
 	(void)fclose(out);
+	json_decref(use);
 	return text;
 }
 
 static void
 expect_told(const char *name, const char *pattern)
 {
-	char *text = told(name, false), *quiet = told(name, true);
+	char *text = told(name, -1), *quiet = told(name, 1), *died = told(name, 0);
 
 	cr_assert(strstr(text, name) == text && strstr(text, pattern) != NULL, "%s: %s", name,
 	    text);
 	cr_assert(strlen(quiet) == 0, "%s: %s", name, quiet);
+	cr_assert_str_eq(died, text);
+	free(died);
 	free(text);
 	free(quiet);
 }
@@ -79,7 +84,7 @@ Test(command_unfinished, other_names_say_nothing)
 		"v.restore-12345678", "v.importing-12345678.old" };
 
 	for (size_t i = 0; i < NUM_COUNT(names); i++) {
-		char *text = told(names[i], false);
+		char *text = told(names[i], -1);
 
 		cr_assert(strlen(text) == 0, "%s", text);
 		free(text);
