@@ -191,7 +191,7 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 	    !MUTANT(number_ignored))
 		return "its key is of another node than it says that it is";
 	if (link->config.node_id != 0 && link->config.node_id != ret_hello->node_id)
-		return "it has another node id than the cluster knows for this address";
+		return "another node answers there: if nodes have other addresses now, cleave node set ID --address";
 	if (wire_level_agreed(&link->life->level, ret_hello->level) == 0)
 		return "it answers with a level that was not offered";
 	return NULL;

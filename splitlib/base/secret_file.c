@@ -44,6 +44,8 @@ secret_file_load(const char *path, size_t bytes_max, char *ret_text, char *why)
 	assert(bytes_max > 0);
 	if (fd >= 0 && fstat(fd, &st) != 0)
 		bytes = -errno;
+	else if (fd >= 0 && S_ISDIR(st.st_mode))
+		bytes = -EISDIR;
 	else if (fd >= 0 && (st.st_mode & SECRET_MODE_REFUSED) != 0)
 		bytes = -EACCES;
 	else if (fd >= 0)

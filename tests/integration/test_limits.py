@@ -123,7 +123,13 @@ def what_is_wrong_is_refused():
         c.volume_create("v", "64M")
         expect_error(c.cleave("volume", "set", "v", check_rc=False), "what is to be set")
         expect_error(c.cleave("volume", "set", "v", "--iops", "many", check_rc=False), "--iops: 'many'")
-        expect_error(c.cleave("volume", "set", "v", "--bandwidth", "1K", check_rc=False), "bytes_s: must be")
+        expect_error(c.cleave("volume", "set", "v", "--bandwidth", "1K", check_rc=False),
+                     "--bandwidth: '1K' is out of range, give 64 KiB to 1 TiB, or off")
+        for option, value in (("--burst", "2h"), ("--weight", "5"), ("--min-iops", "99999999999"),
+                              ("--iops", str(2**64 - 1)), ("--write-bandwidth", "2T")):
+            expect_error(c.cleave("volume", "set", "v", option, value, check_rc=False),
+                         f"{option}: '{value}' is out of range")
+        check(shown(c, "v") == {}, "one of them counts")
         expect_error(c.cleave("volume", "set", "x", "--iops", "5", check_rc=False), "x")
         expect_error(c.cleave("volume", "list", "--iops", "5", check_rc=False), "takes no --iops")
         c.cleave("volume", "set", "v", "--bandwidth", "20M", "--read-iops", "7", "--burst", "2s")

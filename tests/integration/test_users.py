@@ -19,6 +19,7 @@ def a_client_has_what_its_user_says():
             c.volume_create(name, "64M")
         check(names(c, key) == [], "a client of whom nobody has said anything sees volumes")
         expect_error(c.cleave_as(key, "volume", "show", "db-1"), "'db-1': no such volume")
+        expect_error(c.cleave("user", "add", "db1", "db-*:w", check_rc=False), "user 'db1': rights: 'db-\\*' has w and no r")
         c.cleave("user", "add", "db1", "db-*:rw", "golden:r")
         wait_for(lambda: names(c, key) == ["db-1", "golden"], "the rights are not there")
         run_argv(c.load_argv_as(key, "--volume", "db-1", "--operations", "100"))

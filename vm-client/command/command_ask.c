@@ -45,6 +45,10 @@ name_noun(const struct command_options *options)
 		return "node";
 	if (options->command != NULL && command_has_operand(options->command, COMMAND_GATEWAY))
 		return "gateway";
+	if (options->command != NULL &&
+	    (command_has_operand(options->command, COMMAND_USER) ||
+		command_has_operand(options->command, COMMAND_NEW_USER)))
+		return "user";
 	return strchr(options->name, '@') != NULL ? "snapshot" : "volume";
 }
 

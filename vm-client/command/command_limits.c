@@ -36,6 +36,16 @@ static const struct {
 #undef LIMIT
 };
 
+static const struct {
+	size_t member;
+	uint64_t least, most;
+} ranges[] = {
+#define RANGE(member, least, most) { offsetof(struct cleave_limits, member), least, most },
+	CLEAVE_LIMIT_LIST(RANGE)
+#undef RANGE
+};
+_Static_assert(NUM_COUNT(ranges) == NUM_COUNT(limits), "each limit has an option");
+
 static uint64_t *
 limit_of(struct cleave_limits *of, size_t index)
 {
@@ -61,6 +71,32 @@ limit_parse(const char *text, enum limit_kind kind, uint64_t *ret_value)
 	return rc;
 }
 
+/* 0; -ERANGE, with the option and its range: a gateway knows no options. 0 is off. */
+static int
+limit_check(struct command_session *session, size_t index, const char *text, uint64_t value)
+{
+	char least[TABLE_NUMBER_BYTES], most[TABLE_NUMBER_BYTES];
+	enum limit_kind kind = limits[index].kind;
+	size_t at = 0;
+
+	while (ranges[at].member != limits[index].member)
+		at++;
+	if (value == 0 || (value >= ranges[at].least && value <= ranges[at].most))
+		return 0;
+	if (kind == LIMIT_SIZE) {
+		(void)table_format_size(ranges[at].least, least);
+		(void)table_format_size(ranges[at].most, most);
+	} else {
+		(void)snprintf(least, sizeof(least), "%" PRIu64 "%s", ranges[at].least,
+		    kind == LIMIT_MS ? "ms" : "");
+		(void)snprintf(most, sizeof(most), "%" PRIu64 "%s", ranges[at].most,
+		    kind == LIMIT_MS ? "ms" : "");
+	}
+	return command_fail(session, -ERANGE,
+	    "--%s: '%.60s' is out of range, give %s to %s, or off", limits[index].name, text, least,
+	    most);
+}
+
 int
 command_volume_set(struct command_session *session)
 {
@@ -68,6 +104,7 @@ command_volume_set(struct command_session *session)
 	struct cleave_limits wanted;
 	struct command_question question;
 	bool is_any = false;
+	int rc;
 
 	assert(options->name != NULL);
 	memset(&wanted, 0xff, sizeof(wanted));
@@ -83,6 +120,9 @@ command_volume_set(struct command_session *session)
 			    limits[i].kind == LIMIT_COUNT      ? "a number"
 				: limits[i].kind == LIMIT_SIZE ? "a size, such as 200M,"
 							       : "a time, such as 2s,");
+		rc = limit_check(session, i, text, *limit_of(&wanted, i));
+		if (rc != 0)
+			return rc;
 	}
 	if (!is_any)
 		return command_fail(session, -EINVAL,

@@ -146,6 +146,14 @@ Test(key, of_a_file_that_others_may_read_is_refused)
 	cr_assert_not_null(strstr(why, path));
 }
 
+/* By "chmod 600" nobody could go into it any more. */
+Test(key, a_folder_is_no_file)
+{
+	cr_assert_null(split_key_load("/tmp", why));
+	cr_assert_eq(errno, EISDIR);
+	cr_assert_not_null(strstr(why, "/tmp: Is a directory"), "%s", why);
+}
+
 Test(key, the_nth_allocation_fails)
 {
 	struct split_key *key = NULL;
