@@ -48,6 +48,7 @@
 #include "index/run_index.h"
 #include "index/run_load.h"
 #include "merge/merge_commit.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_fetch.h"
 #include "merge/merge_input.h"
 #include "merge/merge_pace.h"
@@ -94,7 +95,7 @@ mt_merge_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (work->merge == NULL)
 		return;
-	work->turn.budget = mt_merge_turn_jobs(work->merge);
+	work->exec.turn.budget = mt_merge_turn_jobs(work->merge);
 	merge_pump(work->merge);
 }
 
@@ -111,7 +112,7 @@ mt_merge_on_task(struct loop_task *task, void *arg)
 		return;
 	}
 	/* The batches of an earlier merge, of another shard, come back first. */
-	if (!mt_run_writer_is_quiet(&work->writer))
+	if (!mt_run_writer_is_quiet(&work->exec.writer))
 		return;
 	work->merge = mt_merge_work_pop(work);
 	if (work->merge == NULL)
@@ -186,11 +187,11 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 
 	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
-	if (work->out_count > 0 || !mt_run_writer_is_quiet(&work->writer))
+	if (work->is_committing || !mt_merge_exec_is_quiet(&work->exec))
 		return;
 	mt_merge_input_release(merge);
-	if (work->writer.shard == merge->shard)
-		mt_run_writer_release(&work->writer);
+	if (work->exec.writer.shard == merge->shard)
+		mt_run_writer_release(&work->exec.writer);
 	mt_merge_input_unmark(merge);
 	merge_finish(merge);
 	mt_reclaim_kick(shard);
@@ -214,8 +215,7 @@ merge_fail(struct mt_merge *merge, int rc)
 		merge_finish(merge);
 		return;
 	}
-	mt_merge_fetch_cancel(merge);
-	mt_run_writer_cancel(&work->writer, rc);
+	mt_merge_exec_cancel(&work->exec, rc);
 	mt_merge_work_soon(work);
 }
 
@@ -228,14 +228,15 @@ merge_next_window(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 
 	assert(work->merge == merge);
-	assert(work->out_count == 0);
-	if (!mt_merge_stage_is_over(merge) && mt_merge_plan_window(&work->plan, &work->window)) {
+	assert(work->exec.out_count == 0);
+	if (!mt_merge_stage_is_over(merge) &&
+	    mt_merge_plan_window(&work->plan, &work->exec.window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
-		mt_merge_fetch_begin(merge);
+		mt_merge_fetch_begin(&work->exec);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
 	sm_move(&merge->sm, MERGE_ENDING);
-	mt_run_writer_end(&work->writer);
+	mt_run_writer_end(&work->exec.writer);
 	return STEP_DONE;
 }
 
@@ -254,9 +255,9 @@ merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint64_t pause_ns =
-	    mt_merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
+	    mt_merge_pause_ns(merge, (uint64_t)work->exec.window.block_count * CLEAVE_BLOCK_BYTES);
 
-	assert(work->window.frame_at == work->window.frame_count);
+	assert(work->exec.window.frame_at == work->exec.window.frame_count);
 	if (pause_ns == 0)
 		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
@@ -315,7 +316,7 @@ static void
 merge_ending_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	int rc = mt_run_writer_end_step(&work->writer);
+	int rc = mt_run_writer_end_step(&work->exec.writer);
 
 	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
@@ -328,7 +329,7 @@ merge_ending_step(struct mt_merge *merge)
 		merge_done(merge);
 	} else {
 		merge_fail(merge, rc); /* start_task ends it, not this turn */
-		if (work->turn.budget == 0)
+		if (work->exec.turn.budget == 0)
 			mt_merge_work_wait(work, 0);
 	}
 }
@@ -337,24 +338,25 @@ merge_ending_step(struct mt_merge *merge)
 static int
 merge_step(struct mt_merge *merge)
 {
+	struct merge_work *work = merge_work_of(merge);
 	int rc = STEP_AGAIN;
 
-	assert(merge_work_of(merge)->merge == merge);
+	assert(work->merge == merge);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
-		rc = mt_merge_fetch_step(merge);
+		rc = mt_merge_fetch_step(&work->exec);
 		if (rc == STEP_DONE) {
-			mt_merge_store_begin(merge);
+			mt_merge_store_begin(&work->exec);
 			sm_move(&merge->sm, MERGE_STORING);
 		}
 		break;
 	case MERGE_STORING:
-		rc = mt_merge_store_step(merge);
+		rc = mt_merge_store_step(&work->exec);
 		if (rc == STEP_DONE)
 			rc = merge_pay(merge);
 		break;
 	case MERGE_PAUSING:
-		if (!merge_work_of(merge)->timer.is_active)
+		if (!work->timer.is_active)
 			rc = merge_next_window(merge);
 		break;
 	case MERGE_ENDING:
@@ -372,7 +374,7 @@ merge_step(struct mt_merge *merge)
 static bool
 merge_is_hoping(const struct mt_merge *merge)
 {
-	const struct run_writer *writer = &merge_work_of(merge)->writer;
+	const struct run_writer *writer = &merge_work_of(merge)->exec.writer;
 
 	return writer->is_hoping && writer->shard == merge->shard;
 }
@@ -382,14 +384,14 @@ static void
 merge_next_turn(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	bool is_spent = work->turn.budget == 0;
+	bool is_spent = work->exec.turn.budget == 0;
 
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		mt_merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
-		if (is_spent || (work->out_count == 0 && !work->timer.is_active))
+		if (is_spent || (work->exec.out_count == 0 && !work->timer.is_active))
 			mt_merge_work_wait(work, 0);
 		break;
 	case MERGE_LOADING:
@@ -412,12 +414,12 @@ merge_pump(struct mt_merge *merge)
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
-		mt_run_writer_retry(&work->writer);
+		mt_run_writer_retry(&work->exec.writer);
 	do {
 		rc = merge_step(merge);
-		if (work->turn.again_ns != TURN_NEVER)
-			mt_merge_work_wait(work, work->turn.again_ns);
-		work->turn.again_ns = TURN_NEVER;
+		if (work->exec.turn.again_ns != TURN_NEVER)
+			mt_merge_work_wait(work, work->exec.turn.again_ns);
+		work->exec.turn.again_ns = TURN_NEVER;
 		if (rc < 0)
 			merge_fail(merge, rc);
 	} while (rc != STEP_AGAIN);
@@ -429,7 +431,7 @@ static void
 merge_committed(struct mt_merge *merge, int rc)
 {
 	assert(merge->sm.state == MERGE_COMMITTING);
-	assert(merge_work_of(merge)->out_count == 0);
+	assert(merge_work_of(merge)->exec.out_count == 0);
 	if (rc < 0)
 		merge_fail(merge, rc);
 	else if (merge->is_last_stage)
@@ -455,11 +457,22 @@ mt_merge_notify(struct mt_merge *merge, int rc)
 /* ---- the beginning ---- */
 
 static void
+merge_on_executed(int rc, void *arg)
+{
+	mt_merge_notify(arg, rc);
+}
+
+static void
 merge_plan(struct mt_merge *merge)
 {
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_task task;
+
 	assert(merge->waiting_count == 0);
-	mt_merge_plan_make(&merge_work_of(merge)->plan);
+	mt_merge_plan_make(&work->plan);
 	mt_merge_stage_plan(merge);
+	task = mt_merge_input_task(merge);
+	mt_merge_exec_begin(&work->exec, merge->shard, &task, merge_on_executed, merge);
 	merge_next_stage(merge);
 }
 
@@ -494,7 +507,7 @@ merge_begin(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 
 	sm_move(&merge->sm, MERGE_LOADING);
-	assert(work->out_count == 0);
+	assert(work->exec.out_count == 0);
 	mt_merge_input_take(merge);
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		struct merge_input *input = &work->plan.inputs[i];
@@ -551,7 +564,7 @@ mt_merge_is_quiet(const struct mt_shard *shard)
 			return false;
 	}
 	return (work->merge == NULL || work->merge->shard != shard) &&
-	    (work->writer.shard != shard || mt_run_writer_is_quiet(&work->writer));
+	    (work->exec.writer.shard != shard || mt_run_writer_is_quiet(&work->exec.writer));
 }
 
 /* The process is being taken down: nothing comes back any more. */
@@ -578,6 +591,6 @@ mt_merge_fini(struct mt_shard *shard)
 		work->merge = NULL;
 	}
 	/* Also after its last merge has ended. */
-	if (work->writer.shard == shard)
-		mt_run_writer_forget(&work->writer);
+	if (work->exec.writer.shard == shard)
+		mt_run_writer_forget(&work->exec.writer);
 }

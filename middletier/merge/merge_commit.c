@@ -118,7 +118,7 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	assert(!work->plan.is_staged || merge->stage_bytes > 0);
 	merge->is_last_stage = !work->plan.is_staged ||
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
-	mt_run_writer_begin(&work->writer, merge->shard, merge->target,
+	mt_run_writer_begin(&work->exec.writer, merge->shard, merge->target,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
 }
 
@@ -127,7 +127,7 @@ mt_merge_stage_is_over(const struct mt_merge *merge)
 {
 	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage &&
-	    merge_work_of(merge)->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
+	    merge_work_of(merge)->exec.writer.stored_bytes >= merge->stage_bytes * 3 / 4;
 }
 
 /* Does nothing of @run lie behind what was merged? A copy takes no run away. */
@@ -151,25 +151,24 @@ stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
 static void
 merge_count(struct mt_merge *merge)
 {
-	const struct run_writer *writer = &merge_work_of(merge)->writer;
+	struct merge_exec *exec = &merge_work_of(merge)->exec;
 	uint64_t *metrics = merge->shard->port->metrics;
 	bool is_flush = merge->input.newest_layer != NULL;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, read_bytes = exec->read_bytes;
 
-	for (uint32_t i = 0; i < writer->part_count; i++)
-		bytes += writer->parts[i].length_bytes;
+	exec->read_bytes = 0;
+	for (uint32_t i = 0; i < exec->writer.part_count; i++)
+		bytes += exec->writer.parts[i].length_bytes;
 	if (merge->input.from != NULL) {
 		metric_add(&metrics[MT_METRIC_flattened_chunks], 1);
 		metric_add(&metrics[MT_METRIC_flattened_bytes], bytes);
-		merge->read_bytes = 0;
 		return;
 	}
 	metric_add(&metrics[is_flush ? MT_METRIC_flushes : MT_METRIC_compactions],
 	    merge->is_last_stage);
 	metric_add(&metrics[MT_METRIC_hot_merges], merge->is_last_stage && merge->input.is_hot);
 	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
-	metric_add(&metrics[MT_METRIC_merge_read_bytes], merge->read_bytes);
-	merge->read_bytes = 0;
+	metric_add(&metrics[MT_METRIC_merge_read_bytes], read_bytes);
 }
 
 /* How often what the merge takes from runs was read, in the mean of all that it still has; 0: it has none. */
@@ -197,13 +196,13 @@ merge_apply(struct mt_merge *merge)
 	struct mt_index *index = merge->shard->block_index;
 	uint32_t heat = inputs_heat(&work->plan);
 
-	assert(work->writer.shard == merge->shard);
-	for (uint32_t i = 0; i < work->writer.part_count; i++) {
-		const struct run_part *part = &work->writer.parts[i];
+	assert(work->exec.writer.shard == merge->shard);
+	for (uint32_t i = 0; i < work->exec.writer.part_count; i++) {
+		const struct run_part *part = &work->exec.writer.parts[i];
 		struct mt_run like = { .extent_index = part->extent_index,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
-			.flushed_sequence = work->writer.flushed_sequence,
+			.flushed_sequence = work->exec.writer.flushed_sequence,
 			.cut = merge->cut };
 		struct mt_run *run = mt_index_add_run(index, merge->target, &like);
 		struct mt_run_index *frames;
@@ -211,7 +210,7 @@ merge_apply(struct mt_merge *merge)
 		if (run == NULL)
 			return -ENOMEM;
 		mt_heat_leave(run, heat);
-		frames = mt_run_writer_index(&work->writer, part);
+		frames = mt_run_writer_index(&work->exec.writer, part);
 		if (frames != NULL)
 			mt_run_index_give(run, frames);
 	}
@@ -239,15 +238,15 @@ mt_merge_stage_apply(struct mt_merge *merge)
 	struct mt_port *port = merge->shard->port;
 	int rc;
 
-	assert(mt_run_writer_is_quiet(&work->writer));
+	assert(mt_run_writer_is_quiet(&work->exec.writer));
 	merge_count(merge);
 	if (!merge->is_last_stage)
 		metric_add(&port->metrics[MT_METRIC_merge_stages], 1);
 	rc = merge_apply(merge);
-	mt_run_writer_release(&work->writer);
+	mt_run_writer_release(&work->exec.writer);
 	/* For what is yet to come there may be room only when what has gone is deleted. */
 	if (rc == 0 && !merge->is_last_stage)
-		work->writer.hope_ns = loop_now_ns(port->loop) + STAGE_HOPE_NS;
+		work->exec.writer.hope_ns = loop_now_ns(port->loop) + STAGE_HOPE_NS;
 	return rc;
 }
 
@@ -259,8 +258,8 @@ merge_on_committed(int rc, void *arg)
 	struct mt_merge *merge = arg;
 	struct mt_shard *shard = merge->shard;
 
-	assert(merge_work_of(merge)->out_count > 0);
-	merge_work_of(merge)->out_count--;
+	assert(merge_work_of(merge)->is_committing);
+	merge_work_of(merge)->is_committing = false;
 	mt_merge_notify(merge, rc == -ESTALE ? -ECANCELED : rc);
 	if (rc == -ESTALE)
 		mt_shard_stop(shard, -ESTALE);
@@ -272,15 +271,15 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 	struct merge_work *work = merge_work_of(merge);
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < work->writer.part_count; i++) {
-		const struct run_part *part = &work->writer.parts[i];
+	for (uint32_t i = 0; i < work->exec.writer.part_count; i++) {
+		const struct run_part *part = &work->exec.writer.parts[i];
 
 		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
 			.id = part->id,
 			.chunk = merge->target,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
-			.flushed_sequence = work->writer.flushed_sequence,
+			.flushed_sequence = work->exec.writer.flushed_sequence,
 			.cut = merge->cut };
 	}
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
@@ -301,13 +300,13 @@ int
 mt_merge_commit(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint32_t max = work->writer.part_count + work->plan.input_count;
+	uint32_t max = work->exec.writer.part_count + work->plan.input_count;
 	struct mt_edit *edits = mt_calloc(max, sizeof(*edits));
 	uint32_t count;
 	int rc = 0;
 
-	assert(work->out_count == 0);
-	assert(mt_run_writer_is_quiet(&work->writer));
+	assert(!work->is_committing);
+	assert(mt_merge_exec_is_quiet(&work->exec));
 	if (edits == NULL)
 		return -ENOMEM;
 	/* There was less of it than it seemed. */
@@ -321,6 +320,6 @@ mt_merge_commit(struct mt_merge *merge)
 		return rc;
 	if (count == 0)
 		return STEP_DONE; /* nothing was worth keeping, and nothing is taken away */
-	work->out_count++;
+	work->is_committing = true;
 	return STEP_AGAIN;
 }

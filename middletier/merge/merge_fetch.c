@@ -38,16 +38,14 @@
 #include "extent/extent_table.h"
 #include "extent/node_error.h"
 #include "extent/node_link.h"
-#include "index/index.h"
 #include "index/memtable.h"
 #include "index/ring.h"
-#include "merge/merge.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_fetch.h"
 #include "merge/merge_loss.h"
 #include "merge/merge_pace.h"
-#include "merge/merge_plan.h"
 #include "merge/merge_step.h"
-#include "merge/merge_work.h"
+#include "merge/merge_window.h"
 
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
@@ -65,9 +63,9 @@ static const struct sm_state merge_source_table[MERGE_SOURCE_STATE_NR] = {
 };
 
 static struct mt_extent *
-source_extent(const struct mt_merge *merge, const struct merge_source *source)
+source_extent(const struct merge_exec *exec, const struct merge_source *source)
 {
-	return mt_shard_extent(merge->shard, source->location.extent_index);
+	return mt_shard_extent(exec->shard, source->location.extent_index);
 }
 
 /* ---- the beginning ---- */
@@ -122,25 +120,24 @@ window_sort(struct merge_window *window)
 }
 
 void
-mt_merge_fetch_begin(struct mt_merge *merge)
+mt_merge_fetch_begin(struct merge_exec *exec)
 {
-	struct merge_work *work = merge_work_of(merge);
-	struct mt_port *port = merge->shard->port;
+	struct mt_port *port = exec->port;
 
-	assert(merge->sm.state == MERGE_FETCHING);
-	for (uint32_t i = 0; i < work->window.source_count; i++)
-		sm_init(&work->window.sources[i].sm, "merge_source", merge_source_table,
+	assert(!exec->is_cancelled);
+	for (uint32_t i = 0; i < exec->window.source_count; i++)
+		sm_init(&exec->window.sources[i].sm, "merge_source", merge_source_table,
 		    MERGE_SOURCE_WANTED, i);
-	window_sort(&work->window);
-	work->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
+	window_sort(&exec->window);
+	exec->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 }
 
 /* ---- ends ---- */
 
 static void
-source_done(struct mt_merge *merge, struct merge_source *source)
+source_done(struct merge_exec *exec, struct merge_source *source)
 {
-	struct merge_window *window = &merge_work_of(merge)->window;
+	struct merge_window *window = &exec->window;
 
 	sm_move(&source->sm, MERGE_SOURCE_DONE);
 	window->done_count++;
@@ -162,7 +159,7 @@ read_try_release(struct merge_read *read)
 static void
 job_drop(struct merge_job *slot)
 {
-	struct mt_merge *merge = slot->merge;
+	struct merge_exec *exec = slot->exec;
 	struct merge_source *source = slot->source;
 
 	assert(slot->is_used);
@@ -171,8 +168,8 @@ job_drop(struct merge_job *slot)
 		slot->read->job_count--;
 		read_try_release(slot->read);
 	} else {
-		mt_ring_release(merge->shard->ring, source->location.ring_position);
-		mt_shard_on_ring(merge->shard); /* it may be waiting for just that */
+		mt_ring_release(exec->shard->ring, source->location.ring_position);
+		mt_shard_on_ring(exec->shard); /* it may be waiting for just that */
 	}
 }
 
@@ -192,7 +189,7 @@ source_opened(struct merge_window *window, const struct merge_source *source,
 static void
 job_ended(struct merge_job *slot)
 {
-	struct mt_merge *merge = slot->merge;
+	struct merge_exec *exec = slot->exec;
 	struct merge_source *source = slot->source;
 	struct engine_job *job = &slot->job;
 	int rc = job->rc;
@@ -208,20 +205,20 @@ job_ended(struct merge_job *slot)
 	}
 	if (rc == 0) {
 		if (job->kind == ENGINE_JOB_LOAD && job->ret_key_id != 0)
-			source_opened(&merge_work_of(merge)->window, source, job);
-		source_done(merge, source);
+			source_opened(&exec->window, source, job);
+		source_done(exec, source);
 		job_drop(slot);
 		return;
 	}
 	sm_move(&source->sm, MERGE_SOURCE_WANTED);
 	if (rc == -ENOKEY && !MUTANT(key_missing_is_bad)) {
-		merge_work_of(merge)->window.is_keyless = true; /* the copy is none the worse */
+		exec->window.is_keyless = true; /* the copy is none the worse */
 	} else if (slot->read != NULL) {
-		mt_merge_loss_note_wrong(merge, source, slot->read->replica_index, rc);
+		mt_merge_loss_note_wrong(exec, source, slot->read->replica_index, rc);
 	} else {
 		log_limited(LOG_ERROR,
 		    "merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
-		    merge->shard->index, log_errno(rc));
+		    exec->shard->index, log_errno(rc));
 		source->is_ring_bad = true;
 	}
 	job_drop(slot);
@@ -231,33 +228,33 @@ static void
 job_on_done(struct engine_job *job, void *arg)
 {
 	struct merge_job *slot = arg;
-	struct mt_merge *merge = slot->merge;
+	struct merge_exec *exec = slot->exec;
 
-	assert(merge_work_of(merge)->out_count > 0);
+	assert(exec->out_count > 0);
 	assert(&slot->job == job);
-	merge_work_of(merge)->out_count--;
-	if (merge->sm.state == MERGE_FAILED)
+	exec->out_count--;
+	if (exec->is_cancelled)
 		job_drop(slot);
 	else
 		job_ended(slot);
-	mt_merge_notify(merge, merge_work_of(merge)->window.is_keyless ? -ENOKEY : 0);
+	merge_exec_tell(exec, exec->window.is_keyless ? -ENOKEY : 0);
 }
 
 static void
 job_run(struct merge_job *slot)
 {
-	struct mt_merge *merge = slot->merge;
-	int rc = engine_submit(mt_merge_engines(merge), &slot->job);
+	struct merge_exec *exec = slot->exec;
+	int rc = engine_submit(mt_merge_engines(exec->port), &slot->job);
 
 	if (rc == 0) {
-		merge_work_of(merge)->out_count++;
+		exec->out_count++;
 		return;
 	}
 	if (rc == -ENOBUFS) { /* clients have filled the queue: all over again, later */
 		sm_move(&slot->source->sm, MERGE_SOURCE_WANTED);
 		mt_chooser_retry(&slot->source->chooser);
 		job_drop(slot);
-		turn_again(&merge_work_of(merge)->turn, MERGE_BUSY_NS);
+		turn_again(&exec->turn, MERGE_BUSY_NS);
 		return;
 	}
 	if (rc < 0)
@@ -268,7 +265,7 @@ job_run(struct merge_job *slot)
 static void
 job_make(struct merge_job *slot, struct merge_source *source, struct merge_read *read, dev_ptr src)
 {
-	struct merge_window *window = &merge_work_of(slot->merge)->window;
+	struct merge_window *window = &slot->exec->window;
 	const struct mt_location *location = &source->location;
 	struct engine_job *job = &slot->job;
 
@@ -289,7 +286,7 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 		.record_blocks = location->record_blocks,
 		.first_block = location->block_in_record,
 		.block_count = source->count,
-		.envelope = { .segment = mt_chunk_segment(source->chunk),
+		.envelope = { .segment = source->chunk / CLEAVE_SEGMENT_CHUNKS,
 		    .block =
 			(uint32_t)(source->chunk % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS) +
 			source->block },
@@ -304,9 +301,9 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 /* ---- reads ---- */
 
 static void
-read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
+read_failed(struct merge_exec *exec, struct merge_read *read, int rc)
 {
-	struct merge_window *window = &merge_work_of(merge)->window;
+	struct merge_window *window = &exec->window;
 
 	for (uint32_t i = 0; i < read->count; i++) {
 		struct merge_source *source = &window->sources[window->order[read->first + i]];
@@ -315,7 +312,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 		mt_chooser_note_failed(&source->chooser, read->replica_index);
 		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)
-			mt_merge_loss_note_refused(merge, source, read->replica_index, rc);
+			mt_merge_loss_note_refused(exec, source, read->replica_index, rc);
 	}
 	read->next = read->count;
 	read_try_release(read);
@@ -326,24 +323,24 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
     struct split_msg *msg, void *arg)
 {
 	struct merge_read *read = arg;
-	struct mt_merge *merge = read->merge;
+	struct merge_exec *exec = read->exec;
 
 	(void)reply;
-	assert(merge_work_of(merge)->out_count > 0);
-	merge_work_of(merge)->out_count--;
+	assert(exec->out_count > 0);
+	exec->out_count--;
 	read->is_out = false;
 	read->msg = msg;
 	if (rc == 0 && (msg == NULL || msg->payload_bytes != call->request.length_bytes))
 		rc = -EMSGSIZE;
-	if (merge->sm.state == MERGE_FAILED) {
+	if (exec->is_cancelled) {
 		read->next = read->count;
 		read_try_release(read);
 	} else if (rc != 0) {
-		read_failed(merge, read, rc);
+		read_failed(exec, read, rc);
 	} else {
-		merge->read_bytes += msg->payload_bytes;
+		exec->read_bytes += msg->payload_bytes;
 	}
-	mt_merge_notify(merge, 0);
+	merge_exec_tell(exec, 0);
 }
 
 /* How many sources from order[@first] on one READ takes, and its range. */
@@ -370,28 +367,27 @@ read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_
 }
 
 static int
-source_pick(const struct mt_merge *merge, const struct merge_source *source,
+source_pick(const struct merge_exec *exec, const struct merge_source *source,
     struct mt_extent *extent, struct mt_link **ret_node)
 {
 	struct mt_copies copies = mt_extent_copies(extent);
 
-	return mt_chooser_pick(&source->chooser, merge->shard->port, &copies, ret_node);
+	return mt_chooser_pick(&source->chooser, exec->port, &copies, ret_node);
 }
 
 static bool
-read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
+read_send(struct merge_exec *exec, struct merge_read *read, uint32_t first)
 {
-	struct merge_work *work = merge_work_of(merge);
-	struct merge_window *window = &work->window;
+	struct merge_window *window = &exec->window;
 	struct merge_source *source = &window->sources[window->order[first]];
-	struct mt_extent *extent = source_extent(merge, source);
+	struct mt_extent *extent = source_extent(exec, source);
 	struct mt_link *node;
 	uint32_t bytes, count = read_extent_of(window, first, &bytes);
-	int index = extent == NULL ? -1 : source_pick(merge, source, extent, &node);
+	int index = extent == NULL ? -1 : source_pick(exec, source, extent, &node);
 
 	if (index < 0)
 		return false;
-	*read = (struct merge_read){ .merge = merge,
+	*read = (struct merge_read){ .exec = exec,
 		.first = first,
 		.count = count,
 		.offset_bytes = source->location.offset_bytes,
@@ -400,14 +396,14 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 		.id = extent->id,
 		.offset_bytes = read->offset_bytes,
 		.length_bytes = bytes,
-		.epoch = merge->shard->epoch };
+		.epoch = exec->shard->epoch };
 	read->call.fn = read_on_answer;
 	read->call.arg = read;
 	if (mt_link_call(node, &read->call) != 0) {
 		mt_chooser_note_failed(&source->chooser, (uint32_t)index);
 		return true; /* another may do */
 	}
-	work->out_count++;
+	exec->out_count++;
 	read->is_out = read->is_used = true;
 	for (uint32_t i = 0; i < count; i++)
 		sm_move(&window->sources[window->order[first + i]].sm, MERGE_SOURCE_ASKED);
@@ -416,18 +412,17 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 
 /* Nobody is left to ask about @source now. An error ends the merge. */
 static int
-source_give_up(struct mt_merge *merge, struct merge_source *source)
+source_give_up(struct merge_exec *exec, struct merge_source *source)
 {
-	struct merge_work *work = merge_work_of(merge);
-	int rc = mt_merge_loss_judge(merge, source);
+	int rc = mt_merge_loss_judge(exec, source);
 
 	if (rc == STEP_AGAIN) {
 		mt_chooser_retry(&source->chooser);
-		turn_again(&work->turn, MERGE_RETRY_NS);
+		turn_again(&exec->turn, MERGE_RETRY_NS);
 	} else if (rc == STEP_DONE) {
 		for (uint32_t i = 0; i < source->count; i++)
-			work->window.is_lost[source->slot + i] = true;
-		source_done(merge, source);
+			exec->window.is_lost[source->slot + i] = true;
+		source_done(exec, source);
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -435,12 +430,12 @@ source_give_up(struct mt_merge *merge, struct merge_source *source)
 /* ---- steps ---- */
 
 static struct merge_job *
-work_free_job(struct merge_work *work, struct mt_merge *merge)
+exec_free_job(struct merge_exec *exec)
 {
 	for (uint32_t i = 0; i < MERGE_JOBS_MAX; i++) {
-		if (!work->jobs[i].is_used) {
-			work->jobs[i].merge = merge;
-			return &work->jobs[i];
+		if (!exec->jobs[i].is_used) {
+			exec->jobs[i].exec = exec;
+			return &exec->jobs[i];
 		}
 	}
 	return NULL;
@@ -448,14 +443,13 @@ work_free_job(struct merge_work *work, struct mt_merge *merge)
 
 /* Jobs for what has arrived. */
 static void
-fetch_load_read(struct mt_merge *merge, struct merge_read *read, uint32_t *budget)
+fetch_load_read(struct merge_exec *exec, struct merge_read *read, uint32_t *budget)
 {
-	struct merge_work *work = merge_work_of(merge);
-	struct merge_window *window = &work->window;
+	struct merge_window *window = &exec->window;
 	struct merge_job *slot;
 
 	while (read->is_used && !read->is_out && read->next<read->count && * budget> 0 &&
-	    (slot = work_free_job(work, merge)) != NULL) {
+	    (slot = exec_free_job(exec)) != NULL) {
 		struct merge_source *source =
 		    &window->sources[window->order[read->first + read->next]];
 
@@ -469,11 +463,10 @@ fetch_load_read(struct mt_merge *merge, struct merge_read *read, uint32_t *budge
 }
 
 static void
-fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
+fetch_from_ring(struct merge_exec *exec, uint32_t *budget)
 {
-	struct merge_work *work = merge_work_of(merge);
-	struct merge_window *window = &work->window;
-	struct mt_ring *ring = merge->shard->ring;
+	struct merge_window *window = &exec->window;
+	struct mt_ring *ring = exec->shard->ring;
 	struct merge_job *slot;
 
 	for (uint32_t i = 0; i<window->source_count && * budget> 0; i++) {
@@ -483,7 +476,7 @@ fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
 		if (source->sm.state != MERGE_SOURCE_WANTED || source->is_ring_bad ||
 		    !mt_ring_contains(ring, position))
 			continue;
-		slot = work_free_job(work, merge);
+		slot = exec_free_job(exec);
 		if (slot == NULL)
 			return;
 		mt_ring_hold(ring, position);
@@ -493,34 +486,33 @@ fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
 }
 
 static bool
-source_is_in_ring(const struct mt_merge *merge, const struct merge_source *source)
+source_is_in_ring(const struct merge_exec *exec, const struct merge_source *source)
 {
 	return !source->is_ring_bad &&
-	    mt_ring_contains(merge->shard->ring, source->location.ring_position);
+	    mt_ring_contains(exec->shard->ring, source->location.ring_position);
 }
 
 /* READs for what nobody was asked for. */
 static int
-fetch_ask(struct mt_merge *merge)
+fetch_ask(struct merge_exec *exec)
 {
-	struct merge_work *work = merge_work_of(merge);
-	struct merge_window *window = &work->window;
+	struct merge_window *window = &exec->window;
 	uint32_t slot = 0;
 
 	for (uint32_t i = 0; i < window->source_count; i++) {
 		struct merge_source *source = &window->sources[window->order[i]];
 
-		if (source->sm.state != MERGE_SOURCE_WANTED || source_is_in_ring(merge, source))
+		if (source->sm.state != MERGE_SOURCE_WANTED || source_is_in_ring(exec, source))
 			continue;
-		while (slot < work->read_max && work->reads[slot].is_used)
+		while (slot < exec->read_max && exec->reads[slot].is_used)
 			slot++;
-		if (slot == work->read_max)
+		if (slot == exec->read_max)
 			return 0;
 		while (source->sm.state == MERGE_SOURCE_WANTED &&
-		    read_send(merge, &work->reads[slot], i))
+		    read_send(exec, &exec->reads[slot], i))
 			;
 		if (source->sm.state == MERGE_SOURCE_WANTED) {
-			int rc = source_give_up(merge, source);
+			int rc = source_give_up(exec, source);
 
 			if (rc != 0)
 				return rc;
@@ -530,29 +522,26 @@ fetch_ask(struct mt_merge *merge)
 }
 
 int
-mt_merge_fetch_step(struct mt_merge *merge)
+mt_merge_fetch_step(struct merge_exec *exec)
 {
-	struct merge_work *work = merge_work_of(merge);
-	uint32_t *budget = &work->turn.budget;
-	int rc = fetch_ask(merge);
+	uint32_t *budget = &exec->turn.budget;
+	int rc = fetch_ask(exec);
 
 	if (rc != 0)
 		return rc;
-	for (uint32_t i = 0; i < work->read_max; i++)
-		fetch_load_read(merge, &work->reads[i], budget);
-	fetch_from_ring(merge, budget);
-	if (work->window.is_keyless)
+	for (uint32_t i = 0; i < exec->read_max; i++)
+		fetch_load_read(exec, &exec->reads[i], budget);
+	fetch_from_ring(exec, budget);
+	if (exec->window.is_keyless)
 		return -ENOKEY;
-	return work->window.done_count == work->window.source_count ? STEP_DONE : STEP_AGAIN;
+	return exec->window.done_count == exec->window.source_count ? STEP_DONE : STEP_AGAIN;
 }
 
 void
-mt_merge_fetch_cancel(struct mt_merge *merge)
+mt_merge_fetch_cancel(struct merge_exec *exec)
 {
-	struct merge_work *work = merge_work_of(merge);
-
-	for (uint32_t i = 0; i < work->read_max; i++) {
-		struct merge_read *read = &work->reads[i];
+	for (uint32_t i = 0; i < exec->read_max; i++) {
+		struct merge_read *read = &exec->reads[i];
 
 		if (!read->is_used)
 			continue;

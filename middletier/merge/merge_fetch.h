@@ -3,12 +3,12 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
 
-struct mt_merge;
+struct merge_exec;
 
 /* mt_merge_fetch_begin -- a new window. mt_merge_fetch_step -- STEP_DONE: all of it is in memory. */
-void mt_merge_fetch_begin(struct mt_merge *merge);
-int mt_merge_fetch_step(struct mt_merge *merge);
-/* mt_merge_fetch_cancel -- FAILED: what has arrived is let go. */
-void mt_merge_fetch_cancel(struct mt_merge *merge);
+void mt_merge_fetch_begin(struct merge_exec *exec);
+int mt_merge_fetch_step(struct merge_exec *exec);
+/* mt_merge_fetch_cancel -- what has arrived is let go. */
+void mt_merge_fetch_cancel(struct merge_exec *exec);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H */

@@ -27,6 +27,7 @@
 #include "index/run_index.h"
 #include "index/run_load.h"
 #include "merge/merge.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_work.h"
 
@@ -233,6 +234,21 @@ mt_merge_input_take(struct mt_merge *merge)
 		if (link == &input->oldest_run->link)
 			return;
 	}
+}
+
+struct merge_task
+mt_merge_input_task(const struct mt_merge *merge)
+{
+	const struct merge_plan *plan = &merge_work_of(merge)->plan;
+	const struct mt_merge_input *input = &merge->input;
+
+	assert(plan->target == merge->target);
+	return (struct merge_task){ .target = merge->target,
+		.level = input->level,
+		.is_hot = input->is_hot,
+		.keeps_zeroes = plan->has_beneath || plan->is_staged,
+		/* A copy's is the clone's, where that has one. */
+		.key_id = input->from != NULL ? input->key_id : 0 };
 }
 
 /* A wrong index may be why no copy passes. One that others hold or load is dropped after another try. */

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "merge/merge_exec.h"
+
 struct mt_index;
 struct mt_merge;
 struct mt_merge_input;
@@ -19,6 +21,8 @@ void mt_merge_input_mark(const struct mt_index *index, const struct mt_merge_inp
     bool is_merging);
 /* mt_merge_input_take -- its turn: they are the inputs of the port's plan. */
 void mt_merge_input_take(struct mt_merge *merge);
+/* mt_merge_input_task -- what the executing part is told, beside its windows. The plan is made, its stages are known. */
+struct merge_task mt_merge_input_task(const struct mt_merge *merge);
 /*
  * mt_merge_input_release -- runs that are left: neither waits for their indexes nor holds them
  *

@@ -33,27 +33,26 @@
 #include "extent/extent.h"
 #include "extent/extent_copies.h"
 #include "extent/extent_table.h"
-#include "index/index.h"
 #include "index/memtable.h"
-#include "merge/merge_plan.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_step.h"
-#include "merge/merge_work.h"
+#include "merge/merge_window.h"
 
 static struct mt_extent *
-loss_extent(const struct mt_merge *merge, const struct merge_source *source)
+loss_extent(const struct merge_exec *exec, const struct merge_source *source)
 {
-	return mt_shard_extent(merge->shard, source->location.extent_index);
+	return mt_shard_extent(exec->shard, source->location.extent_index);
 }
 
 /* The copy is to be verified by its node. */
 static void
-loss_suspect(const struct mt_merge *merge, const struct merge_source *source, uint8_t replica_index,
-    int rc)
+loss_suspect(const struct merge_exec *exec, const struct merge_source *source,
+    uint8_t replica_index, int rc)
 {
-	struct mt_extent *extent = loss_extent(merge, source);
+	struct mt_extent *extent = loss_extent(exec, source);
 	char text[MT_EXTENT_TEXT_BYTES];
 
-	metric_add(&merge->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
+	metric_add(&exec->port->metrics[MT_METRIC_replica_read_errors], 1);
 	if (extent == NULL)
 		return;
 	mt_extent_suspect(extent, extent->replicas[replica_index].node_id);
@@ -64,21 +63,21 @@ loss_suspect(const struct mt_merge *merge, const struct merge_source *source, ui
 }
 
 void
-mt_merge_loss_note_wrong(struct mt_merge *merge, struct merge_source *source, uint8_t replica_index,
-    int rc)
+mt_merge_loss_note_wrong(struct merge_exec *exec, struct merge_source *source,
+    uint8_t replica_index, int rc)
 {
 	assert(rc < 0 && replica_index < MT_REPLICAS_MAX);
 	mt_chooser_note_bad(&source->chooser, replica_index);
-	loss_suspect(merge, source, replica_index, rc);
+	loss_suspect(exec, source, replica_index, rc);
 }
 
 void
-mt_merge_loss_note_refused(struct mt_merge *merge, struct merge_source *source,
+mt_merge_loss_note_refused(struct merge_exec *exec, struct merge_source *source,
     uint8_t replica_index, int rc)
 {
 	assert(rc < 0 && replica_index < MT_REPLICAS_MAX);
 	source->refused |= (uint8_t)(1u << replica_index);
-	loss_suspect(merge, source, replica_index, rc);
+	loss_suspect(exec, source, replica_index, rc);
 }
 
 /* Every node has verified its copy as damaged. */
@@ -92,28 +91,12 @@ is_verified(const struct mt_extent *extent)
 	return true;
 }
 
-/* False: @source is of a run whose index was not read anew since a merge has failed. */
-static bool
-is_index_sure(const struct merge_plan *plan, const struct merge_source *source)
-{
-	for (uint32_t i = 0; i < plan->input_count; i++) {
-		const struct mt_run *run = plan->inputs[i].run;
-
-		if (run != NULL && run->extent_index == source->location.extent_index &&
-		    source->location.offset_bytes >= run->offset_bytes &&
-		    source->location.offset_bytes - run->offset_bytes < run->length_bytes)
-			return run->is_reread;
-	}
-	return true; /* a layer's place is known from its write, or from the log */
-}
-
 int
-mt_merge_loss_judge(struct mt_merge *merge, struct merge_source *source)
+mt_merge_loss_judge(struct merge_exec *exec, struct merge_source *source)
 {
-	struct merge_work *work = merge_work_of(merge);
-	const struct mt_extent *extent = loss_extent(merge, source);
+	const struct mt_extent *extent = loss_extent(exec, source);
 	struct mt_chooser answered = source->chooser;
-	bool is_over = loop_now_ns(merge->shard->port->loop) >= work->deadline_ns;
+	bool is_over = loop_now_ns(exec->port->loop) >= exec->deadline_ns;
 	char text[MT_EXTENT_TEXT_BYTES];
 
 	if (extent == NULL)
@@ -122,7 +105,7 @@ mt_merge_loss_judge(struct mt_merge *merge, struct merge_source *source)
 	answered.tried |= source->refused;
 	if (!mt_chooser_is_hopeless(&answered, extent->replica_count))
 		return is_over ? -EHOSTDOWN : STEP_AGAIN;
-	if (!is_verified(extent) || !is_index_sure(&work->plan, source))
+	if (!is_verified(extent) || !source->is_index_sure)
 		return -EUCLEAN;
 	if (!mt_chooser_is_hopeless(&source->chooser, extent->replica_count) && !is_over)
 		return STEP_AGAIN;
@@ -130,6 +113,6 @@ mt_merge_loss_judge(struct mt_merge *merge, struct merge_source *source)
 	    "merge: blocks are lost, every copy is bad extent=%s offset_bytes=%" PRIu32
 	    " block_count=%u chunk=%" PRIu64,
 	    mt_extent_text(extent, text), source->location.offset_bytes, source->count,
-	    merge->target);
+	    exec->task.target);
 	return STEP_DONE;
 }

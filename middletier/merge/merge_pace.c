@@ -35,10 +35,8 @@ mt_merge_turn_jobs(const struct mt_merge *merge)
 }
 
 struct engine_set *
-mt_merge_engines(const struct mt_merge *merge)
+mt_merge_engines(const struct mt_port *port)
 {
-	const struct mt_port *port = merge->shard->port;
-
 	if (port->merge_engines == NULL || port_pressure(port) >= PACE_BACKGROUND)
 		return port->engines;
 	return port->merge_engines;

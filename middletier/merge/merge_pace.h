@@ -7,6 +7,7 @@
 
 struct engine_set;
 struct mt_merge;
+struct mt_port;
 
 /* mt_merge_turn_jobs -- engine jobs in this turn of the loop. */
 uint32_t mt_merge_turn_jobs(const struct mt_merge *merge);
@@ -15,7 +16,7 @@ uint32_t mt_merge_turn_jobs(const struct mt_merge *merge);
  *
  * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
  */
-struct engine_set *mt_merge_engines(const struct mt_merge *merge);
+struct engine_set *mt_merge_engines(const struct mt_port *port);
 /* mt_merge_pause_ns -- a window of @bytes is done: how long clients go first. */
 uint64_t mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
 

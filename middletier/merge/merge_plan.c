@@ -19,6 +19,7 @@
 #include "index/index.h"
 #include "index/memtable.h"
 #include "index/run_index.h"
+#include "merge/merge_window.h"
 
 #define PLAN_HIDDEN UINT16_MAX /* zeros: a discard of the whole chunk came after what is beneath */
 
@@ -167,6 +168,14 @@ source_continues(const struct merge_source *source, const struct mt_location *lo
 	    location->block_in_record == first->block_in_record + source->count;
 }
 
+/* False: its run has an index that was not read anew since a merge has failed. A layer's place is of its write, or of the log. */
+static bool
+input_is_sure(const struct merge_input *input)
+{
+	assert((input->layer == NULL) != (input->run == NULL));
+	return input->run == NULL || input->run->is_reread;
+}
+
 static uint64_t
 input_chunk(const struct merge_input *input)
 {
@@ -195,6 +204,7 @@ window_add_block(struct merge_window *window, const struct merge_input *input, u
 		.block = block - location->block_in_record,
 		.slot = slot,
 		.count = 1,
+		.is_index_sure = input_is_sure(input),
 	};
 }
 
@@ -261,10 +271,7 @@ mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 
 	assert(window->block_max >= plan->frame_blocks);
 	assert(window->block_max <= MERGE_WINDOW_BLOCKS_MAX);
-	window->block_count = window->source_count = window->done_count = 0;
-	window->frame_count = window->frame_at = window->block_at = 0;
-	window->key_id = 0;
-	window->is_keyless = false;
+	mt_merge_window_clear(window);
 	for (; plan->at < CLEAVE_CHUNK_BLOCKS; plan->at++) {
 		struct mt_location location;
 

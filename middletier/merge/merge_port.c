@@ -24,9 +24,9 @@ mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 		return rc;
 	work = port->merge_work;
 	assert(work != NULL);
-	rc = mt_run_writer_init(&work->writer, port);
-	work->writer.fn = port_on_writer;
-	work->writer.arg = work;
+	rc = mt_run_writer_init(&work->exec.writer, port);
+	work->exec.writer.fn = port_on_writer;
+	work->exec.writer.arg = work;
 	if (rc != 0)
 		mt_merge_port_fini(port);
 	return rc;
@@ -36,7 +36,7 @@ void
 mt_merge_port_fini(struct mt_port *port)
 {
 	if (port->merge_work != NULL)
-		mt_run_writer_fini(&port->merge_work->writer);
+		mt_run_writer_fini(&port->merge_work->exec.writer);
 	mt_merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
 }

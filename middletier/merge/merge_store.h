@@ -3,11 +3,11 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H
 
-struct mt_merge;
+struct merge_exec;
 
 /* mt_merge_store_begin -- the window's blocks are there: before its first step. Says what they are encrypted with. */
-void mt_merge_store_begin(struct mt_merge *merge);
+void mt_merge_store_begin(struct merge_exec *exec);
 /* mt_merge_store_step -- STEP_DONE: the window's frames are in batches. */
-int mt_merge_store_step(struct mt_merge *merge);
+int mt_merge_store_step(struct merge_exec *exec);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H */

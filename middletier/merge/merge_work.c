@@ -54,8 +54,8 @@ work_free(struct merge_work *work)
 	struct mt_port *port = work->port;
 
 	/* A port that was closed has taken its arenas along. */
-	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
-		dev_free(port->split, work->window.memory);
+	if (!dev_ptr_is_null(work->exec.window.memory) && port->split != NULL)
+		dev_free(port->split, work->exec.window.memory);
 	work->magic = 0;
 	mt_free(work);
 }
@@ -75,17 +75,17 @@ mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
 	if (work == NULL)
 		return -ENOMEM;
 	work->magic = MERGE_WORK_MAGIC;
-	work->port = port;
-	work->turn.again_ns = TURN_NEVER;
+	work->port = work->exec.port = port;
+	work->exec.turn.again_ns = TURN_NEVER;
 	list_init(&work->queue);
 	loop_timer_init(&work->timer, timer_fn, work);
 	loop_task_init(&work->start_task, task_fn, work);
-	work->read_max = (uint32_t)num_max(1,
+	work->exec.read_max = (uint32_t)num_max(1,
 	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
-	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
-	assert(work->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
-	work->window.memory = dev_alloc(port->split, window_bytes);
-	if (dev_ptr_is_null(work->window.memory)) {
+	work->exec.window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
+	assert(work->exec.window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
+	work->exec.window.memory = dev_alloc(port->split, window_bytes);
+	if (dev_ptr_is_null(work->exec.window.memory)) {
 		work_free(work);
 		return -ENOMEM;
 	}

@@ -7,35 +7,13 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "cleave/batch.h"
-#include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "extent/call.h"
 #include "index/run_load.h"
 #include "merge/merge.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
-#include "merge/merge_step.h"
-#include "merge/run_writer.h"
-
-struct split_msg;
-
-_Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
-#define MERGE_READS_MAX 4u /* at nodes at a time: each takes a receive of the port */
-#define MERGE_JOBS_MAX 4u  /* loads at a time; beside them one store, for frames are in order */
-
-struct merge_read {
-	struct mt_call call;
-	struct mt_merge *merge;
-	struct split_msg *msg; /* has arrived */
-	uint32_t first, count; /* of window->order */
-	uint32_t next;         /* of them: the first that no job was made for */
-	uint32_t job_count;
-	uint32_t offset_bytes;
-	uint8_t replica_index;
-	bool is_out, is_used;
-};
 
 /* A run whose index is being loaded. */
 struct merge_load {
@@ -45,32 +23,17 @@ struct merge_load {
 	bool is_waiting;
 };
 
-struct merge_job {
-	struct engine_job job;
-	struct mt_merge *merge;
-	struct merge_source *source; /* NULL: a store */
-	struct merge_read *read;     /* NULL: from the ring */
-	bool is_used, is_copying;
-};
-
 /* A port's memory for the merge at work. */
 struct merge_work {
 	uint32_t magic;
 	struct mt_port *port;
 	struct loop_link queue; /* merges that wait: flushes, then compactions */
 	struct mt_merge *merge; /* at work; NULL */
-	struct run_writer writer;
 	struct merge_plan plan;
-	struct merge_window window;
 	struct merge_load loads[MERGE_SOURCES_MAX];
-	struct merge_read reads[MERGE_READS_MAX];
-	uint32_t read_max;
-	struct merge_job jobs[MERGE_JOBS_MAX];
-	struct merge_job store; /* one at a time: frames are in order */
-	uint32_t out_count;     /* calls and jobs */
-	uint64_t deadline_ns;   /* of the window's reads */
+	struct merge_exec exec;
+	bool is_committing; /* the manifest has its edits */
 	uint64_t paid_ns;
-	struct merge_turn turn;
 	struct loop_timer timer; /* the next turn, or a pause */
 	struct loop_task start_task;
 };
@@ -102,9 +65,6 @@ struct mt_merge {
 	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
 	uint64_t stage_bytes;    /* 0: there is only one */
 	bool is_last_stage;
-	uint32_t
-	    key_id; /* the highest of the sources so far: what it stores is encrypted with it; 0: nothing is */
-	uint64_t read_bytes;
 	int rc;
 };
 

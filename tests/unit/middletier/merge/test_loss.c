@@ -216,9 +216,11 @@ Test(loss, no_directory_is_left_of_a_wrong_index)
 
 Test(loss, an_extent_that_has_gone_ends_the_merge)
 {
-	struct mt_merge of_shard = { .shard = &fake.shard };
+	static struct merge_exec of_shard;
 	struct merge_source source = { .location = { .extent_index = 0 } };
 
+	of_shard.port = &fake.port;
+	of_shard.shard = &fake.shard;
 	cr_assert_eq(merge(), 0);
 	fake_run_for(NUM_S(1));
 	cr_assert_null(fake.shard.extents[0], "it was reclaimed");

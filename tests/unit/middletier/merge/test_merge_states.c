@@ -136,7 +136,7 @@ static bool
 is_writing(void *arg)
 {
 	(void)arg;
-	return fake.port.merge_work->writer.shard != NULL;
+	return fake.port.merge_work->exec.writer.shard != NULL;
 }
 
 Test(merge_states, a_shard_that_goes_after_its_merges_is_known_to_nobody)
@@ -144,7 +144,7 @@ Test(merge_states, a_shard_that_goes_after_its_merges_is_known_to_nobody)
 	cr_assert_eq(fake_wait(fake_write(0, 4, 3)), 0);
 	cr_assert_eq(merge(), 0);
 	mt_merge_fini(&fake.shard);
-	cr_assert_null(fake.port.merge_work->writer.shard);
+	cr_assert_null(fake.port.merge_work->exec.writer.shard);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 }
 
@@ -156,7 +156,7 @@ Test(merge_states, a_shard_that_goes_in_the_middle_of_a_merge_is_known_to_nobody
 			 sim_world_now_ns(fake.world) + NUM_S(10)),
 	    0);
 	mt_merge_fini(&fake.shard);
-	cr_assert_null(fake.port.merge_work->writer.shard);
+	cr_assert_null(fake.port.merge_work->exec.writer.shard);
 	cr_assert_null(fake.port.merge_work->merge);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_window.h -- the blocks of a merge that are in memory at a time: where they are stored, what becomes of them */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_WINDOW_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/dev_ptr.h"
+#include "extent/choose.h"
+#include "index/memtable.h"
+
+#define MERGE_WINDOW_BLOCKS_MAX 256u /* 1 MiB of device memory a port */
+#define MERGE_WINDOW_FRAMES_MAX 512u /* tombstones take no block */
+
+/* Blocks next to each other that become one record. */
+struct merge_frame {
+	uint32_t block, count;
+	uint32_t slot; /* WRITE: of its first block in the window */
+	uint8_t kind;
+	bool is_copy; /* is taken as it is stored: one source */
+	uint32_t source;
+};
+
+enum merge_source_state {
+	MERGE_SOURCE_WANTED,
+	MERGE_SOURCE_ASKED,   /* a READ that takes it along is out, or has been answered */
+	MERGE_SOURCE_LOADING, /* the engine is at work on it */
+	MERGE_SOURCE_DONE,    /* or lost */
+	MERGE_SOURCE_STATE_NR
+};
+
+/* Blocks next to each other in one stored record and in the window. */
+struct merge_source {
+	struct sm sm;
+	struct mt_location location; /* of the first */
+	uint64_t
+	    chunk; /* that its record was written to: the target, but where a clone is flattened */
+	uint32_t block; /* of the record's first block in that chunk */
+	uint32_t slot;
+	uint8_t count;
+	bool is_copy; /* the stored bytes, not the blocks */
+	bool is_ring_bad;
+	bool is_index_sure;        /* its place is not of an index that has led a merge astray */
+	struct mt_chooser chooser; /* among the copies of its extent */
+	uint8_t refused; /* merge_loss.c: bit set by index: its node has answered with an error */
+};
+
+struct merge_window {
+	uint32_t block_max; /* as many as its memory holds */
+	uint32_t block_count;
+	dev_ptr memory;
+	uint32_t
+	    crcs[MERGE_WINDOW_BLOCKS_MAX]; /* of encrypted sources: known when they are loaded */
+	bool is_lost[MERGE_WINDOW_BLOCKS_MAX];
+	struct merge_source sources[MERGE_WINDOW_BLOCKS_MAX];
+	uint32_t order[MERGE_WINDOW_BLOCKS_MAX]; /* of sources, by place */
+	uint32_t source_count, done_count;
+	uint32_t key_id; /* the highest of its encrypted sources that were loaded; 0: none was */
+	bool is_keyless; /* the data key of one of them is not here */
+	struct merge_frame frames[MERGE_WINDOW_FRAMES_MAX];
+	uint32_t frame_count;
+	/* The store's place: frame, and block in it. */
+	uint32_t frame_at, block_at;
+};
+
+/* mt_merge_window_clear -- nothing is in it yet. */
+static inline void
+mt_merge_window_clear(struct merge_window *window)
+{
+	window->block_count = window->source_count = window->done_count = 0;
+	window->frame_count = window->frame_at = window->block_at = 0;
+	window->key_id = 0;
+	window->is_keyless = false;
+}
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_WINDOW_H */
