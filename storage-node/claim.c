@@ -66,7 +66,8 @@ int
 sn_claim_judge(struct node *node, const struct split_subject *subject, const struct wire_node *wire,
     const char *peer)
 {
-	bool is_look = wire->opcode == WIRE_EXTENT_READ || wire->opcode == WIRE_EXTENT_VERIFY;
+	bool is_look = wire->opcode == WIRE_EXTENT_READ || wire->opcode == WIRE_EXTENT_FIND ||
+	    wire->opcode == WIRE_EXTENT_VERIFY;
 	struct sn_claims *claims;
 	uint64_t gateway;
 	uint32_t fence;

@@ -428,6 +428,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.device_bytes = process->options.device_memory,
 		.wants_huge_pages = process->options.wants_huge_pages,
 		.engine_threads = (uint32_t)process->options.engine_threads,
+		.head_cache_bytes = process->options.head_cache,
 		.verify_bytes_s = process->options.verify_rate,
 		.connections_max = process->connections_max,
 		.key = process->secure.key,

@@ -29,6 +29,7 @@
 #include "cleave/engine.h"
 #include "extent.h"
 #include "fence.h"
+#include "heads.h"
 #include "node_state.h"
 #include "recover.h"
 #include "request.h"
@@ -213,6 +214,8 @@ node_on_super(struct node *node)
 	if (rc == 0)
 		rc = sn_verify_init(node);
 	if (rc == 0)
+		rc = sn_heads_init(node);
+	if (rc == 0)
 		rc = sn_zero_init(node);
 	return rc;
 }
@@ -234,9 +237,12 @@ node_options_check(struct node *node)
 		options->scan_buffer_bytes = SCAN_BUFFER_DEFAULT;
 	if (options->verify_bytes_s == 0)
 		options->verify_bytes_s = VERIFY_BYTES_S_DEFAULT;
+	if (options->head_cache_bytes == 0)
+		options->head_cache_bytes = NODE_HEAD_CACHE_BYTES;
 	if (options->qp_credits_max == 0)
 		options->qp_credits_max = CREDITS_DEFAULT;
 	if (options->device_bytes < DEVICE_BYTES_MIN || options->scan_count > SN_SCANS_MAX ||
+	    options->head_cache_bytes < NODE_HEAD_CACHE_BYTES_MIN ||
 	    options->scan_buffer_bytes < SN_SCAN_BUFFER_MIN ||
 	    !num_is_aligned(options->scan_buffer_bytes, DISK_ALIGN))
 		return -EINVAL;
@@ -383,6 +389,7 @@ node_destroy(struct node *node)
 	sn_append_fini(node);
 	sn_zero_fini(node);
 	sn_verify_fini(node);
+	sn_heads_fini(node);
 	sn_scan_fini(node);
 	sn_recover_fini(node);
 	split_port_close(node->port);

@@ -23,6 +23,8 @@
 struct node;
 
 #define NODE_REASON_BYTES_MAX 256u
+#define NODE_HEAD_CACHE_BYTES (16u * 1024u * 1024u)
+#define NODE_HEAD_CACHE_BYTES_MIN 65536u
 #define NODE_CONNECTIONS_MAX 1024u /* gateways' ports and other nodes, and commands that ask */
 
 enum node_write_cache {
@@ -55,6 +57,8 @@ struct node_options {
 	/* A key of its own, borrowed, and how its connections are protected, as split_port_options has them [none]. */
 	const struct split_key *key;
 	enum split_security security;
+	uint64_t
+	    head_cache_bytes; /* host memory for heads of batches that were asked for [NODE_HEAD_CACHE_BYTES; at least _MIN] */
 	uint64_t verify_bytes_s; /* budget of all verifications, bytes a second [64 MiB] */
 	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */
 	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
@@ -84,6 +88,8 @@ struct node_options {
 	X(reads, "count", "reads answered")                                                        \
 	X(read_bytes, "bytes", "read for answers, alignment not counted")                          \
 	X(reads_failed, "count", "reads that the disk failed")                                     \
+	X(finds, "count", "blocks of runs looked up for gateways, and read with them")             \
+	X(heads_read, "count", "heads of batches that were read for that: others were in memory")  \
 	X(creates, "count", "extents created")                                                     \
 	X(creates_refused, "count", "creates refused for want of space")                           \
 	X(freezes, "count", "freezes answered")                                                    \

@@ -85,6 +85,7 @@ struct node {
 	struct sn_appender *appender;
 	struct sn_scanners *scanners;
 	struct sn_verify *verify;
+	struct sn_heads *heads;
 	struct sn_zero *zero;
 	struct sn_recover *recover; /* from node_create on */
 	struct sn_slots *slots;     /* recover_slots.c; the same */

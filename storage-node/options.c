@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/tcp_address.h"
 #include "format/format.h"
+#include "node.h"
 #include "revoked_file.h"
 
 static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
@@ -33,6 +34,10 @@ static const struct config_option option_table[] = {
 	    "auto", false, 0, 0, write_caches },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct storage_options, device_memory), "SIZE",
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
+	{ "head-cache", 0, CONFIG_SIZE, offsetof(struct storage_options, head_cache), "SIZE",
+	    "Host memory for heads of batches of runs, which say where blocks lie. Gateways that have no room for theirs "
+	    "ask for them: one that is here saves a read of the disk.",
+	    "16M", false, NODE_HEAD_CACHE_BYTES_MIN, NUM_GIB(16), NULL },
 	{ "huge-pages", 0, CONFIG_FLAG, offsetof(struct storage_options, wants_huge_pages), NULL,
 	    "Device memory of the system's reserved huge pages (vm.nr_hugepages), if they suffice.",
 	    NULL, false, 0, 0, NULL },

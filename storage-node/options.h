@@ -20,6 +20,7 @@ struct storage_options {
 	uint64_t node_id;
 	unsigned write_cache;
 	uint64_t device_memory;
+	uint64_t head_cache;
 	bool wants_huge_pages;
 	uint64_t engine_threads;
 	uint64_t verify_rate;

@@ -19,6 +19,21 @@
 #include "node_state.h"
 #include "request.h"
 
+void
+sn_read_note_failed(struct sn_request *req, uint64_t offset_bytes, int rc)
+{
+	struct node *node = req->node;
+
+	assert(rc < 0);
+	SN_COUNT(node, disk_errors, 1);
+	SN_COUNT(node, reads_failed, 1);
+	log_limited(LOG_WARN,
+	    "read: the disk failed it extent=%u.%u.%llu offset_bytes=%llu rc=%s: the gateway reads "
+	    "another copy; look for the disk's errors in the kernel's log",
+	    req->wire.id.shard, req->wire.id.epoch, (unsigned long long)req->wire.id.counter,
+	    (unsigned long long)offset_bytes, log_errno(rc));
+}
+
 static void
 read_on_done(struct disk_io *io, int rc, void *arg)
 {
@@ -35,14 +50,7 @@ read_on_done(struct disk_io *io, int rc, void *arg)
 	extent->read_count--;
 	node->reads_count--;
 	if (rc != 0) {
-		SN_COUNT(node, disk_errors, 1);
-		SN_COUNT(node, reads_failed, 1);
-		log_limited(LOG_WARN,
-		    "read: the disk failed it extent=%u.%u.%llu offset_bytes=%llu rc=%s: the gateway reads "
-		    "another copy; look for the disk's errors in the kernel's log",
-		    req->wire.id.shard, req->wire.id.epoch,
-		    (unsigned long long)req->wire.id.counter,
-		    (unsigned long long)req->wire.offset_bytes, log_errno(rc));
+		sn_read_note_failed(req, req->wire.offset_bytes, rc);
 		sn_request_finish(req, &reply, NULL);
 	} else {
 		SN_COUNT(node, reads, 1);

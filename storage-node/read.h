@@ -26,4 +26,7 @@ struct sn_read {
  */
 void sn_read_start(struct sn_request *req);
 
+/* sn_read_note_failed -- the disk failed a read of @req, at @offset_bytes of its extent, with @rc: count it, and say so. */
+void sn_read_note_failed(struct sn_request *req, uint64_t offset_bytes, int rc);
+
 #endif /* CLEAVE_STORAGE_READ_H */

@@ -27,13 +27,20 @@ request_on_replied(int rc, void *arg)
 	sn_node_idle_check(node);
 }
 
+static void
+reply_pieces(struct node *node, struct split_msg *msg, const struct wire_header *header,
+    const struct dev_piece *pieces, uint32_t count)
+{
+	assert((header->opcode & WIRE_REPLY) != 0);
+	node->replies_count++;
+	split_msg_reply(msg, header, pieces, count, request_on_replied, node);
+}
+
 void
 sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
     const struct dev_piece *piece)
 {
-	assert((header->opcode & WIRE_REPLY) != 0);
-	node->replies_count++;
-	split_msg_reply(msg, header, piece, piece == NULL ? 0 : 1, request_on_replied, node);
+	reply_pieces(node, msg, header, piece, piece == NULL ? 0 : 1);
 }
 
 struct sn_request *
@@ -68,6 +75,23 @@ void
 sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
     const struct dev_piece *piece)
 {
+	sn_request_finish_pieces(req, reply, piece, piece == NULL ? 0 : 1);
+}
+
+static uint64_t
+pieces_bytes(const struct dev_piece *pieces, uint32_t count)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		bytes += pieces[i].bytes;
+	return bytes;
+}
+
+void
+sn_request_finish_pieces(struct sn_request *req, struct wire_node_reply *reply,
+    const struct dev_piece *pieces, uint32_t count)
+{
 	struct node *node = req->node;
 	struct split_msg *msg = req->msg;
 	struct wire_header header;
@@ -75,7 +99,8 @@ sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
 	assert(msg != NULL);
 	assert(reply->rc <= 0);
-	assert(piece == NULL || (reply->rc == 0 && piece->bytes == reply->length_bytes));
+	assert(
+	    count == 0 || (reply->rc == 0 && pieces_bytes(pieces, count) == reply->length_bytes));
 	reply->opcode = req->wire.opcode;
 	reply->request_id = req->wire.request_id;
 	reply->id = req->wire.id;
@@ -83,7 +108,7 @@ sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
 		reply->epoch = sn_fence_epoch(node, req->wire.id.shard);
 	wire_node_reply_encode(&header, reply);
 	request_free(req);
-	sn_reply_raw(node, msg, &header, piece);
+	reply_pieces(node, msg, &header, pieces, count);
 }
 
 void

@@ -10,6 +10,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "find.h"
 #include "read.h"
 #include "verify.h"
 
@@ -32,6 +33,7 @@ struct sn_request {
 	union {
 		struct sn_append append;
 		struct sn_change change;
+		struct sn_find find;
 		struct sn_read read;
 		struct sn_verify_request verify;
 	};
@@ -57,6 +59,9 @@ struct sn_request *sn_request_take(struct node *node, struct split_msg *msg,
  */
 void sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
     const struct dev_piece *piece);
+/* sn_request_finish_pieces -- likewise, with the answer's bytes in @count pieces, 0 to 2. */
+void sn_request_finish_pieces(struct sn_request *req, struct wire_node_reply *reply,
+    const struct dev_piece *pieces, uint32_t count);
 /* sn_request_fail -- answer @req with the negative errno @rc alone; it is free after this. */
 void sn_request_fail(struct sn_request *req, int rc);
 /*

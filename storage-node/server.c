@@ -27,6 +27,7 @@
 #include "cleave/level.h"
 #include "control.h"
 #include "fence.h"
+#include "find.h"
 #include "node_state.h"
 #include "peer.h"
 #include "read.h"
@@ -67,6 +68,9 @@ server_run(struct sn_request *req)
 		break;
 	case WIRE_EXTENT_READ:
 		sn_read_start(req);
+		break;
+	case WIRE_EXTENT_FIND:
+		sn_find_start(req);
 		break;
 	case WIRE_EXTENT_LIST:
 		sn_list_run(req);

@@ -48,6 +48,8 @@
 
 #define CLEAVE_LEVEL_FLATTEN 2u /* store: the keys "flattening/" */
 
+#define CLEAVE_LEVEL_FIND 2u /* connection: the request FIND to a node */
+
 #define CLEAVE_LEVEL_USERS 2u /* store: the keys "users/" */
 
 /* store: the keys "keys/", "next_key" of the key "cluster", "key" of "volumes/"; the edits that mirror them */

@@ -72,6 +72,8 @@ enum wire_opcode {
 	/* The node reads its whole copy and checks chain, descriptors and payload CRCs; writes nothing.
 	 * Any epoch may ask. Answers when done, which may take long; -EBUSY: enough at work already. */
 	WIRE_EXTENT_VERIFY = 0x48,
+	/* A block of a run: the node looks it up in its batch's head, and sends that and the block's frame. */
+	WIRE_EXTENT_FIND = 0x49,
 };
 
 #endif /* CLEAVE_MESSAGE_H */

@@ -219,12 +219,15 @@ struct wire_node {
 	uint64_t request_id;
 	struct extent_id id;   /* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard */
 	enum extent_kind kind; /* CREATE, APPEND */
-	uint64_t
-	    offset_bytes; /* APPEND, READ: where; TRUNCATE: length; DELETE: incarnation; LIST: cursor */
-	uint32_t length_bytes; /* APPEND: payload; READ: how much */
-	uint32_t epoch;        /* of the owner that asks */
+	/* APPEND, READ: where; FIND: of a batch; TRUNCATE: length; DELETE: incarnation; LIST: cursor */
+	uint64_t offset_bytes;
+	uint32_t length_bytes; /* APPEND: payload; READ: how much; FIND: of the batch's head */
+	uint16_t block, block_count; /* FIND: of the chunk; else 0 */
+	uint32_t epoch;              /* of the owner that asks */
 	uint16_t flags;
 };
+/* An answer to FIND fits into any gateway's receive: a longer frame is left out, and READ. */
+#define WIRE_FIND_BYTES_MAX ENGINE_STORED_BYTES_MAX
 int wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
     const char **ret_field);
 void wire_node_encode(struct wire_header *header, const struct wire_node *node);
@@ -235,6 +238,7 @@ void wire_node_encode(struct wire_header *header, const struct wire_node *node);
  *	CREATE                    incarnation of the copy, also with -EEXIST
  *	APPEND, FREEZE, TRUNCATE  durable length
  *	LIST                      next cursor, 0 at the end
+ *	FIND                      where in the extent what follows the head in the payload lies
  *	VERIFY                    the length that passed; with -EBADMSG or -EIO where it ends
  */
 struct wire_node_reply {
@@ -243,7 +247,7 @@ struct wire_node_reply {
 	struct extent_id id;
 	int rc; /* 0 or a negative errno */
 	uint64_t offset_bytes;
-	/* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes; APPEND: wire_node_times, or 0 */
+	/* READ, FIND: bytes that follow; FREEZE: mark; LIST: entries' bytes; APPEND: wire_node_times, or 0 */
 	uint32_t length_bytes;
 	uint32_t chain_crc; /* FREEZE: batch_crc of the last good batch (or the seed) */
 	uint32_t epoch;     /* the shard's fence */

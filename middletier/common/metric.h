@@ -34,6 +34,7 @@
 	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
 	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
 	X(run_pages_loaded, "count", "indexes of single batches of runs read from nodes")          \
+	X(run_pages_found, "count", "of these, read together with what the reader wanted")         \
 	X(run_pages_dropped, "count", "those that had to make room for others")                    \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(takeovers, "count", "shards that began to be served here")                               \

@@ -63,8 +63,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 	if (msg != NULL) {
 		enum wire_opcode opcode = call->request.opcode;
 
-		must_pass_msg = opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST ||
-		    opcode == WIRE_CONTROL;
+		must_pass_msg = opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_FIND ||
+		    opcode == WIRE_EXTENT_LIST || opcode == WIRE_CONTROL;
 		if (!must_pass_msg)
 			split_msg_release(msg);
 		call->reply_msg = NULL;
@@ -263,8 +263,11 @@ link_match(struct mt_link *link, const struct wire_node_reply *reply, const char
 		*ret_field = "an answer of another kind";
 		return NULL;
 	}
-	if (reply->opcode == WIRE_EXTENT_READ && reply->rc == 0 &&
-	    reply->length_bytes != call->request.length_bytes) {
+	if (reply->rc == 0 &&
+	    ((reply->opcode == WIRE_EXTENT_READ &&
+		 reply->length_bytes != call->request.length_bytes) ||
+		(reply->opcode == WIRE_EXTENT_FIND &&
+		    reply->length_bytes < call->request.length_bytes))) {
 		*ret_field = "an answer of another length";
 		return NULL;
 	}

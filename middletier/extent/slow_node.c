@@ -39,7 +39,7 @@ bool
 mt_slow_node_counts(const struct mt_call *call)
 {
 	return call->request.opcode == WIRE_EXTENT_APPEND ||
-	    call->request.opcode == WIRE_EXTENT_READ;
+	    call->request.opcode == WIRE_EXTENT_READ || call->request.opcode == WIRE_EXTENT_FIND;
 }
 
 void
@@ -50,8 +50,8 @@ mt_slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
 	assert(call->is_answered);
 	if (!mt_slow_node_counts(call))
 		return;
-	latency_count(&link->took[call->request.opcode == WIRE_EXTENT_READ ? MT_LINK_TOOK_READ
-									   : MT_LINK_TOOK_APPEND],
+	latency_count(&link->took[call->request.opcode == WIRE_EXTENT_APPEND ? MT_LINK_TOOK_APPEND
+									     : MT_LINK_TOOK_READ],
 	    took_ns);
 	link->slow.answered_sent_ns = num_max(link->slow.answered_sent_ns, call->sent_ns);
 	link->slow.took_ns = link->slow.took_ns == 0 ? took_ns

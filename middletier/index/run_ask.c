@@ -28,6 +28,7 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -180,6 +181,31 @@ load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
 static void run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg);
 
+/* May @node be asked to look the blocks up, and send their frames along? */
+static bool
+load_may_find(const struct mt_run_load *load, const struct mt_link *node)
+{
+	return load->block_count > 0 && node->agreed_level >= CLEAVE_LEVEL_FIND;
+}
+
+static void
+load_make_request(const struct mt_run_load *load, const struct mt_extent *extent,
+    const struct mt_link *node)
+{
+	struct wire_node *request = &load->reader->call.request;
+
+	*request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = extent->id,
+		.offset_bytes = load->heads.at_bytes,
+		.length_bytes = load->reader->bytes,
+		.epoch = load->shard->epoch };
+	if (!load_may_find(load, node))
+		return;
+	request->opcode = WIRE_EXTENT_FIND;
+	request->block = (uint16_t)load->block;
+	request->block_count = (uint16_t)load->block_count;
+}
+
 /* READING, with nothing out. */
 static void
 load_ask(struct mt_run_load *load)
@@ -197,11 +223,7 @@ load_ask(struct mt_run_load *load)
 			break;
 		reader->replica_index = (uint8_t)index;
 		reader->bytes = mt_run_heads_ask_bytes(&load->heads);
-		reader->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-			.id = extent->id,
-			.offset_bytes = load->heads.at_bytes,
-			.length_bytes = reader->bytes,
-			.epoch = load->shard->epoch };
+		load_make_request(load, extent, node);
 		reader->call.fn = run_on_read;
 		reader->call.arg = reader;
 		if (mt_link_call(node, &reader->call) == 0) {
@@ -258,6 +280,8 @@ load_on_head(struct mt_run_load *load, int rc)
 	struct mt_port *port = load->shard->port;
 
 	assert(load->sm.state == RUN_LOAD_READING);
+	if (rc != 0)
+		load->block_count = 0; /* the head alone, from now on */
 	if (rc == 0) {
 		mt_chooser_reset(&load->chooser);
 		load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
@@ -277,6 +301,27 @@ load_on_head(struct mt_run_load *load, int rc)
 	load_complete(load);
 }
 
+/* The head has passed, and the load ends: what came with it is for who has asked. False: nothing came. */
+static bool
+load_keep_found(struct mt_run_load *load, const struct wire_node_reply *reply,
+    struct split_msg *msg)
+{
+	const struct run_reader *reader = load->reader;
+
+	if (reply->opcode != WIRE_EXTENT_FIND || msg->payload_bytes == reader->bytes)
+		return false;
+	assert(load->found.msg == NULL);
+	metric_add(&load->shard->port->metrics[MT_METRIC_run_pages_found], 1);
+	load->found = (struct mt_run_found){ .msg = msg,
+		.skip_bytes = reader->bytes,
+		.offset_bytes = (uint32_t)reply->offset_bytes,
+		.extent_index = load->run->extent_index,
+		.node = reader->call.node,
+		.replica_index = reader->replica_index,
+		.took_ns = loop_now_ns(reader->cache->port->loop) - reader->call.sent_ns };
+	return true;
+}
+
 static void
 run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
@@ -285,11 +330,11 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	struct mt_run_cache *cache = reader->cache;
 	struct mt_run_load *load = reader->load;
 
-	(void)call;
-	(void)reply;
 	assert(call == &reader->call);
 	reader->shard = NULL;
-	if (rc == 0 && (msg == NULL || msg->payload_bytes != reader->bytes))
+	if (rc == 0 &&
+	    (msg == NULL ||
+		(call->request.opcode == WIRE_EXTENT_READ && msg->payload_bytes != reader->bytes)))
 		rc = -EMSGSIZE;
 	/* The extent has gone: so has its run, in a moment. */
 	if (rc == 0 && load != NULL && load_extent(load) == NULL)
@@ -299,6 +344,8 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 
 		dev_copy_to_host(cache->port->split, cache->head, msg->payload, bytes);
 		rc = mt_run_heads_take(&load->heads, &load_extent(load)->id, cache->head, bytes);
+		if (rc == 0 && load_keep_found(load, reply, msg))
+			msg = NULL;
 	}
 	if (msg != NULL)
 		split_msg_release(msg);

@@ -12,6 +12,7 @@
 #include "extent/choose.h"
 #include "extent/node_link.h"
 #include "index/run_heads.h"
+#include "index/run_load.h"
 
 struct mt_run;
 struct mt_run_cache;
@@ -39,11 +40,13 @@ struct mt_run_load {
 	uint32_t page;               /* MT_RUN_WHOLE: run->load is this one */
 	struct loop_link pages_link; /* of a page: in the directory's loads while run is set */
 	struct loop_link waiters;
-	struct mt_run_heads heads; /* as far as they were read */
-	struct run_reader *reader; /* READING */
-	uint64_t deadline_ns;      /* moves on with every head */
-	struct mt_chooser chooser; /* among the copies, for this head */
-	int rc;                    /* ENDED */
+	struct mt_run_heads heads;   /* as far as they were read */
+	struct run_reader *reader;   /* READING */
+	uint64_t deadline_ns;        /* moves on with every head */
+	struct mt_chooser chooser;   /* among the copies, for this head */
+	uint32_t block, block_count; /* of a page: frames that are to come with it; count 0: none */
+	struct mt_run_found found;   /* ENDED: for who has asked for these blocks */
+	int rc;                      /* ENDED */
 };
 
 struct run_reader {

@@ -13,6 +13,7 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "cleave/split.h"
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
@@ -105,6 +106,17 @@ load_fail(struct mt_run_load *load)
 	load_detach(load);
 }
 
+/* Frames that a node has sent with the page are the first's who asked for just those. */
+static void
+load_give_found(struct mt_run_load *load, struct mt_run_waiter *waiter)
+{
+	if (load->rc != 0 || load->found.msg == NULL || waiter->block_count == 0 ||
+	    waiter->block != load->block)
+		return;
+	waiter->found = load->found;
+	load->found.msg = NULL;
+}
+
 /* A handler may ask again, withdraw others, or have the run go. */
 static void
 load_tell(struct mt_run_load *load)
@@ -122,6 +134,7 @@ load_tell(struct mt_run_load *load)
 
 		/* While run->load is set the index stays, and a page while its load is listed. */
 		assert(load->rc != 0 || load->page != MT_RUN_WHOLE || load->run->index != NULL);
+		load_give_found(load, waiter);
 		waiter->fn(load->rc, waiter->arg);
 	}
 	run = load->run;
@@ -130,6 +143,8 @@ load_tell(struct mt_run_load *load)
 		gather_go_on(run);
 	}
 	list_remove(&load->link);
+	if (load->found.msg != NULL)
+		split_msg_release(load->found.msg);
 	mt_run_heads_fini(&load->heads);
 	load->magic = 0;
 	mt_free(load);
@@ -266,8 +281,14 @@ load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
 
 	assert(waiter->fn != NULL);
 	waiter->link = (struct loop_link){ NULL, NULL };
-	if (load == NULL)
+	waiter->found.msg = NULL;
+	if (load == NULL) {
 		load = load_create(cache, run, page);
+		if (load != NULL && page != MT_RUN_WHOLE) {
+			load->block = waiter->block;
+			load->block_count = waiter->block_count;
+		}
+	}
 	if (load == NULL) {
 		list_push_back(&cache->starved, &waiter->link);
 		loop_defer(cache->port->loop, &cache->end_task);
@@ -285,14 +306,23 @@ load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
 void
 mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter)
 {
+	waiter->block_count = 0;
 	load_join(run, MT_RUN_WHOLE, waiter);
 }
 
 void
 mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *waiter)
 {
+	mt_run_find_block(run, block, 0, waiter);
+}
+
+void
+mt_run_find_block(struct mt_run *run, uint32_t block, uint32_t count, struct mt_run_waiter *waiter)
+{
 	bool has_page = run->index == NULL && run->dir != NULL && mt_run_dir_has(run->dir, block);
 
+	waiter->block = block;
+	waiter->block_count = count;
 	load_join(run, has_page ? mt_run_dir_page(run->dir, block) : MT_RUN_WHOLE, waiter);
 }
 

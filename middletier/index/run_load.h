@@ -9,16 +9,31 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 
+struct mt_link;
 struct mt_port;
 struct mt_run;
 struct mt_run_dir;
 struct mt_shard;
 struct run_reader;
+struct split_msg;
+
+/* Frames that a node has read together with a page. */
+struct mt_run_found {
+	struct split_msg *msg; /* NULL: nothing */
+	uint32_t skip_bytes;   /* of its payload, to what is found */
+	uint32_t offset_bytes; /* of that in the extent */
+	uint32_t extent_index;
+	struct mt_link *node;
+	uint8_t replica_index;
+	uint64_t took_ns;
+};
 
 struct mt_run_waiter {
 	struct loop_link link;
 	void (*fn)(int rc, void *arg);
 	void *arg;
+	uint32_t block, block_count; /* mt_run_find_block: of the chunk; else 0 */
+	struct mt_run_found found;   /* within fn; the message is the waiter's, to be released */
 };
 /*
  * mt_run_load -- read all of the run's heads, unless that is under way; @waiter->fn once, from the loop
@@ -34,12 +49,21 @@ void mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter);
  * The head of its batch, if the run has a directory; else all. rc 0: look again.
  */
 void mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *waiter);
+/*
+ * mt_run_find_block -- likewise, and what @block and those behind it, @count together, are stored as, if that costs no call
+ *
+ * A page is asked of a node together with the frames of these blocks, as far as it has them, where the node knows how.
+ * In @waiter->fn @waiter->found has them, unless rc is not 0 or others were asking already. Its bytes were checked by
+ * nobody: what the index says of the block now is what counts.
+ */
+void mt_run_find_block(struct mt_run *run, uint32_t block, uint32_t count,
+    struct mt_run_waiter *waiter);
 void mt_run_unwait(struct mt_run_waiter *waiter);
 /* mt_run_stop -- every load of the shard ends with -ECANCELED. mt_run_is_quiet: no call is out. */
 void mt_run_stop(struct mt_shard *shard);
 bool mt_run_is_quiet(const struct mt_shard *shard);
 
-#define RUN_READERS_MAX 16u /* of a port: heads that are being read at a time */
+#define RUN_READERS_MAX 64u /* of a port: heads that are being read at a time */
 #define RUN_GATHER_MAX                                                                             \
 	8u /* of a run: pages that are loaded at a time for the whole; reads want some, too */
 #define RUN_CACHE_BYTES_MIN NUM_KIB(4)

@@ -21,12 +21,18 @@ void
 mt_read_hops_answer(struct mt_read *read, const struct mt_call *call, int rc)
 {
 	uint64_t now_ns = loop_now_ns(call->node->port->loop);
-	uint64_t took_ns = now_ns > call->sent_ns ? now_ns - call->sent_ns : 1;
 
-	assert(rc <= 0 && call->node != NULL);
+	mt_read_hops_node(read, call->node, now_ns > call->sent_ns ? now_ns - call->sent_ns : 1,
+	    rc);
+}
+
+void
+mt_read_hops_node(struct mt_read *read, const struct mt_link *node, uint64_t took_ns, int rc)
+{
+	assert(rc <= 0 && node != NULL);
 	if (took_ns <= read->node.took_ns)
 		return;
-	read->node = (struct mt_slow_part){ .node_id = call->node->node_id,
+	read->node = (struct mt_slow_part){ .node_id = node->node_id,
 		.is_lost = rc != 0,
 		.took_ns = took_ns };
 }

@@ -9,7 +9,8 @@
  *	     ^           | bad copy, node gone      |
  *	     +-----------+--------------------------+ does not match its CRC
  *	     |
- *	     +-----------> INDEXING  the index of a run on the nodes is being read: then looked up again
+ *	     +-----------> INDEXING  the index of a run on the nodes is being read: then looked up again. Where a node
+ *	     |                       has sent the record along, it is LOADING at once
  *	     |
  *	     +-----------> FILLING   a frame is being decompressed for all who read it piece by piece: then looked up again
  *	     |
@@ -348,13 +349,14 @@ piece_load_from_source(struct read_piece *piece)
 	if (piece->read->rc != 0 || piece->stretch.what != READ_STORED ||
 	    location->extent_index != piece->source_extent ||
 	    location->offset_bytes < piece->source_offset_bytes ||
-	    from + location->stored_bytes > piece->source->payload_bytes) {
+	    from + location->stored_bytes >
+		piece->source->payload_bytes - piece->source_skip_bytes) {
 		piece_drop_source(piece);
 		return false;
 	}
 	/* Whatever comes of it, the run that the look-up saw may be gone by then. */
 	piece->is_frameless = true;
-	piece_load(piece, dev_ptr_add(piece->source->payload, from));
+	piece_load(piece, dev_ptr_add(piece->source->payload, piece->source_skip_bytes + from));
 	return true;
 }
 
@@ -379,6 +381,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 		piece->source = msg;
 		piece->source_extent = piece->stretch.location.extent_index;
 		piece->source_offset_bytes = piece->stretch.location.offset_bytes;
+		piece->source_skip_bytes = 0;
 		piece_load(piece, msg->payload);
 		return;
 	}
@@ -488,6 +491,22 @@ piece_ask_replica(struct read_piece *piece)
 
 /* ---- waiting for a run's index ---- */
 
+/* A node has sent more than the page that was wanted: perhaps what the index names now. */
+static void
+piece_take_found(struct read_piece *piece)
+{
+	const struct mt_run_found *found = &piece->waiter.found;
+
+	assert(piece->source == NULL);
+	piece->source = found->msg;
+	piece->source_extent = found->extent_index;
+	piece->source_offset_bytes = found->offset_bytes;
+	piece->source_skip_bytes = found->skip_bytes;
+	piece->replica_index = found->replica_index;
+	piece->call.node = found->node;
+	mt_read_hops_node(piece->read, found->node, found->took_ns, 0);
+}
+
 static void
 piece_on_index(int rc, void *arg)
 {
@@ -496,8 +515,12 @@ piece_on_index(int rc, void *arg)
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
 	assert(piece->sm.state == READ_PIECE_INDEXING);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
-	if (rc == 0 && loop_now_ns(piece->state->port->loop) >= piece->read->deadline_ns)
+	if (piece->waiter.found.msg != NULL)
+		piece_take_found(piece);
+	if (rc == 0 && loop_now_ns(piece->state->port->loop) >= piece->read->deadline_ns) {
+		piece_drop_source(piece);
 		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
+	}
 	if (rc == -EBADMSG) {
 		piece_fail_unreadable(piece);
 		return;
@@ -518,8 +541,9 @@ piece_load_index(struct read_piece *piece)
 	sm_move(&piece->sm, READ_PIECE_INDEXING);
 	piece->waiter.fn = piece_on_index;
 	piece->waiter.arg = piece;
-	mt_run_load_block(piece->stretch.index_run,
-	    mt_read_stretch_chunk_block(&piece->stretch, piece->read), &piece->waiter);
+	mt_run_find_block(piece->stretch.index_run,
+	    mt_read_stretch_chunk_block(&piece->stretch, piece->read), piece->stretch.count,
+	    &piece->waiter);
 }
 
 void

@@ -97,6 +97,7 @@
 	X(trash_forgotten, "snapshots of a volume in the trash go as those of one that is gone")   \
 	X(newcomer_ignored,                                                                        \
 	    "what is done where nobody uses a volume is done to who came meanwhile")               \
+	X(find_wrong, "a node that looks a frame's last block up sends the next frame")            \
 	X(set_short, "the last block that a run holds is missing in the directory of it")          \
 	X(conflict_forgets, "a volume that a change did not find under its name counts as gone")   \
 	X(loss_unverified,                                                                         \

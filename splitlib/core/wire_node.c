@@ -8,6 +8,7 @@
  *	FREEZE replies   payload_crc = chain CRC, length_bytes = mark
  *	APPEND replies   length_bytes = times (wire_node_times)
  *	FENCE, LIST      object_id = shard, not packed
+ *	FIND             vm_id = block in its lower half, block_count in the upper one
  */
 #include <errno.h>
 
@@ -23,7 +24,7 @@
 static bool
 wire_node_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_VERIFY;
+	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_FIND;
 }
 
 static bool
@@ -84,6 +85,12 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		WIRE_EXPECT(offset < CLEAVE_CHUNK_BYTES, "offset_bytes");
 		WIRE_EXPECT(length > 0 && length <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");
 		break;
+	case WIRE_EXTENT_FIND:
+		WIRE_EXPECT(offset < CLEAVE_CHUNK_BYTES && num_is_aligned(offset, BATCH_ALIGN),
+		    "offset_bytes");
+		WIRE_EXPECT(length > BATCH_HEADER_BYTES && length <= BATCH_HEAD_BYTES_MAX,
+		    "length_bytes");
+		break;
 	case WIRE_EXTENT_TRUNCATE:
 		WIRE_EXPECT(offset <= CLEAVE_CHUNK_BYTES && num_is_aligned(offset, BATCH_ALIGN),
 		    "offset_bytes");
@@ -112,12 +119,29 @@ wire_node_flags(const struct wire_header *header)
 	return 0;
 }
 
+/* Which blocks a FIND is about, of all others 0. */
+static int
+wire_node_decode_blocks(const struct wire_header *header, uint16_t *ret_block, uint16_t *ret_count,
+    const char **ret_field)
+{
+	uint32_t block = header->vm_id & UINT16_MAX, count = header->vm_id >> 16;
+
+	if (header->opcode == WIRE_EXTENT_FIND)
+		WIRE_EXPECT(count > 0 && block + count <= CLEAVE_CHUNK_BLOCKS, "vm_id");
+	else
+		WIRE_EXPECT(header->vm_id == 0, "vm_id");
+	*ret_block = (uint16_t)block;
+	*ret_count = (uint16_t)count;
+	return 0;
+}
+
 int
 wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
     const char **ret_field)
 {
 	enum wire_opcode opcode = (enum wire_opcode)header->opcode;
 	uint16_t flags_known = wire_node_flags(header);
+	uint16_t block, block_count;
 	struct extent_id id;
 	int rc;
 
@@ -136,7 +160,9 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 	if (rc != 0)
 		return rc;
 	WIRE_EXPECT(header->epoch <= EXTENT_EPOCH_MAX, "epoch");
-	WIRE_EXPECT(header->vm_id == 0, "vm_id");
+	rc = wire_node_decode_blocks(header, &block, &block_count, ret_field);
+	if (rc != 0)
+		return rc;
 	WIRE_EXPECT((header->flags & ~flags_known) == 0, "flags");
 	WIRE_EXPECT(header->status == 0, "status");
 	WIRE_EXPECT(header->payload_crc == 0, "payload_crc");
@@ -147,6 +173,8 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 		.kind = (enum extent_kind)header->engine,
 		.offset_bytes = header->offset_bytes,
 		.length_bytes = header->length_bytes,
+		.block = block,
+		.block_count = block_count,
 		.epoch = header->epoch,
 		.flags = header->flags,
 	};
@@ -160,6 +188,7 @@ wire_node_encode(struct wire_header *header, const struct wire_node *node)
 	    (node->kind >= EXTENT_LOG && node->kind <= EXTENT_MANIFEST));
 	assert(wire_node_is_opcode((uint8_t)node->opcode));
 	assert(node->epoch <= EXTENT_EPOCH_MAX);
+	assert((node->opcode == WIRE_EXTENT_FIND) == (node->block_count > 0));
 	*header = (struct wire_header){
 		.opcode = (uint8_t)node->opcode,
 		.engine = wire_node_has_kind(node->opcode) ? (uint8_t)node->kind : 0,
@@ -168,6 +197,7 @@ wire_node_encode(struct wire_header *header, const struct wire_node *node)
 		.offset_bytes = node->offset_bytes,
 		.length_bytes = node->length_bytes,
 		.epoch = node->epoch,
+		.vm_id = node->block | (uint32_t)node->block_count << 16,
 		.flags = node->flags,
 	};
 }
@@ -177,10 +207,17 @@ wire_node_reply_decode_payload(const struct wire_header *header, enum wire_opcod
     const char **ret_field)
 {
 	bool has_payload = header->status == 0 &&
-	    (opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST);
+	    (opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST ||
+		opcode == WIRE_EXTENT_FIND);
 
 	if (has_payload) {
 		WIRE_EXPECT(header->length_bytes <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");
+		WIRE_EXPECT(opcode != WIRE_EXTENT_FIND ||
+			header->length_bytes <= WIRE_FIND_BYTES_MAX,
+		    "length_bytes");
+		WIRE_EXPECT(opcode != WIRE_EXTENT_FIND ||
+			header->offset_bytes <= CLEAVE_CHUNK_BYTES,
+		    "offset_bytes");
 		WIRE_EXPECT(opcode != WIRE_EXTENT_LIST ||
 			header->length_bytes % sizeof(struct wire_extent_entry) == 0,
 		    "length_bytes");

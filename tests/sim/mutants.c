@@ -124,7 +124,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
-	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above" };
+	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong" };
 
 struct search {
 	struct mutant_set mutants;

@@ -166,6 +166,7 @@ rig_start_begin(struct node_rig *rig)
 		.must_prewrite = rig->options.must_prewrite,
 		.engine_threads = rig->options.engine_threads,
 		.verify_bytes_s = rig->options.verify_bytes_s,
+		.head_cache_bytes = rig->options.head_cache_bytes,
 		.device_bytes = NUM_MIB(24),
 		.key = rig->options.node_key,
 		.on_ready = rig_on_ready,

@@ -35,6 +35,7 @@ struct rig_options {
 	bool is_written_ahead; /* what the disk says of all its blocks */
 	uint32_t engine_threads;
 	uint64_t verify_bytes_s;
+	uint64_t head_cache_bytes;
 	uint32_t node_id;    /* expected [any] */
 	uint64_t cluster_id; /* [RIG_CLUSTER_ID] */
 	const struct split_key *node_key,

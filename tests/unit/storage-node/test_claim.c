@@ -92,6 +92,10 @@ ask(enum wire_opcode opcode, uint32_t epoch)
 	case WIRE_EXTENT_READ:
 		request.length_bytes = 4096;
 		break;
+	case WIRE_EXTENT_FIND:
+		request.length_bytes = 4096;
+		request.block_count = 1;
+		break;
 	case WIRE_EXTENT_CREATE:
 		request.id.counter++;
 		break;
@@ -115,12 +119,13 @@ ask(enum wire_opcode opcode, uint32_t epoch)
 /* Every request about an extent but LIST, which tells names and lengths. */
 static const enum wire_opcode opcodes[] = { WIRE_EXTENT_CREATE, WIRE_EXTENT_APPEND,
 	WIRE_EXTENT_READ, WIRE_EXTENT_FREEZE, WIRE_EXTENT_TRUNCATE, WIRE_EXTENT_DELETE,
-	WIRE_EXTENT_VERIFY, WIRE_SHARD_FENCE };
+	WIRE_EXTENT_VERIFY, WIRE_EXTENT_FIND, WIRE_SHARD_FENCE };
 
 static bool
 is_look(enum wire_opcode opcode)
 {
-	return opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_VERIFY;
+	return opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_FIND ||
+	    opcode == WIRE_EXTENT_VERIFY;
 }
 
 Test(claim, another_gateway_is_refused_under_the_owners_epoch_whatever_it_asks_for)
