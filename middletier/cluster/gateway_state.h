@@ -104,7 +104,8 @@ struct mt_gateway_options {
 	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
 	 * extent: no more is written to it by a checkpoint [all of it]. */
 	uint64_t manifest_bytes, manifest_part_bytes;
-	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
+	uint32_t hot_count_min; /* for tests: a block is hot when it was read so often [2] */
+	uint64_t hold_ns;       /* for tests: after it a shard's hold for a snapshot ends [5 s] */
 	uint8_t
 	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
 	enum mt_balance balance;
@@ -118,6 +119,7 @@ struct mt_gateway_options {
 	    is_address_outside; /* what ports advertise may not lead back here: silence there is none to tell */
 	uint64_t balance_floor;      /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
+	uint64_t hot_bytes;          /* of hot blocks (read/hot.h), all ports together; 0: none */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	enum mt_run_codec run_codec; /* how they are compressed [by how often they are read] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */

@@ -14,6 +14,10 @@
 	X(reads_from_memory, "count", "records served from the ring")                              \
 	X(reads_from_node, "count", "records read from a replica")                                 \
 	X(reads_from_frames, "count", "records served from frames decompressed for reads before")  \
+	X(hot_hits, "count", "blocks served from the table of hot blocks")                         \
+	X(hot_misses, "count", "blocks that were looked for there, and read from a replica")       \
+	X(hot_fills, "count", "blocks that were put there")                                        \
+	X(hot_spoiled, "count", "blocks there whose memory had changed: a copy was read instead")  \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \

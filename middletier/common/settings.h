@@ -39,11 +39,14 @@ struct mt_settings {
 	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
 	uint64_t log_bytes; /* a shard's log: beyond it flush hurries, or earlier: reclaim_room.c */
 	uint64_t index_cache_bytes; /* a port's share of the indexes of runs */
+	uint64_t hot_bytes;         /* a port's share of the table of hot blocks: read/hot.h */
 	uint64_t (*wall_ms)(void);  /* the clock on the wall; NULL: clocks are not compared */
 	uint64_t hold_ns;           /* after it a shard's hold for a snapshot ends by itself */
 	/* For tests. A shard's runs, cuts and mirror are long beyond it [by the slots]; a checkpoint writes
 	 * no more than that to one extent [all of it]. 0: the default in brackets. */
 	uint64_t manifest_bytes, manifest_part_bytes;
+	uint32_t
+	    hot_count_min; /* for tests: a block is kept when it was read so often; 0: HOT_COUNT_MIN */
 };
 
 /* mt_shared -- what main and its ports show each other at any time, without a message */

@@ -105,6 +105,8 @@ static const struct metric_member port_members[] = {
 	PORT(short_count, "shards_short", "count",
 	    "shards to be taken over here that find no room: nobody serves them"),
 	PORT(run_index_bytes, "run_index_bytes", "bytes", "indexes of runs in memory"),
+	PORT(hot_bytes, "hot_bytes", "bytes", "blocks in the table of hot blocks"),
+	PORT(hot_bytes_max, "hot_bytes_max", "bytes", "blocks that --hot-bytes has room for there"),
 };
 #undef PORT
 

@@ -17,6 +17,7 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "port/port.h"
+#include "read/hot.h"
 
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
@@ -70,6 +71,9 @@ mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_err
 	if (options->device_bytes < GATEWAY_DEVICE_BYTES_MIN)
 		return options_refuse(ret_error, error_bytes,
 		    "device-memory: at least %" PRIu64 " bytes", GATEWAY_DEVICE_BYTES_MIN);
+	if (options->hot_bytes != 0 && options->hot_bytes < options->port_count * HOT_BYTES_MIN)
+		return options_refuse(ret_error, error_bytes,
+		    "hot-bytes: 0, or at least %" PRIu64 " bytes for each port", HOT_BYTES_MIN);
 	for (uint32_t i = 0; i < options->node_count; i++) {
 		for (uint32_t k = 0; k < i; k++) {
 			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
@@ -123,6 +127,8 @@ options_set_settings(struct mt_gateway *gateway)
 		.orphan_grace_ns = options->orphan_grace_ns,
 		.log_bytes = options->log_bytes,
 		.index_cache_bytes = options->index_cache_bytes / options->port_count,
+		.hot_bytes = options->hot_bytes / options->port_count,
+		.hot_count_min = options->hot_count_min,
 		.wall_ms = options->wall_ms,
 		.hold_ns = options->hold_ns,
 		.level_max = options->level_max,

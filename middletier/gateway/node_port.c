@@ -28,6 +28,7 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 	own.ports[0].cpu = -1;
 	own.is_single_loop = true;
 	own.engine_threads = 0;
+	own.hot_bytes = 0;
 	own.device_bytes = device_bytes;
 	*ret_gateway = gateway = mt_gateway_create(&own, ret_error, error_bytes);
 	if (gateway == NULL)

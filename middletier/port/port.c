@@ -58,7 +58,6 @@
 #include "port/port_shards.h"
 #include "port/shares.h"
 #include "port/throttle.h"
-#include "read/read_frames.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
@@ -189,7 +188,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.loop = port->loop,
 		.sim_host = options->sim_host,
 		.host_bytes = mt_port_host_bytes(options),
-		.device_bytes = options->device_bytes,
+		.device_bytes = mt_port_device_bytes(options),
 		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
@@ -278,10 +277,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		rc = mt_throttle_init(port, mt_dispatch_held);
 	if (rc == 0)
 		rc = mt_shares_init(port, mt_dispatch_shared);
-	if (rc == 0 && address[0] != '\0' && port->settings->has_read_ahead)
-		rc = mt_read_frames_init(port, port->life->options->device_bytes);
 	if (rc == 0 && address[0] != '\0')
-		rc = mt_merge_port_init(port, port->life->options->device_bytes);
+		rc = mt_port_memory_take(port);
 	if (rc == 0)
 		rc = mt_run_cache_init(port);
 	if (rc == 0)

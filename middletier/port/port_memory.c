@@ -3,6 +3,7 @@
  * port_memory.c -- how a port's device and host memory is shared out
  *
  *	device | receives: a quarter | merges | frames | ring | ring | ring | ...     as --device-memory says
+ *	       | hot blocks                                                           beside it, as --hot-bytes says
  *	host   | links and merges    | heads of batches, a share a ring       address space until it is used
  *
  * A ring belongs to a shard from the beginning of its life here to its end (shard.c). All are equally long, so that a
@@ -24,10 +25,12 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/settings.h"
+#include "merge/merge_port.h"
 #include "merge/merge_work.h"
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_report.h"
+#include "read/hot.h"
 #include "read/read_frames.h"
 #include "write/write_batch.h"
 
@@ -93,6 +96,26 @@ memory_for_count(const struct mt_port_options *options, uint32_t count)
 	while (memory_for_rings(options, device_bytes) < (uint64_t)count * PORT_RING_BYTES_MIN)
 		device_bytes += PORT_STEP_BYTES;
 	return device_bytes;
+}
+
+uint64_t
+mt_port_device_bytes(const struct mt_port_options *options)
+{
+	return options->device_bytes +
+	    num_round_up(mt_hot_device_bytes(options->settings->hot_bytes), CLEAVE_BLOCK_BYTES);
+}
+
+int
+mt_port_memory_take(struct mt_port *port)
+{
+	uint64_t device_bytes = port->life->options->device_bytes;
+	int rc = 0;
+
+	if (port->settings->has_read_ahead)
+		rc = mt_read_frames_init(port, device_bytes);
+	if (rc == 0)
+		rc = mt_hot_init(port);
+	return rc == 0 ? mt_merge_port_init(port, device_bytes) : rc;
 }
 
 uint64_t

@@ -10,6 +10,14 @@ struct mt_port_options;
 
 /* mt_port_receive_count -- receives of a port with @device_bytes of device memory, and else @options. */
 uint32_t mt_port_receive_count(const struct mt_port_options *options, uint64_t device_bytes);
+/* mt_port_device_bytes -- its device memory with what is beside it: the table of hot blocks. */
+uint64_t mt_port_device_bytes(const struct mt_port_options *options);
+/*
+ * mt_port_memory_take -- frames, hot blocks and merges get their parts of an open port's device memory
+ *
+ * After mt_read_path_init. Returns 0; -ENOMEM.
+ */
+int mt_port_memory_take(struct mt_port *port);
 /* mt_port_host_bytes -- host memory for links, and for as many shards as there can be rings. */
 uint64_t mt_port_host_bytes(const struct mt_port_options *options);
 /*

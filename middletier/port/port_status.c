@@ -26,6 +26,8 @@
 #include "port/port_status.h"
 #include "port/throttle.h"
 #include "port/waits.h"
+#include "read/hot.h"
+#include "read/read_path.h"
 #include "session/rates.h"
 #include "session/session.h"
 #include "shard/shard.h"
@@ -170,6 +172,8 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	status->full_age_ns = port->full.at_ns == 0 ? UINT64_MAX : now_ns - port->full.at_ns;
 	status->full_rc = port->full.rc;
 	status->run_index_bytes = mt_run_cache_bytes(port);
+	status->hot_bytes = (uint64_t)mt_hot_used_count(port->read->hot) * CLEAVE_BLOCK_BYTES;
+	status->hot_bytes_max = (uint64_t)mt_hot_slot_count(port->read->hot) * CLEAVE_BLOCK_BYTES;
 	status->ring_count = port->ring_count;
 	status->ring_max = port->ring_max;
 	status->short_count = status->session_count = 0;

@@ -96,9 +96,11 @@ struct mt_port_status {
 	uint32_t connections_max; /* of those that come in */
 	uint64_t full_age_ns;     /* since one found no place; UINT64_MAX: none has */
 	int full_rc; /* why: -EMFILE, -ENFILE the system's limit, which has others wait */
-	uint32_t ring_count, ring_max;  /* taken, and that there is device memory for */
-	uint32_t short_count;           /* shards that wait for one */
-	uint64_t run_index_bytes;       /* in memory, of --index-cache */
+	uint32_t ring_count, ring_max; /* taken, and that there is device memory for */
+	uint32_t short_count;          /* shards that wait for one */
+	uint64_t run_index_bytes;      /* in memory, of --index-cache */
+	uint64_t hot_bytes,
+	    hot_bytes_max;              /* hot blocks that are kept, and that there is room for */
 	struct mt_shard_status *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_status *links;
 	struct mt_usage usage;     /* MT_ASK_USAGE */

@@ -38,6 +38,7 @@
 #include "common/shard.h"
 #include "common/turn.h"
 #include "read/block_status.h"
+#include "read/hot.h"
 #include "read/read_frames.h"
 #include "read/read_hops.h"
 #include "read/read_path.h"
@@ -321,6 +322,8 @@ mt_read_path_on_shard(struct mt_shard *shard)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
+	if (shard->write->is_stopped && state->hot != NULL)
+		mt_hot_drop_shard(state->hot, shard->index);
 	LIST_FOREACH_SAFE(&state->parked, link, next) {
 		struct mt_read *read = read_of(link);
 
@@ -413,6 +416,7 @@ mt_read_path_fini(struct mt_port *port)
 	loop_task_cancel(port->loop, &state->feed_task);
 	mt_read_pieces_fini(state);
 	mt_read_frames_fini(state->frames);
+	mt_hot_fini(state->hot);
 	mt_free(state->reads);
 	mt_free(state->status_entries);
 	state->magic = 0;

@@ -14,6 +14,7 @@
 #include "index/run_load.h"
 
 struct mt_call;
+struct mt_hot;
 struct mt_port;
 struct mt_read_frames;
 struct mt_session;
@@ -83,6 +84,7 @@ struct mt_read_state {
 	struct mt_read *reads; /* one for each receive of the port */
 	struct read_piece *pieces;
 	struct mt_read_frames *frames; /* read_frames.c; NULL: none are kept */
+	struct mt_hot *hot;            /* hot.c; NULL: no block is kept */
 	struct loop_link free_reads, parked, starved;
 	struct loop_link free_pieces, waiting;
 	struct loop_timer tick_timer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read_piece.c -- some blocks of a read: from the ring, from a replica, or zeros
+ * read_piece.c -- some blocks of a read: from the ring, from the hot table, from a replica, or zeros
  *
- *	        in the ring, zeros                      inline engine: within CHOOSING
+ *	        in the ring, hot, zeros                 inline engine: within CHOOSING
  *	     +----------------------> LOADING ------+
  *	     |                           ^          |
  *	CHOOSING ----> ASKING -----------+          +--> next stretch, or FREE
@@ -13,6 +13,8 @@
  *	     |                       has sent the record along, it is LOADING at once
  *	     |
  *	     +-----------> FILLING   a frame is being decompressed for all who read it piece by piece: then looked up again
+ *	     |
+ *	     +-----------> KEEPING   what a copy had is hot, and is put into the table of hot blocks: then the next stretch
  *	     |
  *	     +-----------> WAITING   nobody to ask now: until a link comes up, or the read's deadline
  *
@@ -52,9 +54,11 @@
 #include "index/memtable.h"
 #include "index/ring.h"
 #include "index/run_load.h"
+#include "read/hot.h"
 #include "read/read_ahead.h"
 #include "read/read_frames.h"
 #include "read/read_hops.h"
+#include "read/read_hot.h"
 #include "read/read_note.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
@@ -75,7 +79,7 @@ piece_look_up(struct read_piece *piece, uint32_t first)
 	memcpy(piece->job.block_crcs, piece->read->crcs + first,
 	    stretch->count * sizeof(piece->job.block_crcs[0]));
 	mt_chooser_reset(&piece->chooser);
-	piece->is_ring_bad = piece->is_frameless = false;
+	piece->is_ring_bad = piece->is_frameless = piece->is_cold = false;
 }
 
 static struct mt_extent *
@@ -140,6 +144,9 @@ piece_drop_source(struct read_piece *piece)
 	if (piece->frame != NULL)
 		mt_read_frame_release(piece->frame);
 	piece->frame = NULL;
+	if (piece->hot != NULL)
+		mt_hot_release(piece->hot);
+	piece->hot = NULL;
 }
 
 /* The stretch is where it belongs: what comes next? */
@@ -175,12 +182,15 @@ piece_on_loaded(struct read_piece *piece)
 {
 	uint64_t *metrics = piece->state->port->metrics;
 	bool was_in_ring = piece->is_in_ring, was_in_frame = piece->frame != NULL;
+	bool was_hot = piece->hot != NULL;
 	int rc = piece->job.rc;
 
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	if (rc != 0 && was_in_frame)
 		mt_read_frame_spoil(piece->frame);
-	if (rc != 0 || was_in_ring || was_in_frame)
+	if (rc != 0 && was_hot)
+		mt_read_hot_spoil(piece);
+	if (rc != 0 || was_in_ring || was_in_frame || was_hot)
 		piece_drop_source(piece); /* else the next stretch may be in it, too */
 	if (rc == 0) {
 		if (piece->job.ret_key_id != 0 && piece->stretch.what == READ_STORED)
@@ -189,9 +199,11 @@ piece_on_loaded(struct read_piece *piece)
 		if (piece->stretch.what == READ_STORED)
 			metric_add(&metrics[was_in_ring   ? MT_METRIC_reads_from_memory
 					   : was_in_frame ? MT_METRIC_reads_from_frames
+					   : was_hot      ? MT_METRIC_hot_hits
 							  : MT_METRIC_reads_from_node],
 			    1);
-		piece_on_stretch_done(piece);
+		if (piece->source == NULL || !mt_read_hot_keep(piece))
+			piece_on_stretch_done(piece);
 		return;
 	}
 	assert(piece->stretch.what ==
@@ -200,7 +212,7 @@ piece_on_loaded(struct read_piece *piece)
 		piece_fail_without_key(piece);
 		return;
 	}
-	if (was_in_ring || was_in_frame) {
+	if (was_in_ring || was_in_frame || was_hot) {
 		log_limited(LOG_ERROR,
 		    "read: device memory does not match its CRC, a copy is read instead: is this "
 		    "host's memory sound? shard=%" PRIu32 " rc=%s",
@@ -219,6 +231,11 @@ mt_read_piece_on_job(struct engine_job *job, void *arg)
 
 	assert(&piece->job == job);
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	if (piece->sm.state == READ_PIECE_KEEPING) {
+		if (!mt_read_hot_kept(piece))
+			piece_on_stretch_done(piece);
+		return;
+	}
 	assert(piece->sm.state == READ_PIECE_LOADING);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
 	piece_on_loaded(piece);
@@ -245,6 +262,7 @@ piece_submit(struct read_piece *piece)
 	if (rc == -ENOBUFS) { /* the engine's queue is full: all over again, a little later */
 		piece_drop_source(piece);
 		mt_chooser_retry(&piece->chooser);
+		piece->is_cold = false;
 		piece_wait(piece);
 		return;
 	}
@@ -573,7 +591,9 @@ mt_read_piece_choose(struct read_piece *piece)
 		piece_load_from_ring(piece);
 		return;
 	}
-	if (!piece_take_frame(piece))
+	if (mt_read_hot_take(piece))
+		piece_submit(piece);
+	else if (!piece_take_frame(piece))
 		piece_ask_replica(piece);
 }
 

@@ -15,6 +15,7 @@
 #include "read/read_frames.h"
 #include "read/read_stretch.h"
 
+struct mt_hot_slot;
 struct mt_read;
 struct mt_read_state;
 struct mt_run;
@@ -31,6 +32,7 @@ enum read_piece_state {
 	READ_PIECE_FILLING, /* waits for a frame that is being fetched and decompressed: read_frames.h */
 	READ_PIECE_ASKING,  /* a replica was asked */
 	READ_PIECE_LOADING, /* an engine thread has it */
+	READ_PIECE_KEEPING, /* an engine thread copies what it has loaded: read_hot.h */
 	READ_PIECE_WAITING, /* in state->waiting: for a node to come up, or room in a queue */
 	READ_PIECE_STATE_NR
 };
@@ -52,7 +54,10 @@ struct read_piece {
 	bool is_in_ring; /* LOADING from the ring, which is held */
 	bool
 	    is_frameless; /* its stretch was looked for among the frames that are kept, or should not be */
-	struct read_frame *frame;              /* LOADING from it; it is held */
+	bool is_cold;             /* its stretch was looked for in the table of hot blocks */
+	uint8_t kept_count;       /* blocks of its stretch that were considered for that table */
+	struct mt_hot_slot *hot;  /* LOADING from it, and it is held; KEEPING: it is being filled */
+	struct read_frame *frame; /* LOADING from it; it is held */
 	struct read_frame_waiter frame_waiter; /* FILLING */
 	/* A node's reply, in which more of the piece's stretches may be than the one that is LOADING. */
 	struct split_msg *source;

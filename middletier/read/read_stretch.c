@@ -148,8 +148,8 @@ mt_read_stretch_has_moved(const struct read_stretch *stretch, const struct mt_re
 
 /* ---- its job ---- */
 
-static uint32_t
-stretch_block(const struct read_stretch *stretch, const struct mt_read *read)
+uint32_t
+mt_read_stretch_block(const struct read_stretch *stretch, const struct mt_read *read)
 {
 	return (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first;
 }
@@ -157,7 +157,7 @@ stretch_block(const struct read_stretch *stretch, const struct mt_read *read)
 uint32_t
 mt_read_stretch_chunk_block(const struct read_stretch *stretch, const struct mt_read *read)
 {
-	return mt_block_in_chunk(stretch_block(stretch, read));
+	return mt_block_in_chunk(mt_read_stretch_block(stretch, read));
 }
 
 void
@@ -177,9 +177,9 @@ mt_read_stretch_load(const struct read_stretch *stretch, const struct mt_read *r
 	job->block_count = (uint8_t)stretch->count;
 	if ((location->codec_id & ENGINE_ENCRYPTED) == 0)
 		return;
-	assert(location->block_in_record <= stretch_block(stretch, read));
+	assert(location->block_in_record <= mt_read_stretch_block(stretch, read));
 	job->envelope.segment = stretch->segment;
-	job->envelope.block = stretch_block(stretch, read) - location->block_in_record;
+	job->envelope.block = mt_read_stretch_block(stretch, read) - location->block_in_record;
 }
 
 void

@@ -55,6 +55,8 @@ void mt_read_stretch_load(const struct read_stretch *stretch, const struct mt_re
 void mt_read_stretch_load_plain(const struct read_stretch *stretch, const struct mt_read *read,
     dev_ptr record, struct engine_job *job);
 
+/* mt_read_stretch_block -- its first block's place in its segment, whichever segment has it. */
+uint32_t mt_read_stretch_block(const struct read_stretch *stretch, const struct mt_read *read);
 /* mt_read_stretch_chunk_block -- its first block's place in its chunk, whichever segment has it. */
 uint32_t mt_read_stretch_chunk_block(const struct read_stretch *stretch,
     const struct mt_read *read);

@@ -121,6 +121,10 @@ static const struct config_option option_table[] = {
 	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct mt_command_line, index_cache), "SIZE",
 	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",
 	    false, NUM_KIB(64), NUM_GIB(64), NULL },
+	{ "hot-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, hot_bytes), "SIZE",
+	    "Device memory for blocks that are read again and again, decompressed, all ports together, "
+	    "beside --device-memory; 0: none.",
+	    "64M", false, 0, NUM_GIB(64), NULL },
 	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, frame_bytes), "SIZE",
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",

@@ -118,6 +118,9 @@
 	X(session_right_unasked, "whoever may ask has a session of any volume")                    \
 	X(revoked_forgotten, "who was revoked is let in again by a newer list that lacks the key") \
 	X(session_kept, "a session goes on when its user has lost the right")                      \
+	/* The table of hot blocks. */                                                             \
+	X(hot_place_unchecked, "a hot block is served for a version of it that lies elsewhere")    \
+	X(hot_hold_ignored, "a hot block's slot is filled anew while it is read")                  \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

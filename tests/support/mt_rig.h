@@ -47,6 +47,7 @@ struct mt_rig_options {
 	uint32_t slot_count;                        /* [32] */
 	uint64_t lease_ns;                          /* [3 s] */
 	uint64_t device_bytes;                      /* of the gateway's port [16 MiB] */
+	uint64_t hot_bytes;                         /* [0] */
 	uint32_t level;                             /* of the cluster [the first] */
 };
 

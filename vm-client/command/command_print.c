@@ -481,7 +481,7 @@ print_port(const json_t *port, FILE *out)
 		{ NULL, false },
 	};
 	struct table *table = table_create(columns, NUM_COUNT(columns));
-	char size[TABLE_NUMBER_BYTES];
+	char size[TABLE_NUMBER_BYTES], most[TABLE_NUMBER_BYTES];
 	int rc;
 
 	assert(port != NULL && out != NULL);
@@ -492,6 +492,10 @@ print_port(const json_t *port, FILE *out)
 	    command_u64(port, "sessions_open"), command_u64(port, "receives_free"),
 	    table_format_size(command_u64(port, "run_index_bytes"), size),
 	    command_u64(port, "rings"), command_u64(port, "rings_max"));
+	if (command_u64(port, "hot_bytes_max") > 0)
+		fprintf(out, "  hot blocks %s of %s",
+		    table_format_size(command_u64(port, "hot_bytes"), size),
+		    table_format_size(command_u64(port, "hot_bytes_max"), most));
 	if (command_u64(port, "shards_short") > 0)
 		fprintf(out, ", %" PRIu64 " wait for room (--device-memory)",
 		    command_u64(port, "shards_short"));

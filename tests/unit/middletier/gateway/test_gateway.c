@@ -25,6 +25,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/meta/meta_txn.h"
+#include "middletier/read/hot.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 
@@ -101,6 +102,9 @@ Test(gateway, options_out_of_range_are_named)
 	sg.options = good;
 	sg.options.device_bytes = 4096;
 	expect_refusal("device-memory");
+	sg.options = good;
+	sg.options.hot_bytes = sg.options.port_count * HOT_BYTES_MIN - 1;
+	expect_refusal("hot-bytes");
 	sg.options = good;
 	set_address(sg.options.nodes[2].address, good.nodes[0].address);
 	expect_refusal("twice");
@@ -338,6 +342,25 @@ Test(gateway, status_is_one_json_object)
 	free(text);
 }
 
+Test(gateway, status_tells_of_hot_blocks)
+{
+	json_t *status, *port;
+	char *text;
+
+	sg.options.hot_bytes = NUM_MIB(1) * sg.options.port_count;
+	cr_assert_eq(sg_start(&sg), 0);
+	sg_run_for(&sg, NUM_MS(50));
+	text = mt_gateway_status_json(sg.gateway);
+	status = json_loads(text, 0, NULL);
+	port = json_array_get(json_object_get(status, "ports"), 0);
+	cr_assert_eq(json_integer_value(json_object_get(port, "hot_bytes")), 0);
+	cr_assert(json_is_integer(json_object_get(port, "hot_bytes")));
+	cr_assert_eq(json_integer_value(json_object_get(port, "hot_bytes_max")),
+	    HOT_PAGE_SETS * HOT_WAYS * CLEAVE_BLOCK_BYTES);
+	json_decref(status);
+	free(text);
+}
+
 /* A count of the members that is wrong by two has hidden the last two for long. */
 Test(gateway, status_tells_of_a_shard_all_that_monitors_read)
 {
@@ -557,6 +580,7 @@ Test(gateway, the_nth_allocation_fails)
 
 	made_cluster(sg.store, &sg.options);
 	sg.is_unmade = true;
+	sg.options.hot_bytes = NUM_MIB(4);
 	do {
 		struct sg_qp qp;
 		int rc;

@@ -459,11 +459,13 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 	machines[i].taken[from] |= SM_TO(to);
 }
 
-/* States that another test goes through: here no frames are kept (test_read_ahead.c). */
+/* States that others go through: here no frames are kept (test_read_ahead.c), and no blocks (test_read_hot.c). */
 static uint32_t
 states_elsewhere(const char *name)
 {
-	return strcmp(name, "read_piece") == 0 ? SM_TO(READ_PIECE_FILLING) : 0;
+	return strcmp(name, "read_piece") == 0
+	    ? SM_TO(READ_PIECE_FILLING) | SM_TO(READ_PIECE_KEEPING)
+	    : 0;
 }
 
 static uint32_t

@@ -22,6 +22,8 @@
 #include "middletier/port/port.h"
 #include "middletier/port/port_shards.h"
 #include "middletier/port/waits.h"
+#include "middletier/read/hot.h"
+#include "middletier/read/read_path.h"
 #include "middletier/shard/shard.h"
 #include "splitlib/core/alloc.h"
 #include "support/mt_rig.h"
@@ -129,6 +131,27 @@ Test(port_memory, rings_of_few_shards_share_all_of_it)
 	setup(8, NUM_MIB(32), NUM_S(3));
 	cr_assert(mt_rig_wait_ready(rig));
 	cr_assert_eq(port()->ring_bytes, num_round_down(bytes / 2, CLEAVE_BLOCK_BYTES));
+	mt_rig_destroy(rig);
+}
+
+/* Hot blocks lie beside all that: rings are as long as without. */
+Test(port_memory, hot_blocks_take_nothing_of_it)
+{
+	uint64_t bytes;
+
+	setup(4, NUM_MIB(32), NUM_S(3));
+	cr_assert(mt_rig_wait_ready(rig));
+	bytes = port()->ring_bytes;
+	cr_assert_null(port()->read->hot);
+	mt_rig_destroy(rig);
+	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = 4,
+	    .device_bytes = NUM_MIB(32),
+	    .hot_bytes = NUM_MIB(3) + NUM_KIB(100),
+	    .slot_bytes = NUM_KIB(128),
+	    .slot_count = 64 });
+	mt_rig_up(rig);
+	cr_assert_eq(port()->ring_bytes, bytes);
+	cr_assert_eq(mt_hot_slot_count(port()->read->hot), (3 * HOT_PAGE_SETS + 3) * HOT_WAYS);
 	mt_rig_destroy(rig);
 }
 

@@ -72,6 +72,13 @@ Test(command_line, which_requests_are_slow)
 	cr_assert_neq(take_slow_op("-1s"), 0);
 }
 
+Test(command_line, memory_for_hot_blocks)
+{
+	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", "tcp://10.0.0.1:2"), 0, "%s", error);
+	cr_assert_eq(options.hot_bytes, NUM_MIB(64), "by default, of both ports together");
+	cr_assert_eq(options.device_bytes, NUM_MIB(256));
+}
+
 Test(command_line, what_a_port_advertises)
 {
 	cr_assert_eq(take("/m", "tcp://0.0.0.0:7100,cpu=3,advertise=gw1.example:7200",
