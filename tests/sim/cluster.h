@@ -59,6 +59,7 @@ struct sim_cluster_options {
 	uint64_t log_bytes;    /* of a shard, as gateway.h has it [a gateway's default] */
 	uint64_t manifest_bytes, manifest_part_bytes; /* the same */
 	uint64_t hold_ns;                             /* the same */
+	uint64_t hot_bytes;                           /* 0: none are kept */
 	uint64_t index_cache_bytes;                   /* the same */
 	uint32_t port_count;                          /* of a gateway [1] */
 	uint32_t engine_threads;                      /* of a port */

@@ -92,6 +92,9 @@ static const char *const of_groups[] = { "group_held_apart", "group_in_part" };
 static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound", "crcs_kept",
 	"counter_kept", "merge_stores_plain", "key_missing_is_bad" };
 
+/* In code that keeps hot blocks. */
+static const char *const of_hot[] = { "hot_place_unchecked" };
+
 #define NAMES(list) list, NUM_COUNT(list)
 
 /* Code that runs in some seeds alone: the others are passed over. */
@@ -107,6 +110,7 @@ static const struct kind {
 	{ NAMES(of_keys), sim_run_has_keys },
 	{ NAMES(of_groups), sim_grouper_is_in },
 	{ NAMES(of_encrypted), sim_encrypted_is_in },
+	{ NAMES(of_hot), sim_run_has_hot_blocks },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
@@ -117,14 +121,15 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * Mutants that histories cannot show, or hardly: clients keep the order of what overlaps themselves; somebody must
  * come in a moment that no seed has hit; enemies ask for what a node knows to be another's; hosts do not sleep
  * there, and clients say no id; no gateway asks at its own address there, no disk fails writes and no flush, or for a
- * moment all that is asked of it, slots are of one size, no authority's folder is put back, and clones are seldom
- * flattened behind flushes of theirs. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
+ * moment all that is asked of it, slots are of one size, no authority's folder is put back, clones are seldom flattened
+ * behind flushes of theirs, and clients compare CRCs. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
- * test_small_slots.c, test_revoked.c, test_flatten.c).
+ * test_small_slots.c, test_revoked.c, test_flatten.c, test_hot_blocks.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
-	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong" };
+	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
+	"hot_hold_ignored" };
 
 struct search {
 	struct mutant_set mutants;

@@ -42,6 +42,7 @@
 #define RUN_STAGE_CHUNKS 1u
 #define RUN_STAGE_VOLUME_BYTES NUM_MIB(2)
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
+#define RUN_HOT_BYTES NUM_KIB(96)        /* of a port: two sets of eight blocks */
 #define RUN_INDEX_CACHE_BYTES NUM_KIB(4) /* of a gateway: a few pages, or directories */
 #define RUN_MANIFEST_BYTES 2304u         /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
@@ -253,6 +254,16 @@ choose_etcd(const struct run *run, struct sim_cluster_options *options)
 		options->etcd_try_ns = options->lease_ns / 10;
 }
 
+/* Less or more is in gateways' memory of what is on the nodes. */
+static void
+choose_kept(const struct run *run, struct sim_cluster_options *options)
+{
+	if (sim_run_has_hot_blocks(run->options.seed))
+		options->hot_bytes = RUN_HOT_BYTES * options->port_count;
+	if (sim_run_has_scarce_indexes(run->options.seed))
+		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -305,8 +316,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	}
 	options->has_keys = run_has_keys(run);
 	options->has_heat = sim_run_has_heat(given->seed);
-	if (sim_run_has_scarce_indexes(given->seed))
-		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
+	choose_kept(run, options);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {
@@ -365,6 +375,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 
 	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0 ||
 	    run_has_long_manifests(run);
+	workload.is_rereading = sim_run_has_hot_blocks(run->options.seed);
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
 	workload.chunk_count = 1u << dice(run, 4);
@@ -704,6 +715,11 @@ run_restore(struct run *run)
 static void
 run_result(struct run *run, struct sim_run_result *result)
 {
+	uint64_t spoiled = sim_cluster_metric(run->cluster, MT_METRIC_hot_spoiled);
+
+	if (spoiled > 0) /* no memory rots here */
+		sim_cluster_fail(run->cluster, "%" PRIu64 " hot blocks were not what was kept",
+		    spoiled);
 	*result = (struct sim_run_result){ .trace_hash = sim_world_trace_hash(run->cluster->world),
 		.virtual_ns = sim_world_now_ns(run->cluster->world),
 		.op_count = run_completed_count(run),
@@ -712,7 +728,8 @@ run_result(struct run *run, struct sim_run_result *result)
 		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted),
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
-		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages) };
+		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
+		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits) };
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->deed_count = sim_enemy_deed_count(run->enemy);

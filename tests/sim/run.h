@@ -129,6 +129,7 @@ struct sim_run_result {
 	uint64_t blind_count;    /* of these those without a manifest */
 	uint64_t merge_count;    /* flushes and compactions */
 	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
+	uint64_t hot_count;      /* blocks that were read from tables of hot ones */
 	uint64_t snapshot_count; /* taken */
 	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
 	uint64_t relief_count;   /* shards given away by load */
@@ -158,6 +159,8 @@ bool sim_run_has_members(uint64_t seed);
 bool sim_run_has_balance(uint64_t seed);
 /* sim_run_has_heat -- do gateways of @seed store what is read often for who reads it (index/heat.h), and read ahead? */
 bool sim_run_has_heat(uint64_t seed);
+/* sim_run_has_hot_blocks -- do gateways of @seed keep a few hot blocks (read/hot.h)? */
+bool sim_run_has_hot_blocks(uint64_t seed);
 /* sim_run_has_scarce_indexes -- have gateways of @seed room for next to no indexes of runs (index/run_index.c)? */
 bool sim_run_has_scarce_indexes(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */

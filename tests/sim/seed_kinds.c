@@ -19,6 +19,8 @@
 #define KEYS_SEEDS 32u
 #define HEAT_SALT UINT64_C(385)
 #define HEAT_SEEDS 8u
+#define HOT_SALT UINT64_C(771)
+#define HOT_SEEDS 3u
 #define SCARCE_SALT UINT64_C(468)
 #define SCARCE_SEEDS 8u
 
@@ -61,6 +63,12 @@ bool
 sim_run_has_heat(uint64_t seed)
 {
 	return sim_run_hash(seed, HEAT_SALT) % HEAT_SEEDS == 0;
+}
+
+bool
+sim_run_has_hot_blocks(uint64_t seed)
+{
+	return sim_run_hash(seed, HOT_SALT) % HOT_SEEDS == 0;
 }
 
 bool

@@ -19,6 +19,7 @@
 #define FOR_EVER_NS NUM_S(100000)
 #define REOPEN_AFTER_NS NUM_MS(200)
 #define PROBES_MAX 32u
+#define REREAD_BLOCKS_MAX 4u /* as gateways keep them: read/read_hot.h */
 #define HOT_BLOCKS 32u
 #define OBSERVATIONS_MAX 8u /* of a session */
 #define ALL_ONE_IN 24u      /* discards and zero writes: of the whole volume */
@@ -173,6 +174,12 @@ slot_issue_random(struct slot *slot)
 		op = CLEAVE_READ;
 	else if (dice < options->read_percent + options->discard_percent)
 		op = below(session, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
+	if (options->is_rereading && slot->io.fn != NULL && slot->io.op == CLEAVE_READ &&
+	    below(session, 4) != 0) {
+		op = CLEAVE_READ;
+		first = slot->first;
+		count = (uint32_t)num_min(slot->count, REREAD_BLOCKS_MAX);
+	}
 	count = history_limit(workload->history, first, count);
 	if (op != CLEAVE_READ && op != CLEAVE_WRITE && below(session, ALL_ONE_IN) == 0) {
 		first = 0;

@@ -29,6 +29,7 @@ struct workload_options {
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
 	bool is_latency;                        /* of the latency class, not the standard one */
+	bool is_rereading;                      /* most of what is read is read again and again */
 	bool is_observed;    /* snapshots when something is given up (observer.h) */
 	bool is_accompanied; /* somebody reads, and asks for the volume, beside it (companion.h) */
 	bool may_be_full;    /* a change may be answered ENOSPC; a read never */
