@@ -58,6 +58,9 @@
 /* store: the key "revoked"; connection: the op "revoked" of control requests to a node */
 #define CLEAVE_LEVEL_REVOKED 2u
 
+/* store: the member "reads" of "volumes/", and in the edit that mirrors them; connection: the request LEASE */
+#define CLEAVE_LEVEL_READS 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

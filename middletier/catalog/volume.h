@@ -38,6 +38,17 @@ struct mt_trash {
 	uint64_t left_ms; /* of that, when its key was written; 0: it is being purged */
 };
 
+/*
+ * Where a volume's data may be read past its gateway, under a read lease (session/LEASES.md). No client reads so yet,
+ * and no command makes such a volume.
+ */
+enum mt_reads {
+	MT_READS_GATEWAY, /* nowhere: no leases */
+	MT_READS_HOT,     /* in the gateway's memory */
+	MT_READS_DIRECT,  /* at storage nodes */
+	MT_READS_NR
+};
+
 struct mt_volume {
 	uint64_t id;
 	char name[MT_NAME_BYTES];
@@ -47,6 +58,7 @@ struct mt_volume {
 	enum service_class service_class;
 	uint8_t codec_id;
 	int level;
+	enum mt_reads reads;
 	uint32_t replica_count;
 	uint32_t key_id;         /* newest data key; 0: not encrypted */
 	uint64_t attach;         /* number of the newest attach; 0: never */

@@ -22,6 +22,7 @@
 #include "catalog/json.h"
 #include "catalog/numbers.h"
 #include "catalog/qos.h"
+#include "catalog/reads.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/trash.h"
@@ -68,6 +69,9 @@ mt_volume_encode(const struct mt_volume *volume)
 	if (object != NULL && json_object_del(object, "name") == 0 &&
 	    json_object_set_new(object, "session", json_string(session)) == 0 &&
 	    mt_json_put_holder(object, volume) == 0 &&
+	    (volume->reads == MT_READS_GATEWAY ||
+		json_object_set_new(object, "reads", json_string(mt_reads_name(volume->reads))) ==
+		    0) &&
 	    (!mt_volume_is_trashed(volume) || mt_json_put_trash(object, &volume->trash) == 0) &&
 	    mt_json_put_scope(object, &volume->scope, volume->segment_base) == 0)
 		text = json_dumps(object, JSON_COMPACT);
@@ -80,9 +84,10 @@ struct volume_text {
 	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin, key_id;
 	json_t *spans; /* NULL: all in its own segments */
 	const char *service_class, *engine, *session;
-	json_t *holder; /* NULL: nobody, or not known */
-	json_t *trash;  /* NULL: it is not there */
-	json_t *qos;    /* NULL: no limits */
+	const char *reads; /* NULL: it is not there */
+	json_t *holder;    /* NULL: nobody, or not known */
+	json_t *trash;     /* NULL: it is not there */
+	json_t *qos;       /* NULL: no limits */
 	int64_t level;
 };
 
@@ -114,6 +119,10 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 	}
 	if (service_class_parse(text->service_class, &volume.service_class) != 0) {
 		*ret_field = "service_class";
+		return -EINVAL;
+	}
+	if (text->reads != NULL && !mt_reads_parse(text->reads, &volume.reads)) {
+		*ret_field = "reads";
 		return -EINVAL;
 	}
 	if (mt_hex_parse(text->session, &volume.session_id) != 0) {
@@ -180,6 +189,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "trash", READER_OBJECT, false, 0, 0, { .object = &text.trash } },
 		{ "qos", READER_OBJECT, false, 0, 0, { .object = &text.qos } },
 		{ "key", READER_U64, false, 1, UINT32_MAX, { .u64 = &text.key_id } },
+		{ "reads", READER_TEXT, false, 0, 0, { .text = &text.reads } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;

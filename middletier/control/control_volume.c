@@ -16,12 +16,14 @@
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
+#include "catalog/reads.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/trash.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/data_keys.h"
@@ -102,11 +104,31 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	return control_take_engine(volume, engine, level);
 }
 
+/* Nobody reads past a gateway yet: such volumes are for tests. False: refused. */
+static bool
+control_take_reads(struct mt_control_request *request, const char *reads)
+{
+	request->volume.reads = MT_READS_GATEWAY;
+	if (reads == NULL)
+		return true;
+	if (!request->gateway->options.offers_reads) {
+		mt_control_fail(request, -EINVAL, "reads: this release offers no choice");
+		return false;
+	}
+	if (!mt_reads_parse(reads, &request->volume.reads)) {
+		mt_control_fail(request, -EINVAL, "reads: must be gateway, hot or direct");
+		return false;
+	}
+	return request->volume.reads == MT_READS_GATEWAY ||
+	    mt_control_has_level(request, CLEAVE_LEVEL_READS, "which has no read leases");
+}
+
 void
 mt_control_volume_create(struct mt_control_request *request)
 {
 	struct mt_volume *volume = &request->volume;
 	const char *name = NULL, *service_class = NULL, *engine = NULL, *kek = NULL, *problem;
+	const char *reads = NULL;
 	bool is_encrypted = false;
 	uint64_t replicas = MT_REPLICAS_MAX;
 	int64_t level = INT64_MIN;
@@ -121,6 +143,7 @@ mt_control_volume_create(struct mt_control_request *request)
 		{ "replicas", READER_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
 		{ "encrypt", READER_BOOL, false, 0, 0, { .flag = &is_encrypted } },
 		{ "kek", READER_TEXT, false, 0, 0, { .text = &kek } },
+		{ "reads", READER_TEXT, false, 0, 0, { .text = &reads } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -137,7 +160,7 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, problem);
 		return;
 	}
-	if (!mt_control_has_room(request))
+	if (!control_take_reads(request, reads) || !mt_control_has_room(request))
 		return;
 	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
 		mt_control_refuse(request, -ENOSPC,

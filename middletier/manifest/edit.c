@@ -142,7 +142,8 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	*writer->at++ = (uint8_t)volume->replica_count;
 	*writer->at++ = (uint8_t)((edit->is_deleted ? EDIT_VOLUME_DELETED : 0) |
 	    (is_trashed ? EDIT_VOLUME_TRASHED : 0) | (is_limited ? EDIT_VOLUME_LIMITED : 0) |
-	    (volume->key_id != 0 ? EDIT_VOLUME_ENCRYPTED : 0));
+	    (volume->key_id != 0 ? EDIT_VOLUME_ENCRYPTED : 0) |
+	    (unsigned)volume->reads << EDIT_VOLUME_READS_SHIFT);
 	*writer->at = (uint8_t)(is_plain ? 0 : volume->scope.span_count);
 	writer->at += 4;
 	edit_put_name(writer, is_trashed ? volume->trash.name : volume->name);

@@ -275,7 +275,8 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
 	EDIT_EXPECT((value[51] &
 			~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED |
-			    EDIT_VOLUME_ENCRYPTED)) == 0,
+			    EDIT_VOLUME_ENCRYPTED | EDIT_VOLUME_READS_MASK)) == 0 &&
+		(value[51] & EDIT_VOLUME_READS_MASK) >> EDIT_VOLUME_READS_SHIFT < MT_READS_NR,
 	    "volume_flags");
 	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
@@ -291,6 +292,8 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	volume->service_class = (enum service_class)value[48];
 	volume->codec_id = value[49];
 	volume->replica_count = value[50];
+	volume->reads = (enum mt_reads)(
+	    (value[51] & EDIT_VOLUME_READS_MASK) >> EDIT_VOLUME_READS_SHIFT);
 	edit->is_deleted = (value[51] & EDIT_VOLUME_DELETED) != 0;
 	mt_scope_init(&volume->scope, volume->segment_base);
 	rc = edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume->name, ret_field);

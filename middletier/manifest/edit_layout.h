@@ -22,7 +22,8 @@
  *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
  *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
  *	                  u8 replica_count, u8 flags (1: deleted; 2: in the trash, 4: has limits
- *	                  or shares, 8: encrypted, all three from level 2 on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
+ *	                  or shares, 8: encrypted, 16 and 32: where it may be read, as enum mt_reads,
+ *	                  all of them from level 2 on), u8 span_count, u8[3] zero, name: 64 bytes, zeros behind it; where
  *	                  there are spans: u64 origin, then a span: u64 segment_base,
  *	                  u64 cut_from, u64 cut_below; in the trash: the name is the one that it
  *	                  had, and behind it all u64 deleted_s, u64 keep_ms, u64 left_ms; with
@@ -66,6 +67,8 @@
 #define EDIT_VOLUME_TRASHED 2u
 #define EDIT_VOLUME_LIMITED 4u
 #define EDIT_VOLUME_ENCRYPTED 8u
+#define EDIT_VOLUME_READS_SHIFT 4u /* enum mt_reads, in two bits */
+#define EDIT_VOLUME_READS_MASK (3u << EDIT_VOLUME_READS_SHIFT)
 #define EDIT_KEY_ID_BYTES 4u
 #define EDIT_TRASH_BYTES 24u
 #define EDIT_LIMITS_BYTES ((uint32_t)(8u * MT_LIMIT_COUNT))

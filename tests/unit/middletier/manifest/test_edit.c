@@ -255,7 +255,7 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(9, 52, SERVICE_CLASS_NR, "service_class");
 	expect_refused(9, 54, 0, "replica_count");
 	expect_refused(9, 54, MT_REPLICAS_MAX + 1, "replica_count");
-	expect_refused(9, 55, 16, "volume_flags");
+	expect_refused(9, 55, 48, "volume_flags"); /* no way to read it */
 	expect_refused(9, 59, 1, "reserved");
 	expect_refused(9, 60, 0, "name");
 	expect_refused(9, 123, 'x', "name");

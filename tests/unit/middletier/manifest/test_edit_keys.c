@@ -110,7 +110,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 
 Test(edit_keys, wrong_fields_are_named)
 {
-	expect_refused(0, 55, 16, "volume_flags");
+	expect_refused(0, 55, 64, "volume_flags");
 	expect_refused(1, 48, 2, "next_key"); /* beyond the last, which says that none is left */
 	expect_refused(1, 2, 41, "value_bytes");
 	expect_refused(2, 8, 1, "id"); /* above 2^32 */
