@@ -58,6 +58,7 @@ enum wire_opcode {
 	WIRE_WRITE_ZEROES = 0x13, /* the same, but stays allocated */
 	WIRE_BLOCK_STATUS = 0x14, /* what a range holds: entries in the reply's payload */
 	WIRE_HOLES = 0x15,        /* which chunks of a segment hold nothing: a bit each */
+	WIRE_LEASE = 0x16,        /* asks for read leases, or returns them: struct wire_lease */
 	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
 	WIRE_CONTROL = 0x20,
 	/* Gateway to storage node. */

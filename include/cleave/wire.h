@@ -58,6 +58,8 @@ enum wire_flags {
 	WIRE_FLAG_DAMAGED = 1u << 2,
 	/* CREATE of a log extent: also of what is kept back, even from runs. It is for tombstones. */
 	WIRE_FLAG_RESERVE = 1u << 3,
+	/* Reply to a client: with it the session has a read lease on the shard (wire_lease). */
+	WIRE_FLAG_LEASED = 1u << 4,
 };
 
 /* WIRE_CREDIT's flags; its `credits` are granted as in any message. */
@@ -181,6 +183,7 @@ struct wire_io_reply {
 	uint32_t epoch;         /* of the shard, as the gateway knows it */
 	uint32_t
 	    limits_tag; /* of the volume (base/bucket.h), on a connection of CLEAVE_LEVEL_LIMITS */
+	bool is_leased; /* WIRE_FLAG_LEASED; of none but a success, and not of HOLES */
 };
 int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
     const char **ret_field);
@@ -212,6 +215,62 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  * port that serves shards, and takes the bits together.
  */
 #define WIRE_HOLES_BYTES (CLEAVE_SEGMENT_CHUNKS / 8)
+
+/*
+ * LEASE: read leases of a session, on a connection of CLEAVE_LEVEL_READS; middletier/session/LEASES.md
+ *
+ * A read lease is of a session, a shard and its epoch, for so long: nobody else's change of the session's volume is
+ * acknowledged while it lasts. A client counts it from when it had sent the request that was answered so.
+ *
+ * A request has no payload. It asks, on this connection, for all shards that the port serves, and for the flag LEASED
+ * in later answers; or it returns all leases that the session has from this port, and asks for none any more. The
+ * answer's payload is a head, then what is leased: an entry each, shards in ascending order, none where nothing is.
+ */
+#define WIRE_READ_LEASE_MS                                                                         \
+	400u /* of all gateways of a cluster: who waits for leases has not granted them */
+#define WIRE_READ_LEASE_MS_MAX 4000u /* a client believes in no longer one */
+enum wire_lease_flags {
+	WIRE_LEASE_RETURN = 1u << 0,
+};
+struct wire_lease {
+	uint64_t request_id;
+	bool is_return;
+	bool is_reply;
+	int rc;                 /* a reply's */
+	uint32_t payload_bytes; /* a reply's: head and entries; 0 with an error */
+	uint32_t payload_crc;
+};
+/* wire_lease_decode -- either way. 0, or -EPROTO and the field's name. */
+int wire_lease_decode(const struct wire_header *header, struct wire_lease *ret_lease,
+    const char **ret_field);
+void wire_lease_encode(struct wire_header *header, const struct wire_lease *lease);
+
+#define WIRE_LEASE_HEAD_BYTES 16u
+#define WIRE_LEASE_ENTRY_BYTES 8u
+#define WIRE_LEASE_BYTES_MAX (WIRE_LEASE_HEAD_BYTES + CLEAVE_SHARDS_MAX * WIRE_LEASE_ENTRY_BYTES)
+_Static_assert(WIRE_LEASE_BYTES_MAX <= WIRE_CLIENT_PAYLOAD_BYTES_MAX, "a lease's answer fits");
+/* 0 u32 format, 1   4 u32 lease_ms   8 u32 shard_count   12 u32 0 */
+struct wire_lease_head {
+	uint32_t lease_ms;
+	uint32_t shard_count; /* entries that follow */
+};
+/* 0 u32 shard   4 u32 epoch */
+struct wire_lease_entry {
+	uint32_t shard, epoch;
+};
+void wire_lease_head_encode(uint8_t out[WIRE_LEASE_HEAD_BYTES], const struct wire_lease_head *head);
+/* wire_lease_head_decode -- of a payload of @bytes. 0, or -EPROTO and the field's name. */
+int wire_lease_head_decode(const uint8_t *in, uint32_t bytes, struct wire_lease_head *ret_head,
+    const char **ret_field);
+void wire_lease_entry_encode(uint8_t out[WIRE_LEASE_ENTRY_BYTES],
+    const struct wire_lease_entry *entry);
+/*
+ * wire_lease_entry_decode -- one entry of a cluster of @shard_count shards
+ *
+ * @from_shard: behind the entry before, or 0. 0, or -EPROTO and the field's name.
+ */
+int wire_lease_entry_decode(const uint8_t in[WIRE_LEASE_ENTRY_BYTES], uint32_t from_shard,
+    uint32_t shard_count, struct wire_lease_entry *ret_entry, const char **ret_field);
 
 /* A request of a gateway to a storage node, decoded. */
 struct wire_node {

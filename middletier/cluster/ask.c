@@ -25,6 +25,7 @@
 #include "port/throttle.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
+#include "session/session_hello.h"
 #include "session/session_query.h"
 #include "upkeep/rebalance.h"
 #include "upkeep/scrub.h"

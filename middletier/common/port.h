@@ -42,6 +42,8 @@ struct mt_throttle;
 struct mt_upkeep_port;
 struct split_port;
 
+#define MT_LEASE_ENDS 64u
+
 enum mt_port_state {
 	MT_PORT_OPENING, /* listens; shards are not known yet */
 	MT_PORT_RUNNING,
@@ -89,8 +91,12 @@ struct mt_port {
 	} flow;
 	struct {                                    /* session.c's */
 		const struct mt_session_host *host; /* what sessions tell and ask */
-		struct loop_link waiting;           /* for writes of older ones to end */
+		struct loop_link waiting;           /* for writes and leases of older ones to end */
 		uint32_t next_id;
+		struct mt_lease_end {
+			uint64_t end_ns;            /* by mt_lease_now_ns; 0: none yet */
+			uint64_t volume_id, attach; /* whose; volume_id 0: several sessions' */
+		} lease_ends[MT_LEASE_ENDS];        /* read_lease.c's: of sessions that have left */
 	} session;
 	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
 	struct {           /* turn.c, write_turn.c: the latency class is at work */

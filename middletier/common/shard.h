@@ -34,12 +34,13 @@ struct mt_shard {
 	uint32_t index; /* shard number in the cluster */
 	struct sm sm;   /* enum mt_shard_state */
 	uint32_t epoch;
-	uint64_t next_counter;                /* extents created under this epoch */
-	uint64_t next_sequence;               /* of the next record */
-	uint64_t cut;                         /* the greatest that it was told of: batches say it */
-	struct loop_link drops;               /* segment_drop.c */
-	struct mt_extent **extents;           /* extent_table.c: by slot; NULL: deleted */
-	uint32_t extent_count;                /* slots that were given */
+	uint64_t next_counter;      /* extents created under this epoch */
+	uint64_t leases_over_ns;    /* read_lease.c: those of owners before; 0: they are */
+	uint64_t next_sequence;     /* of the next record */
+	uint64_t cut;               /* the greatest that it was told of: batches say it */
+	struct loop_link drops;     /* segment_drop.c */
+	struct mt_extent **extents; /* extent_table.c: by slot; NULL: deleted */
+	uint32_t extent_count;      /* slots that were given */
 	struct mt_extent_slots *extent_slots; /* extent_table.c */
 	struct mt_extent *log;                /* OPEN log extent; NULL: being replaced */
 	struct mt_extent *log_old;            /* log_roll.c: to be sealed; NULL: there is none */

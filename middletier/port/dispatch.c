@@ -4,6 +4,7 @@
  *
  *	message --> session lives? --> decode --> ECHO                            answered here
  *	                                     |--> CONTROL                         host->on_control
+ *	                                     |--> LEASE                           session/read_lease.c
  *	                                     '--> I/O --> volume, shard, epoch --> limits --> shares --> mt_write, mt_read, mt_holes
  *	                                                        ^                    |          |
  *	                                                        |----- throttle.c <--'          |  over them: held
@@ -22,6 +23,7 @@
 #include "base/mutant.h"
 #include "catalog/cluster_key.h"
 #include "cleave/dev_ptr.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -33,6 +35,7 @@
 #include "port/throttle.h"
 #include "read/holes.h"
 #include "read/read_path.h"
+#include "session/read_lease.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "session/session_query.h"
@@ -183,6 +186,7 @@ static int
 dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret_field)
 {
 	struct wire_control control;
+	struct wire_lease lease;
 	struct wire_io io;
 	int rc;
 
@@ -195,6 +199,12 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 		rc = wire_control_decode(msg->header, &control, ret_field);
 		if (rc == 0)
 			session->port->life->host->on_control(session, msg, &control);
+		return rc;
+	}
+	if (msg->header->opcode == WIRE_LEASE && session->level >= CLEAVE_LEVEL_READS) {
+		rc = wire_lease_decode(msg->header, &lease, ret_field);
+		if (rc == 0)
+			mt_read_lease_request(session, msg, &lease);
 		return rc;
 	}
 	rc = wire_io_decode(msg->header, &io, ret_field);

@@ -44,6 +44,7 @@
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "read/read_pieces.h"
+#include "session/read_lease.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/write_path.h"
@@ -99,6 +100,7 @@ read_reply_ok(struct mt_read *read)
 	}
 	wire_io_reply(&header, &read->io, 0, read->payload_crc, read->shard->epoch);
 	mt_reply_tag(read->session, &header);
+	mt_read_lease_stamp(read->session, read->shard, &header);
 	split_msg_reply(read->msg, &header, &piece, 1, NULL, NULL);
 }
 

@@ -11,7 +11,7 @@
  *
  *	ASKING ---------> WAITING ---------> READY ------> CLOSING --> DRAINING --> GONE
  *	main knows the    older sessions'    requests      on_closed   requests
- *	volume?           writes end                                   in flight end
+ *	volume?           writes, leases end                           in flight end
  *	   |                 |                                            ^
  *	   +-- refused ------+--------------------------------------------+
  *
@@ -60,11 +60,13 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "session/rates.h"
+#include "session/read_lease.h"
 #include "session/session.h"
 #include "session/session_hello.h"
 #include "session/session_query.h"
 
 #define SESSION_ACCEPT_NS NUM_S(4)
+_Static_assert(SESSION_ACCEPT_NS >= 2 * MT_READ_LEASE_NS, "who waits for leases is not told BUSY");
 
 enum session_state {
 	SESSION_ASKING,
@@ -111,28 +113,6 @@ bool
 mt_session_may_write(const struct mt_session *session)
 {
 	return mt_session_is_live(session) || MUTANT(gone_admitted);
-}
-
-bool
-mt_session_is_reader(const struct mt_session *session)
-{
-	const struct wire_hello *hello = &session->hello;
-
-	return hello->volume_id != 0 &&
-	    ((hello->volume_id & MT_SNAPSHOT_ID) != 0 || hello->attach == 0);
-}
-
-bool
-mt_session_is_difference_with(const struct mt_session *session, uint64_t id)
-{
-	const struct wire_hello *hello = &session->hello;
-
-	assert(id != 0);
-	if ((hello->volume_id & MT_SNAPSHOT_ID) == 0 || hello->attach < 2)
-		return false;
-	if ((id & MT_SNAPSHOT_ID) == 0)
-		return hello->volume_id == (id | MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME);
-	return hello->volume_id == id || hello->attach - 1 == (id & ~MT_SNAPSHOT_ID);
 }
 
 static bool
@@ -190,6 +170,7 @@ session_refuse(struct mt_session *session, int rc)
 		split_qp_reject(session->qp, rc);
 	session->qp = NULL;
 	loop_timer_stop(port->loop, &session->accept_timer);
+	loop_timer_stop(port->loop, &session->lease_timer);
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_DRAINING);
 	mt_session_try_free(session);
@@ -201,6 +182,7 @@ mt_session_close(struct mt_session *session, int rc)
 	CHECK_OBJ(session, MT_SESSION_MAGIC);
 	assert(rc < 0);
 	if (session->sm.state == SESSION_READY) {
+		mt_read_lease_left(session);
 		sm_move(&session->sm, SESSION_CLOSING);
 		split_qp_close(session->qp);
 	} else if (mt_session_is_live(session)) {
@@ -257,6 +239,7 @@ session_accept(struct mt_session *session)
 	assert(session->qp != NULL && session->request_count == 0);
 	assert(session->level != 0);
 	loop_timer_stop(port->loop, &session->accept_timer);
+	loop_timer_stop(port->loop, &session->lease_timer);
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_READY);
 	metric_add(&port->metrics[MT_METRIC_sessions], 1);
@@ -283,6 +266,29 @@ session_has_older_writes(const struct mt_session *session)
 			return true;
 	}
 	return false;
+}
+
+/* Nothing of older sessions is left here: no write, and no lease to read by (rule S). */
+static bool
+session_may_come(struct mt_session *session)
+{
+	uint64_t wait_ns = mt_read_lease_wait_ns(session);
+
+	if (wait_ns > 0)
+		loop_timer_start(session->port->loop, &session->lease_timer, wait_ns);
+	return wait_ns == 0 && !session_has_older_writes(session);
+}
+
+static void
+session_on_lease_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_session *session = arg;
+
+	(void)timer;
+	CHECK_OBJ(session, MT_SESSION_MAGIC);
+	assert(session->sm.state == SESSION_WAITING);
+	if (session_may_come(session))
+		session_accept(session);
 }
 
 /* @other writes the volume that @session writes. */
@@ -326,7 +332,7 @@ session_admit(struct mt_session *session)
 		if (other != session && session_is_rival(other, session))
 			mt_session_close(other, -ESHUTDOWN);
 	}
-	if (!session_has_older_writes(session)) {
+	if (session_may_come(session)) {
 		session_accept(session);
 		return;
 	}
@@ -433,6 +439,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->session.next_id++);
 	list_push_back(&port->sessions, &session->link);
 	loop_timer_init(&session->accept_timer, session_on_accept_timer, session);
+	loop_timer_init(&session->lease_timer, session_on_lease_timer, session);
 	if (hello.volume_id == 0) {
 		session_accept(session);
 		return;
@@ -479,6 +486,7 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		    session->hello.volume_id, log_errno(rc));
 	session->qp = NULL;
 	session->port->session.host->on_left(session);
+	mt_read_lease_left(session);
 	sm_move(&session->sm, SESSION_DRAINING);
 	mt_session_try_free(session);
 }
@@ -512,7 +520,7 @@ session_wake(struct mt_port *port, uint64_t volume_id)
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, wait_link);
 
 		assert(session->sm.state == SESSION_WAITING);
-		if (session_has_volume(session, volume_id) && !session_has_older_writes(session))
+		if (session_has_volume(session, volume_id) && session_may_come(session))
 			session_accept(session);
 	}
 }
@@ -562,6 +570,7 @@ mt_session_fini_all(struct mt_port *port)
 
 		CHECK_OBJ(session, MT_SESSION_MAGIC);
 		loop_timer_stop(port->loop, &session->accept_timer);
+		loop_timer_stop(port->loop, &session->lease_timer);
 		list_remove(&session->link);
 		list_remove(&session->wait_link);
 		port->write_count -= session->write_count;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/sm.h"
+#include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/loop.h"
 #include "cleave/secure.h"
@@ -92,8 +93,13 @@ struct mt_session {
 		bool is_out;                     /* with main: the session's memory stays */
 		struct mt_volumes_waiter waiter; /* main's */
 	} query;
-	bool must_ask_right; /* as soon as the query is back */
-	bool is_size_fresh;  /* asked for again, and a request went beyond it all the same */
+	struct {                 /* read_lease.c's */
+		bool is_asked;   /* answers carry leases */
+		uint64_t end_ns; /* of the last one, by mt_lease_now_ns; 0: there is none */
+	} lease;
+	struct loop_timer lease_timer; /* WAITING: older sessions' leases are over */
+	bool must_ask_right;           /* as soon as the query is back */
+	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
 	/* To main, when a writer's queue pair has ended; the session's memory stays until it is back. */
 	struct loop_post left_post;
 	bool is_telling;
@@ -113,12 +119,14 @@ void mt_session_close(struct mt_session *session, int rc);
  *
  * A hello with attach 0 says so: attach numbers begin at 1.
  */
-bool mt_session_is_reader(const struct mt_session *session);
-/*
- * mt_session_is_difference_with -- it reads what has changed between two ends, and @id is one of them: a
- * volume's id, or a snapshot's number with MT_SNAPSHOT_ID
- */
-bool mt_session_is_difference_with(const struct mt_session *session, uint64_t id);
+static inline bool
+mt_session_is_reader(const struct mt_session *session)
+{
+	const struct wire_hello *hello = &session->hello;
+
+	return hello->volume_id != 0 &&
+	    ((hello->volume_id & MT_SNAPSHOT_ID) != 0 || hello->attach == 0);
+}
 /* mt_session_may_write -- what waited for its shard may still be admitted: its queue pair is there. */
 bool mt_session_may_write(const struct mt_session *session);
 /* mt_session_renew -- of a reader: the volume was attached; it comes again if the volume is another one now. */

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/sm.h"
+#include "catalog/snapshot.h"
 #include "cleave/secure.h"
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "common/settings.h"
+#include "session/session.h"
 
 int
 mt_session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
@@ -42,4 +45,17 @@ mt_session_check_subject(const struct split_subject *subject, const struct wire_
 	if (subject == NULL || MUTANT(accept_role_ignored))
 		return 0;
 	return split_subject_check(subject, hello->volume_id != 0 ? &user : &asking, why);
+}
+
+bool
+mt_session_is_difference_with(const struct mt_session *session, uint64_t id)
+{
+	const struct wire_hello *hello = &session->hello;
+
+	assert(id != 0);
+	if ((hello->volume_id & MT_SNAPSHOT_ID) == 0 || hello->attach < 2)
+		return false;
+	if ((id & MT_SNAPSHOT_ID) == 0)
+		return hello->volume_id == (id | MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME);
+	return hello->volume_id == id || hello->attach - 1 == (id & ~MT_SNAPSHOT_ID);
 }

@@ -3,7 +3,11 @@
 #ifndef CLEAVE_MIDDLETIER_SESSION_SESSION_HELLO_H
 #define CLEAVE_MIDDLETIER_SESSION_SESSION_HELLO_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct mt_port;
+struct mt_session;
 struct split_subject;
 struct wire_hello;
 
@@ -22,5 +26,10 @@ int mt_session_check_hello(const struct mt_port *port, const struct wire_hello *
  */
 int mt_session_check_subject(const struct split_subject *subject, const struct wire_hello *hello,
     char *why);
+/*
+ * mt_session_is_difference_with -- it reads what has changed between two ends, and @id is one of them: a
+ * volume's id, or a snapshot's number with MT_SNAPSHOT_ID
+ */
+bool mt_session_is_difference_with(const struct mt_session *session, uint64_t id);
 
 #endif /* CLEAVE_MIDDLETIER_SESSION_SESSION_HELLO_H */

@@ -23,6 +23,7 @@
 #include "common/shard_events.h"
 #include "index/index.h"
 #include "read/read_path.h"
+#include "session/read_lease.h"
 #include "shard/shard_life.h"
 #include "shard/stale.h"
 #include "shard/takeover.h"
@@ -213,6 +214,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	shard->epoch = root->epoch;
 	shard->next_counter = 1;
 	takeover->claimed_ns = loop_now_ns(shard->port->loop);
+	mt_read_lease_claimed(shard);
 	log_info("shard %" PRIu32 ": claimed epoch=%" PRIu32, shard->index, shard->epoch);
 	takeover_refresh(takeover);
 	mt_takeover_next(takeover, 0);

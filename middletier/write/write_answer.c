@@ -25,6 +25,7 @@
 #include "common/shard.h"
 #include "common/turn.h"
 #include "index/index.h"
+#include "session/read_lease.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
@@ -50,6 +51,7 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 	}
 	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
 	mt_reply_tag(write->session, &header);
+	mt_read_lease_stamp(write->session, shard, &header);
 	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
 	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
 }

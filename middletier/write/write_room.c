@@ -31,6 +31,7 @@
 #include "common/shard.h"
 #include "merge/pace.h"
 #include "merge/reclaim_room.h"
+#include "session/read_lease.h"
 #include "session/session.h"
 #include "write/log_roll.h"
 #include "write/write_path.h"
@@ -136,13 +137,24 @@ write_check_turn(struct mt_write_state *state, const struct mt_write *write)
 	return write_retry_in(state, 0); /* which is in the next turn */
 }
 
+/* Leases of the owner before may last for a while yet (rule C): changes wait, and those behind them. */
+static int
+write_check_leases(struct mt_write_state *state, const struct mt_write *write)
+{
+	uint64_t wait_ns = mt_read_lease_claim_wait_ns(state->shard, &write->session->volume);
+
+	return wait_ns == 0 ? 0 : write_retry_in(state, wait_ns);
+}
+
 int
 mt_write_check(struct mt_write_state *state, struct mt_write *write)
 {
 	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
-	int rc = write->is_promised ? 0 : write_check_room(state, write);
+	int rc = write_check_leases(state, write);
 
 	assert(write->sm.state == WRITE_PARKED);
+	if (rc == 0 && !write->is_promised)
+		rc = write_check_room(state, write);
 	if (rc != 0)
 		return rc;
 	if (state->batch_bytes_max == 0)

@@ -106,6 +106,11 @@
 	X(address_ignored, "shards are taken though clients are told another gateway's address")   \
 	X(failing_ignored, "a node whose disk fails writes gets new extents all the same")         \
 	X(slots_ignored, "copies are put on nodes whose slots are too small for them")             \
+	/* Read leases: who waits until nobody reads by himself any more. */                       \
+	X(read_lease_unwaited, "a newer session is let in while an older one may still read")      \
+	X(read_lease_outlives_claim, "a new owner takes changes while leases of the last one run") \
+	X(read_lease_from_answer,                                                                  \
+	    "a client counts its read lease from the answer that it came by")                      \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \
 	X(accept_role_ignored, "whoever has a key comes as what it says that it is")               \

@@ -6,7 +6,8 @@
  * messages alike; the decoder of its group looks at the rest: what a group does not use must be zero,
  * so that it can get a meaning later. Each decoder either fills its output or leaves it alone and
  * names the first field that is wrong; the names are static strings. `credits` belongs to the split
- * library and passes every decoder. Messages between gateways and nodes are wire_node.c's.
+ * library and passes every decoder. Messages between gateways and nodes are wire_node.c's, those about
+ * read leases wire_lease.c's.
  */
 #include "wire.h"
 
@@ -289,7 +290,9 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		    header->payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX &&
 		    header->payload_bytes % WIRE_STATUS_ENTRY_BYTES == 0),
 	    "payload_bytes");
-	WIRE_EXPECT(header->flags == 0, "flags");
+	WIRE_EXPECT(header->flags == 0 ||
+		(header->flags == WIRE_FLAG_LEASED && header->status == 0 && opcode != WIRE_HOLES),
+	    "flags");
 	WIRE_EXPECT(header->status < CLEAVE_STATUS_NR, "status");
 	WIRE_EXPECT(has_payload || header->payload_crc == 0, "payload_crc");
 	*ret_reply = (struct wire_io_reply){
@@ -301,6 +304,7 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		.payload_crc = header->payload_crc,
 		.epoch = header->epoch,
 		.limits_tag = header->vm_id,
+		.is_leased = header->flags == WIRE_FLAG_LEASED,
 	};
 	return 0;
 }

@@ -31,6 +31,7 @@ check_groups(const struct wire_header *header)
 	struct wire_node_reply node_reply;
 	struct wire_io_reply io_reply;
 	struct wire_control control;
+	struct wire_lease lease;
 	struct wire_node node;
 	struct wire_io io;
 	const char *field = NULL;
@@ -52,6 +53,11 @@ check_groups(const struct wire_header *header)
 	}
 	if (wire_io_reply_decode(header, &io_reply, &field) == 0)
 		assert(io_reply.rc <= 0 && io_reply.length_bytes <= CLEAVE_CHUNK_BYTES);
+	if (wire_lease_decode(header, &lease, &field) == 0) {
+		assert(lease.rc <= 0);
+		wire_lease_encode(&again, &lease);
+		check_same(header, &again);
+	}
 	if (wire_control_decode(header, &control, &field) == 0)
 		assert(control.payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX);
 }
@@ -100,6 +106,34 @@ check_listed(const uint8_t *data, size_t bytes)
 	}
 }
 
+/* The answer to a LEASE, as a client walks it: each entry once, of shards that there are. */
+static void
+check_lease(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[WIRE_LEASE_HEAD_BYTES];
+	struct wire_lease_entry entry = { 0, 0 };
+	struct wire_lease_head head;
+	const char *field = NULL;
+	uint32_t from = 0;
+
+	if (wire_lease_head_decode(data, (uint32_t)num_min(bytes, WIRE_LEASE_BYTES_MAX), &head,
+		&field) != 0) {
+		assert(field != NULL);
+		return;
+	}
+	wire_lease_head_encode(again, &head);
+	assert(memcmp(again, data, sizeof(again)) == 0);
+	data += WIRE_LEASE_HEAD_BYTES;
+	for (uint32_t i = 0; i < head.shard_count; i++, data += WIRE_LEASE_ENTRY_BYTES) {
+		if (wire_lease_entry_decode(data, from, CLEAVE_SHARDS_DEFAULT, &entry, &field) != 0)
+			return;
+		assert(entry.shard >= from && entry.shard < CLEAVE_SHARDS_DEFAULT);
+		from = entry.shard + 1;
+		wire_lease_entry_encode(again, &entry);
+		assert(memcmp(again, data, WIRE_LEASE_ENTRY_BYTES) == 0);
+	}
+}
+
 static void
 check_hello(const uint8_t *data, size_t bytes)
 {
@@ -130,6 +164,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	check_hello(data, bytes);
 	check_status(data, bytes);
 	check_listed(data, bytes);
+	check_lease(data, bytes);
 	if (bytes < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));

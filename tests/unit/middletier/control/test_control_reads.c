@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_control_reads.c -- volumes that may be read past their gateway: no user makes one */
+/* test_control_reads.c -- volumes that may be read past their gateway: no user makes one; their clients' LEASE */
 #include <errno.h>
 
 #include "middletier/catalog/volume_table.h"
@@ -41,4 +41,49 @@ Test(reads, a_cluster_of_a_level_before_has_none, .init = setup_before)
 	sg.gateway->options.offers_reads = true;
 	refused(ask(-ENOTSUP, request, "direct"), "has no read leases");
 	done(ask(0, request, "gateway"));
+}
+
+static struct wire_header
+lease_request(bool is_return)
+{
+	struct wire_header header;
+
+	wire_lease_encode(&header, &(struct wire_lease){ .is_return = is_return });
+	return header;
+}
+
+/* On a connection without a volume. */
+Test(reads, who_has_nothing_is_told_so)
+{
+	struct wire_hello hello = { .level = CLEAVE_LEVEL_READS, .role = WIRE_ROLE_CLIENT };
+	struct sg_qp other;
+
+	sg_connect(&sg, &other, &hello);
+	cr_assert_eq(sg_wait_open(&other), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct wire_header header = lease_request(i == 1);
+		struct wire_lease answer;
+		const char *field;
+
+		sg_send(&other, &header, NULL, 0);
+		cr_assert(sg_wait_replies(&other, i + 1));
+		cr_assert_eq(wire_lease_decode(&other.replies[i].header, &answer, &field), 0, "%s",
+		    field);
+		cr_assert(answer.is_reply);
+		cr_assert_eq(answer.is_return, i == 1);
+		cr_assert_eq(answer.payload_bytes, WIRE_LEASE_HEAD_BYTES);
+	}
+	sg_close(&other);
+}
+
+Test(reads, a_connection_of_a_level_before_knows_no_lease)
+{
+	struct wire_hello hello = { .level = 1, .role = WIRE_ROLE_CLIENT };
+	struct wire_header header = lease_request(false);
+	struct sg_qp other;
+
+	sg_connect(&sg, &other, &hello);
+	cr_assert_eq(sg_wait_open(&other), 0);
+	sg_send(&other, &header, NULL, 0);
+	cr_assert(sg_wait_closed(&other));
 }

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_lease.c -- LEASE: read leases asked for, returned and told, decoded and encoded */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/field.h"
+#include "base/num.h"
+#include "cleave/status.h"
+#include "wire.h"
+
+#define LEASE_FORMAT 1u
+
+#define WIRE_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EPROTO)
+
+int
+wire_lease_decode(const struct wire_header *header, struct wire_lease *ret_lease,
+    const char **ret_field)
+{
+	bool is_reply = (header->opcode & WIRE_REPLY) != 0;
+	bool has_payload = is_reply && header->status == 0;
+
+	assert(ret_lease != NULL && ret_field != NULL);
+	WIRE_EXPECT((header->opcode & ~WIRE_REPLY) == WIRE_LEASE, "opcode");
+	WIRE_EXPECT(header->service_class == 0, "service_class");
+	WIRE_EXPECT(header->engine == 0, "engine");
+	WIRE_EXPECT(header->object_id == 0, "object_id");
+	WIRE_EXPECT(header->offset_bytes == 0, "offset_bytes");
+	WIRE_EXPECT(header->length_bytes == 0, "length_bytes");
+	WIRE_EXPECT(has_payload ? header->payload_bytes >= WIRE_LEASE_HEAD_BYTES &&
+		    header->payload_bytes <= WIRE_LEASE_BYTES_MAX
+				: header->payload_bytes == 0,
+	    "payload_bytes");
+	WIRE_EXPECT(header->epoch == 0, "epoch");
+	WIRE_EXPECT(header->vm_id == 0, "vm_id");
+	WIRE_EXPECT((header->flags & ~WIRE_LEASE_RETURN) == 0, "flags");
+	WIRE_EXPECT(is_reply ? header->status < CLEAVE_STATUS_NR : header->status == 0, "status");
+	WIRE_EXPECT(has_payload || header->payload_crc == 0, "payload_crc");
+	*ret_lease = (struct wire_lease){
+		.request_id = header->request_id,
+		.is_return = (header->flags & WIRE_LEASE_RETURN) != 0,
+		.is_reply = is_reply,
+		.rc = status_to_errno(header->status),
+		.payload_bytes = header->payload_bytes,
+		.payload_crc = header->payload_crc,
+	};
+	return 0;
+}
+
+void
+wire_lease_encode(struct wire_header *header, const struct wire_lease *lease)
+{
+	assert(lease->rc <= 0);
+	assert(lease->is_reply || (lease->rc == 0 && lease->payload_crc == 0));
+	*header = (struct wire_header){
+		.opcode = (uint8_t)(WIRE_LEASE | (lease->is_reply ? WIRE_REPLY : 0)),
+		.request_id = lease->request_id,
+		.flags = lease->is_return ? WIRE_LEASE_RETURN : 0,
+		.status = status_from_errno(lease->rc),
+		.payload_crc = lease->payload_crc,
+	};
+}
+
+void
+wire_lease_head_encode(uint8_t out[WIRE_LEASE_HEAD_BYTES], const struct wire_lease_head *head)
+{
+	assert(head->lease_ms > 0 && head->lease_ms <= WIRE_READ_LEASE_MS_MAX);
+	assert(head->shard_count <= CLEAVE_SHARDS_MAX);
+	num_put_le32(out, LEASE_FORMAT);
+	num_put_le32(out + 4, head->lease_ms);
+	num_put_le32(out + 8, head->shard_count);
+	num_put_le32(out + 12, 0);
+}
+
+int
+wire_lease_head_decode(const uint8_t *in, uint32_t bytes, struct wire_lease_head *ret_head,
+    const char **ret_field)
+{
+	struct wire_lease_head head;
+
+	assert(ret_head != NULL && ret_field != NULL);
+	WIRE_EXPECT(bytes >= WIRE_LEASE_HEAD_BYTES, "lease_bytes");
+	WIRE_EXPECT(num_get_le32(in) == LEASE_FORMAT, "lease_format");
+	head = (struct wire_lease_head){ num_get_le32(in + 4), num_get_le32(in + 8) };
+	WIRE_EXPECT(head.lease_ms > 0 && head.lease_ms <= WIRE_READ_LEASE_MS_MAX, "lease_ms");
+	WIRE_EXPECT(head.shard_count <= CLEAVE_SHARDS_MAX &&
+		bytes == WIRE_LEASE_HEAD_BYTES + head.shard_count * WIRE_LEASE_ENTRY_BYTES,
+	    "lease_shards");
+	WIRE_EXPECT(num_get_le32(in + 12) == 0, "lease_reserved");
+	*ret_head = head;
+	return 0;
+}
+
+void
+wire_lease_entry_encode(uint8_t out[WIRE_LEASE_ENTRY_BYTES], const struct wire_lease_entry *entry)
+{
+	assert(entry->shard < CLEAVE_SHARDS_MAX);
+	assert(entry->epoch > 0 && entry->epoch <= EXTENT_EPOCH_MAX);
+	num_put_le32(out, entry->shard);
+	num_put_le32(out + 4, entry->epoch);
+}
+
+int
+wire_lease_entry_decode(const uint8_t in[WIRE_LEASE_ENTRY_BYTES], uint32_t from_shard,
+    uint32_t shard_count, struct wire_lease_entry *ret_entry, const char **ret_field)
+{
+	struct wire_lease_entry entry = { num_get_le32(in), num_get_le32(in + 4) };
+
+	assert(ret_entry != NULL && ret_field != NULL);
+	WIRE_EXPECT(entry.shard >= from_shard && entry.shard < shard_count, "lease_shard");
+	WIRE_EXPECT(entry.epoch > 0 && entry.epoch <= EXTENT_EPOCH_MAX, "lease_epoch");
+	*ret_entry = entry;
+	return 0;
+}

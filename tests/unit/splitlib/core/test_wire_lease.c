@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_wire_lease.c -- LEASE and its answer round trip; every field that is wrong is named; the bytes stay
+ *
+ * tests/golden/wire_lease.bin holds a request and an answer. CLEAVE_GOLDEN_WRITE=1 writes it anew.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cleave/status.h"
+#include "cleave/wire.h"
+#include "splitlib/core/wire.h"
+
+#define ANSWER_BYTES (WIRE_LEASE_HEAD_BYTES + 2 * WIRE_LEASE_ENTRY_BYTES)
+
+static const struct wire_lease request = { .request_id = 0x1122334455667788, .is_return = true };
+static const struct wire_lease answer = { .request_id = 0x1122334455667788,
+	.is_reply = true,
+	.payload_bytes = ANSWER_BYTES,
+	.payload_crc = 0x51525354 };
+static const struct wire_lease_head head = { .lease_ms = 400, .shard_count = 2 };
+static const struct wire_lease_entry entries[] = { { 3, 17 },
+	{ CLEAVE_SHARDS_MAX - 1, EXTENT_EPOCH_MAX } };
+
+static void
+make_headers(struct wire_header headers[2])
+{
+	wire_lease_encode(&headers[0], &request);
+	wire_frame_stamp(&headers[0], 0, 0x0102);
+	wire_lease_encode(&headers[1], &answer);
+	wire_frame_stamp(&headers[1], ANSWER_BYTES, 0x0102);
+}
+
+static void
+make_payload(uint8_t payload[ANSWER_BYTES])
+{
+	wire_lease_head_encode(payload, &head);
+	for (uint32_t i = 0; i < NUM_COUNT(entries); i++)
+		wire_lease_entry_encode(payload + WIRE_LEASE_HEAD_BYTES +
+			i * WIRE_LEASE_ENTRY_BYTES,
+		    &entries[i]);
+}
+
+Test(wire_lease, bytes_stay)
+{
+	const char *folder = getenv("CLEAVE_SOURCE_DIR");
+	uint8_t bytes[2 * WIRE_HEADER_BYTES + ANSWER_BYTES], expected[sizeof(bytes) + 1];
+	struct wire_header headers[2];
+	char path[512];
+	FILE *file;
+
+	make_headers(headers);
+	memcpy(bytes, headers, sizeof(headers));
+	make_payload(bytes + sizeof(headers));
+	(void)snprintf(path, sizeof(path), "%s/tests/golden/wire_lease.bin",
+	    folder != NULL ? folder : ".");
+	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL) {
+		file = fopen(path, "wb");
+		cr_assert_not_null(file);
+		cr_assert_eq(fwrite(bytes, 1, sizeof(bytes), file), sizeof(bytes));
+		cr_assert_eq(fclose(file), 0);
+		return;
+	}
+	file = fopen(path, "rb");
+	cr_assert_not_null(file, "%s", path);
+	cr_assert_eq(fread(expected, 1, sizeof(expected), file), sizeof(bytes));
+	(void)fclose(file);
+	cr_assert_arr_eq(bytes, expected, sizeof(bytes), "the format changed");
+}
+
+static void
+expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
+{
+	cr_assert_eq(lease->request_id, expected->request_id);
+	cr_assert_eq(lease->is_return, expected->is_return);
+	cr_assert_eq(lease->is_reply, expected->is_reply);
+	cr_assert_eq(lease->rc, expected->rc);
+	cr_assert_eq(lease->payload_bytes, expected->payload_bytes);
+	cr_assert_eq(lease->payload_crc, expected->payload_crc);
+}
+
+Test(wire_lease, headers_round_trip)
+{
+	const struct wire_lease refused = { .request_id = 5, .is_reply = true, .rc = -EINVAL };
+	struct wire_header headers[2];
+	struct wire_lease out;
+	const char *field = NULL;
+
+	make_headers(headers);
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);
+	expect_same(&out, &request);
+	cr_assert_eq(wire_lease_decode(&headers[1], &out, &field), 0, "%s", field);
+	expect_same(&out, &answer);
+	wire_lease_encode(&headers[0], &refused);
+	wire_frame_stamp(&headers[0], 0, 0);
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);
+	cr_assert_eq(out.rc, -EINVAL);
+}
+
+#define BAD(which, member, value, name)                                                            \
+	do {                                                                                       \
+		struct wire_header bad = headers[which];                                           \
+		struct wire_lease out;                                                             \
+		const char *field = NULL;                                                          \
+                                                                                                   \
+		bad.member = value;                                                                \
+		cr_assert_eq(wire_lease_decode(&bad, &out, &field), -EPROTO);                      \
+		cr_assert_str_eq(field, name);                                                     \
+	} while (0)
+
+Test(wire_lease, wrong_fields_of_headers_are_named)
+{
+	struct wire_header headers[2];
+
+	make_headers(headers);
+	BAD(0, opcode, WIRE_HOLES, "opcode");
+	BAD(0, service_class, 1, "service_class");
+	BAD(0, engine, 1, "engine");
+	BAD(0, object_id, 1, "object_id");
+	BAD(0, offset_bytes, 1, "offset_bytes");
+	BAD(0, length_bytes, 1, "length_bytes");
+	BAD(0, payload_bytes, 1, "payload_bytes");
+	BAD(0, epoch, 1, "epoch");
+	BAD(0, vm_id, 1, "vm_id");
+	BAD(0, flags, 2, "flags");
+	BAD(0, status, 1, "status");
+	BAD(0, payload_crc, 1, "payload_crc");
+	BAD(1, status, CLEAVE_STATUS_NR, "payload_bytes");
+	BAD(1, status, 1, "payload_bytes"); /* who refuses tells nothing */
+	BAD(1, payload_bytes, WIRE_LEASE_HEAD_BYTES - 1, "payload_bytes");
+	BAD(1, payload_bytes, WIRE_LEASE_BYTES_MAX + 1, "payload_bytes");
+}
+
+Test(wire_lease, payload_round_trips)
+{
+	uint8_t payload[ANSWER_BYTES];
+	struct wire_lease_head out;
+	struct wire_lease_entry entry;
+	const char *field = NULL;
+	uint32_t from = 0;
+
+	make_payload(payload);
+	cr_assert_eq(wire_lease_head_decode(payload, sizeof(payload), &out, &field), 0);
+	cr_assert_eq(memcmp(&out, &head, sizeof(out)), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(entries); i++) {
+		cr_assert_eq(wire_lease_entry_decode(payload + WIRE_LEASE_HEAD_BYTES +
+				     i * WIRE_LEASE_ENTRY_BYTES,
+				 from, CLEAVE_SHARDS_MAX, &entry, &field),
+		    0);
+		cr_assert_eq(memcmp(&entry, &entries[i], sizeof(entry)), 0);
+		from = entry.shard + 1;
+	}
+}
+
+static void
+expect_bad_head(uint32_t at, uint8_t value, uint32_t bytes, const char *name)
+{
+	uint8_t payload[ANSWER_BYTES];
+	struct wire_lease_head out;
+	const char *field = NULL;
+
+	make_payload(payload);
+	payload[at] = value;
+	cr_assert_eq(wire_lease_head_decode(payload, bytes, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, name);
+}
+
+Test(wire_lease, wrong_heads_are_named)
+{
+	expect_bad_head(0, 1, WIRE_LEASE_HEAD_BYTES - 1, "lease_bytes");
+	expect_bad_head(0, 2, ANSWER_BYTES, "lease_format");
+	expect_bad_head(5, 0xff, ANSWER_BYTES, "lease_ms"); /* longer than any */
+	expect_bad_head(8, 1, ANSWER_BYTES, "lease_shards");
+	expect_bad_head(10, 1, ANSWER_BYTES, "lease_shards");
+	expect_bad_head(12, 1, ANSWER_BYTES, "lease_reserved");
+}
+
+Test(wire_lease, wrong_entries_are_named)
+{
+	uint8_t bytes[WIRE_LEASE_ENTRY_BYTES];
+	struct wire_lease_entry out;
+	const char *field = NULL;
+
+	wire_lease_entry_encode(bytes, &entries[0]);
+	cr_assert_eq(wire_lease_entry_decode(bytes, 4, 8, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "lease_shard"); /* told already */
+	cr_assert_eq(wire_lease_entry_decode(bytes, 0, 3, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "lease_shard"); /* there is none of that number */
+	num_put_le32(bytes + 4, 0);
+	cr_assert_eq(wire_lease_entry_decode(bytes, 0, 8, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "lease_epoch");
+	num_put_le32(bytes + 4, EXTENT_EPOCH_MAX + 1);
+	cr_assert_eq(wire_lease_entry_decode(bytes, 0, 8, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "lease_epoch");
+}
+
+/* A success on a shard may tell of a lease; nothing else does. */
+Test(wire_lease, the_flag_goes_with_successes_alone)
+{
+	struct wire_io io = { .opcode = WIRE_DISCARD, .length_bytes = 4096, .epoch = 7 };
+	struct wire_header header;
+	struct wire_io_reply reply;
+	const char *field = NULL;
+
+	wire_io_reply(&header, &io, 0, 0, 7);
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), 0);
+	cr_assert_not(reply.is_leased);
+	header.flags = WIRE_FLAG_LEASED;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), 0);
+	cr_assert(reply.is_leased);
+	header.flags |= 1;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO);
+	cr_assert_str_eq(field, "flags");
+	wire_io_reply(&header, &io, -EIO, 0, 7);
+	header.flags = WIRE_FLAG_LEASED;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO);
+	cr_assert_str_eq(field, "flags");
+	io.opcode = WIRE_HOLES;
+	io.length_bytes = WIRE_HOLES_BYTES;
+	wire_io_reply(&header, &io, 0, 0, 0);
+	header.payload_bytes = WIRE_HOLES_BYTES;
+	header.flags = WIRE_FLAG_LEASED;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO);
+	cr_assert_str_eq(field, "flags");
+}
