@@ -440,6 +440,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.index_cache_bytes = from->index_cache_bytes,
 		.hot_bytes = from->hot_bytes,
 		.hot_count_min = 1, /* blocks are seldom read from a node, and again from there */
+		.offers_reads = from->has_leases,
 		.has_read_ahead = from->has_heat,
 		.run_codec = from->has_heat ? MT_RUN_CODEC_AUTO : MT_RUN_CODEC_ZSTD,
 		.manifest_bytes = from->manifest_bytes,

@@ -69,6 +69,7 @@ struct sim_cluster_options {
 	uint64_t node_timeout_ns;                     /* [5 s] */
 	bool is_health_watched; /* gateways look at their health by themselves */
 	bool has_balance;       /* gateways share out by load: balancer.h */
+	bool has_leases;        /* sessions have read leases: leases.h */
 	bool has_keys;          /* each process has one: keys.h */
 	bool has_heat;    /* gateways store what is read often for who reads it, and read ahead */
 	bool is_shuffled; /* seeded order of what is due at one time */
@@ -126,6 +127,8 @@ struct sim_cluster {
 	uint64_t store_count;  /* identities that were thrown */
 	uint64_t boot_count;   /* of all gateways: boot ids never repeat */
 	uint64_t installed_ns; /* when a process was last replaced by another release's; 0: never */
+	uint64_t
+	    lease_count; /* leases.h: changes done while their session had a read lease there */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;

@@ -32,6 +32,7 @@
 #include "base/num.h"
 #include "encrypted.h"
 #include "grouper.h"
+#include "leases.h"
 #include "run.h"
 #include "trasher.h"
 
@@ -95,6 +96,10 @@ static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound",
 /* In code that keeps hot blocks. */
 static const char *const of_hot[] = { "hot_place_unchecked" };
 
+/* In code that waits for read leases, and counts them. */
+static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
+	"read_lease_from_answer" };
+
 #define NAMES(list) list, NUM_COUNT(list)
 
 /* Code that runs in some seeds alone: the others are passed over. */
@@ -111,6 +116,7 @@ static const struct kind {
 	{ NAMES(of_groups), sim_grouper_is_in },
 	{ NAMES(of_encrypted), sim_encrypted_is_in },
 	{ NAMES(of_hot), sim_run_has_hot_blocks },
+	{ NAMES(of_leases), sim_leases_is_in },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
@@ -260,6 +266,7 @@ checker_of(const char *text)
 		{ "which was given up", "I11: a write that was given up" },
 		{ ", but it was ", "a snapshot or clone is not what it was" },
 		{ "garbage in a snapshot", "a snapshot or clone is not what it was" },
+		{ "had a read lease", "I7: a read lease is not waited for" },
 		{ "was acknowledged before", "I5: a snapshot is no point in time" },
 		{ "was served after", "I11: a fenced session is served" },
 		{ "is sealed at", "replicas: lengths differ" },

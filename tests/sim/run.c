@@ -20,6 +20,7 @@
 #include "faults.h"
 #include "grouper.h"
 #include "invariant.h"
+#include "leases.h"
 #include "levels.h"
 #include "limiter.h"
 #include "members.h"
@@ -317,6 +318,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->has_keys = run_has_keys(run);
 	options->has_heat = sim_run_has_heat(given->seed);
 	choose_kept(run, options);
+	options->has_leases = sim_leases_is_in(given->seed) && !run_has_levels(run);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {
@@ -733,6 +735,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->deed_count = sim_enemy_deed_count(run->enemy);
+	result->lease_count = run->cluster->lease_count;
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);

@@ -134,6 +134,7 @@ struct sim_run_result {
 	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
 	uint64_t relief_count;   /* shards given away by load */
 	uint64_t deed_count;     /* of enemies, all of them refused */
+	uint64_t lease_count;    /* changes done while their session had a read lease there */
 	bool is_on_etcd;
 };
 

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "companion.h"
 #include "history.h"
+#include "leases.h"
 #include "observer.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
@@ -68,6 +69,7 @@ struct workload {
 	uint32_t host_index; /* of the present session */
 	struct session *present, *old;
 	struct companion *companion; /* NULL: none */
+	struct sim_leases *leases;   /* NULL: sessions have none */
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
 	bool is_taking; /* the old session holds the volume until the present one does */
@@ -314,6 +316,8 @@ slot_on_success(struct slot *slot)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
 		slot_on_written(slot);
+	if (slot->io.op != CLEAVE_READ && workload->leases != NULL)
+		sim_leases_on_change(workload->leases, slot->volume, slot->first, slot->count);
 	if (session->is_old || workload->old == NULL || below(session, 4) != 0)
 		return;
 	workload->old->probe_block = slot->first;
@@ -383,6 +387,8 @@ session_on_opened(struct cleave_volume *volume, int rc, const char *error, void 
 		return;
 	}
 	session->volume = volume;
+	if (session->workload->leases != NULL)
+		sim_leases_add(session->workload->leases, session, volume);
 	if (!session->is_old)
 		session->workload->is_taking = false;
 	/* Superseded while it opened: its attach may be the later one, and it may well be served. */
@@ -470,6 +476,8 @@ session_destroy(struct session *session)
 {
 	if (session == NULL)
 		return;
+	if (session->workload->leases != NULL)
+		sim_leases_forget(session->workload->leases, session);
 	sim_host_kill(session->host,
 	    sim_cluster_below(session->workload->cluster, 2) == 0 ? SIM_DEATH_RESET
 								  : SIM_DEATH_SILENT);
@@ -568,10 +576,14 @@ workload_create(const struct workload_options *options)
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
-	    ",\"engine\":\"%s\"%s}",
+	    ",\"engine\":\"%s\"%s%s}",
 	    workload->name, volume_bytes(workload),
 	    engines[sim_cluster_below(workload->cluster, 3)],
-	    options->is_latency ? ",\"service_class\":\"latency\"" : "");
+	    options->is_latency ? ",\"service_class\":\"latency\"" : "",
+	    workload->cluster->options.has_leases ? ",\"reads\":\"direct\"" : "");
+	if (workload->cluster->options.has_leases)
+		workload->leases =
+		    sim_leases_create(workload->cluster, workload->name, workload->history);
 	workload->present = session_create(workload);
 	workload->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };
@@ -592,6 +604,7 @@ workload_destroy(struct workload *workload)
 	companion_destroy(workload->companion);
 	session_destroy(workload->old);
 	session_destroy(workload->present);
+	sim_leases_destroy(workload->leases);
 	history_destroy(workload->history);
 	free(workload->looks);
 	free(workload);

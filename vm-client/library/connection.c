@@ -206,6 +206,7 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		return;
 	}
 	connection->agreed_level = peer.level;
+	leases_on_ready(connection);
 	debts_settle(volume);
 	volume_wake(volume);
 }
@@ -259,6 +260,8 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	const char *field;
 
 	assert(connection->sm.state == CONNECTION_UP);
+	if (msg->header->opcode == (WIRE_LEASE | WIRE_REPLY) && leases_on_message(connection, msg))
+		return;
 	if (wire_io_reply_decode(msg->header, &reply, &field) == 0)
 		message = connection_find(connection, &reply);
 	if (message == NULL) {
@@ -268,6 +271,7 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	}
 	if (connection->agreed_level >= CLEAVE_LEVEL_LIMITS)
 		pace_on_tag(connection->volume, reply.limits_tag);
+	leases_on_reply(message, &reply);
 	message_on_reply(message, &reply, msg);
 }
 
@@ -308,6 +312,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	if (volume->client->is_destroying)
 		return;
 	CLIENT_STAT(volume->client, connection_losses, 1);
+	leases_on_closed(connection);
 	sm_move(&connection->sm, CONNECTION_DOWN);
 	if (is_asking && !is_old && retry_is_fatal(rc))
 		volume_fail(volume, rc);

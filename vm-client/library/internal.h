@@ -203,8 +203,9 @@ struct message {
 	uint32_t shard;
 	uint64_t request_id;
 	uint64_t sent_ns;
-	uint64_t begun_ns; /* when it was made of its request: what it has waited since */
-	uint32_t epoch;    /* SENT: the request names it */
+	uint64_t sent_boot_ns; /* SENT, where the volume wants leases: lease.c's clock */
+	uint64_t begun_ns;     /* when it was made of its request: what it has waited since */
+	uint32_t epoch;        /* SENT: the request names it */
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
@@ -288,6 +289,42 @@ void holes_skip(struct cleave_volume *volume, struct cleave_io *io);
 /* holes_finish -- if @message has asked on behalf of a change: this goes on, after success with what is known. */
 void holes_finish(struct message *message, int rc);
 
+/* ---- lease.c: until when a session may read by itself ---- */
+struct leases;
+
+/* LEASE on a connection. */
+struct connection_lease {
+	bool is_sending;       /* the split library holds send and header */
+	bool is_out;           /* not answered yet */
+	bool must_return;      /* is_sending: a RETURN is next */
+	uint64_t request_id;   /* is_out */
+	uint64_t sent_boot_ns; /* is_out */
+	struct wire_header header;
+	struct split_send send;
+};
+/*
+ * leases_want -- from here on @volume, which is OPEN, has leases, as far as it may
+ *
+ * For tests: nobody reads by a lease yet. Returns 0; -ENOMEM.
+ */
+int leases_want(struct cleave_volume *volume);
+void leases_fini(struct cleave_volume *volume);
+/* leases_hold -- at this moment no other session's change of what is in @shard, under @epoch, has been acknowledged. */
+bool leases_hold(const struct cleave_volume *volume, uint32_t shard, uint32_t epoch);
+/* leases_hold_any -- the same, under any epoch. */
+bool leases_hold_any(const struct cleave_volume *volume, uint32_t shard);
+/* leases_now_ns -- the clock that they are counted by; 0: @volume wants none. */
+uint64_t leases_now_ns(const struct cleave_volume *volume);
+/* leases_on_reply -- an answer to @message: it may tell of a lease. */
+void leases_on_reply(struct message *message, const struct wire_io_reply *reply);
+/* leases_on_ready, leases_on_closed -- of a connection. */
+void leases_on_ready(struct connection *connection);
+void leases_on_closed(struct connection *connection);
+/* leases_on_message -- an answer to LEASE; false: it breaks the protocol. */
+bool leases_on_message(struct connection *connection, struct split_msg *msg);
+/* leases_return -- @volume is being closed. True: answers are waited for, volume_wake follows. */
+bool leases_return(struct cleave_volume *volume);
+
 /* ---- connection.c ---- */
 enum connection_state {
 	CONNECTION_DOWN, /* its timer runs */
@@ -311,6 +348,7 @@ struct connection {
 	struct split_qp *qp;
 	struct loop_link queue, sent;
 	uint32_t sent_count;
+	struct connection_lease lease;
 	uint32_t failures_in_row;
 	char refused[128]; /* why a key was not believed when it ended last; "": that was not why */
 	struct loop_timer timer;
@@ -440,6 +478,7 @@ struct cleave_volume {
 	struct loop_timer timer; /* the deadline of the oldest request */
 	struct stall stall;
 	struct pace pace;
+	struct leases *leases; /* NULL: it wants none */
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;

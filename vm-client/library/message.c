@@ -555,6 +555,7 @@ message_send(struct message *message)
 		.fn = message_on_send,
 		.arg = message,
 	};
+	message->sent_boot_ns = leases_now_ns(message->volume);
 	rc = split_send(connection->qp, &message->send);
 	if (rc != 0)
 		return rc;

@@ -397,6 +397,8 @@ volume_check_end(struct cleave_volume *volume)
 	if (volume->close_fn == NULL || volume->io_count > 0 || volume->size_fn != NULL ||
 	    volume->is_lost_call_out)
 		return;
+	if (volume->sm.state == VOLUME_DRAINING && leases_return(volume))
+		return;
 	if (volume->sm.state == VOLUME_DRAINING || volume->sm.state == VOLUME_FAILED) {
 		sm_move(&volume->sm, VOLUME_CLOSING);
 		volume_retire_connections(volume);
