@@ -45,7 +45,9 @@
 #define MEMBERS_REST_TICKS 12u       /* between two changes, at most */
 #define MEMBERS_LATE_NS NUM_S(12)    /* until the node that comes late is there, at most */
 #define MEMBERS_TIMEOUT_NS NUM_S(10) /* of a request */
-#define MEMBERS_RETURN_TRIES 12u     /* a node that has left is not found so often, or refused */
+#define MEMBERS_FULL_TRIES                                                                         \
+	32u /* a drain is asked for so often where the others have no room for it */
+#define MEMBERS_RETURN_TRIES 12u /* a node that has left is not found so often, or refused */
 #define MEMBERS_COPIES 3u
 #define MEMBERS_RACE_TRIES 4u /* drains of two nodes at one moment, one pair after the other */
 #define MEMBERS_SLOTS_MAX 2048u
@@ -84,6 +86,7 @@ struct sim_members {
 	uint32_t race_count;
 	bool has_drained; /* STAY: it was seen to drain */
 	uint32_t rest_ticks, refused_count, change_count;
+	uint32_t full_count;   /* of the present act's answers, that the others have no room */
 	uint32_t victim, late; /* SIM_NODES_MAX: none comes late */
 	struct slots slots;    /* RETURN */
 	uint32_t asking_count; /* calls without an answer */
@@ -313,6 +316,7 @@ on_answer(struct cleave_call *call, int rc, const char *reply, const char *error
 	if (rc == -EEXIST)
 		members->refused_count += MEMBERS_RETURN_TRIES;
 	members->refused_count += rc == -ENOENT;
+	members->full_count += rc == -ENOSPC;
 	look(members);
 }
 
@@ -400,6 +404,9 @@ act_on(struct sim_members *members)
 		if (has_left(members, index)) {
 			node_end(members, index);
 			act_end(members);
+		} else if (!drains && members->is_finishing &&
+		    members->full_count >= MEMBERS_FULL_TRIES) {
+			act_end(members); /* nobody makes room any more: it stays */
 		} else if (drains && below(members, 4) == 0) {
 			ask_node(members, "node.show", "");
 		} else {
@@ -467,6 +474,7 @@ begin(struct sim_members *members, enum act act, uint32_t index)
 	members->act = act;
 	members->subject = index;
 	members->has_drained = false;
+	members->full_count = 0;
 	sim_world_trace(members->cluster->world, "members: act %d of node %u begins", (int)act,
 	    index + 1);
 }
