@@ -285,7 +285,7 @@ enum cleave_open_flags {
 
 /* How a volume is opened. Zero means the default in brackets. */
 struct cleave_open_options {
-	const char *name; /* required */
+	const char *name; /* required, but where there is an id */
 	unsigned flags;   /* of enum cleave_open_flags */
 	uint64_t
 	    id; /* that it has: another one of this name by now is -ENOENT [the one that has the name] */
@@ -331,10 +331,13 @@ int cleave_volume_open(struct cleave_client *client, const char *name, unsigned 
  *
  * With an id (struct cleave_volume_info, of the same name before) another volume that has the name by now is refused, and
  * taken from nobody. A gateway of a release that knows no ids here opens whatever has the name; another one is closed
- * again then, and refused alike, but with CLEAVE_OPEN_TAKE whoever had it has lost it.
+ * again then, and refused alike, but with CLEAVE_OPEN_TAKE whoever had it has lost it. With an id and no name (NULL) the
+ * volume is opened whatever it is called by now, and whoever has the name that it had; a gateway of a release before that
+ * says -EINVAL.
  * Ownership: @options and its name are copied; else as with cleave_volume_open.
  * Returns:   as cleave_volume_open.
- * Errors:    as cleave_volume_open; -EINVAL also for an id above INT64_MAX. To @fn: -ENOENT also for another volume.
+ * Errors:    as cleave_volume_open; -EINVAL also for an id above INT64_MAX, or neither name nor id. To @fn: -ENOENT also
+ *            for another volume.
  * Threads:   the loop's.
  */
 int cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_options *options,

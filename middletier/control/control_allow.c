@@ -58,6 +58,13 @@ mt_control_may_open(const struct mt_control_request *request, const char *name)
 		   MT_RIGHT_VOLUME_READ) == 0;
 }
 
+bool
+mt_control_may(const struct mt_control_request *request, const char *name)
+{
+	return mt_right_judge(request->gateway, mt_control_subject(request), name,
+		   request->op->right) == 0;
+}
+
 /* ---- refused ---- */
 
 static void

@@ -20,6 +20,8 @@ bool mt_control_allow(struct mt_control_request *request);
 bool mt_control_sees(const struct mt_control_request *request, const char *name);
 /* mt_control_knows -- may who asked do anything with volume @name? Whoever may not is told that there is none. */
 bool mt_control_knows(const struct mt_control_request *request, const char *name);
+/* mt_control_may -- has who asked the right of the op to volume @name? Where the request has an id in a name's place. */
+bool mt_control_may(const struct mt_control_request *request, const char *name);
 /* mt_control_may_open -- likewise, of MT_NAMES_ID: open and close it. */
 bool mt_control_may_open(const struct mt_control_request *request, const char *name);
 /* mt_control_subject -- who asked; NULL: the connection is open. The session's, as long as the request is there. */

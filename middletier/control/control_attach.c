@@ -248,7 +248,7 @@ mt_control_volume_attach(struct mt_control_request *request)
 	const char *name = NULL, *session = NULL, *client = "";
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
-		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "name", READER_TEXT, false, 0, 0, { .text = &name } },
 		{ "session", READER_TEXT, true, 0, 0, { .text = &session } },
 		{ "take", READER_BOOL, false, 0, 0, { .flag = &request->attach.is_take } },
 		{ "client", READER_TEXT, false, 0, 0, { .text = &client } },
@@ -267,6 +267,8 @@ mt_control_volume_attach(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, "session: must be 16 hex digits, not all 0");
 		return;
 	}
+	if (!mt_change_name_opened(request, &name))
+		return;
 	if (strchr(name, '@') != NULL) {
 		mt_control_open_snapshot(request, name);
 		return;
@@ -346,7 +348,7 @@ mt_control_volume_open(struct mt_control_request *request)
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
-		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "name", READER_TEXT, false, 0, 0, { .text = &name } },
 		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->attach.id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
@@ -356,6 +358,8 @@ mt_control_volume_open(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
+	if (!mt_change_name_opened(request, &name))
+		return;
 	if (strchr(name, '@') != NULL) {
 		mt_control_open_snapshot(request, name);
 		return;

@@ -28,6 +28,7 @@
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
 #include "cluster/volume_refresh.h"
+#include "control/control_allow.h"
 #include "control/control_request.h"
 
 /* ---- names ---- */
@@ -249,6 +250,28 @@ mt_change_fail_another(struct mt_control_request *request)
 	mt_control_refuse(request, -ENOENT,
 	    "volume '%s' is another one by now: it was deleted, or renamed, and made anew",
 	    request->volume.name);
+}
+
+bool
+mt_change_name_opened(struct mt_control_request *request, const char **name)
+{
+	const struct mt_volume_entry *entry;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (*name != NULL)
+		return true;
+	if (request->attach.id == 0) {
+		mt_control_fail(request, -EINVAL, "name: is missing, and so is id");
+		return false;
+	}
+	entry = mt_volumes_by_id(&request->gateway->volumes, request->attach.id);
+	if (entry == NULL || !mt_control_may(request, entry->volume.name)) {
+		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64,
+		    request->attach.id);
+		return false;
+	}
+	*name = entry->volume.name;
+	return true;
 }
 
 bool

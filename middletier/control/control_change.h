@@ -39,6 +39,12 @@ void mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn);
 /* mt_change_fail_another -- the name is another volume's by now; the request ends. */
 void mt_change_fail_another(struct mt_control_request *request);
 /*
+ * mt_change_name_opened -- of an attach or an open that says no *@name: that of the volume whose id it says, until the tables change
+ *
+ * False: the request has ended. A volume that who asks may not open, or attach, is not there.
+ */
+bool mt_change_name_opened(struct mt_control_request *request, const char **name);
+/*
  * mt_change_is_other_opened -- of an attach or an open: is @volume, which has the name, not the one whose id was said?
  *
  * True: the request has ended so. Looked at each time the request has waited.

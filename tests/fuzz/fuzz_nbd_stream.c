@@ -77,6 +77,7 @@ static struct {
 		cleave_open_fn fn; /* NULL: the place is free */
 		void *arg;
 		unsigned flags;
+		char name[CLEAVE_NAME_BYTES_MAX + 1]; /* "": by its id */
 	} opens[STREAM_OPENS_MAX];
 	struct {
 		struct cleave_ask *ask; /* NULL: the place is free */
@@ -232,13 +233,16 @@ cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_opt
     cleave_open_fn fn, void *arg)
 {
 	(void)client;
-	assert(strlen(options->name) <= CLEAVE_NAME_BYTES_MAX);
+	assert(options->name != NULL || options->id != 0);
+	assert(options->name == NULL || strlen(options->name) <= CLEAVE_NAME_BYTES_MAX);
 	for (int i = 0; i < STREAM_OPENS_MAX && volume_slot(NULL) != NULL; i++) {
 		if (world.opens[i].fn != NULL)
 			continue;
 		world.opens[i].fn = fn;
 		world.opens[i].arg = arg;
 		world.opens[i].flags = options->flags;
+		(void)snprintf(world.opens[i].name, sizeof(world.opens[i].name), "%s",
+		    options->name == NULL ? "" : options->name);
 		return 0;
 	}
 	return -ENOBUFS;
@@ -448,6 +452,7 @@ finish_open(int index)
 		volume = calloc(1, sizeof(*volume));
 		assert(volume != NULL);
 		list_init(&volume->ios);
+		memcpy(volume->info.name, world.opens[index].name, sizeof(volume->info.name));
 		volume->info.size_bytes = world.size_bytes;
 		volume->info.is_read_only = (world.opens[index].flags & CLEAVE_OPEN_READ_ONLY) != 0;
 		*volume_slot(NULL) = volume;

@@ -220,11 +220,12 @@ protect_and_rename(void)
 	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@tuesday", error), 0);
 }
 
-/* "v" is opened by its id, and not by another one. */
+/* "v" is opened by its id, and not by another one; by its id alone, too, whatever its name is. */
 static void
 open_by_id(uint64_t id)
 {
 	struct cleave_open_options how = { .name = "v", .id = id + 1 };
+	struct cleave_volume_entry renamed;
 	struct cleave_disk *disk = NULL;
 
 	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -ENOENT);
@@ -235,6 +236,22 @@ open_by_id(uint64_t id)
 	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), 0);
 	EXPECT(cleave_disk_info(disk)->id == id);
 	cleave_disk_close(disk);
+	EXPECT_RC(cleave_volume_rename_wait(cleave, "v", "renamed", &renamed, error), 0);
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -ENOENT);
+	how.name = NULL;
+	for (int i = 0; i < 2; i++) {
+		how.flags = i == 0 ? CLEAVE_OPEN_READ_ONLY : 0;
+		EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), 0);
+		EXPECT(cleave_disk_info(disk)->id == id);
+		EXPECT(strcmp(cleave_disk_info(disk)->name, "renamed") == 0);
+		cleave_disk_close(disk);
+	}
+	how.id = 123456;
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -ENOENT);
+	EXPECT(strstr(error, "volume 123456: ") != NULL);
+	how.id = 0;
+	EXPECT_RC(cleave_disk_open_as(cleave, &how, &disk, error), -EINVAL);
+	EXPECT_RC(cleave_volume_rename_wait(cleave, "renamed", "v", &renamed, error), 0);
 }
 
 /* Away and back, with its snapshot, while another volume has its name. */

@@ -244,6 +244,38 @@ def a_name_that_is_another_volume_s_now():
                 old.kill()
 
 
+def a_name_that_nobody_has_any_more():
+    """Clients go on with the volume that they had, once and again; new ones are refused, as before."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        words = ("--volume", "v", "--control", os.path.join(c.folder, "control"))
+        agents = [Agent(c, *words).start()]
+        try:
+            writer, reader = Client(agents[0]), Client(agents[0])
+            check(writer.go() == 1 and reader.go() == 1, "GO")
+            block(writer, b"1")
+            c.cleave("volume", "rename", "v", "x")
+            for letter in (b"2", b"3"):
+                agents.append(Agent(c, *words, "--replace").start())
+                check(agents[-2].wait_exit() == 0, "the old agent's exit status")
+                check(block(reader) == first_block_of(c, "x"), "what a reader has")
+                block(writer, letter)
+                check(block(reader) == letter * 4096, "what the writer wrote")
+                check(Client(agents[-1]).go() != 1, "a new client of a name that nobody has")
+            c.volume_create("v", "8M")
+            check(Client(agents[-1]).go() != 1, "a new client of another volume")
+            check(first_block_of(c, "x") == b"3" * 4096, "what was written")
+            for s in (writer, reader):
+                s.s.close()
+            agents[-1].wait_line("export: closed")
+            late = Client(agents[-1])
+            check(late.go() == 1 and block(late) == bytes(4096), "the volume of the name")
+        finally:
+            for agent in agents:
+                if agent.process is not None:
+                    agent.kill()
+
+
 def exports_that_were_attached_at_run_time():
     """They go along, with their clients, once and again; what a successor does not export is kept."""
     with Cluster(nodes=3) as c:
@@ -647,7 +679,7 @@ def ends_of_clients_under_tls():
 if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
-         exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
+         a_name_that_nobody_has_any_more, exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
          a_predecessor_that_was_stopped_for_a_while, replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

@@ -130,6 +130,7 @@ struct nbd_export {
 	bool is_attaching;                      /* being opened for writing, beside volume */
 	bool must_take;                         /* from our predecessor, with the first open */
 	uint64_t given_id;                      /* of the volume its clients have; 0: not known */
+	bool is_by_id;                          /* nobody has its name: being opened by given_id */
 	char lost_text[CLEAVE_ERROR_BYTES_MAX]; /* who took it; "" */
 	struct loop_link unattached;            /* changes that wait for is_writer, oldest first */
 	struct loop_task attach_task;
@@ -154,6 +155,8 @@ struct nbd_export *nbd_export_find(struct nbd_server *server, const char *name,
 struct nbd_export *nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only);
 /* nbd_export_by_name -- one that there is; NULL: there is none. */
 struct nbd_export *nbd_export_by_name(struct nbd_server *server, const char *name);
+/* nbd_export_is_renamed -- what is open had another name than the export's already when it was opened: by its id. */
+bool nbd_export_is_renamed(const struct nbd_export *export);
 /* nbd_export_set_problem -- for who lists exports; "" there is none. False: it is the same as before. */
 bool nbd_export_set_problem(struct nbd_export *export, const char *text);
 /*

@@ -173,7 +173,9 @@ attach_on_task(struct loop_task *task, void *arg)
 	struct nbd_export *export = arg;
 	bool takes = (export->server->options.takes || export->must_take) && !export->is_lost;
 	/* The name may be another volume's by now, which has nothing of what our clients have read. */
-	const struct cleave_open_options how = { .name = export->name,
+	const struct cleave_open_options how = { .name = nbd_export_is_renamed(export)
+		    ? NULL
+		    : export->name,
 		.flags = takes ? CLEAVE_OPEN_TAKE : 0,
 		.id = export->volume == NULL ? export->wanted_id
 					     : cleave_volume_info(export->volume)->id };

@@ -13,7 +13,8 @@
  * A user that comes to what is open gets the volume that has the name now, or nothing: where that is another one, or
  * none, it is refused, and those that were there go on (export_refuse).
  * Clients that a predecessor gave have a volume, not a name, which may be another volume's by now: it is opened for
- * reading first, and taken from the predecessor once its id is the one that they had.
+ * reading first, and taken from the predecessor once its id is the one that they had. Where nobody has the name, it is
+ * opened by that id, whatever it is called: for them alone.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -104,6 +105,8 @@ export_compare_given(struct nbd_export *export)
 	}
 }
 
+static void export_open(struct nbd_export *export);
+
 static void
 export_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
@@ -111,6 +114,13 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 
 	CHECK_OBJ(export, EXPORT_MAGIC);
 	assert((rc == 0) == (volume != NULL));
+	if (rc == -ENOENT && export->given_id != 0 && !export->is_by_id) {
+		log_debug("export: nobody has its name name=%s: by its id", export->name);
+		export->is_by_id = true;
+		export_open(export);
+		return;
+	}
+	export->is_by_id = false;
 	if (rc != 0) {
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
@@ -146,18 +156,24 @@ export_open(struct nbd_export *export)
 	bool writes = !export->is_read_only && export->given_id == 0 &&
 	    (options->attaches_at_once || export->must_take);
 	bool takes = options->takes || export->must_take;
-	const struct cleave_open_options how = { .name = export->name,
+	const struct cleave_open_options how = { .name = export->is_by_id ? NULL : export->name,
 		.flags = !writes ? CLEAVE_OPEN_READ_ONLY
 		    : takes      ? CLEAVE_OPEN_TAKE
 				 : 0,
-		.id = export->wanted_id };
+		.id = export->is_by_id ? export->given_id : export->wanted_id };
 	int rc;
 
-	assert(export->volume == NULL);
-	sm_move(&export->sm, NBD_EXPORT_OPENING);
+	assert(export->volume == NULL && export->sm.state == NBD_EXPORT_OPENING);
 	rc = cleave_volume_open_as(options->client, &how, export_on_open, export);
 	if (rc != 0)
 		export_on_open(NULL, rc, cleave_error_text(rc), export);
+}
+
+static void
+export_begin(struct nbd_export *export)
+{
+	sm_move(&export->sm, NBD_EXPORT_OPENING);
+	export_open(export);
 }
 
 /*
@@ -247,6 +263,10 @@ export_on_size(int rc, const char *error, void *arg)
 		return;
 	if (rc == 0 && !export->is_shrinking)
 		export->size_bytes = cleave_volume_info(export->volume)->size_bytes;
+	if (rc == 0 && nbd_export_is_renamed(export)) {
+		rc = -ENOENT;
+		error = "it has another name";
+	}
 	if (rc == 0 && export->is_another)
 		(void)nbd_export_set_problem(export, "");
 	/* Other errors: the size that is known will do, and requests tell what is wrong. */
@@ -317,7 +337,7 @@ export_on_open_task(struct loop_task *task, void *arg)
 	else if (export->sm.state == NBD_EXPORT_OPEN)
 		export_refresh(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->user_count > 0)
-		export_open(export);
+		export_begin(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->is_on_demand &&
 	    !export->is_attaching)
 		nbd_export_free(export);
@@ -370,6 +390,14 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 	nbd_attach_on_lost(export, rc);
 	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),
 	    cleave_error_text(rc));
+}
+
+bool
+nbd_export_is_renamed(const struct nbd_export *export)
+{
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	return export->volume != NULL &&
+	    strcmp(cleave_volume_info(export->volume)->name, export->name) != 0;
 }
 
 struct nbd_export *

@@ -16,6 +16,7 @@
  * give another volume, which is closed again before the open fails.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ static const struct sm_state volume_table[VOLUME_STATE_NR] = {
 };
 
 #define OPEN_AGAIN_NS NUM_MS(500)
+#define OPEN_WHAT_BYTES 80u
 
 static void open_on_timer(struct loop_timer *timer, void *arg);
 
@@ -97,6 +99,24 @@ volume_free(struct cleave_volume *volume)
 	free(volume);
 }
 
+/* Else it is opened by its id alone, and its name is that of the answer. */
+static bool
+open_has_name(const struct cleave_volume *volume)
+{
+	return volume->info.name[0] != '\0';
+}
+
+/* "volume 'NAME'", or "volume ID", for people. */
+static const char *
+open_what(const struct cleave_volume *volume, char out[OPEN_WHAT_BYTES])
+{
+	if (open_has_name(volume))
+		(void)snprintf(out, OPEN_WHAT_BYTES, "volume '%.64s'", volume->info.name);
+	else
+		(void)snprintf(out, OPEN_WHAT_BYTES, "volume %" PRIu64, volume->wanted_id);
+	return out;
+}
+
 /* @map: room for the one that the answer names. */
 static int
 volume_take_attach(struct cleave_volume *volume, const char *reply, struct client_map *map,
@@ -107,7 +127,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	int rc = map_parse_attach(reply, &info, map, &field);
 
 	assert(volume->sm.state == VOLUME_ATTACHING);
-	if (rc == 0 && strcmp(info.name, volume->info.name) != 0) {
+	if (rc == 0 && open_has_name(volume) && strcmp(info.name, volume->info.name) != 0) {
 		field = "name";
 		rc = -EBADMSG;
 	}
@@ -186,7 +206,8 @@ static bool
 open_unsays_id(struct cleave_volume *volume, int rc, const char *reply)
 {
 	assert(volume->sm.state == VOLUME_ATTACHING);
-	if (rc != -EINVAL || reply == NULL || volume->wanted_id == 0 || volume->is_id_unsaid)
+	if (rc != -EINVAL || reply == NULL || volume->wanted_id == 0 || volume->is_id_unsaid ||
+	    !open_has_name(volume))
 		return false;
 	volume->is_id_unsaid = true;
 	loop_timer_start(volume->client->loop, &volume->open_timer, 0);
@@ -234,7 +255,7 @@ static void
 volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
 {
 	struct cleave_volume *volume = arg;
-	char text[CLEAVE_ERROR_BYTES_MAX] = "";
+	char text[CLEAVE_ERROR_BYTES_MAX] = "", what[OPEN_WHAT_BYTES];
 	struct client_map *map = NULL;
 
 	(void)call;
@@ -246,8 +267,7 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	if (error != NULL && strncmp(error, "volume '", strlen("volume '")) == 0)
 		(void)snprintf(text, sizeof(text), "%s", error);
 	else if (error != NULL)
-		(void)snprintf(text, sizeof(text), "volume '%.64s': %.300s", volume->info.name,
-		    error);
+		(void)snprintf(text, sizeof(text), "%s: %.300s", open_what(volume, what), error);
 	if (rc == 0) {
 		map = client_malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : volume_take_attach(volume, reply, map, text);
@@ -261,7 +281,7 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 		rc = client_set_map(volume->client, map);
 	free(map);
 	if (rc < 0 && text[0] == '\0')
-		(void)snprintf(text, sizeof(text), "volume '%.64s': %s", volume->info.name,
+		(void)snprintf(text, sizeof(text), "%s: %s", open_what(volume, what),
 		    cleave_error_text(rc));
 	open_finish(volume, rc < 0 ? rc : 0, text);
 }
@@ -271,7 +291,7 @@ static int
 open_send(struct cleave_volume *volume)
 {
 	struct cleave_client *client = volume->client;
-	const char *name = volume->info.name;
+	const char *name = open_has_name(volume) ? volume->info.name : NULL;
 	char session[17];
 	json_t *request;
 	char *text;
@@ -280,9 +300,9 @@ open_send(struct cleave_volume *volume)
 	assert(volume->sm.state == VOLUME_ATTACHING);
 	(void)snprintf(session, sizeof(session), "%016llx", (unsigned long long)volume->session_id);
 	if ((volume->flags & CLEAVE_OPEN_READ_ONLY) != 0)
-		request = json_pack("{s:s, s:s}", "op", "volume.open", "name", name);
+		request = json_pack("{s:s, s:s*}", "op", "volume.open", "name", name);
 	else
-		request = json_pack("{s:s, s:s, s:s, s:b, s:s}", "op", "volume.attach", "name",
+		request = json_pack("{s:s, s:s*, s:s, s:b, s:s}", "op", "volume.attach", "name",
 		    name, "session", session, "take",
 		    (int)((volume->flags & CLEAVE_OPEN_TAKE) != 0), "client", client->name);
 	if (request != NULL && volume->wanted_id != 0 && !volume->is_id_unsaid &&
@@ -378,10 +398,11 @@ cleave_volume_open_as(struct cleave_client *client, const struct cleave_open_opt
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(fn != NULL);
-	if (!name_is_possible(options->name) || (options->flags & ~both) != 0 ||
-	    (options->flags & both) == both || options->id > INT64_MAX)
+	if ((options->name == NULL ? options->id == 0 : !name_is_possible(options->name)) ||
+	    (options->flags & ~both) != 0 || (options->flags & both) == both ||
+	    options->id > INT64_MAX)
 		return -EINVAL;
-	volume = volume_create(client, options->name, options->flags);
+	volume = volume_create(client, options->name == NULL ? "" : options->name, options->flags);
 	if (volume == NULL)
 		return -ENOMEM;
 	volume->wanted_id = options->id;

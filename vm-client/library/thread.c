@@ -273,7 +273,8 @@ thread_on_open(struct loop_post *post, void *arg)
 	rc = cleave_volume_open_as(wait->cleave->client, &options, wait_on_open, wait);
 	if (rc == 0)
 		return;
-	(void)snprintf(wait->error, sizeof(wait->error), "volume '%.64s': %s", wait->text,
+	(void)snprintf(wait->error, sizeof(wait->error), "volume '%.64s': %s",
+	    wait->text == NULL ? "" : wait->text,
 	    rc == -EINVAL ? "not a valid name, flag or id" : strerror(-rc));
 	cleave_wait_finish(wait, rc);
 }

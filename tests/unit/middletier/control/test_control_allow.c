@@ -263,6 +263,15 @@ Test(control_allow, an_id_of_what_one_may_not_see_is_nobodys)
 	user_is("db", "{'volumes':'mine','may':'rw'}");
 	asked(&who, -ENOENT, "{'op':'volume.limits','id':%" PRIu64 "}", id);
 	asked(&who, -ENOENT, "{'op':'volume.limits','id':4000}");
+	asked(&who, -ENOENT, "{'op':'volume.open','id':%" PRIu64 "}", id);
+	asked(&who, -ENOENT, "{'op':'volume.attach','session':'000000000000000b','id':%" PRIu64 "}",
+	    id);
+	cr_assert_eq(mt_volumes_by_name(&sg.gateway->volumes, "other")->volume.session_id, 0u);
+	user_is("db", "{'volumes':'mine','may':'rw'},{'volumes':'other','may':'r'}");
+	asked(&who, 0, "{'op':'volume.open','id':%" PRIu64 "}", id);
+	asked(&who, -ENOENT, "{'op':'volume.attach','session':'000000000000000b','id':%" PRIu64 "}",
+	    id);
+	user_is("db", "{'volumes':'mine','may':'rw'}");
 	asked(&admin, 0, "{'op':'volume.limits','id':%" PRIu64 "}", id);
 	/* A detach of what it may not open does nothing, and says so as one that came too late does. */
 	asked(&admin, 0, "{'op':'volume.attach','name':'other','session':'000000000000000a'}");

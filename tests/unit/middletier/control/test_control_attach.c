@@ -67,6 +67,28 @@ Test(control_attach, another_one_of_its_name_is_not)
 	json_decref(ask(0, "{'op':'volume.attach','name':'x'," OURS ",'id':%llu}", id));
 }
 
+/* Whatever it is called by now, and whoever has the name that it had. */
+Test(control_attach, by_its_id_alone_it_is_opened)
+{
+	unsigned long long id = id_of("v");
+	json_t *answer;
+
+	rename_elsewhere("v", "x");
+	create("v");
+	answer = ask(0, "{'op':'volume.open','id':%llu}", id);
+	cr_assert_str_eq(json_string_value(
+			     json_object_get(json_object_get(answer, "volume"), "name")),
+	    "x");
+	json_decref(answer);
+	json_decref(ask(0, "{'op':'volume.attach'," OURS ",'id':%llu}", id));
+	cr_assert_eq(entry_of("x")->volume.session_id, 0xaau);
+	cr_assert_eq(entry_of("v")->volume.session_id, 0u);
+	refused(ask(-ENOENT, "{'op':'volume.open','id':4000}"), "no volume 4000");
+	refused(ask(-ENOENT, "{'op':'volume.attach'," OURS ",'id':4000}"), "no volume 4000");
+	refused(ask(-EINVAL, "{'op':'volume.open'}"), "name");
+	refused(ask(-EINVAL, "{'op':'volume.attach'," OURS "}"), "name");
+}
+
 static unsigned long long
 opened_id(const char *name)
 {
