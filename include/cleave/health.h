@@ -132,6 +132,9 @@ enum cleave_health_level {
 	X(KEY_MISSING, "key-missing", WARN,                                                                   \
 	    "The gateway cannot open data keys: it serves none of their volumes.",                            \
 	    "give the gateway the KEK that the text names (--kek), or look why its program fails: its log")   \
+	X(REVOKED_REFUSED, "revoked-refused", WARN,                                                           \
+	    "The gateway does not take the store's list of revoked keys: it may let in whom it names.",       \
+	    "the text says why; cleave key publish LIST, with the newest of the authority, puts it right")    \
 	X(SCRUB_LATE, "scrub-late", WARN,                                                                     \
 	    "Copies have not been verified for two scrub intervals.",                                         \
 	    "nodes are too busy or away: a longer --scrub-interval, or a higher --verify-rate at the nodes")  \

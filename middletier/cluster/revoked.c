@@ -6,8 +6,8 @@
  *	                                                                    split_port_rekey: connections end
  *	SIGHUP: a renewed file, with the lists of before ------------------------^   link_revoked: the nodes are told
  *
- * The store is believed in nothing here: what is no list, or is of another authority, is a line in the log, and what was
- * known before counts, beside a newer list that lacks it, too. So whoever can write the store can hold a list back, and
+ * The store is believed in nothing here: what is no list, or is of another authority, is a line in the log and a reason of
+ * the health (revoked-refused) until it is another, and what was known before counts, beside a newer list that lacks it, too. So whoever can write the store can hold a list back, and
  * cannot take one away from a gateway that has it.
  */
 #include "cluster/revoked.h"
@@ -79,6 +79,17 @@ revoked_tell(struct mt_gateway *gateway, const struct split_key *next)
 	    lacks);
 }
 
+/* @why: "": what the store has is taken. */
+static void
+revoked_note(struct mt_gateway *gateway, const char *why)
+{
+	struct mt_revoked *revoked = &gateway->revoked;
+
+	if (revoked->refused[0] == '\0')
+		revoked->refused_ns = loop_now_ns(gateway->options.loop);
+	(void)snprintf(revoked->refused, sizeof(revoked->refused), "%s", why);
+}
+
 /* 0; -ENOMEM. */
 static int
 revoked_take_item(struct mt_gateway *gateway, const struct meta_item *item)
@@ -90,6 +101,7 @@ revoked_take_item(struct mt_gateway *gateway, const struct meta_item *item)
 	next = split_key_revoke(revoked->key, item->value, item->value_bytes, why);
 	if (next == NULL && errno == ENOMEM)
 		return -ENOMEM;
+	revoked_note(gateway, next == NULL && errno == EALREADY ? "" : why);
 	if (next == NULL && errno != EALREADY)
 		log_limited(LOG_ERROR, "revoked: the metadata store's lists are not taken: %s",
 		    why);
@@ -112,6 +124,8 @@ revoked_take(struct mt_gateway *gateway, const struct meta_item *item)
 	const char *lists;
 	size_t bytes;
 
+	if (item == NULL)
+		revoked_note(gateway, "");
 	lists = split_key_revoked(revoked->key, &bytes);
 	revoked->version = item == NULL ? 0 : item->version;
 	revoked->is_stored = item == NULL

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "catalog/volume.h"
+#include "cleave/secure.h"
 #include "cluster/watched.h"
 
 struct mt_gateway;
@@ -26,6 +27,9 @@ struct mt_revoked {
 	bool is_stored;   /* what was read has all that the key knows */
 	bool is_loaded;   /* it was read since the start, and the ports know */
 	bool is_untold;   /* the key has changed, and not all ports know */
+	char refused
+	    [SPLIT_KEY_WHY_BYTES_MAX]; /* why what was read last is not taken, or not all of it; "": it is */
+	uint64_t refused_ns;           /* since when */
 	struct mt_watched watched;
 };
 

@@ -45,6 +45,11 @@ judge_key(const struct mt_gateway *gateway, struct mt_health *health)
 	if (split_key_is_revoked(key))
 		mt_health_add(health, CLEAVE_HEALTH_KEY_REVOKED, object, 0,
 		    "the key of %s was revoked", object);
+	if (gateway->revoked.refused[0] != '\0')
+		mt_health_add(health, CLEAVE_HEALTH_REVOKED_REFUSED, object,
+		    loop_now_ns(gateway->options.loop) - gateway->revoked.refused_ns,
+		    "%s does not take the metadata store's lists of revoked keys: %s", object,
+		    gateway->revoked.refused);
 	mt_health_key(health, object, split_key_expires_s(key));
 }
 

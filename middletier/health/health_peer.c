@@ -7,7 +7,8 @@
  *	                  |    '--nothing in 750 ms, refused--> once more, soon --nothing--> silent
  *
  * Two questions, for one that ends well closes its port a moment before its key goes. An answer that it does not know
- * the question is one, and so is that of another boot than the store names.
+ * the question is one, and so is that of another boot than the store names. Its ports are asked in turn, one a look; one
+ * that is not well is asked until it is.
  */
 #include "health/health_peer.h"
 
@@ -54,13 +55,19 @@ peer_next(const struct mt_gateway *gateway)
 	return next != NULL ? next : first;
 }
 
-/* Another one to ask, or another boot of it: nothing is held against that. */
+/* Another one to ask, or another boot of it: nothing is held against that. Else the next of its ports. */
 static void
 peer_turn_to(struct mt_health_peer *peer, const struct mt_member_peer *next)
 {
 	assert(!peer->call.is_out && next->port_count > 0);
-	if (peer->gateway_id == next->gateway_id && peer->boot_id == next->boot_id)
+	if (peer->gateway_id == next->gateway_id && peer->boot_id == next->boot_id) {
+		if (peer->failure_count > 0 || peer->other_id != 0)
+			return;
+		peer->port = (peer->port + 1) % next->port_count;
+		memcpy(peer->address, next->ports[peer->port], sizeof(peer->address));
 		return;
+	}
+	peer->port = 0;
 	peer->gateway_id = next->gateway_id;
 	peer->boot_id = next->boot_id;
 	peer->failure_count = 0;

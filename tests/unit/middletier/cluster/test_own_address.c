@@ -349,6 +349,26 @@ Test(own_address, the_next_gateway_is_told_of_where_another_one_answers)
 	cr_assert(mt_rig_logged(rig, "health: address-wrong: "));
 }
 
+/* The first one is well, and the other one's address leads nowhere. */
+Test(own_address, each_port_of_the_next_gateway_is_asked)
+{
+	struct wanted silent = { 0, CLEAVE_HEALTH_GATEWAY_SILENT, SECOND, "sim://nobody:7101" };
+
+	rig->gateway_options.is_address_asked = false;
+	rig->gateway_options.is_health_watched = true;
+	peer_start(0);
+	rig->gateway_options.port_count = 2;
+	rig->gateway_options.ports[1] = rig->gateway_options.ports[0];
+	(void)snprintf(rig->gateway_options.ports[1].address, SPLIT_ADDRESS_BYTES_MAX,
+	    "sim://peer1:7101");
+	(void)snprintf(rig->gateway_options.ports[1].advertise, SPLIT_ADDRESS_BYTES_MAX,
+	    "sim://nobody:7101");
+	peer_start(1);
+	wait_said(0, silent.code, silent.object, silent.words);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert(says(&silent), "it is over though nothing has changed");
+}
+
 /* ---- its life ---- */
 
 Test(own_address, ends_with_a_question_under_way)
