@@ -62,7 +62,7 @@ class Encrypted(Cluster):
             for i in range(512):
                 head = f"{mark}-{i:08d}-".encode()
                 file.write(head + os.urandom(BLOCK - len(head)))
-        self.cleave("import", "--force", path, volume)
+        self.cleave("import", "--force", "--purge", path, volume)
         return path
 
     def expect(self, volume, path):

@@ -378,7 +378,7 @@ def over_in_part(c, file):
     """Somebody takes the volume when it is written over in part: the text says so, and again is enough."""
     c.cleave("volume", "set", "w", "--iops", "1")
     before = c.cleave("--json", "volume", "show", "w").stdout
-    restore = subprocess.Popen([binary("cleave"), *c.gateway_words(), "restore", file, "w", "--force"], stdout=subprocess.PIPE,
+    restore = subprocess.Popen([binary("cleave"), *c.gateway_words(), "restore", file, "w", "--force", "--purge"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     try:
         wait(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the restore")

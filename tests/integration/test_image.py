@@ -184,6 +184,44 @@ def nothing_is_overwritten_unasked():
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
 
 
+def kept(c, name, verb):
+    found = [f"{name}@{s['name']}" for s in json.loads(c.cleave("--json", "snapshot", "list", name).stdout)["snapshots"]]
+    check(all(f"{name}@before-{verb}-" in s for s in found), str(found))
+    return found
+
+
+def what_was_there_is_kept_unless_said():
+    """--force with a wrong name: a snapshot has what was there, and a roll-back brings it back."""
+    with Cluster(nodes=3) as c:
+        old, new, file, out = (os.path.join(c.folder, n) for n in ("old", "new", "file", "out"))
+        make_image(old, 3 * MIB, ((0, 3 * MIB),))
+        make_image(new, 2 * MIB, ((0, 2 * MIB),))
+        c.volume_create("v", "4M")
+        c.cleave("import", old, "v", "--force")
+        check(kept(c, "v", "import") == [], "of an empty volume there is nothing to keep")
+        c.cleave("snapshot", "create", "v@s")
+        c.cleave("backup", "v@s", file)
+        c.cleave("snapshot", "delete", "v@s")
+        said = c.cleave("import", new, "v", "--force").stdout
+        snapshots = kept(c, "v", "import")
+        check(len(snapshots) == 1 and snapshots[0] in said and "rollback" in said, f"{snapshots}: {said}")
+        c.cleave("snapshot", "rollback", snapshots[0], "--force")
+        c.cleave("export", "v", out)
+        check(digest(out, 3 * MIB) == digest(old), "it is not what was there")
+        c.cleave("snapshot", "delete", snapshots[0])
+        c.cleave("import", new, "v", "--force", "--purge")
+        check(kept(c, "v", "import") == [], "kept, though --purge was said")
+        said = json.loads(c.cleave("--json", "restore", file, "v", "--force").stdout)
+        snapshots = kept(c, "v", "restore")
+        check(snapshots == [said["kept"]], f"{snapshots}: {said}")
+        c.cleave("export", "v", out, "--force")
+        check(digest(out, 3 * MIB) == digest(old), "what was restored")
+        c.cleave("export", snapshots[0], out, "--force")
+        check(digest(out, 2 * MIB) == digest(new), "what was kept")
+        c.cleave("restore", file, "v", "--force", "--purge")
+        check(kept(c, "v", "restore") == snapshots, "kept, though --purge was said")
+
+
 def behind_an_image_nothing_of_the_old_is_left():
     """Over a larger volume it is as in a new one of that size: zeros up to the end, in the image's last block, too."""
     with Cluster(nodes=3) as c:
@@ -472,6 +510,14 @@ def a_killed_import_over_a_volume_is_run_again():
         c.cleave("import", image, "v", "--force")
         c.cleave("export", "v", out)
         check(digest(out) == digest(image), "what was imported")
+        # Where something was there it says how to come back to that.
+        before = kept(c, "v", "import")
+        p = endless_import(c, "v", WRITES, "--force")
+        wait_for(lambda: kept(c, "v", "import") != before and
+                 "holder" in c.cleave("--json", "volume", "show", "v").stdout, "it writes")
+        p.send_signal(signal.SIGTERM)
+        text = ended(p)
+        check("--force --purge" in text and any(f"snapshot rollback {s}" in text for s in kept(c, "v", "import") if s not in before), text)
 
 
 def endless_export(c, out, convert=WAITS, *words, name="v"):
@@ -676,7 +722,7 @@ def what_somebody_else_has_found_stays():
 if __name__ == "__main__":
     os.umask(0o022)  # rights of files are looked at
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, a_guest_reads_no_file_of_the_host, sizes,
-         nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
+         nothing_is_overwritten_unasked, what_was_there_is_kept_unless_said, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          without_the_tool, a_signal_before_qemu_img_runs_is_not_forgotten, interrupted, killed, a_killed_import_over_a_volume_is_run_again,

@@ -146,6 +146,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_KEK (UINT64_C(1) << 43)     /* --kek alone */
 #define COMMAND_HOST (UINT64_C(1) << 44)
 #define COMMAND_ID (UINT64_C(1) << 45)
+#define COMMAND_PURGE (UINT64_C(1) << 46) /* --purge alone */
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {

@@ -8,7 +8,7 @@
  * has found that. One that was killed leaves it, under the name that says so; nothing goes on there, since qemu-img
  * begins anew.
  *
- * With --force NAME itself is written over. Killed, it is run again.
+ * With --force NAME itself is written over, behind a snapshot of it (command_before.h). Killed, it is run again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "command_ask.h"
+#include "command_before.h"
 #include "command_disk.h"
 #include "command_image.h"
 #include "command_unfinished.h"
@@ -34,7 +35,8 @@ struct import {
 	uint64_t image_bytes;
 	char target[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what is written to */
 	uint64_t target_id;
-	bool is_new; /* it was made by this run: it is empty */
+	bool is_new;                       /* it was made by this run: it is empty */
+	char before[COMMAND_BEFORE_BYTES]; /* the snapshot of what was there; "": there is none */
 };
 
 /* To qemu-img every file is a raw image, a backup, too: none is imported as one, unless --format says so. */
@@ -164,14 +166,19 @@ import_clear_end(struct import *import)
 
 	if (rc != 0)
 		return rc;
-	rc = command_disk_discard_from(&disk,
-	    import->image_bytes - import->image_bytes % CLEAVE_BLOCK_BYTES);
+	rc = command_before_keep(&disk, options->name, "import", import->before);
+	if (rc == 0) {
+		rc = command_disk_discard_from(&disk,
+		    import->image_bytes - import->image_bytes % CLEAVE_BLOCK_BYTES);
+		if (rc != 0) {
+			(void)command_fail(session, rc,
+			    "volume '%.64s': what is behind the image's end could not be discarded: %s",
+			    options->name, cleave_error_text(rc));
+			(void)command_before_fail(session, rc, options->name, import->before);
+		}
+	}
 	command_disk_close(&disk);
-	return rc == 0
-	    ? 0
-	    : command_fail(session, rc,
-		  "volume '%.64s': what is behind the image's end could not be discarded: %s",
-		  options->name, cleave_error_text(rc));
+	return rc;
 }
 
 /* There is no such volume: make what becomes it, as large as the image, or --size. */
@@ -275,20 +282,6 @@ import_undo(struct import *import)
 		    error, name, id, rc == -ENOTEMPTY ? "is" : "may be", why, name);
 }
 
-/* A volume that was there has half of both. What it was nobody brings back; all of the image does another run. */
-static void
-import_tell(struct import *import, int rc)
-{
-	struct command_session *session = import->session;
-	char error[sizeof(session->error)];
-
-	memcpy(error, session->error, sizeof(error));
-	(void)command_fail(session, rc,
-	    "%.400s; volume '%.64s' may be in part as it was, in part as the image: run it again, with --force, "
-	    "until it ends well",
-	    error, import->target);
-}
-
 static int
 import_copy(struct import *import)
 {
@@ -351,11 +344,13 @@ import_run(struct import *import)
 		return rc;
 	rc = import_copy(import);
 	if (rc == 0)
+		command_before_tell(import->session, import->before);
+	if (rc == 0)
 		return import_finish(import);
 	if (import->is_new)
 		import_undo(import);
 	else
-		import_tell(import, rc);
+		(void)command_before_fail(import->session, rc, import->target, import->before);
 	return rc;
 }
 

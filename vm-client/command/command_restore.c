@@ -8,8 +8,8 @@
  * ever written to it. So a restore that was killed is run again, and goes on: a frame none of whose blocks is a hole has been written.
  * Nobody finds half a volume under its name.
  *
- * With --force NAME itself is written over, from its beginning to its end, after all files have been read once to see
- * that they are right. Killed, it is run again, and begins anew: what is there may be of before.
+ * With --force NAME itself is written over, from its beginning to its end, behind a snapshot of it (command_before.h),
+ * after all files have been read once to see that they are right. Killed, it is run again, and begins anew: what is there may be of before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +22,7 @@
 #include "base/num.h"
 #include "command.h"
 #include "command_ask.h"
+#include "command_before.h"
 #include "command_disk.h"
 #include "command_file.h"
 #include "command_frames.h"
@@ -35,9 +36,10 @@ struct restore {
 	struct backup_chain *chain;
 	char target[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what is written to */
 	uint64_t target_id;
-	bool is_over;  /* NAME itself: what is there is written over */
-	bool is_new;   /* the target has been made by this run: it is empty */
-	bool is_begun; /* something was written to it */
+	bool is_over;                      /* NAME itself: what is there is written over */
+	bool is_new;                       /* the target has been made by this run: it is empty */
+	bool is_begun;                     /* something was written to it */
+	char before[COMMAND_BEFORE_BYTES]; /* the snapshot of what was there; "": there is none */
 	struct command_disk disk;
 	struct command_frames frames;
 	struct cleave_extent extents[RESTORE_EXTENTS];
@@ -344,6 +346,9 @@ write_target(struct restore *restore)
 	rc = command_frames_init(&restore->frames, session, restore->disk.volume);
 	if (rc == 0 && restore->is_over)
 		rc = check_all(restore);
+	if (rc == 0 && restore->is_over)
+		rc = command_before_keep(&restore->disk, restore->target, "restore",
+		    restore->before);
 	if (rc == 0)
 		rc = write_frames(restore);
 	if (rc == 0 && session->options->must_verify)
@@ -364,11 +369,14 @@ restore_say(struct restore *restore)
 	if (!session->options->is_json) {
 		fprintf(session->out, "%s: restored, as %s@%s was\n", session->options->name,
 		    header->volume, header->snapshot);
+		command_before_tell(session, restore->before);
 		return 0;
 	}
 	reply = json_pack("{s:s, s:s, s:s, s:I}", "name", session->options->name, "volume",
 	    header->volume, "snapshot", header->snapshot, "size_bytes",
 	    (json_int_t)header->size_bytes);
+	if (reply != NULL && restore->before[0] != '\0')
+		json_object_set_new(reply, "kept", json_string(restore->before));
 	rc = reply == NULL ? -ENOMEM : command_print_json(reply, session->out);
 	json_decref(reply);
 	return rc;
@@ -397,10 +405,7 @@ tell_target(struct restore *restore, int rc)
 	if (!restore->is_begun)
 		return command_fail(restore->session, rc, "%.400s; volume '%s' is as it was", error,
 		    restore->target);
-	return command_fail(restore->session, rc,
-	    "%.400s; volume '%s' is in part as it was, in part as in the backup: run it again, with "
-	    "--force, until it says that it is restored",
-	    error, restore->target);
+	return command_before_fail(restore->session, rc, restore->target, restore->before);
 }
 
 static int

@@ -127,13 +127,15 @@ static const struct command command_table[] = {
 	{ "exports", NULL, "[--reload] [--agent PATH]", "List this machine's exports.",
 	    { COMMAND_NOTHING }, COMMAND_RELOAD | COMMAND_AGENT, command_exports },
 	{ "import", NULL,
-	    "FILE NAME [--format FORMAT] [--progress] [--force [--take]] [options of volume create]",
+	    "FILE NAME [--format FORMAT] [--progress] [--force [--take] [--purge]] [options of volume create]",
 	    "Copy a disk image into a volume, which is made as large as the image, or --size, and is called "
 	    "NAME.importing-NUMBER until all is in it; one that "
-	    "exists is written over with --force alone, zeros behind the image's end, and one that somebody "
-	    "writes with --take as well. Zeroes take no space. Needs qemu-img.",
+	    "exists is written over, where it is, with --force alone, zeros behind the image's end, and one that "
+	    "somebody writes with --take as well. What was there is kept as snapshot NAME@before-import-NUMBER, "
+	    "unless --purge says that it is to go. Zeroes take no space. Needs qemu-img.",
 	    { COMMAND_FILE, COMMAND_VOLUME },
-	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_FORMAT | COMMAND_PROGRESS,
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_PURGE | COMMAND_FORMAT |
+		COMMAND_PROGRESS,
 	    command_import },
 	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
 	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. Of a "
@@ -157,13 +159,15 @@ static const struct command command_table[] = {
 	    { COMMAND_SNAPSHOT, COMMAND_FILE }, COMMAND_BACKUP | COMMAND_FORCE | COMMAND_PROGRESS,
 	    command_backup },
 	{ "restore", NULL,
-	    "FILE|- ... NAME [--verify] [--progress] [--force [--take]] [options of volume create]",
+	    "FILE|- ... NAME [--verify] [--progress] [--force [--take] [--purge]] [options of volume create]",
 	    "Make a volume of a full backup and the incremental ones behind it, in their order. It gets its "
 	    "name when it is whole; one that was cut off goes on when it is run again. One that exists is "
-	    "written over with --force alone, which begins anew when it is run again, and one that "
-	    "somebody writes with --take as well.",
+	    "written over, where it is, with --force alone, which begins anew when it is run again, and one that "
+	    "somebody writes with --take as well. What was there is kept as snapshot "
+	    "NAME@before-restore-NUMBER, unless --purge says that it is to go.",
 	    { COMMAND_FILES, COMMAND_VOLUME },
-	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_PROGRESS | COMMAND_VERIFY,
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_PURGE | COMMAND_PROGRESS |
+		COMMAND_VERIFY,
 	    command_restore },
 	{ "node", "list", "", "List the storage nodes.", { COMMAND_NOTHING }, 0,
 	    command_node_list },
