@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backup_reader.h"
 #include "base/check.h"
@@ -35,10 +36,29 @@ chain_fail(struct backup_chain *chain, const struct link *link, int rc, const ch
 	return rc;
 }
 
+#define POINT_TEXT_BYTES (BACKUP_NAME_BYTES + 32u)
+
+/* A name may be another snapshot's by now; with the time it is one. */
+static const char *
+point_text(const struct backup_point *point, const char *snapshot, char ret_text[POINT_TEXT_BYTES])
+{
+	time_t taken = (time_t)point->taken_s;
+	char when[32];
+	struct tm tm;
+
+	if (gmtime_r(&taken, &tm) == NULL ||
+	    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		when[0] = '\0';
+	(void)snprintf(ret_text, POINT_TEXT_BYTES, "%.63s of %s", snapshot, when);
+	return ret_text;
+}
+
 int
 backup_chain_follows(const struct backup_header *previous, const struct backup_header *next,
     char *ret_error)
 {
+	char wanted[POINT_TEXT_BYTES], found[POINT_TEXT_BYTES];
+
 	if (backup_is_full(next)) {
 		(void)snprintf(ret_error, BACKUP_ERROR_BYTES,
 		    "it is a full backup, of %.63s@%.63s: nothing stands before it", next->volume,
@@ -54,9 +74,10 @@ backup_chain_follows(const struct backup_header *previous, const struct backup_h
 	}
 	if (!backup_point_is_same(&next->parent, &previous->point)) {
 		(void)snprintf(ret_error, BACKUP_ERROR_BYTES,
-		    "it goes on from snapshot %.63s, and the one before it ends at %.63s: the backup of "
-		    "%.63s is missing",
-		    next->parent_snapshot, previous->snapshot, next->parent_snapshot);
+		    "it goes on from snapshot %s, and the one before it ends at %s: the backup of "
+		    "%s is missing",
+		    point_text(&next->parent, next->parent_snapshot, wanted),
+		    point_text(&previous->point, previous->snapshot, found), wanted);
 		return -EINVAL;
 	}
 	return 0;
