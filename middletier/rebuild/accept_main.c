@@ -238,6 +238,7 @@ accept_ask_age(struct accept_process *process)
 	process->copy = (struct mt_rebuild_copy){ .source = &process->keys,
 		.cluster = process->cluster,
 		.settle = accept_on_settle,
+		.is_left = true,
 		.arg = process };
 	options.gateway.loop = process->loop;
 	options.gateway.meta = NULL;

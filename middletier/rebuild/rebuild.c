@@ -240,8 +240,15 @@ rebuild_copy(struct mt_rebuild *rebuild)
 {
 	struct mt_rebuild_copy *copy = rebuild->options.copy;
 	char text[sizeof(rebuild->text)];
-	int rc = mt_rebuild_copy_plan(copy, &rebuild->reader, &rebuild->options.gateway.store_id,
-	    &rebuild->store.cluster, text, sizeof(text));
+	const char *lists;
+	int rc = mt_rebuild_revoked_copy(&rebuild->nodes, copy, &lists);
+
+	if (rc == 0)
+		rc = mt_rebuild_copy_plan(copy, &rebuild->reader,
+		    &rebuild->options.gateway.store_id, lists, &rebuild->store.cluster, text,
+		    sizeof(text));
+	else
+		(void)snprintf(text, sizeof(text), "%s", strerror(-rc));
 
 	assert(rebuild->sm.state == REBUILD_READING && copy != NULL);
 	if (rc != 0) {
@@ -515,8 +522,7 @@ rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 	if (rc != 0)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];
-	mt_rebuild_nodes_init(&rebuild->nodes, rebuild->port, &rebuild->survey,
-	    rebuild->options.copy == NULL);
+	mt_rebuild_nodes_init(&rebuild->nodes, rebuild->port, &rebuild->survey);
 	mt_rebuild_reader_init(&rebuild->reader, rebuild->port, &rebuild->survey, &rebuild->nodes,
 	    rebuild->gateway->options.node_timeout_ns);
 	return 0;

@@ -25,6 +25,7 @@
 #include "catalog/volume_table.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "cluster/revoked.h"
 #include "common/limits.h"
 #include "common/root.h"
 #include "meta/meta_txn.h"
@@ -282,10 +283,19 @@ copy_plan_root(struct mt_rebuild_copy *copy, const struct mt_key *key, char *tex
 	return rc;
 }
 
+static int
+copy_plan_lists(struct mt_rebuild_copy *copy, const char **lists)
+{
+	const char *text = *lists;
+
+	*lists = NULL;
+	return mt_keys_add(&copy->wanted, MT_REVOKED_KEY, text, (uint32_t)strlen(text), 0);
+}
+
 int
 mt_rebuild_copy_plan(struct mt_rebuild_copy *copy, const struct mt_rebuild_reader *reader,
-    const struct store_id *store_id, struct mt_cluster *ret_cluster, char *ret_text,
-    size_t text_bytes)
+    const struct store_id *store_id, const char *lists, struct mt_cluster *ret_cluster,
+    char *ret_text, size_t text_bytes)
 {
 	const struct mt_cluster *old = &copy->cluster;
 	int rc = copy_check(copy, reader, ret_text, text_bytes);
@@ -299,11 +309,18 @@ mt_rebuild_copy_plan(struct mt_rebuild_copy *copy, const struct mt_rebuild_reade
 
 		if (strcmp(key->key, "cluster") == 0 || meta_key_is_leased(key->key))
 			continue;
+		/* Keys are sorted. */
+		if (lists != NULL && strcmp(key->key, MT_REVOKED_KEY) >= 0)
+			rc = copy_plan_lists(copy, &lists);
+		if (rc != 0 || mt_keys_find(&copy->wanted, key->key) != NULL)
+			continue;
 		if (mt_root_is_key(key->key))
 			rc = copy_plan_root(copy, key, ret_text, text_bytes);
 		else
 			rc = mt_keys_add(&copy->wanted, key->key, key->value, key->value_bytes, 0);
 	}
+	if (rc == 0 && lists != NULL)
+		rc = copy_plan_lists(copy, &lists);
 	*ret_cluster = *old;
 	ret_cluster->version = 0;
 	ret_cluster->store_id = *store_id;

@@ -32,6 +32,7 @@ struct mt_rebuild_copy {
 	 */
 	void (*settle)(struct mt_rebuild *rebuild, void *arg);
 	void *arg;
+	bool is_left; /* the source stays as it is, and nothing else is written */
 	/* Private to rebuild_copy.c. */
 	struct meta *meta;     /* NULL: there is none yet */
 	struct mt_keys there;  /* in the target */
@@ -58,13 +59,15 @@ int mt_rebuild_copy_load(struct mt_rebuild_copy *copy, struct meta *meta,
 /*
  * mt_rebuild_copy_plan -- what shall be written, with the identity @store_id; *@ret_cluster: that key
  *
+ * @lists: of revoked keys, instead of the source's (rebuild_revoked.h); NULL: the source's.
+ *
  * Returns 0; else @ret_text says why: -ESTALE the nodes know something that the source does not; -ENODATA a manifest
  * cannot be read, so that cannot be told; -EBADMSG a root cannot be understood; -EOVERFLOW a shard has no epochs
  * left; -ENOMEM. Not noticed: volumes that were deleted, renamed or resized since, for that gives out no number.
  */
 int mt_rebuild_copy_plan(struct mt_rebuild_copy *copy, const struct mt_rebuild_reader *reader,
-    const struct store_id *store_id, struct mt_cluster *ret_cluster, char *ret_text,
-    size_t text_bytes);
+    const struct store_id *store_id, const char *lists, struct mt_cluster *ret_cluster,
+    char *ret_text, size_t text_bytes);
 /*
  * mt_rebuild_copy_write -- the plan becomes the store @meta, with @cluster, which gets its place
  *

@@ -19,14 +19,14 @@
 
 void
 mt_rebuild_nodes_init(struct mt_rebuild_nodes *nodes, struct mt_port *port,
-    struct mt_survey *survey, bool has_revoked)
+    struct mt_survey *survey)
 {
 	const struct split_key *key = split_port_key(port->split);
 
 	assert(port->link_count <= MT_NODES_MAX);
 	*nodes = (struct mt_rebuild_nodes){ .port = port,
 		.survey = survey,
-		.key = has_revoked && key != NULL ? split_key_share(key) : NULL };
+		.key = key != NULL ? split_key_share(key) : NULL };
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		nodes->node[i].nodes = nodes;
 		nodes->node[i].link = &port->links[i];

@@ -32,16 +32,15 @@ struct mt_rebuild_nodes {
 	struct mt_port *port;     /* a link of it each; borrowed */
 	struct mt_survey *survey; /* filled by the listing; borrowed */
 	struct mt_rebuild_node node[MT_NODES_MAX];
-	struct split_key
-	    *key; /* the port's, and lists of revoked ones; NULL: nobody is asked for them */
+	struct split_key *key;  /* the port's, and lists of revoked ones; NULL: it has none */
 	uint32_t revoked_count; /* nodes that had a list */
 	void (*fn)(void *arg);  /* NULL: no listing is under way */
 	void *arg;
 };
 
-/* mt_rebuild_nodes_init -- none is asked yet. @has_revoked: they are, once each is listed, for lists of revoked keys, too. */
+/* mt_rebuild_nodes_init -- none is asked yet. */
 void mt_rebuild_nodes_init(struct mt_rebuild_nodes *nodes, struct mt_port *port,
-    struct mt_survey *survey, bool has_revoked);
+    struct mt_survey *survey);
 /* mt_rebuild_nodes_fini -- no call is out any more. */
 void mt_rebuild_nodes_fini(struct mt_rebuild_nodes *nodes);
 /*

@@ -23,6 +23,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "extent/node_link.h"
+#include "rebuild/rebuild_copy.h"
 #include "rebuild/rebuild_nodes.h"
 #include "rebuild/rebuild_store.h"
 
@@ -145,30 +146,65 @@ store_revoked(const struct mt_rebuild_store *store)
 	return NULL;
 }
 
+/* *@ret_lists: what all of them have together, nodes->key's; NULL: nothing that @old has not. 0; -ENOMEM. */
+static int
+revoked_join(struct mt_rebuild_nodes *nodes, const char *old, size_t old_bytes,
+    const char **ret_lists)
+{
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	const char *lists;
+	size_t bytes;
+
+	*ret_lists = NULL;
+	if (nodes->key == NULL)
+		return 0;
+	if (old_bytes > 0 && revoked_add(nodes, old, old_bytes, why) == -ENOMEM)
+		return -ENOMEM;
+	lists = split_key_revoked(nodes->key, &bytes);
+	if (bytes == 0)
+		log_warn("recover: no node has a list of revoked keys: where keys were revoked, "
+			 "give the cluster the list again (cleave key publish)");
+	else if (bytes != old_bytes || memcmp(lists, old, bytes) != 0)
+		*ret_lists = lists;
+	return 0;
+}
+
+static void
+revoked_tell(const struct mt_rebuild_nodes *nodes)
+{
+	log_info("recover: lists of revoked keys are those of the nodes nodes=%" PRIu32,
+	    nodes->revoked_count);
+}
+
 int
 mt_rebuild_revoked_plan(struct mt_rebuild_nodes *nodes, struct mt_rebuild_store *store)
 {
 	const struct mt_rebuild_key *old = store_revoked(store);
-	char why[SPLIT_KEY_WHY_BYTES_MAX];
-	const char *lists;
+	const char *lists, *old_text = old == NULL ? "" : old->text;
 	char *text;
-	size_t bytes;
+	int rc = revoked_join(nodes, old_text, strlen(old_text), &lists);
 
-	if (nodes->key == NULL)
-		return 0;
-	if (old != NULL && revoked_add(nodes, old->text, strlen(old->text), why) == -ENOMEM)
-		return -ENOMEM;
-	lists = split_key_revoked(nodes->key, &bytes);
-	if (bytes == 0) {
-		log_warn("recover: no node has a list of revoked keys: where keys were revoked, "
-			 "give the cluster the list again (cleave key publish)");
-		return 0;
-	}
-	log_info("recover: lists of revoked keys are those of the nodes, and of the old store "
-		 "nodes=%" PRIu32 " old=%s",
-	    nodes->revoked_count, old == NULL ? "no" : "yes");
-	if (old != NULL && strcmp(old->text, lists) == 0)
-		return 0;
+	if (rc != 0 || lists == NULL)
+		return rc;
+	revoked_tell(nodes);
 	text = strdup(lists); /* for free(), as jansson's are */
 	return text == NULL ? -ENOMEM : mt_rebuild_store_plan_key(store, MT_REVOKED_KEY, text);
+}
+
+int
+mt_rebuild_revoked_copy(struct mt_rebuild_nodes *nodes, const struct mt_rebuild_copy *copy,
+    const char **ret_lists)
+{
+	const struct mt_key *old = mt_keys_find(copy->source, MT_REVOKED_KEY);
+	int rc = revoked_join(nodes, old == NULL ? "" : old->value,
+	    old == NULL ? 0 : old->value_bytes, ret_lists);
+
+	if (rc != 0 || *ret_lists == NULL)
+		return rc;
+	if (copy->is_left)
+		log_warn("recover: nodes have lists of revoked keys that the copy lacks: give the "
+			 "cluster the list again (cleave key publish), or who is on it is let in");
+	else
+		revoked_tell(nodes);
+	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_REBUILD_REBUILD_REVOKED_H
 #define CLEAVE_MIDDLETIER_REBUILD_REBUILD_REVOKED_H
 
+struct mt_rebuild_copy;
 struct mt_rebuild_node;
 struct mt_rebuild_nodes;
 struct mt_rebuild_store;
@@ -23,5 +24,13 @@ int mt_rebuild_revoked_ask(struct mt_rebuild_node *node, void (*fn)(struct mt_re
  * A no-op where the recovery has no key. Returns 0; -ENOMEM.
  */
 int mt_rebuild_revoked_plan(struct mt_rebuild_nodes *nodes, struct mt_rebuild_store *store);
+
+/*
+ * mt_rebuild_revoked_copy -- likewise of a copy of another store's keys: *@ret_lists is nodes->key's, or NULL: as there
+ *
+ * A copy that is left as it is gets none: the log warns. Returns 0; -ENOMEM.
+ */
+int mt_rebuild_revoked_copy(struct mt_rebuild_nodes *nodes, const struct mt_rebuild_copy *copy,
+    const char **ret_lists);
 
 #endif /* CLEAVE_MIDDLETIER_REBUILD_REBUILD_REVOKED_H */

@@ -124,11 +124,11 @@ def an_old_folder_of_the_authority_gives_nobody_back():
         check(is_refused(c, key) and is_refused(c, a.issue("client/y")), "the folder's list lacks one")
 
 
-def recover(c, a):
+def recover(c, a, command=("cleave", "recover"), dump=""):
     words = [word for address in c.addresses for word in ("--node", address)]
-    argv = [binary("cleave"), "recover", "--meta", os.path.join(c.folder, "meta"), "--cluster-id", a.cluster_id,
+    argv = [binary(command[0]), *command[1:], "--meta", os.path.join(c.folder, "meta"), "--cluster-id", a.cluster_id,
             "--key", a.issue("gateway/1"), *words]
-    return run_argv(argv).stderr
+    return run_argv(argv, stdin_text=dump).stderr
 
 
 def a_lost_store_gives_nobody_back():
@@ -152,6 +152,40 @@ def a_lost_store_gives_nobody_back():
         check("lists of revoked keys are those of the nodes" in told, told)
         c.gateway.start()
         check(is_refused(c, key), "it is let in again")
+
+
+def an_old_dump_gives_nobody_back():
+    with Authority() as a, Keyed(a) as c:
+        key = a.issue("client/db1")
+        c.volume_create("v", "64M")
+        dump = run_argv([binary("cleave"), "meta", "dump", "--meta", os.path.join(c.folder, "meta"), "--key",
+                         a.issue("gateway/1")]).stdout
+        c.cleave("key", "publish", a.revoke("client/db1"))
+        for node in c.nodes:
+            node.wait_line("lists of revoked keys are kept")
+        c.gateway.stop()
+        shutil.rmtree(os.path.join(c.folder, "meta"))
+        told = recover(c, a, ("cleave", "meta", "load"), dump)
+        check("lists of revoked keys are those of the nodes" in told, told)
+        c.gateway.start()
+        check(is_refused(c, key), "it is let in again")
+
+
+def of_an_old_copy_it_is_told():
+    with Authority() as a, Keyed(a) as c:
+        meta, copy = os.path.join(c.folder, "meta"), os.path.join(c.folder, "copy")
+        a.issue("client/db1")
+        c.gateway.stop()
+        shutil.copytree(meta, copy)
+        c.gateway.start()
+        c.cleave("key", "publish", a.revoke("client/db1"))
+        for node in c.nodes:
+            node.wait_line("lists of revoked keys are kept")
+        c.gateway.stop()
+        shutil.rmtree(meta)
+        os.rename(copy, meta)
+        told = recover(c, a, ("cleave-gateway", "--accept-copy", "--force"))
+        check("nodes have lists of revoked keys that the copy lacks" in told and "cleave key publish" in told, told)
 
 
 def who_serves_is_not_revoked_without_a_word():
@@ -266,5 +300,6 @@ def an_authority_replaces_another():
 main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_without_a_word,
      lists_that_are_not_the_newest_of_ours_are_refused,
      an_old_folder_of_the_authority_gives_nobody_back, a_lost_store_gives_nobody_back,
+     an_old_dump_gives_nobody_back, of_an_old_copy_it_is_told,
      a_revoked_gateway_is_refused_by_nodes_alone, renewed_keys_are_used_without_a_restart,
      an_authority_replaces_another)
