@@ -179,6 +179,8 @@ def nothing_is_overwritten_unasked():
         was = digest(out)
         expect_error(c.cleave("export", "v", out, check_rc=False), "exists", "--force")
         expect_error(c.cleave("export", "v", c.folder, check_rc=False), "no regular file")
+        expect_error(c.cleave("export", "v", "-", check_rc=False), "no file of an image", "cleave backup")
+        check(not os.path.exists("-"), "a file of that name")
         check(digest(out) == was, "it was changed")
         c.volume_create("small", "1M")
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")

@@ -99,6 +99,10 @@ export_begin(struct export *export)
 	int rc;
 
 	assert(options->file != NULL && export->fd < 0);
+	if (strcmp(options->file, "-") == 0)
+		return command_fail(session, -EINVAL,
+		    "'-' is no file of an image: these are written in any order. cleave backup writes to "
+		    "standard output");
 	if (is_there && !S_ISREG(status.st_mode))
 		return command_fail(session, -EEXIST, "%.200s is no regular file", options->file);
 	if (is_there && !options->is_forced)
