@@ -68,6 +68,7 @@ def an_agent_that_was_killed_has_its_exports_again():
             check(host.exports() == {} and not os.path.exists(host.file), "nothing yet")
             uri = host.cleave("attach", "v", "--persistent").stdout.strip()
             check(host.cleave("attach", "v", "--persistent").stdout.strip() == uri, "twice")
+            expect_error(host.cleave("attach", "v@t", "--persistent", check_rc=False), "snapshot 'v@t': no such snapshot")
             host.cleave("attach", "v@s", "--persistent")
             host.cleave("attach", "w")
             check(host.read() == "v\nv@s\n", f"the file: {host.read()!r}")

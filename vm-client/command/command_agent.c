@@ -439,17 +439,36 @@ detach_forget(struct command_session *session, const char *path, bool *ret_had_l
 	    : 0;
 }
 
+/* A name of nothing is refused here, not when a client comes. */
+static int
+attach_find(struct command_session *session)
+{
+	const char *name = session->options->name;
+	struct cleave_snapshot *snapshots = NULL;
+	struct cleave_volume_info info;
+	uint32_t count = 0, i = 0;
+	int rc = command_find_volume(session, &info);
+
+	if (rc != 0 || strchr(name, '@') == NULL)
+		return rc;
+	rc = command_snapshots_of(session, info.name, &snapshots, &count);
+	while (rc == 0 && i < count && strcmp(snapshots[i].name, name) != 0)
+		i++;
+	free(snapshots);
+	return rc == 0 && i == count
+	    ? command_fail(session, -ENOENT, "snapshot '%.128s': no such snapshot", name)
+	    : rc;
+}
+
 int
 command_attach(struct command_session *session)
 {
 	const struct command_options *options = session->options;
-	struct cleave_volume_info info;
 	json_t *reply = NULL;
 	int fd, rc;
 
 	assert(options->name != NULL);
-	/* A volume that does not exist is refused here, not when a client comes. */
-	rc = command_find_volume(session, &info);
+	rc = attach_find(session);
 	if (rc == 0)
 		rc = agent_open(session, true, &fd);
 	if (rc != 0)
