@@ -146,7 +146,7 @@ store_revoked(const struct mt_rebuild_store *store)
 	return NULL;
 }
 
-/* *@ret_lists: what all of them have together, nodes->key's; NULL: nothing that @old has not. 0; -ENOMEM. */
+/* *@ret_lists: what all of them have together, nodes->key's; NULL: @old stays. 0; -ENOMEM. */
 static int
 revoked_join(struct mt_rebuild_nodes *nodes, const char *old, size_t old_bytes,
     const char **ret_lists)
@@ -155,11 +155,23 @@ revoked_join(struct mt_rebuild_nodes *nodes, const char *old, size_t old_bytes,
 	const char *lists;
 	size_t bytes;
 
+	int rc = 0;
+
 	*ret_lists = NULL;
 	if (nodes->key == NULL)
 		return 0;
-	if (old_bytes > 0 && revoked_add(nodes, old, old_bytes, why) == -ENOMEM)
-		return -ENOMEM;
+	if (old_bytes > 0)
+		rc = revoked_add(nodes, old, old_bytes, why);
+	if (rc == -EKEYREJECTED) {
+		/* Lists that the key does not believe would be lost. */
+		log_warn(
+		    "recover: the lists of revoked keys are not all of an authority that this key "
+		    "knows, and stay as they are: %s",
+		    why);
+		return 0;
+	}
+	if (rc != 0)
+		return rc;
 	lists = split_key_revoked(nodes->key, &bytes);
 	if (bytes == 0)
 		log_warn("recover: no node has a list of revoked keys: where keys were revoked, "

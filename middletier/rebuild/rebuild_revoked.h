@@ -21,7 +21,8 @@ int mt_rebuild_revoked_ask(struct mt_rebuild_node *node, void (*fn)(struct mt_re
 /*
  * mt_rebuild_revoked_plan -- what nodes->key has, and what the old store had, is what @store shall have; the log says it
  *
- * A no-op where the recovery has no key. Returns 0; -ENOMEM.
+ * A no-op where the recovery has no key. Where the old store has lists of an authority that this key does not know, they
+ * stay as they are, and nothing is added. Returns 0; -ENOMEM.
  */
 int mt_rebuild_revoked_plan(struct mt_rebuild_nodes *nodes, struct mt_rebuild_store *store);
 

@@ -124,10 +124,10 @@ def an_old_folder_of_the_authority_gives_nobody_back():
         check(is_refused(c, key) and is_refused(c, a.issue("client/y")), "the folder's list lacks one")
 
 
-def recover(c, a, command=("cleave", "recover"), dump=""):
+def recover(c, a, command=("cleave", "recover"), dump="", key=None):
     words = [word for address in c.addresses for word in ("--node", address)]
     argv = [binary(command[0]), *command[1:], "--meta", os.path.join(c.folder, "meta"), "--cluster-id", a.cluster_id,
-            "--key", a.issue("gateway/1"), *words]
+            "--key", key or a.issue("gateway/1"), *words]
     return run_argv(argv, stdin_text=dump).stderr
 
 
@@ -167,6 +167,36 @@ def an_old_dump_gives_nobody_back():
         shutil.rmtree(os.path.join(c.folder, "meta"))
         told = recover(c, a, ("cleave", "meta", "load"), dump)
         check("lists of revoked keys are those of the nodes" in told, told)
+        c.gateway.start()
+        check(is_refused(c, key), "it is let in again")
+
+
+def a_list_of_an_authority_that_a_recovery_does_not_know_stays():
+    """Its key has one authority, and the store the lists of two."""
+    with Authority() as a, Authority() as b, Keyed(a) as c:
+        known, key = a.at("known.key"), b.issue("client/db1")
+        shutil.copy(a.issue("gateway/1"), known)
+        for subject in ("gateway/1", "node/1", "node/2", "node/3"):
+            with open(os.path.join(b.ca, "ca.pem"), "rb") as new, open(a.issue(subject), "ab") as f:
+                f.write(new.read())
+        for daemon in daemons(c):
+            reload(daemon)
+        with open(os.path.join(a.ca, "ca.pem"), "rb") as other, open(key, "ab") as f:
+            f.write(other.read())
+        check(not is_refused(c, key), "its authority is not known yet")
+        a.issue("client/x")
+        c.cleave("key", "publish", a.revoke("client/x"))
+        c.cleave("key", "publish", b.revoke("client/db1"))
+        check(is_refused(c, key), "it is let in")
+        c.gateway.stop()
+        for node in c.nodes:  # none has a list any more
+            node.stop()
+        for number in (1, 2, 3):
+            os.unlink(os.path.join(c.folder, f"revoked-{number}.pem"))
+        for node in c.nodes:
+            node.start()
+        told = recover(c, a, ("cleave", "recover", "--force"), key=known)
+        check("not all of an authority that this key knows" in told, told)
         c.gateway.start()
         check(is_refused(c, key), "it is let in again")
 
@@ -301,5 +331,6 @@ main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_withou
      lists_that_are_not_the_newest_of_ours_are_refused,
      an_old_folder_of_the_authority_gives_nobody_back, a_lost_store_gives_nobody_back,
      an_old_dump_gives_nobody_back, of_an_old_copy_it_is_told,
+     a_list_of_an_authority_that_a_recovery_does_not_know_stays,
      a_revoked_gateway_is_refused_by_nodes_alone, renewed_keys_are_used_without_a_restart,
      an_authority_replaces_another)
