@@ -259,7 +259,7 @@ record_iter_init(struct record_iter *it, const void *head, const struct batch_in
 int
 record_iter_next(struct record_iter *it, struct record_desc *ret_record, const char **ret_field)
 {
-	struct record_desc record;
+	struct record_desc *record = ret_record;
 	size_t left_bytes = (size_t)(it->end - it->at);
 	const char *field;
 
@@ -268,26 +268,25 @@ record_iter_next(struct record_iter *it, struct record_desc *ret_record, const c
 		return left_bytes == 0 ? 0 : refuse(ret_field, "desc_bytes");
 	if (left_bytes < BATCH_DESC_FIXED_BYTES)
 		return refuse(ret_field, "record_count");
-	record_decode_fixed(it->at, &record);
-	field = record_wrong_field(&record);
+	record_decode_fixed(it->at, record);
+	field = record_wrong_field(record);
 	if (field != NULL)
 		return refuse(ret_field, field);
-	if (left_bytes < record_encoded_bytes(&record))
+	if (left_bytes < record_encoded_bytes(record))
 		return refuse(ret_field, "desc_bytes");
-	for (uint32_t i = 0; i < record_crcs_count(&record); i++)
-		record.block_crcs[i] = num_get_le32(it->at + BATCH_DESC_FIXED_BYTES + 4 * i);
-	field = record_crcs_field(&record);
+	for (uint32_t i = 0; i < record_crcs_count(record); i++)
+		record->block_crcs[i] = num_get_le32(it->at + BATCH_DESC_FIXED_BYTES + 4 * i);
+	field = record_crcs_field(record);
 	if (field != NULL)
 		return refuse(ret_field, field);
-	record.payload_offset_bytes = it->payload_offset_bytes;
-	record.sequence = it->sequence;
+	record->payload_offset_bytes = it->payload_offset_bytes;
+	record->sequence = it->sequence;
 
 	/* At most BATCH_RECORDS_MAX records of 64 KiB: the sum cannot wrap. */
-	it->payload_offset_bytes += record.stored_bytes;
+	it->payload_offset_bytes += record->stored_bytes;
 	it->sequence++;
-	it->at += record_encoded_bytes(&record);
+	it->at += record_encoded_bytes(record);
 	it->left_count--;
-	*ret_record = record;
 	return 1;
 }
 

@@ -170,7 +170,7 @@ struct record_iter {
 };
 /* record_iter_init -- walk @head, of a log or run batch, borrowed while @it is used; @info: of its check. */
 void record_iter_init(struct record_iter *it, const void *head, const struct batch_info *info);
-/* record_iter_next -- 1 and *@ret_record; 0 at the end; -EBADMSG and *@ret_field, a static name. */
+/* record_iter_next -- 1 and *@ret_record; 0 at the end; -EBADMSG and *@ret_field, a static name: *@ret_record is anything then. */
 int record_iter_next(struct record_iter *it, struct record_desc *ret_record,
     const char **ret_field);
 

@@ -82,35 +82,22 @@ mt_run_heads_end(struct mt_run_heads *heads)
 	return mt_run_builder_take(&heads->builder);
 }
 
-/* The frames of a batch whose head has passed. */
+/* The frames of a batch whose head has passed, and where it is; some of them, if it fails. */
 static int
-heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
+heads_add_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
 {
 	struct mt_run_builder *builder = &heads->builder;
 	struct mt_run_place place = { .offset_bytes = (uint32_t)info->offset_bytes,
 		.head_bytes = BATCH_HEADER_BYTES + info->desc_bytes,
 		.batch_crc = info->batch_crc,
-		.first_block = UINT32_MAX };
-	uint32_t next_block = builder->next_block;
+		.first_block = builder->next_block };
+	uint32_t crc_count = (info->desc_bytes - info->record_count * BATCH_DESC_FIXED_BYTES) / 4;
 	struct record_iter it;
 	struct record_desc frame;
 	const char *field;
-	int rc = 0;
+	int rc = mt_run_builder_reserve(builder, info->record_count, crc_count);
+	bool is_first = true;
 
-	/* All or none: another copy may be asked for this head again. */
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &frame, &field) == 1) {
-		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
-
-		if (block < next_block)
-			return -EBADMSG;
-		place.first_block = (uint32_t)num_min(place.first_block, block);
-		next_block = block + frame.block_count;
-	}
-	if (info->record_count == 0)
-		place.first_block = next_block;
-	if (!heads->is_page)
-		rc = mt_run_builder_place(builder, &place);
 	if (rc != 0)
 		return rc;
 	record_iter_init(&it, head, info);
@@ -118,9 +105,23 @@ heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct 
 		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
 		if (rc != 0)
 			return rc;
+		if (is_first)
+			place.first_block = frame.block % CLEAVE_CHUNK_BLOCKS;
+		is_first = false;
 	}
-	assert(builder->next_block == next_block);
-	return 0;
+	return heads->is_page ? 0 : mt_run_builder_place(builder, &place);
+}
+
+/* All or none: another copy may be asked for this head again. */
+static int
+heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
+{
+	struct mt_run_mark mark = mt_run_builder_mark(&heads->builder);
+	int rc = heads_add_frames(heads, head, info);
+
+	if (rc != 0)
+		mt_run_builder_undo(&heads->builder, &mark);
+	return rc;
 }
 
 int

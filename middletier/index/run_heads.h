@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "index/run_builder.h"
 #include "index/run_index.h"
 
 struct extent_id;

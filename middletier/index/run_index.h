@@ -71,29 +71,6 @@ int mt_run_cache_init(struct mt_port *port);
 void mt_run_cache_fini(struct mt_port *port);
 uint64_t mt_run_cache_bytes(const struct mt_port *port);
 
-/* An index in the making. Zero-initialise. */
-struct mt_run_builder {
-	struct mt_run_index *index;
-	uint32_t frame_max, crc_max, place_max;
-	uint32_t next_block; /* in the chunk: no frame may begin before */
-};
-/*
- * mt_run_builder_add -- the next frame, of a batch that begins at @batch_offset_bytes of the extent
- *
- * -EBADMSG: not behind those before it; -ENOMEM: nothing has changed.
- */
-int mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *frame,
-    uint64_t batch_offset_bytes);
-/*
- * mt_run_builder_place -- the next batch of the run, before its frames
- *
- * All batches of it, or none: then the run gets no directory. 0; -ENOMEM: nothing has changed.
- */
-int mt_run_builder_place(struct mt_run_builder *builder, const struct mt_run_place *place);
-/* mt_run_builder_take -- the index, no larger than it need be; NULL: no memory. The builder is empty then. */
-struct mt_run_index *mt_run_builder_take(struct mt_run_builder *builder);
-void mt_run_builder_fini(struct mt_run_builder *builder);
-
 uint64_t mt_run_index_bytes(const struct mt_run_index *index);
 
 /* mt_run_cache_put -- @run has got its whole @index: directory and pages go. */

@@ -17,6 +17,7 @@
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
 #include "middletier/index/run_dir.h"
+#include "middletier/index/run_builder.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
 #include "unit/fake_runs.h"

@@ -9,6 +9,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
+#include "middletier/index/run_builder.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
 #include "unit/fake_runs.h"
