@@ -16,8 +16,9 @@
  * of the run that holds the block.
  *
  * A run that is held stays whole. While the whole index of a run is being loaded those of its chunk stay, and the
- * directories: a lookup that needs several runs gets them all, however small the cache. A page stays until those
- * who had it loaded are told; so do pages that are to be the whole.
+ * directories: a lookup that needs several runs gets them all, however small the cache. The directories of the chunk
+ * that was looked up last stay, too. A page stays until those who had it loaded are told; so do pages that are to be the
+ * whole.
  */
 #include <errno.h>
 
@@ -199,17 +200,23 @@ cache_trim_indexes(struct mt_run_cache *cache)
 	}
 }
 
+/* The chunk that was looked up last keeps what it has: else a lookup that wants all of them would load them each time. */
 static void
 cache_trim_dirs(struct mt_run_cache *cache)
 {
+	const struct mt_chunk *last;
 	struct loop_link *link, *next;
 
+	if (cache->dir_bytes <= cache->bytes_max / 2)
+		return;
+	last = LIST_ENTRY(cache->dirs.prev, struct mt_run_dir, lru_link)->run->chunk;
 	LIST_FOREACH_SAFE(&cache->dirs, link, next) {
 		struct mt_run_dir *dir = LIST_ENTRY(link, struct mt_run_dir, lru_link);
 
 		if (cache->dir_bytes <= cache->bytes_max / 2)
 			return;
-		if (list_is_empty(&dir->loads) && !chunk_is_loading(dir->run->chunk))
+		if (list_is_empty(&dir->loads) && dir->run->chunk != last &&
+		    !chunk_is_loading(dir->run->chunk))
 			dir_drop(cache, dir);
 	}
 }

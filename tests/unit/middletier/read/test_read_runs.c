@@ -419,7 +419,20 @@ Test(read_runs, a_cache_that_holds_next_to_nothing)
 		memcpy(&version, msgs[i]->payload, sizeof(version));
 		cr_assert_eq(version, 1 + i % 9);
 	}
-	cr_assert_leq(mt_run_cache_bytes(&fake.port), 1);
+	cr_assert_eq(mt_run_cache_bytes(&fake.port), fake.port.run_cache->dir_bytes);
+	cr_assert_leq(fake.port.run_cache->dir_bytes, 9 * 150, "those of one chunk");
+}
+
+/* Else each block would want all of them to be loaded anew. */
+Test(read_runs, directories_of_a_chunk_that_is_read_stay)
+{
+	fake.port.run_cache->bytes_max = 1;
+	fake_runs_extent();
+	for (uint32_t i = 0; i < 20; i++)
+		(void)one_frame(CHUNK, 5 + i, 0, RECORD_WRITE, 16 * i, 2, 1 + i);
+	for (uint32_t i = 0; i < 20; i++)
+		fake_expect(16 * i + 1, 1 + i);
+	cr_assert_leq(metric(MT_METRIC_run_indexes_loaded), 20);
 }
 
 static uint32_t
