@@ -9,12 +9,12 @@
  *	pressure   0 ............... 500 ............... 1000
  *	the log    half of soft      soft                hard
  *	merges     96 MiB/s, double every 100, all that can be
- *	writes     no limit          1.5, 0.5 (750), 0.5 times what the log loses; none
+ *	writes     no limit          1.5, 0.5 (750), 0.2 times what the log loses; none
  *	... not known yet            what is left to the hard limit in a second
  *
  * Merges settle where they do as much as comes: a little above half of the soft limit under a light load,
  * near it under a heavy one. Where they cannot, writes settle where they come as fast as the log drains,
- * a quarter of the way between the limits; what comes half as fast as that never waits.
+ * a quarter of the way between the limits; what comes half as fast as that waits only where merges take long.
  *
  * A log that has just become long has lost nothing yet, and one that goes in lumps, all of it with the last
  * merge of a round, is not measured either. There the room that is left lasts: it gets less ever more
@@ -27,6 +27,7 @@
 
 #define PACE_MERGE_MIN NUM_MIB(96) /* a second, of merges without pressure */
 #define PACE_DOUBLE 100u           /* twice that with so much more pressure */
+#define PACE_CLOSE 750u            /* half way between the limits */
 #define PACE_WRITE_MIN NUM_MIB(1)  /* a second: however full the log is, writes creep on */
 #define PACE_DRAIN_NS NUM_S(1)     /* to measure what the log loses, at least */
 #define PACE_DRAIN_KEEP 3u         /* parts of what was known, to one of what is new */
@@ -124,8 +125,10 @@ mt_pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
 		return PACE_UNLIMITED;
 	if (drain_rate == 0)
 		return num_max(left_bytes / PACE_LAST_S, PACE_WRITE_MIN);
-	/* Half of the room between the limits is kept for merges that take long. */
-	per_mille = 1500 - 4 * (uint32_t)num_min(pressure - PACE_HURRY, 250);
+	/* Half of the room between the limits is kept for merges that take long, and lasts as long as can be. */
+	per_mille = pressure < PACE_CLOSE
+	    ? 1500 - 4 * (pressure - PACE_HURRY)
+	    : 500 - 300 * (pressure - PACE_CLOSE) / (PACE_FULL - PACE_CLOSE);
 	return num_max(drain_rate / 1000 * per_mille, PACE_WRITE_MIN);
 }
 

@@ -161,10 +161,16 @@ Test(pace, writes_come_as_fast_as_the_log_drains_a_quarter_of_the_way_between_th
 	cr_assert_float_eq((double)mt_pace_write_rate(625, 40000000, 0), 40e6, 1e5);
 }
 
-Test(pace, half_of_what_the_log_drains_is_never_slowed_down)
+Test(pace, half_of_what_the_log_drains_is_not_slowed_down_before_half_of_the_room_has_gone)
 {
-	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure++)
+	for (uint32_t pressure = 0; pressure <= 750; pressure++)
 		cr_assert_geq(mt_pace_write_rate(pressure, 40000000, 0), 20000000);
+}
+
+Test(pace, the_last_half_of_the_room_is_made_to_last)
+{
+	cr_assert_eq(mt_pace_write_rate(875, 40000000, 0), 14000000);
+	cr_assert_eq(mt_pace_write_rate(PACE_FULL, 40000000, 0), 8000000);
 }
 
 Test(pace, the_room_that_is_left_lasts_where_it_is_not_known_how_fast_the_log_drains)
