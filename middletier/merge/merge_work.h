@@ -11,6 +11,7 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "index/run_load.h"
+#include "merge/log_pool.h"
 #include "merge/merge.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
@@ -36,6 +37,7 @@ struct merge_work {
 	uint64_t paid_ns;
 	struct loop_timer timer; /* the next turn, or a pause */
 	struct loop_task start_task;
+	struct log_pool pool; /* of the logs that they make shorter */
 };
 
 enum mt_merge_state {

@@ -37,7 +37,7 @@ void mt_pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t byte
     uint32_t pressure);
 
 /*
- * mt_pace_write_rate -- at which the log may get longer, where it drains at @drain_rate
+ * mt_pace_write_rate -- at which a log may get longer that drains, or has a part of a port's drain, at @drain_rate
  *
  * @drain_rate 0: that is not known. Then what is left of the room, @left_bytes, is made to last.
  */

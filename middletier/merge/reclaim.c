@@ -94,6 +94,17 @@ reclaim_delete(struct mt_reclaim *reclaim, struct mt_extent *extent)
 	mt_extent_delete(extent);
 }
 
+/* Room that @lender has gained is room for writes of other shards, too. */
+static void
+reclaim_wake_borrowers(const struct mt_shard *lender)
+{
+	const struct mt_port *port = lender->port;
+
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		if (&port->shards[i] != lender && mt_reclaim_holds_writes(&port->shards[i]))
+			mt_shard_on_room(&port->shards[i]);
+}
+
 static void
 reclaim_on_committed(int rc, void *arg)
 {
@@ -126,6 +137,7 @@ reclaim_on_committed(int rc, void *arg)
 	mt_reclaim_measure(reclaim);
 	mt_reclaim_kick(reclaim->shard);
 	mt_shard_on_room(reclaim->shard);
+	reclaim_wake_borrowers(reclaim->shard);
 }
 
 /* Is @a to go before @b? The log's from the oldest on, then runs. */
@@ -265,6 +277,7 @@ mt_reclaim_stop(struct mt_shard *shard)
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
 	reclaim->is_running = false;
 	reclaim->log_bytes = reclaim->sealed_bytes = reclaim->pinned_bytes = 0;
+	(void)mt_reclaim_tell_pool(shard);
 	loop_task_cancel(shard->port->loop, &reclaim->task);
 	loop_timer_stop(shard->port->loop, &reclaim->retry_timer);
 }

@@ -3,9 +3,12 @@
  * reclaim_room.c -- how long the log may be, how large its layers, and who waits for that
  *
  * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until extents have gone.
- * Both are of what its extents take at a node, full or not. The memory of the layers has two as well, an eighth of the
- * --log-bytes option and twice that, for records may be small; chunks and runs, which no flush lowers, do not count there.
- * Writes of the latency class wait later: where one more extent was begun, with a quarter more of memory.
+ * Both are of what its extents take at a node, full or not. While other logs of the port are shorter than theirs, a log may
+ * be longer (log_pool.c), but never longer than the --log-bytes option alone would let it: a take-over reads it.
+ *
+ * The memory of the layers has two limits as well, an eighth of the --log-bytes option and twice that, for records may be
+ * small; chunks and runs, which no flush lowers, do not count there. Writes of the latency class wait later: where one more
+ * extent was begun, with a quarter more of memory.
  *
  * A layer whose data key, or every copy, is not here cannot be merged, and *pins* all behind it in the log, also what other
  * volumes have in runs by now. Pinned extents do not count, up to a bound: they cost room, and time of a take-over.
@@ -38,6 +41,7 @@
 #include "extent/node_link.h"
 #include "index/index.h"
 #include "merge/flush.h"
+#include "merge/merge_work.h"
 #include "merge/pace.h"
 #include "merge/reclaim.h"
 
@@ -85,6 +89,13 @@ reclaim_share_bytes(const struct mt_port *port, uint64_t *ret_slot_bytes)
 	return bytes / num_min(num_max(node_count, 1), MT_REPLICAS_MAX) / num_max(shard_count, 1);
 }
 
+/* At least; slots may make it more. */
+static uint64_t
+log_hard_bytes(uint64_t soft_bytes)
+{
+	return soft_bytes + soft_bytes / 2;
+}
+
 void
 mt_reclaim_set_limits(struct mt_reclaim *reclaim)
 {
@@ -98,14 +109,15 @@ mt_reclaim_set_limits(struct mt_reclaim *reclaim)
 	if (share_bytes == 0)
 		return; /* no node has told yet */
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE);
+	reclaim->lent_bytes = soft_bytes;
 	soft_bytes = num_max(soft_bytes, RECLAIM_LOG_EXTENTS_MIN * slot_bytes);
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE_MIN);
 	reclaim->slot_bytes = slot_bytes;
 	reclaim->soft_bytes = num_max(soft_bytes, slot_bytes);
 	reclaim->pinned_max_bytes =
 	    num_min(RECLAIM_PINNED_TIMES * reclaim->soft_bytes, share_bytes / RECLAIM_PINNED_SHARE);
-	reclaim->hard_bytes = reclaim->soft_bytes +
-	    num_max(reclaim->soft_bytes / 2, 2 * slot_bytes);
+	reclaim->hard_bytes =
+	    num_max(log_hard_bytes(reclaim->soft_bytes), reclaim->soft_bytes + 2 * slot_bytes);
 }
 
 static uint64_t
@@ -179,6 +191,34 @@ mt_reclaim_measure(struct mt_reclaim *reclaim)
 	reclaim->sealed_bytes = sealed_bytes - pinned_bytes;
 }
 
+/* The log's bytes, but for the room that its open extent has yet, or the next. */
+static uint64_t
+reclaim_used_bytes(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	const struct mt_extent *old = shard->log_old;
+
+	return reclaim->sealed_bytes + (shard->log == NULL ? 0 : shard->log->end_bytes) +
+	    (old == NULL ? 0 : old->end_bytes);
+}
+
+struct log_pool *
+mt_reclaim_tell_pool(const struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+	struct merge_work *work = shard->port->merge_work;
+	struct log_share now = { 0 };
+
+	if (work == NULL)
+		return NULL;
+	if (reclaim->is_running)
+		now = (struct log_share){ .soft_bytes = reclaim->lent_bytes,
+			.hard_bytes = log_hard_bytes(reclaim->lent_bytes),
+			.used_bytes = reclaim_used_bytes(reclaim) };
+	mt_log_pool_tell(&work->pool, &reclaim->told, &now);
+	return &work->pool;
+}
+
 /* Nodes have no room for the log to go on. */
 static bool
 is_room_short(const struct mt_shard *shard)
@@ -214,14 +254,26 @@ mt_reclaim_is_memory_full(const struct mt_shard *shard)
 	return is_memory_over(shard, RECLAIM_FULL_HALVES);
 }
 
+/* Beyond its hard limit and @more_bytes, and no other log leaves room for it. */
+static bool
+is_log_over(const struct mt_shard *shard, uint64_t more_bytes)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	const struct log_pool *pool;
+
+	if (reclaim == NULL || reclaim->hard_bytes == 0 ||
+	    reclaim->log_bytes <= reclaim->hard_bytes + more_bytes)
+		return false;
+	pool = mt_reclaim_tell_pool(shard);
+	return pool == NULL || mt_log_pool_left_bytes(pool) == 0 ||
+	    reclaim->log_bytes > log_hard_bytes(shard->port->settings->log_bytes);
+}
+
 bool
 mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
-	const struct mt_reclaim *reclaim = shard->reclaim;
-
 	return is_room_short(shard) || is_memory_over(shard, RECLAIM_FULL_HALVES) ||
-	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
-		reclaim->log_bytes > reclaim->hard_bytes);
+	    is_log_over(shard, 0);
 }
 
 bool
@@ -230,8 +282,7 @@ mt_reclaim_is_log_spent(const struct mt_shard *shard)
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
 	return is_room_short(shard) || is_memory_over(shard, RECLAIM_SPENT_HALVES) ||
-	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
-		reclaim->log_bytes > reclaim->hard_bytes + reclaim->slot_bytes);
+	    (reclaim != NULL && is_log_over(shard, reclaim->slot_bytes));
 }
 
 bool
@@ -252,34 +303,41 @@ mt_reclaim_refuses(const struct mt_shard *shard, uint64_t segment_base, uint32_t
 	return false;
 }
 
-/* The log's bytes, but for the room that its open extent has yet, or the next. */
-static uint64_t
-reclaim_used_bytes(const struct mt_reclaim *reclaim)
+/* Against its own limits, or, where that is less, of all logs against the pool's: then it takes what others leave. */
+static uint32_t
+log_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 {
-	const struct mt_shard *shard = reclaim->shard;
-	const struct mt_extent *old = shard->log_old;
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	const struct log_pool *pool = mt_reclaim_tell_pool(shard);
+	uint64_t used_bytes = reclaim_used_bytes(reclaim);
+	uint64_t most_bytes = shard->port->settings->log_bytes;
+	uint32_t pressure, of_pool;
 
-	return reclaim->sealed_bytes + (shard->log == NULL ? 0 : shard->log->end_bytes) +
-	    (old == NULL ? 0 : old->end_bytes);
+	used_bytes -= num_min(gained_bytes, used_bytes);
+	pressure = mt_pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes);
+	if (pool == NULL)
+		return pressure;
+	of_pool = mt_log_pool_pressure(pool, gained_bytes);
+	of_pool = (uint32_t)num_max(of_pool,
+	    mt_pace_pressure(used_bytes, most_bytes, log_hard_bytes(most_bytes)));
+	return (uint32_t)num_min(pressure, of_pool);
 }
 
 uint32_t
 mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
-	uint64_t used_bytes, memory_bytes;
+	uint64_t memory_bytes;
 
 	assert(reclaim == NULL || reclaim->shard == shard);
 	if (reclaim == NULL || !reclaim->is_running || shard->block_index == NULL)
 		return 0;
 	if (is_room_short(shard))
 		return PACE_FULL;
-	used_bytes = reclaim_used_bytes(reclaim);
-	used_bytes -= num_min(gained_bytes, used_bytes);
 	memory_bytes = reclaim_layer_bytes(reclaim);
 	return (uint32_t)num_max(mt_pace_pressure(memory_bytes, reclaim->memory_bytes,
 				     2 * reclaim->memory_bytes),
-	    mt_pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
+	    log_pressure(shard, gained_bytes));
 }
 
 /* The log is full with the extent that goes beyond the limit, not with its last byte. */
@@ -287,16 +345,23 @@ uint64_t
 mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
-	uint64_t room_bytes, used_bytes, share_bytes;
+	const struct log_pool *pool;
+	uint64_t room_bytes, left_bytes, share_bytes;
 
 	if (reclaim == NULL || reclaim->hard_bytes == 0)
 		return UINT64_MAX;
 	assert(reclaim->hard_bytes > reclaim->soft_bytes);
-	used_bytes =
-	    num_min(reclaim_used_bytes(reclaim) + reclaim->slot_bytes, reclaim->hard_bytes);
 	room_bytes = reclaim->hard_bytes - reclaim->soft_bytes;
+	left_bytes = reclaim->hard_bytes -
+	    num_min(reclaim_used_bytes(reclaim), reclaim->hard_bytes);
+	pool = mt_reclaim_tell_pool(shard);
+	if (pool != NULL && mt_log_pool_left_bytes(pool) > left_bytes) {
+		left_bytes = mt_log_pool_left_bytes(pool);
+		room_bytes = num_max(room_bytes, pool->all.hard_bytes - pool->all.soft_bytes);
+	}
+	left_bytes -= num_min(left_bytes, reclaim->slot_bytes);
 	share_bytes = room_bytes / PACE_HURRY * (PACE_FULL - num_min(pressure, PACE_FULL));
-	return num_min(reclaim->hard_bytes - used_bytes, share_bytes);
+	return num_min(left_bytes, share_bytes);
 }
 
 void

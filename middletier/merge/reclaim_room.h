@@ -8,12 +8,13 @@
 
 #include "cleave/loop.h"
 #include "manifest/manifest.h"
+#include "merge/log_pool.h"
 
 struct mt_shard;
 
 /*
- * mt_reclaim_is_log_full -- writes wait: the log or the layers' memory is beyond its hard limit, or no node
- * has room for a log extent. mt_reclaim_is_memory_full -- the layers' memory is: then tombstones wait, too.
+ * mt_reclaim_is_log_full -- writes wait: the log is beyond its hard limit and no other log of the port leaves room for it,
+ * or the layers' memory is beyond its own, or no node has room for a log extent. mt_reclaim_is_memory_full -- the layers' memory is: then tombstones wait, too.
  */
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 /* mt_reclaim_is_log_spent -- what is kept beyond that for the latency class has gone, too. */
@@ -62,6 +63,8 @@ struct mt_reclaim {
 	uint64_t pinned_bytes; /* of log extents that stay for want of a data key or a copy */
 	uint64_t log_bytes;    /* that the log's other extents take at a node */
 	uint64_t sealed_bytes; /* of those, sealed ones */
+	uint64_t lent_bytes;   /* of soft_bytes: what it puts in the port's pool (log_pool.c) */
+	struct log_share told; /* what the pool knows of the log */
 	bool is_stuck;         /* the last merge found no room */
 	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
 	uint64_t held_ns;      /* when a write was held back for room last; 0: none was */
@@ -73,6 +76,8 @@ void mt_reclaim_set_limits(struct mt_reclaim *reclaim);
 uint64_t mt_reclaim_log_end(const struct mt_reclaim *reclaim);
 /* mt_reclaim_measure -- the log's bytes, and which of them are pinned, by what it is now. */
 void mt_reclaim_measure(struct mt_reclaim *reclaim);
+/* mt_reclaim_tell_pool -- the port's pool, which knows by then what there is of the log; NULL: there is none. */
+struct log_pool *mt_reclaim_tell_pool(const struct mt_shard *shard);
 /* mt_reclaim_note_progress -- a merge, or an extent, has ended. */
 void mt_reclaim_note_progress(struct mt_reclaim *reclaim);
 

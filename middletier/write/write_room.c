@@ -29,6 +29,8 @@
 #include "common/room_waits.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "merge/log_pool.h"
+#include "merge/merge_work.h"
 #include "merge/pace.h"
 #include "merge/reclaim_room.h"
 #include "session/read_lease.h"
@@ -65,26 +67,47 @@ write_check_pace(struct mt_write_state *state)
 	return write_retry_in(state, state->room.paid_ns - now_ns);
 }
 
+/* At what rate the shard's log may get longer: its part of what all logs of its port lose, or of the room that they have. */
+static uint64_t
+write_room_rate(struct mt_write_state *state, uint32_t pressure)
+{
+	const struct mt_port *port = state->shard->port;
+	uint64_t left_bytes = mt_reclaim_left_bytes(state->shard, pressure);
+	struct log_pool *pool;
+	uint32_t writers;
+
+	if (pressure < PACE_HURRY)
+		return PACE_UNLIMITED;
+	if (port->merge_work == NULL)
+		return mt_pace_write_rate(pressure, 0, left_bytes);
+	pool = &port->merge_work->pool;
+	writers = mt_log_pool_writers(pool, &state->room.pressed_ns, loop_now_ns(port->loop));
+	return mt_pace_write_rate(pressure, pool->drain.rate / writers, left_bytes / writers);
+}
+
 void
 mt_write_room_take(struct mt_write_state *state, uint32_t bytes)
 {
 	struct write_room *room = &state->room;
 	uint32_t pressure = mt_reclaim_pressure(state->shard, 0);
-	uint64_t rate = mt_pace_write_rate(pressure, room->drain.rate,
-	    mt_reclaim_left_bytes(state->shard, pressure));
 
 	assert(bytes > 0);
 	assert(bytes % BATCH_ALIGN == 0);
-	room->paid_ns =
-	    mt_pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
+	room->paid_ns = mt_pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes,
+	    write_room_rate(state, pressure));
 }
 
 void
 mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes)
 {
-	if (shard->write != NULL)
-		mt_pace_drain_note(&shard->write->room.drain, loop_now_ns(shard->port->loop), bytes,
-		    mt_reclaim_pressure(shard, 0));
+	const struct mt_port *port = shard->port;
+	uint32_t pressure = 0;
+
+	if (port->merge_work == NULL)
+		return;
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		pressure = (uint32_t)num_max(pressure, mt_reclaim_pressure(&port->shards[i], 0));
+	mt_pace_drain_note(&port->merge_work->pool.drain, loop_now_ns(port->loop), bytes, pressure);
 }
 
 /* A write that waits because nodes have no room, not because merges are behind, is counted once. */

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#include "merge/pace.h"
-
 struct mt_shard;
 struct mt_write;
 struct mt_write_state;
@@ -16,8 +14,8 @@ void mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes);
 
 /* How fast the log may get longer. */
 struct write_room {
-	struct pace_drain drain;
 	uint64_t paid_ns;
+	uint64_t pressed_ns; /* when a batch went to the log under pressure, last */
 };
 
 /*

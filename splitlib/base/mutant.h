@@ -70,6 +70,8 @@
 	X(open_unscrubbed, "a scrub passes over extents that are still written to")                \
 	X(run_order_ignored, "of runs of one flushed_sequence the oldest is found first")          \
 	X(stage_flushed_early, "a merge counts as done, for a take-over, with its first stage")    \
+	X(pool_overlent, "a log borrows room that no other has left")                              \
+	X(lender_counted, "a shard that has gone from its port still lends room to the others")    \
 	X(hold_ended_confirmed, "a hold that has ended counts as held to the end of a snapshot")   \
 	X(group_held_apart, "of volumes whose snapshots are taken together only one is held")      \
 	X(group_in_part, "of such snapshots those are made that can be, without the rest")         \

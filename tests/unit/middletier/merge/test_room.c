@@ -11,6 +11,8 @@
 #include "middletier/merge/compact.h"
 #include "middletier/merge/flush_due.h"
 #include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
+#include "middletier/merge/merge_work.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/reclaim_room.h"
@@ -26,6 +28,7 @@ setup(void)
 {
 	fake_init(1, false);
 	fake_set_slot_bytes(NUM_KIB(256));
+	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
 	fake_start();
 	mt_reclaim_start(&fake.shard);
 }
@@ -33,6 +36,7 @@ setup(void)
 static void
 teardown(void)
 {
+	mt_merge_port_fini(&fake.port);
 	fake_fini();
 }
 
@@ -177,7 +181,7 @@ fill_half(void)
 		cr_assert_eq(fake_wait(write_more(i)), 0, "nothing is slow yet");
 	}
 	fake_run_for(NUM_S(1));
-	fake.shard.write->room.drain.rate = NUM_MIB(1);
+	fake.port.merge_work->pool.drain.rate = NUM_MIB(1);
 }
 
 Test(room, behind_the_soft_limit_writes_come_as_fast_as_the_log_gets_shorter)
@@ -230,7 +234,7 @@ Test(room, writes_are_not_slow_any_more_once_the_log_is_shorter)
 Test(room, what_goes_of_the_log_says_how_fast_it_gets_shorter)
 {
 	fill_half();
-	fake.shard.write->room.drain = (struct pace_drain){ 0 };
+	fake.port.merge_work->pool.drain = (struct pace_drain){ 0 };
 	mt_write_path_on_freed(&fake.shard, NUM_MIB(1));
 	fake_run_for(NUM_S(2));
 	cr_assert_eq(fake_wait(fake_discard(0, 1)), 0);
@@ -503,7 +507,7 @@ Test(room, others_pay_for_what_the_latency_class_takes_but_not_for_ever)
 	struct fake_msg *msg;
 
 	fill_half();
-	fake.shard.write->room.drain.rate = NUM_KIB(64);
+	fake.port.merge_work->pool.drain.rate = NUM_KIB(64);
 	for (uint32_t i = 0; i < 24; i++) /* a second and a half of a MiB a second */
 		cr_assert(is_answered_within(write_fast(16 * i, 16, 4), NUM_MS(5)));
 	msg = write_more(0);
