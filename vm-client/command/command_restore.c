@@ -9,7 +9,8 @@
  * Nobody finds half a volume under its name.
  *
  * With --force NAME itself is written over, from its beginning to its end, behind a snapshot of it (command_before.h),
- * after all files have been read once to see that they are right. Killed, it is run again, and begins anew: what is there may be of before.
+ * after all files have been read once to see that they are right. Killed, it is run again, and begins anew: what is
+ * there may be of before.
  */
 #include <errno.h>
 #include <inttypes.h>
