@@ -4,6 +4,7 @@
  *
  *	tags    of each slot 31 bits of its name's hash and a 1, or 0: a set's are 32 bytes
  *	shards  whose block it is, so that a stop goes through two bytes a slot
+ *	sets    how hot a block must be at least to come in
  *	slots   the rest
  *
  *	a page  | tags, 1 KiB | head, block | head, block | ...      31 sets of 8; the last page may have fewer
@@ -36,6 +37,14 @@ static const struct sm_state hot_table[MT_HOT_STATE_NR] = {
 	[MT_HOT_FORGOTTEN] = { "forgotten", SM_TO(MT_HOT_EMPTY), 0 },
 };
 
+/*
+ * No slot of a set was met less often than @least, as long as the sketch is of that age: counts only grow then, and
+ * whoever comes in was met more often. So most blocks that are not hot enough cost no look at eight counts.
+ */
+struct mt_hot_set {
+	uint32_t age, least;
+};
+
 struct mt_hot {
 	uint32_t magic;
 	struct mt_port *port;
@@ -43,6 +52,7 @@ struct mt_hot {
 	uint32_t set_count, used_count, count_min;
 	uint32_t *tags;
 	uint16_t *shards;
+	struct mt_hot_set *sets;
 	struct mt_hot_slot *slots;
 	struct hot_sketch sketch;
 };
@@ -104,6 +114,7 @@ slot_empty(struct mt_hot *hot, struct mt_hot_slot *slot)
 	hot->used_count -= slot->sm.state == MT_HOT_VALID;
 	sm_move(&slot->sm, MT_HOT_EMPTY);
 	slot->key = (struct mt_hot_key){ 0 };
+	hot->sets[(slot - hot->slots) / HOT_WAYS].least = 0;
 	hot->tags[slot - hot->slots] = 0;
 	hot->shards[slot - hot->slots] = HOT_NO_SHARD;
 }
@@ -132,33 +143,63 @@ mt_hot_find(struct mt_hot *hot, const struct mt_hot_key *key)
 	return NULL;
 }
 
-/* The slot of the set at @at that goes for a block of this @hash; NULL: none does. */
-static struct mt_hot_slot *
-set_choose(struct mt_hot *hot, const struct mt_hot_key *key, uint64_t hash, uint32_t at)
+static bool
+slot_is_busy(const struct mt_hot_slot *slot)
 {
-	uint32_t least = mt_hot_sketch_count(&hot->sketch, hash);
-	struct mt_hot_slot *coldest = NULL;
+	return (slot->hold_count > 0 && !MUTANT(hot_hold_ignored)) ||
+	    slot->sm.state == MT_HOT_FILLING || slot->sm.state == MT_HOT_FORGOTTEN;
+}
 
-	if (least < hot->count_min)
+/* The slot of another version of @key's block, or of itself; NULL: there is none in the set that begins at @at. */
+static struct mt_hot_slot *
+set_find_name(const struct mt_hot *hot, const struct mt_hot_key *key, uint32_t tag, uint32_t at)
+{
+	for (uint32_t i = at; i < at + HOT_WAYS; i++) {
+		if (hot->tags[i] == tag && is_same_name(&hot->slots[i].key, key))
+			return &hot->slots[i];
+	}
+	return NULL;
+}
+
+/* The coldest slot of the set that is colder than @count, and is not in use; NULL: there is none. */
+static struct mt_hot_slot *
+set_find_colder(struct mt_hot *hot, uint32_t at, uint32_t count)
+{
+	struct mt_hot_set *set = &hot->sets[at / HOT_WAYS];
+	struct mt_hot_slot *coldest = NULL;
+	uint32_t least = count, least_of_all = HOT_SKETCH_MAX;
+
+	if (set->age == hot->sketch.age && count <= set->least)
 		return NULL;
 	for (uint32_t i = at; i < at + HOT_WAYS; i++) {
 		struct mt_hot_slot *slot = &hot->slots[i];
-		bool is_busy = (slot->hold_count > 0 && !MUTANT(hot_hold_ignored)) ||
-		    slot->sm.state == MT_HOT_FILLING || slot->sm.state == MT_HOT_FORGOTTEN;
-		uint32_t count = 0;
+		uint32_t own = slot->sm.state == MT_HOT_EMPTY
+		    ? 0
+		    : mt_hot_sketch_count(&hot->sketch, key_hash(&slot->key));
 
-		if (slot->sm.state != MT_HOT_EMPTY && is_same_name(&slot->key, key))
-			return is_busy || is_same_place(&slot->key, key) ? NULL : slot;
-		if (is_busy)
-			continue;
-		if (slot->sm.state == MT_HOT_VALID)
-			count = mt_hot_sketch_count(&hot->sketch, key_hash(&slot->key));
-		if (count < least) {
-			least = count;
+		least_of_all = (uint32_t)num_min(least_of_all, own);
+		if (own < least && !slot_is_busy(slot)) {
+			least = own;
 			coldest = slot;
 		}
 	}
+	*set = (struct mt_hot_set){ .age = hot->sketch.age, .least = least_of_all };
 	return coldest;
+}
+
+/* The slot that goes for a block of this @hash in the set at @at; NULL: none does. */
+static struct mt_hot_slot *
+set_choose(struct mt_hot *hot, const struct mt_hot_key *key, uint64_t hash, uint32_t at)
+{
+	uint32_t count = mt_hot_sketch_count(&hot->sketch, hash);
+	struct mt_hot_slot *same;
+
+	if (count < hot->count_min)
+		return NULL;
+	same = set_find_name(hot, key, hash_tag(hash), at);
+	if (same == NULL)
+		return set_find_colder(hot, at, count);
+	return slot_is_busy(same) || is_same_place(&same->key, key) ? NULL : same;
 }
 
 struct mt_hot_slot *
@@ -287,9 +328,10 @@ hot_alloc(struct mt_hot *hot)
 	    dev_alloc(hot->port->split, mt_hot_device_bytes(hot->port->settings->hot_bytes));
 	hot->tags = mt_calloc(slot_count, sizeof(*hot->tags));
 	hot->shards = mt_calloc(slot_count, sizeof(*hot->shards));
+	hot->sets = mt_calloc(hot->set_count, sizeof(*hot->sets));
 	hot->slots = mt_calloc(slot_count, sizeof(*hot->slots));
 	if (dev_ptr_is_null(hot->memory) || hot->tags == NULL || hot->shards == NULL ||
-	    hot->slots == NULL)
+	    hot->sets == NULL || hot->slots == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slot_count; i++) {
 		hot->shards[i] = HOT_NO_SHARD;
@@ -330,6 +372,7 @@ mt_hot_fini(struct mt_hot *hot)
 		dev_free(hot->port->split, hot->memory);
 	mt_hot_sketch_fini(&hot->sketch);
 	mt_free(hot->slots);
+	mt_free(hot->sets);
 	mt_free(hot->shards);
 	mt_free(hot->tags);
 	hot->magic = 0;

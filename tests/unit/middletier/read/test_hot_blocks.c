@@ -169,6 +169,26 @@ Test(hot_blocks, the_coldest_goes_for_a_hotter_one_and_for_no_other)
 		cr_assert(i == 5 || find(i, 1) != NULL);
 }
 
+/* The least that a set asks for is remembered, and forgotten when counts halve, or a slot is empty. */
+Test(hot_blocks, the_coldest_goes_later)
+{
+	struct mt_hot_slot *slot;
+
+	for (uint32_t i = 0; i < HOT_WAYS; i++)
+		(void)keep(i, 20);
+	meet(100, 20);
+	cr_assert_null(fill(100, 1));
+	cr_assert_null(fill(100, 1));
+	/* All have half of that by now, and one has more again. */
+	while (hot->sketch.age == 0)
+		meet(1000, 1);
+	meet(100, 1);
+	cr_assert_not_null(slot = fill(100, 1));
+	mt_hot_filled(hot, slot, false);
+	meet(101, HOT_COUNT_MIN);
+	cr_assert_eq(fill(101, 1), slot, "an empty one takes any");
+}
+
 /* A merge has moved it, or it was written again: nobody asks for the older one, whatever else there is room for. */
 Test(hot_blocks, an_older_version_of_a_block_goes_first)
 {
@@ -331,7 +351,7 @@ Test(hot_blocks, any_allocation_may_fail)
 		hot = fake.port.read->hot;
 		cr_assert_eq(rc, mt_alloc_has_failed() ? -ENOMEM : 0);
 	} while (rc != 0);
-	cr_assert_eq(nth, 6, "its five allocations");
+	cr_assert_eq(nth, 7, "its six allocations");
 	mt_alloc_fail_at(0);
 }
 
