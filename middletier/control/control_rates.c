@@ -4,7 +4,8 @@
  *
  *	{"op":"rates"}
  *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
- *	    "write":{...},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N}}
+ *	    "write":{...},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N},
+ *	    "hot":{"hits":N,"misses":N}}
  *
  * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
  * moment on. The last of the list, volume "", is all others together. "held" are requests that
@@ -18,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/latency.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/qos.h"
@@ -26,6 +28,8 @@
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
+#include "common/metric.h"
+#include "common/port.h"
 #include "control/control_request.h"
 #include "control/rate_list.h"
 #include "session/rates.h"
@@ -83,6 +87,19 @@ mt_json_latency(const struct mt_ask *ask)
 	    (json_int_t)(latency_quantile_ns(&write, 99) / NUM_US(1)));
 }
 
+/* Blocks that were looked for in the tables of hot blocks of all ports: which of them were there. */
+static json_t *
+json_hot(const struct mt_gateway *gateway)
+{
+	uint64_t hits = 0, misses = 0;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		hits += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_hits]);
+		misses += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_misses]);
+	}
+	return json_pack("{s:I, s:I}", "hits", (json_int_t)hits, "misses", (json_int_t)misses);
+}
+
 static void
 rates_on_answer(struct mt_ask *ask, void *arg)
 {
@@ -92,9 +109,10 @@ rates_on_answer(struct mt_ask *ask, void *arg)
 	assert(ask->kind == MT_ASK_RATES);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	mt_control_finish(arg,
-	    json_pack("{s:s, s:I, s:o, s:o}", "boot", boot, "at_ms",
+	    json_pack("{s:s, s:I, s:o, s:o, s:o}", "boot", boot, "at_ms",
 		(json_int_t)(loop_now_ns(gateway->options.loop) / NUM_MS(1)), "rates",
-		mt_json_rates(ask, MT_RATES_BUSIEST_MAX), "latency_us", mt_json_latency(ask)));
+		mt_json_rates(ask, MT_RATES_BUSIEST_MAX), "latency_us", mt_json_latency(ask), "hot",
+		json_hot(gateway)));
 }
 
 void

@@ -150,6 +150,17 @@ gateway_of(struct top *top, uint64_t id)
 	return &top->gateways[top->gateway_count++];
 }
 
+/* The part of the blocks looked for among hot ones that was there; nothing is said where none was looked for. */
+static void
+add_hot(json_t *line, const json_t *now, const json_t *before)
+{
+	double hits = growth(now, before, "hot", "hits");
+	double all = hits + growth(now, before, "hot", "misses");
+
+	if (all > 0)
+		json_object_set_new(line, "hot_percent", json_real(100 * hits / all));
+}
+
 /* Rates of a gateway since @gateway->before, if both answers are of the same process. */
 static void
 take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *reply)
@@ -162,6 +173,7 @@ take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *r
 	    strcmp(command_text(reply, "boot"), command_text(before, "boot")) == 0) {
 		json_array_foreach(json_object_get(reply, "rates"), i, rate)
 		    add_rate(top, line, rate, before, seconds);
+		add_hot(line, reply, before);
 	}
 	if (latency != NULL)
 		json_object_update(line, latency);
@@ -347,7 +359,8 @@ print_gateways(const struct top *top, FILE *out)
 {
 	static const struct table_column columns[] = { { "GATEWAY", false }, { "SHARDS", true },
 		{ "READS/S", true }, { "MiB/S", true }, { "MS", true }, { "WRITES/S", true },
-		{ "MiB/S", true }, { "MS", true }, { "READ P99", true }, { "WRITE P99", true } };
+		{ "MiB/S", true }, { "MS", true }, { "READ P99", true }, { "WRITE P99", true },
+		{ "HOT", true } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	json_t *gateway;
 	size_t i;
@@ -363,6 +376,10 @@ print_gateways(const struct top *top, FILE *out)
 		add_cells(table, gateway);
 		table_add(table, "%.1f", real(gateway, "read_p99") / 1000);
 		table_add(table, "%.1f", real(gateway, "write_p99") / 1000);
+		if (json_object_get(gateway, "hot_percent") != NULL)
+			table_add(table, "%.0f %%", real(gateway, "hot_percent"));
+		else
+			table_add(table, "-");
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
