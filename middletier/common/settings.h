@@ -47,6 +47,7 @@ struct mt_settings {
 	uint64_t manifest_bytes, manifest_part_bytes;
 	uint32_t
 	    hot_count_min; /* for tests: a block is kept when it was read so often; 0: HOT_COUNT_MIN */
+	bool has_recipes; /* for tests: merges are executed from their recipes (merge/RECIPE.md) */
 };
 
 /* mt_shared -- what main and its ports show each other at any time, without a message */

@@ -134,6 +134,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.level_max = options->level_max,
 		.manifest_bytes = options->manifest_bytes,
 		.manifest_part_bytes = options->manifest_part_bytes,
+		.has_recipes = options->has_recipes,
 	};
 }
 

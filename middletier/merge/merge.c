@@ -229,8 +229,7 @@ merge_next_window(struct mt_merge *merge)
 
 	assert(work->merge == merge);
 	assert(work->exec.out_count == 0);
-	if (!mt_merge_stage_is_over(merge) &&
-	    mt_merge_plan_window(&work->plan, &work->exec.window)) {
+	if (!mt_merge_stage_is_over(merge) && mt_merge_stage_window(merge)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
 		mt_merge_fetch_begin(&work->exec);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
@@ -243,9 +242,13 @@ merge_next_window(struct mt_merge *merge)
 static void
 merge_next_stage(struct mt_merge *merge)
 {
+	int rc = mt_merge_stage_begin(merge);
+
 	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING);
-	mt_merge_stage_begin(merge);
-	(void)merge_next_window(merge);
+	if (rc == 0)
+		(void)merge_next_window(merge);
+	else
+		merge_fail(merge, rc);
 	mt_merge_work_wait(merge_work_of(merge), 0);
 }
 

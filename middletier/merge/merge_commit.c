@@ -42,7 +42,9 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "merge/merge.h"
+#include "merge/merge_by_recipe.h"
 #include "merge/merge_commit.h"
+#include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/merge_work.h"
@@ -110,7 +112,7 @@ mt_merge_stage_plan(struct mt_merge *merge)
 	    : merge->input.newest_run->flushed_sequence;
 }
 
-void
+int
 mt_merge_stage_begin(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -120,6 +122,18 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
 	mt_run_writer_begin(&work->exec.writer, merge->shard, merge->target,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
+	return mt_merge_by_recipe_begin(merge);
+}
+
+bool
+mt_merge_stage_window(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	assert(work->merge == merge);
+	if (mt_merge_by_recipe_is_on(work))
+		return mt_merge_by_recipe_window(work);
+	return mt_merge_plan_window(&work->plan, &work->exec.window);
 }
 
 bool

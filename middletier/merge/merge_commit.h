@@ -9,10 +9,12 @@ struct mt_merge;
 
 /*
  * mt_merge_stage_plan -- the plan is made: is it done in stages, and of how many bytes?
- * mt_merge_stage_begin -- the next stage: the writer takes its frames.
+ * mt_merge_stage_begin -- the next stage: the writer takes its frames. Negative: it cannot begin.
  */
 void mt_merge_stage_plan(struct mt_merge *merge);
-void mt_merge_stage_begin(struct mt_merge *merge);
+int mt_merge_stage_begin(struct mt_merge *merge);
+/* mt_merge_stage_window -- the next window; false: there are no blocks left. */
+bool mt_merge_stage_window(struct mt_merge *merge);
 /* mt_merge_stage_is_over -- so much was written that it is committed before it goes on. */
 bool mt_merge_stage_is_over(const struct mt_merge *merge);
 /*

@@ -4,7 +4,9 @@
 
 #include "base/check.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "merge/merge.h"
+#include "merge/merge_by_recipe.h"
 #include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
@@ -27,6 +29,8 @@ mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 	rc = mt_run_writer_init(&work->exec.writer, port);
 	work->exec.writer.fn = port_on_writer;
 	work->exec.writer.arg = work;
+	if (rc == 0 && port->settings->has_recipes)
+		rc = mt_merge_by_recipe_create(work);
 	if (rc != 0)
 		mt_merge_port_fini(port);
 	return rc;
@@ -35,8 +39,10 @@ mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 void
 mt_merge_port_fini(struct mt_port *port)
 {
-	if (port->merge_work != NULL)
+	if (port->merge_work != NULL) {
+		mt_merge_by_recipe_destroy(port->merge_work->by_recipe);
 		mt_run_writer_fini(&port->merge_work->exec.writer);
+	}
 	mt_merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
 }

@@ -33,7 +33,8 @@ struct merge_work {
 	struct merge_plan plan;
 	struct merge_load loads[MERGE_SOURCES_MAX];
 	struct merge_exec exec;
-	bool is_committing; /* the manifest has its edits */
+	struct merge_by_recipe *by_recipe; /* for tests; NULL: the plan itself is executed */
+	bool is_committing;                /* the manifest has its edits */
 	uint64_t paid_ns;
 	struct loop_timer timer; /* the next turn, or a pause */
 	struct loop_task start_task;

@@ -445,6 +445,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.run_codec = from->has_heat ? MT_RUN_CODEC_AUTO : MT_RUN_CODEC_ZSTD,
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
+		.has_recipes = from->has_recipes,
 		.hold_ns = from->hold_ns,
 		.level_max = own->level_max,
 		.client_receives = from->client_receives,

@@ -319,6 +319,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->has_heat = sim_run_has_heat(given->seed);
 	choose_kept(run, options);
 	options->has_leases = sim_leases_is_in(given->seed) && !run_has_levels(run);
+	options->has_recipes = sim_run_has_recipes(given->seed);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
 	if (run_has_balance(run)) {

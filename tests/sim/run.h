@@ -164,6 +164,8 @@ bool sim_run_has_heat(uint64_t seed);
 bool sim_run_has_hot_blocks(uint64_t seed);
 /* sim_run_has_scarce_indexes -- have gateways of @seed room for next to no indexes of runs (index/run_index.c)? */
 bool sim_run_has_scarce_indexes(uint64_t seed);
+/* sim_run_has_recipes -- do gateways of @seed execute merges from their recipes (merge/RECIPE.md)? */
+bool sim_run_has_recipes(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */

@@ -23,6 +23,8 @@
 #define HOT_SEEDS 3u
 #define SCARCE_SALT UINT64_C(468)
 #define SCARCE_SEEDS 8u
+#define RECIPES_SALT UINT64_C(25904024)
+#define RECIPES_SEEDS 4u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -75,6 +77,12 @@ bool
 sim_run_has_scarce_indexes(uint64_t seed)
 {
 	return sim_run_hash(seed, SCARCE_SALT) % SCARCE_SEEDS == 0;
+}
+
+bool
+sim_run_has_recipes(uint64_t seed)
+{
+	return sim_run_hash(seed, RECIPES_SALT) % RECIPES_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */

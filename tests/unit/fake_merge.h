@@ -20,6 +20,8 @@ static inline void
 fake_merges_start(void)
 {
 	memset(&fake_merges, 0, sizeof(fake_merges));
+	if (getenv("CLEAVE_TEST_RECIPES") != NULL)
+		fake.settings.has_recipes = true;
 	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
 	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
 	fake_start();
