@@ -148,8 +148,9 @@ sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job)
 
 	assert(extent == job->extent);
 	verify_note(extent, job, rc);
+	/* A truncation that is at work has followed the chain itself: the length is what it finds. */
 	if (rc != 0 || !job->must_look_ahead || !sn_extent_is_unread(extent) ||
-	    !sn_extent_is_settled(extent))
+	    !sn_extent_is_settled(extent) || extent->sm.state == EXTENT_SEALING)
 		return rc;
 	sn_extent_take_chain(extent, job);
 	log_info("verify: a copy that could not be read at the start is read extent=%u.%u.%llu "
