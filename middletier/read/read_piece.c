@@ -62,14 +62,15 @@
 #include "read/read_note.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
+#include "read/read_piece_index.h"
 #include "session/session.h"
 #include "write/write_path.h"
 
 static bool piece_follow(struct read_piece *piece);
 
 /* The stretch at block @first of the read, as it is now; nobody was asked for it yet. */
-static void
-piece_look_up(struct read_piece *piece, uint32_t first)
+void
+mt_read_piece_look_up(struct read_piece *piece, uint32_t first)
 {
 	struct read_stretch *stretch = &piece->stretch;
 
@@ -90,8 +91,8 @@ piece_extent(const struct read_piece *piece)
 
 /* ---- ends ---- */
 
-static void
-piece_finish(struct read_piece *piece, int rc)
+void
+mt_read_piece_finish(struct read_piece *piece, int rc)
 {
 	struct mt_read *read = piece->read;
 
@@ -129,8 +130,8 @@ piece_destination(const struct read_piece *piece)
 }
 
 /* Release what the job read from. */
-static void
-piece_drop_source(struct read_piece *piece)
+void
+mt_read_piece_drop_source(struct read_piece *piece)
 {
 	assert(piece->source == NULL || !piece->is_in_ring);
 	if (piece->source != NULL)
@@ -158,12 +159,12 @@ piece_on_stretch_done(struct read_piece *piece)
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	assert(next <= piece->end);
 	if (next == piece->end) {
-		piece_drop_source(piece);
-		piece_finish(piece, 0);
+		mt_read_piece_drop_source(piece);
+		mt_read_piece_finish(piece, 0);
 		return;
 	}
 	piece->lookup_count = 0;
-	piece_look_up(piece, next);
+	mt_read_piece_look_up(piece, next);
 	mt_read_piece_choose(piece);
 }
 
@@ -172,8 +173,8 @@ static void
 piece_fail_without_key(struct read_piece *piece)
 {
 	mt_read_note_no_key(piece);
-	piece_drop_source(piece);
-	piece_finish(piece, -ENOMEDIUM); /* -ENOKEY is a right's */
+	mt_read_piece_drop_source(piece);
+	mt_read_piece_finish(piece, -ENOMEDIUM); /* -ENOKEY is a right's */
 }
 
 /* CHOOSING again, with the job's outcome. */
@@ -191,7 +192,7 @@ piece_on_loaded(struct read_piece *piece)
 	if (rc != 0 && was_hot)
 		mt_read_hot_spoil(piece);
 	if (rc != 0 || was_in_ring || was_in_frame || was_hot)
-		piece_drop_source(piece); /* else the next stretch may be in it, too */
+		mt_read_piece_drop_source(piece); /* else the next stretch may be in it, too */
 	if (rc == 0) {
 		if (piece->job.ret_key_id != 0 && piece->stretch.what == READ_STORED)
 			memcpy(piece->read->crcs + piece->stretch.first, piece->job.block_crcs,
@@ -260,7 +261,7 @@ piece_submit(struct read_piece *piece)
 		return;
 	}
 	if (rc == -ENOBUFS) { /* the engine's queue is full: all over again, a little later */
-		piece_drop_source(piece);
+		mt_read_piece_drop_source(piece);
 		mt_chooser_retry(&piece->chooser);
 		piece->is_cold = false;
 		piece_wait(piece);
@@ -322,7 +323,8 @@ piece_on_frame(bool is_ready, void *arg)
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
 	assert(piece->sm.state == READ_PIECE_FILLING);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
-	piece_look_up(piece, piece->stretch.first); /* anything may have changed meanwhile */
+	mt_read_piece_look_up(piece,
+	    piece->stretch.first); /* anything may have changed meanwhile */
 	piece->is_frameless = !is_ready;
 	mt_read_piece_choose(piece);
 }
@@ -369,7 +371,7 @@ piece_load_from_source(struct read_piece *piece)
 	    location->offset_bytes < piece->source_offset_bytes ||
 	    from + location->stored_bytes >
 		piece->source->payload_bytes - piece->source_skip_bytes) {
-		piece_drop_source(piece);
+		mt_read_piece_drop_source(piece);
 		return false;
 	}
 	/* Whatever comes of it, the run that the look-up saw may be gone by then. */
@@ -453,17 +455,17 @@ piece_follow(struct read_piece *piece)
 	    !mt_read_stretch_has_moved(&piece->stretch, piece->read))
 		return false;
 	piece->lookup_count++;
-	piece_look_up(piece, piece->stretch.first);
+	mt_read_piece_look_up(piece, piece->stretch.first);
 	mt_read_piece_choose(piece);
 	return true;
 }
 
-static void
-piece_fail_unreadable(struct read_piece *piece)
+void
+mt_read_piece_fail_unreadable(struct read_piece *piece)
 {
 	assert(piece->stretch.what != READ_ZEROS);
 	metric_add(&piece->state->port->metrics[MT_METRIC_unreadable_blocks], piece->stretch.count);
-	piece_finish(piece, -EIO);
+	mt_read_piece_finish(piece, -EIO);
 }
 
 /* Nobody is left to ask. */
@@ -477,9 +479,9 @@ piece_give_up(struct read_piece *piece, const struct mt_extent *extent)
 	if (piece_follow(piece))
 		return;
 	if (extent == NULL || mt_chooser_is_hopeless(&piece->chooser, extent->replica_count)) {
-		piece_fail_unreadable(piece);
+		mt_read_piece_fail_unreadable(piece);
 	} else if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
-		piece_finish(piece, -EHOSTDOWN);
+		mt_read_piece_finish(piece, -EHOSTDOWN);
 	} else {
 		mt_chooser_retry(&piece->chooser);
 		piece_wait(piece);
@@ -507,63 +509,6 @@ piece_ask_replica(struct read_piece *piece)
 	piece_give_up(piece, extent);
 }
 
-/* ---- waiting for a run's index ---- */
-
-/* A node has sent more than the page that was wanted: perhaps what the index names now. */
-static void
-piece_take_found(struct read_piece *piece)
-{
-	const struct mt_run_found *found = &piece->waiter.found;
-
-	assert(piece->source == NULL);
-	piece->source = found->msg;
-	piece->source_extent = found->extent_index;
-	piece->source_offset_bytes = found->offset_bytes;
-	piece->source_skip_bytes = found->skip_bytes;
-	piece->replica_index = found->replica_index;
-	piece->call.node = found->node;
-	mt_read_hops_node(piece->read, found->node, found->took_ns, 0);
-}
-
-static void
-piece_on_index(int rc, void *arg)
-{
-	struct read_piece *piece = arg;
-
-	CHECK_OBJ(piece, READ_PIECE_MAGIC);
-	assert(piece->sm.state == READ_PIECE_INDEXING);
-	sm_move(&piece->sm, READ_PIECE_CHOOSING);
-	if (piece->waiter.found.msg != NULL)
-		piece_take_found(piece);
-	if (rc == 0 && loop_now_ns(piece->state->port->loop) >= piece->read->deadline_ns) {
-		piece_drop_source(piece);
-		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
-	}
-	if (rc == -EBADMSG) {
-		piece_fail_unreadable(piece);
-		return;
-	}
-	if (rc != 0 && rc != -ESTALE && !piece->read->shard->write->is_stopped) {
-		piece_finish(piece, rc);
-		return;
-	}
-	piece_look_up(piece, piece->stretch.first); /* anything may have changed meanwhile */
-	mt_read_piece_choose(piece);
-}
-
-static void
-piece_load_index(struct read_piece *piece)
-{
-	assert(piece->stretch.what == READ_UNLOADED);
-	assert(piece->stretch.index_run != NULL);
-	sm_move(&piece->sm, READ_PIECE_INDEXING);
-	piece->waiter.fn = piece_on_index;
-	piece->waiter.arg = piece;
-	mt_run_find_block(piece->stretch.index_run,
-	    mt_read_stretch_chunk_block(&piece->stretch, piece->read), piece->stretch.count,
-	    &piece->waiter);
-}
-
 void
 mt_read_piece_choose(struct read_piece *piece)
 {
@@ -571,7 +516,7 @@ mt_read_piece_choose(struct read_piece *piece)
 	if (piece_load_from_source(piece))
 		return;
 	if (piece->read->rc != 0 || piece->read->shard->write->is_stopped) {
-		piece_finish(piece, piece->read->rc != 0 ? piece->read->rc : -EREMCHG);
+		mt_read_piece_finish(piece, piece->read->rc != 0 ? piece->read->rc : -EREMCHG);
 		return;
 	}
 	switch (piece->stretch.what) {
@@ -579,10 +524,10 @@ mt_read_piece_choose(struct read_piece *piece)
 		piece_zero(piece);
 		return;
 	case READ_UNLOADED:
-		piece_load_index(piece);
+		mt_read_piece_load_index(piece);
 		return;
 	case READ_LOST:
-		piece_fail_unreadable(piece);
+		mt_read_piece_fail_unreadable(piece);
 		return;
 	case READ_STORED:
 		break;
@@ -610,7 +555,7 @@ mt_read_piece_start(struct read_piece *piece, struct mt_read *read)
 	piece->read = read;
 	piece->end = read->block_count;
 	piece->lookup_count = 0;
-	piece_look_up(piece, read->next_block);
+	mt_read_piece_look_up(piece, read->next_block);
 	piece->end = stretch->first + stretch->fetch_count;
 	read->next_block = piece->end;
 	bytes = mt_read_stretch_is_at_hand(stretch, read) ? stretch->count * CLEAVE_BLOCK_BYTES : 0;

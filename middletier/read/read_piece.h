@@ -78,5 +78,14 @@ uint32_t mt_read_piece_start(struct read_piece *piece, struct mt_read *read);
 /* mt_read_piece_choose -- CHOOSING: what is done next. mt_read_piece_on_job -- LOADING: its job has ended. For read_pieces.c. */
 void mt_read_piece_choose(struct read_piece *piece);
 void mt_read_piece_on_job(struct engine_job *job, void *arg);
+/*
+ * For read_piece_index.c, CHOOSING: mt_read_piece_look_up -- the stretch at block @first of the read, as it is now; nobody
+ * was asked for it yet. mt_read_piece_finish -- FREE, and its read is told of @rc. mt_read_piece_fail_unreadable -- finish:
+ * no copy has what the index says. mt_read_piece_drop_source -- the reply that a node has sent goes, if there is one.
+ */
+void mt_read_piece_look_up(struct read_piece *piece, uint32_t first);
+void mt_read_piece_finish(struct read_piece *piece, int rc);
+void mt_read_piece_fail_unreadable(struct read_piece *piece);
+void mt_read_piece_drop_source(struct read_piece *piece);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_PIECE_H */

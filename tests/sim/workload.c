@@ -14,7 +14,7 @@
 #include "companion.h"
 #include "history.h"
 #include "leases.h"
-#include "observer.h"
+#include "workload_inside.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
 #define FOR_EVER_NS NUM_S(100000)
@@ -25,76 +25,12 @@
 #define OBSERVATIONS_MAX 8u /* of a session */
 #define ALL_ONE_IN 24u      /* discards and zero writes: of the whole volume */
 
-struct slot {
-	struct session *session;
-	struct cleave_io io;
-	uint8_t *data; /* WORKLOAD_BLOCKS_MAX blocks */
-	uint32_t first, count;
-	uint32_t number;
-	uint32_t floors[WORKLOAD_BLOCKS_MAX];
-	struct cleave_volume *volume; /* it was submitted to */
-	bool is_busy, is_probe;
-	bool must_repeat; /* a read of verification has not been answered */
-};
-
-/* A block as verification has seen it. */
-enum look { LOOK_NONE, LOOK_ZEROS, LOOK_DATA };
-
-/* A client process with the volume attached, or trying. */
-struct session {
-	struct workload *workload;
-	uint32_t number; /* in the history */
-	struct sim_host *host;
-	struct loop *loop;
-	struct cleave_client *client;
-	struct cleave_volume *volume; /* NULL: not open yet */
-	struct loop_task next_task, probe_task;
-	struct loop_timer open_timer;
-	bool is_old;                      /* superseded: submits nothing but probes */
-	bool is_lost;                     /* was told that another session has the volume */
-	bool must_take;                   /* it opens the volume although another one has it */
-	uint64_t answered_ns, silence_ns; /* see companion_writer */
-	uint32_t probe_count, probe_block;
-	struct observer observer;
-	struct slot slots[WORKLOAD_IN_FLIGHT];
-};
-
-struct workload {
-	struct workload_options options;
-	struct sim_cluster *cluster;
-	struct history *history;
-	char name[24];
-	uint32_t block_count;
-	uint32_t issued_count;
-	uint32_t host_index; /* of the present session */
-	struct session *present, *old;
-	struct companion *companion; /* NULL: none */
-	struct sim_leases *leases;   /* NULL: sessions have none */
-	struct cleave_call call;
-	bool is_created, is_started, is_verifying;
-	bool is_taking; /* the old session holds the volume until the present one does */
-	uint32_t verify_next_block;
-	enum look *looks; /* by block: the last verification's */
-	struct cleave_io status_io;
-	bool is_status_done;
-	struct workload_counters counters;
-};
-
 static void slot_on_done(struct cleave_io *io, int rc, void *arg);
 static void session_on_open_timer(struct loop_timer *timer, void *arg);
 static void session_on_next(struct loop_task *task, void *arg);
 static void session_on_probe(struct loop_task *task, void *arg);
 
 /* Requests. */
-
-static uint64_t
-volume_bytes(const struct workload *workload)
-{
-	const struct workload_options *options = &workload->options;
-
-	return options->chunk_count == 1 ? options->volume_bytes
-					 : options->chunk_count * CLEAVE_CHUNK_BYTES;
-}
 
 static uint32_t
 below(struct session *session, uint32_t limit)
@@ -139,7 +75,7 @@ slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count
 	slot->io = (struct cleave_io){ .op = op,
 		.offset_bytes = history_offset(workload->history, first),
 		.length_bytes = count == workload->block_count
-		    ? volume_bytes(workload)
+		    ? workload_bytes(workload)
 		    : (uint64_t)count * CLEAVE_BLOCK_BYTES,
 		.data = op == CLEAVE_READ || op == CLEAVE_WRITE ? slot->data : NULL,
 		.fn = slot_on_done,
@@ -577,7 +513,7 @@ workload_create(const struct workload_options *options)
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
 	    ",\"engine\":\"%s\"%s%s}",
-	    workload->name, volume_bytes(workload),
+	    workload->name, workload_bytes(workload),
 	    engines[sim_cluster_below(workload->cluster, 3)],
 	    options->is_latency ? ",\"service_class\":\"latency\"" : "",
 	    workload->cluster->options.has_leases ? ",\"reads\":\"direct\"" : "");
@@ -651,64 +587,6 @@ is_verified(void *arg)
 	const struct workload *workload = arg;
 
 	return workload->verify_next_block == workload->block_count && workload_is_done(workload);
-}
-
-static void
-on_status(struct cleave_io *io, int rc, void *arg)
-{
-	struct workload *workload = arg;
-
-	(void)io;
-	(void)rc;
-	workload->is_status_done = true;
-}
-
-static bool
-is_status_done(void *arg)
-{
-	return ((const struct workload *)arg)->is_status_done;
-}
-
-/* Blocks that are said to read as zeros were read so, and all of the volume is told of. */
-static void
-workload_check_status(struct workload *workload, uint64_t limit_ns, const char *what)
-{
-	uint32_t extent_max = workload->block_count + workload->options.chunk_count;
-	struct cleave_extent *extents = calloc(extent_max, sizeof(*extents));
-	struct cleave_io *io = &workload->status_io;
-	uint64_t at = 0;
-
-	assert(extents != NULL);
-	*io = (struct cleave_io){ .op = CLEAVE_BLOCK_STATUS,
-		.length_bytes = volume_bytes(workload),
-		.extents = extents,
-		.extent_max = extent_max,
-		.fn = on_status,
-		.arg = workload };
-	workload->is_status_done = false;
-	if (cleave_submit(workload->present->volume, io) == 0) {
-		sim_cluster_run_until(workload->cluster, is_status_done, workload, limit_ns, what);
-		if (io->rc != 0 && io->rc != -ETIMEDOUT && io->rc != -ESHUTDOWN)
-			sim_cluster_fail(workload->cluster, "%s: block status: %s", workload->name,
-			    strerror(-io->rc));
-	}
-	for (uint32_t i = 0; io->rc == 0 && i < io->extent_count; i++) {
-		uint64_t end = at + extents[i].length_bytes;
-
-		for (; at < end; at += CLEAVE_BLOCK_BYTES) {
-			uint64_t block = history_block(workload->history, at);
-
-			if (extents[i].flags != 0 && block < workload->block_count &&
-			    workload->looks[block] != LOOK_ZEROS)
-				sim_cluster_fail(workload->cluster,
-				    "%s block %" PRIu64 ": is no hole, and told to be one",
-				    workload->name, block);
-		}
-	}
-	if (io->rc == 0 && workload->is_status_done && at != volume_bytes(workload))
-		sim_cluster_fail(workload->cluster, "%s: block status ends at %" PRIu64,
-		    workload->name, at);
-	free(extents);
 }
 
 void
