@@ -79,8 +79,8 @@ struct mt_relief {
 	uint64_t load;               /* of all of them */
 	uint32_t room; /* shards that each port has memory for besides those that fall to it */
 	uint32_t
-	    full_port;  /* more fall to it than it has memory for; UINT32_MAX: none is like that */
-	uint64_t sight; /* of who lives, who is drained and what is placed, as a number */
+	    full_port; /* more fall to it than it has memory for, and some were placed here; UINT32_MAX: none is so */
+	uint64_t sight;    /* of who lives, who is drained and what is placed, as a number */
 	uint64_t quiet_ns; /* since then that is the same, and every shard is where it shall be */
 	struct mt_relief_gateway gateways[MT_GATEWAYS_MAX]; /* ASKING: those that live */
 	uint32_t gateway_count, asked; /* the one that is being asked: its index */
@@ -454,7 +454,8 @@ relief_count_room(struct mt_relief *relief, const struct mt_ask *ask)
 
 			count += pick != NULL && pick->gateway_id == gateway->options.gateway_id;
 		}
-		if (count > status->ring_max)
+		/* Any may be full with what falls to it by count. */
+		if (count > status->ring_max && relief_placed_here(gateway, i) >= 0)
 			relief->full_port = i;
 		count = (uint32_t)num_max(count, status->ring_count);
 		relief->room = (uint32_t)num_min(relief->room,

@@ -62,7 +62,9 @@
 	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
 #define RUN_PERIOD_BYTES NUM_KIB(64)
-#define RUN_LIFE_BYTES NUM_MIB(2)  /* caches, and manifests that were longer once */
+#define RUN_TABLE_BYTES                                                                            \
+	NUM_KIB(8)                /* of a shard whose log has grown old meanwhile: its first runs */
+#define RUN_LIFE_BYTES NUM_MIB(2) /* caches, and manifests that were longer once */
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_COMMON (SIM_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
@@ -657,7 +659,8 @@ run_check_memory(struct run *run)
 		if (i == 0)
 			bytes = run_memory_bytes(run);
 	}
-	sim_check_memory(run->cluster, run_memory_bytes(run), bytes, RUN_PERIOD_BYTES,
+	sim_check_memory(run->cluster, run_memory_bytes(run), bytes,
+	    RUN_PERIOD_BYTES + run->cluster->options.shard_count * RUN_TABLE_BYTES,
 	    "before everything was read twice more");
 }
 
