@@ -78,10 +78,11 @@ static uint64_t
 arena_take(struct sn_heads *heads, uint64_t bytes)
 {
 	uint64_t position;
+	uint64_t rest_bytes = heads->arena_bytes - heads->end % heads->arena_bytes;
 
 	assert(bytes <= heads->arena_bytes);
-	if (heads->end % heads->arena_bytes + bytes > heads->arena_bytes)
-		heads->end = num_round_up(heads->end, heads->arena_bytes);
+	if (bytes > rest_bytes)
+		heads->end += rest_bytes; /* the arena has any length, not a power of two */
 	position = heads->end;
 	heads->end += num_round_up(bytes, _Alignof(struct sn_head));
 	return position;

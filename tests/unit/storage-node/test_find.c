@@ -264,13 +264,14 @@ put(const struct sn_extent *copy, uint64_t number)
 	(void)sn_heads_put(rig->node, copy, &info, head);
 }
 
-Test(find, the_oldest_heads_go_and_none_is_another)
+static void
+check_oldest_go(uint64_t head_cache_bytes, uint64_t most)
 {
 	const struct sn_extent *copy;
 	uint64_t kept = 0;
 
 	teardown();
-	make(NODE_HEAD_CACHE_BYTES_MIN);
+	make(head_cache_bytes);
 	copy = sn_extent_find(rig->node, &extent.id);
 	for (uint64_t last = 0; last < 3000; last++) {
 		put(copy, last);
@@ -289,6 +290,17 @@ Test(find, the_oldest_heads_go_and_none_is_another)
 		}
 	}
 	cr_assert_gt(kept / 3000, 15, "64 KiB hold 26 of 2.4 KiB");
-	cr_assert_lt(kept / 3000, 32);
+	cr_assert_lt(kept / 3000, most);
 	cr_assert(answers(0, 0, 1, 1));
+}
+
+Test(find, the_oldest_heads_go_and_none_is_another)
+{
+	check_oldest_go(NODE_HEAD_CACHE_BYTES_MIN, 32);
+}
+
+Test(find, a_cache_of_any_length)
+{
+	check_oldest_go(NODE_HEAD_CACHE_BYTES_MIN + 1000, 32);
+	check_oldest_go(NUM_KIB(96), 48);
 }
