@@ -316,6 +316,7 @@ load_keep_found(struct mt_run_load *load, const struct wire_node_reply *reply,
 		.skip_bytes = reader->bytes,
 		.offset_bytes = (uint32_t)reply->offset_bytes,
 		.extent_index = load->run->extent_index,
+		.extent = extent_id_pack(&reader->call.request.id),
 		.node = reader->call.node,
 		.replica_index = reader->replica_index,
 		.took_ns = loop_now_ns(reader->cache->port->loop) - reader->call.sent_ns };

@@ -23,6 +23,7 @@ struct mt_run_found {
 	uint32_t skip_bytes;   /* of its payload, to what is found */
 	uint32_t offset_bytes; /* of that in the extent */
 	uint32_t extent_index;
+	uint64_t extent; /* extent_id_pack */
 	struct mt_link *node;
 	uint8_t replica_index;
 	uint64_t took_ns;

@@ -146,7 +146,7 @@ hot_go_on(struct read_piece *piece)
 
 	while (piece->kept_count < stretch->count && !read->shard->write->is_stopped) {
 		uint32_t at = piece->kept_count++, block = stretch->first + at;
-		struct mt_hot_key key = { .extent = extent_id_pack(&piece->call.request.id),
+		struct mt_hot_key key = { .extent = piece->source_id,
 			.segment = stretch->segment,
 			.offset_bytes = stretch->location.offset_bytes,
 			.block_in_record = stretch->location.block_in_record + at,

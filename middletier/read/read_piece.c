@@ -400,6 +400,7 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	if (rc == 0) {
 		piece->source = msg;
 		piece->source_extent = piece->stretch.location.extent_index;
+		piece->source_id = extent_id_pack(&call->request.id);
 		piece->source_offset_bytes = piece->stretch.location.offset_bytes;
 		piece->source_skip_bytes = 0;
 		piece_load(piece, msg->payload);

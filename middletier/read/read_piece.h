@@ -62,6 +62,7 @@ struct read_piece {
 	/* A node's reply, in which more of the piece's stretches may be than the one that is LOADING. */
 	struct split_msg *source;
 	uint32_t source_extent, source_offset_bytes;
+	uint64_t source_id;         /* extent_id_pack of source_extent's */
 	uint32_t source_skip_bytes; /* of its payload, to what lies at source_offset_bytes */
 	struct mt_call call;
 	struct engine_job job;

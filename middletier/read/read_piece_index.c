@@ -23,6 +23,7 @@ piece_take_found(struct read_piece *piece)
 	assert(piece->source == NULL);
 	piece->source = found->msg;
 	piece->source_extent = found->extent_index;
+	piece->source_id = found->extent;
 	piece->source_offset_bytes = found->offset_bytes;
 	piece->source_skip_bytes = found->skip_bytes;
 	piece->replica_index = found->replica_index;

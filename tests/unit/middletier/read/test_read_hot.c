@@ -4,11 +4,14 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
 #include "middletier/index/ring.h"
+#include "middletier/index/run_index.h"
+#include "middletier/index/run_load.h"
 #include "middletier/read/hot.h"
 #include "middletier/read/read_frames.h"
 #include "middletier/read/read_hot.h"
@@ -274,6 +277,23 @@ Test(read_hot, blocks_in_the_log_too)
 	write_to_log(5, 3);
 	check_miss(5, 3);
 	check_hit(5, 3);
+}
+
+/* A node has sent it along with the page of the index that knows it (FIND): it is kept by the place where it was. */
+Test(read_hot, what_came_with_a_page_of_the_index)
+{
+	struct mt_run *run = add_run(5, 1);
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].agreed_level = CLEAVE_LEVEL_FIND;
+	read_one(2, 1);
+	write_to_log(BLOCKS, 3);
+	read_one(BLOCKS, 3); /* what was asked for last is in another extent */
+	mt_run_cache_evict(run);
+	read_one(2, 1);
+	cr_assert_eq(metric(MT_METRIC_run_pages_found), 1);
+	cr_assert_eq(metric(MT_METRIC_hot_fills), 1);
+	check_hit(2, 1);
 }
 
 Test(read_hot, encrypted_blocks_are_not_kept)
