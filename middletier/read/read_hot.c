@@ -162,7 +162,7 @@ hot_go_on(struct read_piece *piece)
 		    read->crcs[block]);
 		piece->job.dst = mt_hot_at(hot, piece->hot);
 		piece->job.dst_cap_bytes = CLEAVE_BLOCK_BYTES;
-		rc = engine_submit(piece->state->port->engines, &piece->job);
+		rc = mt_read_piece_run_job(piece);
 		if (rc == 0) {
 			sm_move(&piece->sm, READ_PIECE_KEEPING);
 			return true;

@@ -242,20 +242,27 @@ mt_read_piece_on_job(struct engine_job *job, void *arg)
 	piece_on_loaded(piece);
 }
 
+int
+mt_read_piece_run_job(struct read_piece *piece)
+{
+	struct engine_set *engines = piece->state->port->engines;
+
+	return piece->read->io.service_class == SERVICE_LATENCY
+	    ? engine_submit_urgent(engines, &piece->job)
+	    : engine_submit(engines, &piece->job);
+}
+
 /* Run the piece's job, whose kind and source are set. */
 static void
 piece_submit(struct read_piece *piece)
 {
-	struct mt_port *port = piece->state->port;
 	int rc;
 
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	assert(piece->stretch.count > 0);
 	piece->job.dst = piece_destination(piece);
 	piece->job.dst_cap_bytes = piece->stretch.count * CLEAVE_BLOCK_BYTES;
-	rc = piece->read->io.service_class == SERVICE_LATENCY
-	    ? engine_submit_urgent(port->engines, &piece->job)
-	    : engine_submit(port->engines, &piece->job);
+	rc = mt_read_piece_run_job(piece);
 	if (rc == 0) {
 		sm_move(&piece->sm, READ_PIECE_LOADING);
 		return;

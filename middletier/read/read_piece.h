@@ -79,6 +79,8 @@ uint32_t mt_read_piece_start(struct read_piece *piece, struct mt_read *read);
 /* mt_read_piece_choose -- CHOOSING: what is done next. mt_read_piece_on_job -- LOADING: its job has ended. For read_pieces.c. */
 void mt_read_piece_choose(struct read_piece *piece);
 void mt_read_piece_on_job(struct engine_job *job, void *arg);
+/* mt_read_piece_run_job -- engine_submit the piece's job, as urgent as its read is: who reads waits for it. */
+int mt_read_piece_run_job(struct read_piece *piece);
 /*
  * For read_piece_index.c, CHOOSING: mt_read_piece_look_up -- the stretch at block @first of the read, as it is now; nobody
  * was asked for it yet. mt_read_piece_finish -- FREE, and its read is told of @rc. mt_read_piece_fail_unreadable -- finish:

@@ -105,7 +105,7 @@ struct engine_set {
 		struct engine_job *job;
 		struct loop_timer timer;
 	} jobs[FAKE_JOBS];
-	uint32_t running_count, submit_count;
+	uint32_t running_count, submit_count, urgent_count;
 };
 
 struct fake_commit {
@@ -322,6 +322,7 @@ engine_submit(struct engine_set *set, struct engine_job *job)
 int
 engine_submit_urgent(struct engine_set *set, struct engine_job *job)
 {
+	set->urgent_count++;
 	return engine_submit(set, job);
 }
 

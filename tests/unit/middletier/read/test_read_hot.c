@@ -394,6 +394,27 @@ Test(read_hot, a_stop_leaves_nothing)
 	cr_assert_eq(mt_hot_used_count(fake.port.read->hot), 0);
 }
 
+/* The answer waits for the copy, so that goes ahead of others' jobs as well. */
+Test(read_hot_threads, the_latency_class_keeps_blocks_as_urgently)
+{
+	struct fake_msg *msg;
+	struct wire_io io;
+	uint32_t count;
+
+	make_run(1);
+	read_one(2, 1);
+	fake.session.read_end_bytes = 0;
+	count = fake.engines.submit_count;
+	io = fake_io(WIRE_READ, 2, 1);
+	io.service_class = SERVICE_LATENCY;
+	msg = fake_msg_take();
+	fake_submit(msg, &io);
+	cr_assert_eq(fake_wait(msg), 0);
+	cr_assert_eq(metric(MT_METRIC_hot_fills), 1);
+	cr_assert_eq(fake.engines.urgent_count, 2);
+	cr_assert_eq(fake.engines.submit_count, count + 2);
+}
+
 static uint32_t forgotten_count;
 
 static void
