@@ -177,11 +177,11 @@ mt_read_hot_keep(struct read_piece *piece)
 {
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	assert(piece->source != NULL && piece->hot == NULL);
-	if (!hot_is_for(piece))
+	if (piece->read->is_sequential || !hot_is_for(piece))
 		return false;
 	metric_add(&piece->state->port->metrics[MT_METRIC_hot_misses], piece->stretch.count);
 	piece->kept_count = 0;
-	return !piece->read->is_sequential && hot_go_on(piece);
+	return hot_go_on(piece);
 }
 
 bool

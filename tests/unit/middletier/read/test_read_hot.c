@@ -229,6 +229,8 @@ Test(read_hot, scans_make_nothing_hot_and_take_what_is)
 	}
 	cr_assert_eq(metric(MT_METRIC_hot_fills), 0);
 	cr_assert_eq(fake_read_count() - first, 3 * (BLOCKS - 1));
+	cr_assert_eq(metric(MT_METRIC_hot_misses), 1,
+	    "the first block's: it was not read in order");
 	heat(7, 1);
 	fake.session.read_end_bytes = 7 * CLEAVE_BLOCK_BYTES;
 	fake_expect(7, 1);
