@@ -265,7 +265,8 @@ mt_change_name_opened(struct mt_control_request *request, const char **name)
 		return false;
 	}
 	entry = mt_volumes_by_id(&request->gateway->volumes, request->attach.id);
-	if (entry == NULL || !mt_control_may(request, entry->volume.name)) {
+	if (entry == NULL || mt_volume_is_trashed(&entry->volume) ||
+	    !mt_control_may(request, entry->volume.name)) {
 		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64,
 		    request->attach.id);
 		return false;
