@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 
 from libagent import EINVAL, FIO, Agent, Client, Steady, control, make_certificates, need
 from libcluster import Cluster, Daemon, check, main, run_argv
@@ -270,6 +271,36 @@ def a_name_that_nobody_has_any_more():
             agents[-1].wait_line("export: closed")
             late = Client(agents[-1])
             check(late.go() == 1 and block(late) == bytes(4096), "the volume of the name")
+        finally:
+            for agent in agents:
+                if agent.process is not None:
+                    agent.kill()
+
+
+def a_new_client_while_what_was_renamed_is_opened():
+    """The volume is opened by its id for who had it alone: who comes meanwhile asks for the name, which nobody has."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        words = ("--volume", "v", "--control", os.path.join(c.folder, "control"))
+        agents = [Agent(c, *words).start()]
+        try:
+            writer = Client(agents[0])
+            check(writer.go() == 1, "GO")
+            block(writer, b"1")
+            c.cleave("volume", "rename", "v", "x")
+            c.gateway.signal(signal.SIGSTOP)
+            try:
+                agents.append(Agent(c, *words, "--replace").start())
+                check(agents[0].wait_exit() == 0, "the old agent's exit status")
+                late = Client(agents[1])
+                late.option(7, struct.pack(">I", 1) + b"v" + struct.pack(">H", 0))
+                time.sleep(0.5)  # it is read, and waits
+            finally:
+                c.gateway.signal(signal.SIGCONT)
+            check(late.reply()[1] > 1 << 31, "a new client has a volume of another name")
+            check(block(writer) == b"1" * 4096, "what was there")
+            block(writer, b"2")
+            check(first_block_of(c, "x") == b"2" * 4096, "what was written")
         finally:
             for agent in agents:
                 if agent.process is not None:
@@ -679,7 +710,7 @@ def ends_of_clients_under_tls():
 if __name__ == "__main__":
     main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
-         a_name_that_nobody_has_any_more, exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
+         a_name_that_nobody_has_any_more, a_new_client_while_what_was_renamed_is_opened, exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
          a_predecessor_that_was_stopped_for_a_while, replaced_by_a_successor_under_load,
          the_pause_that_clients_see, the_slow_hold_up_nobody,
          clients_under_tls_stay, ends_of_clients_under_tls)

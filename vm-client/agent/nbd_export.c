@@ -105,6 +105,25 @@ export_compare_given(struct nbd_export *export)
 	}
 }
 
+/* Opened by its id, for those that a predecessor gave. Who came meanwhile wants the name: that is asked for anew. */
+static void
+export_tell_adopted(struct nbd_export *export)
+{
+	struct loop_link adopted, *link, *next;
+
+	assert(export->sm.state == NBD_EXPORT_OPEN);
+	list_init(&adopted);
+	LIST_FOREACH_SAFE(&export->waiters, link, next) {
+		if (!LIST_ENTRY(link, struct nbd_connection, wait_link)->is_adopted)
+			continue;
+		list_remove(link);
+		list_push_back(&adopted, link);
+	}
+	export_tell(&adopted, 0, NULL);
+	if (!list_is_empty(&export->waiters))
+		loop_defer(export->server->options.loop, &export->open_task);
+}
+
 static void export_open(struct nbd_export *export);
 
 static void
@@ -145,6 +164,8 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	    (unsigned long long)export->size_bytes);
 	if (export->user_count == 0)
 		export_close(export);
+	else if (nbd_export_is_renamed(export))
+		export_tell_adopted(export);
 	else
 		export_tell(&export->waiters, 0, NULL);
 }
