@@ -267,6 +267,25 @@ Test(leases, those_that_were_returned_keep_nobody_out)
 	cr_assert_lt(request(&clients[1], CLEAVE_WRITE), SOON_NS);
 }
 
+/* The question that renews them is on its way out: the return is sent behind it. */
+Test(leases, those_that_are_being_renewed_are_returned_too)
+{
+	struct loop_link *link, *next;
+
+	open_leased(&clients[0]);
+	LIST_FOREACH_SAFE(&clients[0].volume->connections, link, next) {
+		struct connection *connection = LIST_ENTRY(link, struct connection, link);
+
+		leases_on_ready(connection);
+		cr_assert(connection->lease.is_sending);
+	}
+	cr_assert(leases_return(clients[0].volume)); /* as the close does */
+	cleave_volume_close(clients[0].volume, on_closed, &clients[0]);
+	run_until(&clients[0].is_closed, "it is closed");
+	open_volume(&clients[1], "leased", 0);
+	cr_assert_lt(request(&clients[1], CLEAVE_WRITE), SOON_NS);
+}
+
 Test(leases, a_session_that_connects_anew_does_not_wait_for_its_own)
 {
 	struct connection *connection;

@@ -107,8 +107,10 @@ lease_on_send(struct split_send *send, int rc, void *arg)
 	(void)rc; /* a failure is followed by the connection's end */
 	assert(connection->lease.is_sending);
 	connection->lease.is_sending = false;
-	if (connection->lease.must_return && !connection->volume->client->is_destroying)
+	if (connection->lease.must_return && !connection->volume->client->is_destroying) {
+		connection->lease.must_return = false;
 		lease_ask(connection, true);
+	}
 }
 
 /* A connection has one under way: what goes unanswered ends with the connection. */
@@ -120,9 +122,12 @@ lease_ask(struct connection *connection, bool is_return)
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != CONNECTION_UP ||
-	    connection->agreed_level < CLEAVE_LEVEL_READS || lease->is_sending ||
-	    (lease->is_out && !is_return))
+	    connection->agreed_level < CLEAVE_LEVEL_READS || (lease->is_out && !is_return))
 		return;
+	if (lease->is_sending) {
+		lease->must_return = is_return;
+		return;
+	}
 	lease->request_id = ++volume->send_count << REQUEST_INDEX_BITS;
 	wire_lease_encode(&lease->header,
 	    &(struct wire_lease){ .request_id = lease->request_id, .is_return = is_return });
