@@ -402,6 +402,9 @@ take_options(const struct mt_command_line *values, struct config_result *result,
 			config_problem(&mt_command_line_program, result, "%s", line);
 	}
 	mt_command_secure_take(values, is_server(values), result, options, secure);
+	/* Before it is opened: an etcd's history is shortened, and its size watched, by a gateway alone. */
+	if (is_server(values))
+		where->gateway_id = options->gateway_id;
 	if ((is_server(values) || values->is_release) && options->gateway_id == 0 &&
 	    where->place != NULL && meta_where_directory(where) == NULL)
 		config_problem(&mt_command_line_program, result,

@@ -74,6 +74,9 @@ def the_number_is_that_of_the_key():
                 told = json.loads(c.cleave("--json", "gateway", "list").stdout)["gateways"]
                 ids = {int(gateway["gateway"], 16) for gateway in told}
                 check(ids == {1, 2}, f"{ids}")
+                if place:  # it works there as a gateway: who does not say so shortens no history
+                    kept = etcd.ctl("get", "", "--prefix")
+                    check("gateway 1 on " in kept and "cleave on " not in kept, kept)
                 gone = c.gateways[1]
                 gone.kill()
                 text = release(gone.argv).stderr
