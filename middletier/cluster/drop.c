@@ -408,7 +408,7 @@ drop_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 		    json_loadb(items[i].value, items[i].value_bytes, 0, NULL), 0);
 	if (drop->marks != NULL)
 		(void)drop_add_snapshots(drop);
-	drop->is_left = drop->is_left || rc != 0;
+	drop->is_left = drop->is_left || rc != 0 || (max > 0 && drop->marks == NULL);
 	drop_next(drop);
 }
 

@@ -689,6 +689,19 @@ Test(drop, whatever_cannot_be_had_is_had_later)
 	}
 }
 
+/* Nobody kicks again: what there is to do is in the store alone. */
+Test(drop, what_found_no_memory_is_tried_again_by_itself)
+{
+	for (uint32_t nth = 1; nth < 40; nth++) {
+		put_deleted("deleted/9", ALL);
+		mt_alloc_fail_at(nth);
+		mt_drop_kick(rig->gateway);
+		mt_rig_run(rig, NUM_MS(200));
+		mt_alloc_fail_at(0);
+		expect_gone("deleted/9");
+	}
+}
+
 Test(drop, without_memory_at_the_start_nothing_is_reclaimed_and_nothing_else_is_wrong)
 {
 	mt_drop_fini(rig->gateway);
