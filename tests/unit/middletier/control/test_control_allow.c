@@ -207,7 +207,7 @@ Test(control_allow, the_trash_is_told_by_the_names_that_volumes_had)
 	asked(&admin, 0, "{'op':'volume.delete','name':'mine'}");
 	cr_assert_eq(count_of(&who, "volumes", "{'op':'trash.list'}"), 1u);
 	cr_assert_eq(count_of(&admin, "volumes", "{'op':'trash.list'}"), 2u);
-	/* It is opened by its id no more than by the name that it had. */
+	/* By its id it is opened no more than by the name that it had. */
 	asked(&admin, -ENOENT, "{'op':'volume.open','id':%" PRIu64 "}", id);
 	asked(&admin, -ENOENT,
 	    "{'op':'volume.attach','session':'000000000000000a','id':%" PRIu64 "}", id);
