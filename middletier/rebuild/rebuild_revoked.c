@@ -166,7 +166,9 @@ revoked_join(struct mt_rebuild_nodes *nodes, const char *old, size_t old_bytes,
 		/* Lists that the key does not believe would be lost. */
 		log_warn(
 		    "recover: the lists of revoked keys are not all of an authority that this key "
-		    "knows, and stay as they are: %s",
+		    "knows, and stay as they are, without those of the nodes: %s: give the "
+		    "cluster the newest list again (cleave key publish), or who is on it may be "
+		    "let in",
 		    why);
 		return 0;
 	}
