@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 
 from libagent import EINVAL, FIO, Agent, Client, Steady, control, make_certificates, need
 from libcluster import Cluster, Daemon, check, main, run_argv
@@ -294,7 +293,7 @@ def a_new_client_while_what_was_renamed_is_opened():
                 check(agents[0].wait_exit() == 0, "the old agent's exit status")
                 late = Client(agents[1])
                 late.option(7, struct.pack(">I", 1) + b"v" + struct.pack(">H", 0))
-                time.sleep(0.5)  # it is read, and waits
+                agents[1].wait_idle(0.3)  # it is read, and waits
             finally:
                 c.gateway.signal(signal.SIGCONT)
             check(late.reply()[1] > 1 << 31, "a new client has a volume of another name")

@@ -459,6 +459,22 @@ fake_write(uint32_t block, uint32_t block_count, uint64_t version)
 	return fake_write_as(fake_io(WIRE_WRITE, block, block_count), block, version);
 }
 
+/* Writes by @more, which is told how many there were, until one waits: it is returned. At most @most. */
+static inline struct fake_msg *
+fake_write_until_one_waits(struct fake_msg *(*more)(uint32_t), uint32_t most)
+{
+	for (uint32_t i = 0; i < most; i++) {
+		struct fake_msg *msg = more(i);
+
+		fake_run_for(NUM_S(2));
+		if (!msg->is_answered)
+			return msg;
+		cr_assert_eq(msg->reply.rc, 0);
+	}
+	cr_assert(false, "nothing waits");
+	return NULL;
+}
+
 static inline struct fake_msg *
 fake_read(uint32_t block, uint32_t block_count)
 {

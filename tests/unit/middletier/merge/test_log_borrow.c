@@ -64,16 +64,7 @@ write_more(uint32_t i)
 static struct fake_msg *
 fill_log(void)
 {
-	for (uint32_t i = 0; i < 200; i++) {
-		struct fake_msg *msg = write_more(i);
-
-		fake_run_for(NUM_S(2));
-		if (!msg->is_answered)
-			return msg;
-		cr_assert_eq(msg->reply.rc, 0);
-	}
-	cr_assert(false, "nothing waits");
-	return NULL;
+	return fake_write_until_one_waits(write_more, 200);
 }
 
 static const struct mt_reclaim *

@@ -97,16 +97,7 @@ fill_log(void)
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = 1000;
 	fake.settings.log_bytes = 1; /* three extents, and two more */
-	for (uint32_t i = 0; i < 100; i++) {
-		struct fake_msg *msg = write_more(i);
-
-		fake_run_for(NUM_S(2));
-		if (!msg->is_answered)
-			return msg;
-		cr_assert_eq(msg->reply.rc, 0);
-	}
-	cr_assert(false, "nothing waits");
-	return NULL;
+	return fake_write_until_one_waits(write_more, 100);
 }
 
 Test(room, a_write_waits_at_the_hard_limit_until_the_log_is_shorter)
