@@ -81,6 +81,18 @@ own_string(struct config_parser *p, const char *text)
 	return owned->text;
 }
 
+/* A section is told once, at its first key, and not for each one in it. 0, for inih. */
+static int
+refuse_section(struct config_parser *p, const char *section)
+{
+	if (p->file.section != NULL && strcmp(p->file.section, section) == 0)
+		return 0;
+	p->file.section = own_string(p, section);
+	(void)config_refuse(p, "sections such as [%s] are not used, put all keys at the top",
+	    section);
+	return 0;
+}
+
 /* inih's callback: 0 makes it report this line's number as the first error. */
 static int
 on_file_line(void *arg, const char *section, const char *name, const char *value)
@@ -93,11 +105,8 @@ on_file_line(void *arg, const char *section, const char *name, const char *value
 	p->file.is_needed = false;
 	if (p->message[0] != '\0')
 		return 0;
-	if (section[0] != '\0') {
-		(void)config_refuse(p,
-		    "sections such as [%s] are not used, put all keys at the top", section);
-		return 0;
-	}
+	if (section[0] != '\0')
+		return refuse_section(p, section);
 	for (uint32_t i = 0; i < p->option_count; i++) {
 		if (strcmp(p->options[i].name, name) != 0)
 			continue;

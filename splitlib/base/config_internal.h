@@ -31,6 +31,7 @@ struct config_parser {
 		bool
 		    is_needed; /* it holds something, which was not handed to on_file_line so far */
 		int rc;        /* why the file is not good, where inih does not say so */
+		const char *section; /* the last one that was refused; NULL: none was */
 	} file;
 	bool is_done; /* help or version was printed */
 	char message[CONFIG_MESSAGE_BYTES];
