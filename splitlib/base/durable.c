@@ -69,6 +69,19 @@ durable_sync_folder(const char *path)
 	return rc;
 }
 
+int
+durable_may_write(const char *path)
+{
+	char copy[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
+		return -ENAMETOOLONG;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return access(dirname(copy), W_OK | X_OK) == 0 ? 0 : -errno;
+}
+
 static int
 name_part(const char *part, const char *path, bool replaces)
 {

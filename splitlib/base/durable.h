@@ -18,7 +18,13 @@
  * failure to flush the folder, where it may be either.
  */
 int durable_write(const char *path, const void *text, size_t bytes, mode_t mode, bool replaces);
-/* durable_read -- the file @name in the folder @at, and a NUL behind it, to free(). 0; -EFBIG; -errno. */
+/*
+ * durable_may_write -- may @path be written, as far as its folder shows? Nothing is written
+ *
+ * 0; -ENOENT, -EACCES, -EROFS and what else keeps its folder from taking a file; -EISDIR @path is a folder.
+ */
+int durable_may_write(const char *path);
+/* durable_read -- the file @name in the folder @at, and a NUL behind it, to free(). 0; -EFBIG; -EINVAL it is no regular file; -errno. */
 int durable_read(int at, const char *name, size_t bytes_max, char **ret_text, size_t *ret_bytes);
 /* durable_sync_folder -- of @path: which names are in the folder that holds it is on disk. 0 or -errno. */
 int durable_sync_folder(const char *path);

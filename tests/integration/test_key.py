@@ -89,6 +89,9 @@ def what_is_refused_is_named():
                      "--host: 'gw1:9710': a DNS name", codes=(1,))
         expect_error(a.key("issue", "node/1", "--out", a.at("k"), "--days", "3651", check_rc=False),
                      "the authority itself expires in", codes=(1,))
+        expect_error(a.key("issue", "node/1", "--out", a.at("no/k"), check_rc=False), "no/k: No such file.*nothing was issued",
+                     codes=(1,))
+        check(json.loads(a.key("list", "--json").stdout)["issued"] == [], "a serial is listed that nobody has")
         a.key("issue", "node/1", "--out", a.at("k"))
         expect_error(a.key("issue", "node/2", "--out", a.at("k"), check_rc=False), "--replace", codes=(1,))
         expect_error(run("cleave", "key", "list", check_rc=False), "--ca DIR is required", codes=(1,))

@@ -76,12 +76,13 @@ def lists_that_are_not_the_newest_of_ours_are_refused():
         a.issue("admin/test2"), a.issue("admin/test3")
         shutil.copy(a.revoke("admin/test2"), old)
         c.cleave("key", "publish", a.revoke("admin/test3"))
-        expect_error(c.cleave("key", "publish", old, check_rc=False), "number 1, and number 2 is known")
+        expect_error(c.cleave("key", "publish", old, check_rc=False), f"{old}: a list of revoked keys is number 1, and number 2 is known")
         alien.issue("client/x")
         expect_error(c.cleave("key", "publish", alien.revoke("client/x"), check_rc=False), "of another authority")
         with open(a.at("garbage"), "w") as f:
             f.write("no list\n")
-        expect_error(c.cleave("key", "publish", a.at("garbage"), check_rc=False), "no list of revoked keys")
+        expect_error(c.cleave("key", "publish", a.at("garbage"), check_rc=False), "garbage: it is no list of revoked keys")
+        expect_error(c.cleave("key", "publish", "/dev/full", check_rc=False), "/dev/full: it is no regular file")
         expect_error(c.cleave("key", "publish", a.at("none"), check_rc=False), "No such file")
         expect_error(c.cleave_as(a.issue("monitor/m"), "key", "publish", a.revoke("admin/test2")), "may not")
         # A client that has the list refuses a gateway on it.

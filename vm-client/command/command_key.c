@@ -260,6 +260,13 @@ command_key_revoke(struct command_session *session)
 	    count == 0 ? ", it was before" : "");
 }
 
+/* durable_read's error, in words. */
+static const char *
+why_unread(int rc)
+{
+	return rc == -EINVAL ? "it is no regular file" : strerror(-rc);
+}
+
 int
 command_key_adopt(struct command_session *session)
 {
@@ -271,7 +278,7 @@ command_key_adopt(struct command_session *session)
 	int rc = durable_read(AT_FDCWD, options->file, SPLIT_REVOKED_BYTES_MAX, &text, &bytes);
 
 	if (rc != 0)
-		return command_fail(session, rc, "%s: %s", options->file, strerror(-rc));
+		return command_fail(session, rc, "%s: %s", options->file, why_unread(rc));
 	ca = command_key_open(session, &rc);
 	if (ca != NULL)
 		rc = ca_adopt(ca, text, bytes, command_key_now_s(), &count, why);
@@ -308,8 +315,8 @@ int
 command_key_publish(struct command_session *session)
 {
 	const struct command_options *options = session->options;
+	char told[sizeof(session->error)], *text = NULL;
 	json_t *reply = NULL, *request;
-	char *text = NULL;
 	size_t bytes = 0;
 	int rc = durable_read(AT_FDCWD, options->file, PUBLISH_BYTES_MAX, &text, &bytes);
 
@@ -319,7 +326,7 @@ command_key_publish(struct command_session *session)
 		    "authority (SECURITY.md)",
 		    options->file, PUBLISH_BYTES_MAX);
 	if (rc != 0)
-		return command_fail(session, rc, "%s: %s", options->file, strerror(-rc));
+		return command_fail(session, rc, "%s: %s", options->file, why_unread(rc));
 	/* A file of bytes that are no text is no list. */
 	request = strlen(text) == bytes
 	    ? json_pack("{s:s, s:s}", "op", "key.publish", "lists", text)
@@ -333,6 +340,11 @@ command_key_publish(struct command_session *session)
 		return command_fail(session, -ENOMEM, "out of memory");
 	}
 	rc = command_ask(session, request, true, &reply);
+	/* The gateway has seen bytes, and no name. */
+	if (rc == -EINVAL || rc == -EKEYREJECTED || rc == -ESTALE) {
+		(void)snprintf(told, sizeof(told), "%s", session->error);
+		(void)command_fail(session, rc, "%.200s: %s", options->file, told);
+	}
 	if (rc == 0 && options->is_json)
 		rc = command_print_json(reply, session->out);
 	else if (rc == 0)

@@ -61,9 +61,7 @@ ca_fail(int rc, char *why, const char *format, ...)
 static int
 ca_file(const char *folder, const char *name, char ret_path[PATH_MAX])
 {
-	int n = snprintf(ret_path, PATH_MAX, "%s/%s", folder, name);
-
-	return n > 0 && n < PATH_MAX ? 0 : -ENAMETOOLONG;
+	return snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 static int
@@ -458,7 +456,9 @@ issue_with(struct ca *ca, const struct ca_wish *wish, const struct hosts *hosts,
 	if (!wish->replaces && lstat(wish->out, &st) == 0)
 		return ca_fail(-EEXIST, why,
 		    "%s is there: another name, or --replace where it may go", wish->out);
-	return issue(ca, wish, &certificate, ret_entry, why);
+	rc = durable_may_write(wish->out); /* else a serial is listed that nobody has the key of */
+	return rc == 0 ? issue(ca, wish, &certificate, ret_entry, why)
+		       : ca_fail(rc, why, "%s: %s: nothing was issued", wish->out, strerror(-rc));
 }
 
 static int

@@ -65,7 +65,8 @@ struct ca_wish {
  * ca_issue -- a new key and its certificate, as a key file (cleave/secure.h) of mode 0600; first into the list
  *
  * Returns 0 and what is in the list; -EEXIST @out is there; -EINVAL no subject, no host, or longer than the authority is valid;
- * -EKEYEXPIRED the authority is not valid any more; others. Where the file alone fails, @why names the serial.
+ * -EKEYEXPIRED the authority is not valid any more; others. Nothing is listed where @out's folder takes no file; where
+ * the file fails later, a full disk's say, @why names the serial.
  */
 int ca_issue(struct ca *ca, const struct ca_wish *wish, uint64_t now_s,
     struct issued_entry *ret_entry, char *why);

@@ -141,18 +141,47 @@ Test(ca, what_it_does_not_issue)
 	rig_fini(&rig);
 }
 
-Test(ca, file_that_cannot_be_written_leaves_its_serial_in_the_list)
+/* How many the list has. */
+static uint32_t
+listed(struct rig *rig)
+{
+	struct ca *ca = ca_open(rig->ca, rig->why);
+	uint32_t count;
+
+	cr_assert_not_null(ca);
+	count = ca_issued(ca)->count;
+	ca_close(ca);
+	return count;
+}
+
+Test(ca, what_has_no_folder_for_its_file_is_not_listed)
 {
 	struct rig rig;
-	struct ca *ca;
 
 	rig_init(&rig);
 	(void)snprintf(rig.key, PATH_BYTES, "%s/no/key", rig.folder);
 	cr_assert_eq(issue(&rig, "node/1", 0, NOW, false), -ENOENT);
-	ca = ca_open(rig.ca, rig.why + 0);
-	cr_assert_not_null(ca);
-	cr_assert_eq(ca_issued(ca)->count, 1u);
-	ca_close(ca);
+	cr_assert_not_null(strstr(rig.why, "nothing was issued"), "%s", rig.why);
+	cr_assert_eq(listed(&rig), 0u);
+	/* A folder is no file that could be replaced. */
+	(void)snprintf(rig.key, PATH_BYTES, "%s", rig.ca);
+	cr_assert_eq(issue(&rig, "node/1", 0, NOW, true), -EISDIR);
+	cr_assert_eq(listed(&rig), 0u);
+	rig_fini(&rig);
+}
+
+Test(ca, file_that_fails_behind_that_leaves_its_serial_in_the_list)
+{
+	char part[PATH_BYTES + 16];
+	struct rig rig;
+
+	rig_init(&rig);
+	(void)snprintf(rig.key, PATH_BYTES, "%s/key", rig.folder);
+	(void)snprintf(part, sizeof(part), "%s/.key.part", rig.folder);
+	cr_assert_eq(mkdir(part, 0700), 0);
+	cr_assert_eq(issue(&rig, "node/1", 0, NOW, false), -EISDIR);
+	cr_assert_not_null(strstr(rig.why, "is listed, and nobody has its key"), "%s", rig.why);
+	cr_assert_eq(listed(&rig), 1u);
 	rig_fini(&rig);
 }
 
