@@ -295,10 +295,11 @@ node_take(struct mt_control_request *request, const char *address, const char *d
 		mt_control_refuse(request, -EINVAL, "address: '%s': %s", address, wrong);
 		return false;
 	}
-	if (domain != NULL && !mt_domain_is_valid(domain)) {
+	/* A blank looks like the end of it where nodes are listed. Domains of before may have one. */
+	if (domain != NULL && (!mt_domain_is_valid(domain) || strpbrk(domain, " \177") != NULL)) {
 		mt_control_refuse(request, -EINVAL,
-		    "domain: '%s': one name, or up to %u with a / between each two", domain,
-		    MT_NODE_DOMAIN_PARTS_MAX);
+		    "domain: '%s': one name, or up to %u with a / between each two, without blanks",
+		    domain, MT_NODE_DOMAIN_PARTS_MAX);
 		return false;
 	}
 	if (address != NULL)

@@ -295,9 +295,19 @@ join_find(struct join *join)
 static void
 join_print_start(const struct join *join)
 {
-	assert(join->options.listen != NULL);
-	(void)printf("  cleave-storage --disk %s --listen %s\n", join->options.format.disk,
+	const struct secure_options *secure = &join->options.secure;
+	bool has_key = secure->key != NULL || getenv("CLEAVE_KEY") != NULL;
+	uint32_t id = join->disk.format.node_id;
+
+	(void)printf("  cleave-storage --disk %s --listen %s", join->options.format.disk,
 	    join->options.listen);
+	if (secure->security != NULL)
+		(void)printf(" --security %s", secure->security);
+	if (has_key) /* another one than that of whoever types this */
+		(void)printf(" --key node-%u.key\n"
+			     "  (made by: cleave key issue node/%u --out node-%u.key)",
+		    id, id, id);
+	(void)printf("\n");
 	(void)fflush(stdout);
 }
 
@@ -488,9 +498,9 @@ join_step(struct join *join)
 	const struct join_node *node;
 	enum join_step step;
 
-	assert(join->client != NULL && join->address != NULL);
 	int rc;
 
+	assert(join->client != NULL && join->address != NULL);
 	if (join_look(join) != 0)
 		return -1;
 	rc = join_find(join);
@@ -550,6 +560,8 @@ join_check_options(struct join *join)
 		return join_error(
 		    "gateways find nobody at '%s': say where, with --advertise tcp://HOST:PORT",
 		    join->address);
+	if (options->domain != NULL && strpbrk(options->domain, " \t\n\177") != NULL)
+		return join_error("--domain: '%s': a domain has no blanks", options->domain);
 	if (options->cluster_id != NULL && storage_parse_hex(options->cluster_id, &id) != 0)
 		return join_error("--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
 		    options->cluster_id);

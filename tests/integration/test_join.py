@@ -9,6 +9,7 @@ import subprocess
 
 from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run,
                         run_argv, wait_for)
+from libkeys import Authority, Keyed
 
 ALIEN_ID = "00000000000a11e4"
 STEPS_MAX = 20  # of one run; there are fewer
@@ -101,6 +102,15 @@ def one_step_a_run():
         check(number(join(c, "disk4", address, "--force").stdout) == 5, "it has not number 5")
         daemon.start()
         check("node 5" in join(c, "disk4", address, "--wait", "60s", "--force").stdout, "not added")
+
+
+def with_keys_it_says_which_one_starts_it():
+    with Authority() as a, Keyed(a) as c:
+        wait_imported(c)
+        said = join(c, "disk4", free_address(), "--key", c.client_key).stdout
+        check("--key node-4.key\n" in said and "cleave key issue node/4 --out node-4.key" in said, said)
+        expect_error(join(c, "disk5", free_address(), "--key", c.client_key, "--domain", "a b", check_rc=False),
+                     "--domain: 'a b': a domain has no blanks")
 
 
 def killed_at_each_step():
@@ -243,4 +253,4 @@ def refused_with_a_line():
 
 
 if __name__ == "__main__":
-    main(one_step_a_run, killed_at_each_step, several_at_once, slots_as_the_others, refused_with_a_line)
+    main(one_step_a_run, with_keys_it_says_which_one_starts_it, killed_at_each_step, several_at_once, slots_as_the_others, refused_with_a_line)

@@ -50,7 +50,9 @@ def added_drained_removed():
         expect_error(c.cleave("node", "remove", "3", check_rc=False), "node 3 is in use: drain it")
         expect_error(c.cleave("node", "drain", "9", check_rc=False), "node 9: no such node")
         daemon, address = new_node(c, "disk4", 4)
-        out = c.cleave("node", "add", address, "--domain", "dc1/rack4", "--weight", "50", "--note",
+        expect_error(c.cleave("node", "set", "1", "--domain", "d e", check_rc=False), "without blanks")
+        # The usual scheme may be left out, as a gateway's is.
+        out = c.cleave("node", "add", address.removeprefix("tcp://"), "--domain", "dc1/rack4", "--weight", "50", "--note",
                        "shelf 4").stdout
         check("node 4" in out and "added" in out, out)
         for at in c.gateway_addresses:
@@ -60,7 +62,10 @@ def added_drained_removed():
         # Nothing has been written since it came.
         c.cleave("node", "drain", "4", "--wait")
         wait_for(lambda: nodes_of(c)[4]["member"] == "draining", "it does not drain")
-        c.cleave("node", "undrain", "4")
+        check("in use again" in c.cleave("node", "undrain", "4").stdout, "undrained")
+        check("was not drained" in c.cleave("node", "undrain", "4").stdout, "it did not drain")
+        check("changed" in c.cleave("node", "set", "4", "--address", address.removeprefix("tcp://")).stdout, "its address")
+        check(nodes_of(c)[4]["address"] == address, f"{nodes_of(c)[4]}")
         expect_error(c.cleave("node", "remove", "4", check_rc=False), "in use")
         c.cleave("node", "drain", "4")
         check("removed" in c.cleave("node", "remove", "4").stdout, "it is not removed")

@@ -13,6 +13,7 @@
 #define NODE_HEARD_NS NUM_S(10) /* that a node which was added may take */
 #define NODE_LOOK_NS NUM_MS(100)
 #define NODE_WEIGHT_MAX 1000u
+#define NODE_ADDRESS_BYTES 256u
 
 static int
 node_id(struct command_session *session, uint64_t *ret_id)
@@ -25,6 +26,17 @@ node_id(struct command_session *session, uint64_t *ret_id)
 		return 0;
 	return command_fail(session, -EINVAL, "'%s' is no node's number: see cleave node list",
 	    text);
+}
+
+/* @text with the scheme that it has, or the usual one: a gateway's address is typed without one. NULL: NULL. */
+static const char *
+node_address(const char *text, char out[NODE_ADDRESS_BYTES])
+{
+	if (text == NULL || strstr(text, "://") != NULL)
+		return text;
+	(void)snprintf(out, NODE_ADDRESS_BYTES, "tcp://%s",
+	    text); /* one that is cut is too long for the gateway, too */
+	return out;
 }
 
 /* A change; says what the node is then. @ret_reply: with --json the answer goes there, instead; NULL: it is printed. */
@@ -78,8 +90,9 @@ node_describe(struct command_session *session, struct cleave_node_change *change
 int
 command_node_add(struct command_session *session)
 {
+	char address[NODE_ADDRESS_BYTES];
 	struct cleave_node_change change = { .action = CLEAVE_NODE_ADD,
-		.address = session->options->name };
+		.address = node_address(session->options->name, address) };
 
 	assert(session->options->name != NULL);
 	if (node_describe(session, &change) != 0)
@@ -91,8 +104,9 @@ int
 command_node_set(struct command_session *session)
 {
 	const struct command_options *options = session->options;
+	char address[NODE_ADDRESS_BYTES];
 	struct cleave_node_change change = { .action = CLEAVE_NODE_SET,
-		.address = options->address,
+		.address = node_address(options->address, address),
 		.has_maintenance = options->maintenance != NULL };
 	uint64_t ns = 0;
 	int rc = node_id(session, &change.id);
@@ -142,14 +156,37 @@ command_node_drain(struct command_session *session)
 	return rc == 0 ? node_drain(session, id, NULL) : rc;
 }
 
+/* Is node @id one that does not drain? False, too, where no gateway says so: then the change will. */
+static bool
+node_is_in(struct command_session *session, uint64_t id)
+{
+	struct command_question question;
+	const struct cleave_node_entry *nodes;
+	bool is_in = false;
+	int rc;
+
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_node_list(session->client, &question.ask, command_on_nodes, &question));
+	nodes = question.entries;
+	for (uint32_t i = 0; rc == 0 && i < question.count; i++)
+		is_in = is_in || (nodes[i].id == id && strcmp(nodes[i].member, "in") == 0);
+	command_question_fini(&question);
+	return is_in;
+}
+
 int
 command_node_undrain(struct command_session *session)
 {
 	struct cleave_node_change change = { .action = CLEAVE_NODE_UNDRAIN };
 	int rc = node_id(session, &change.id);
+	const char *done;
 
 	assert(session->client != NULL && !session->options->must_wait);
-	return rc == 0 ? node_change(session, &change, "in use again", NULL) : rc;
+	if (rc != 0)
+		return rc;
+	done = node_is_in(session, change.id) ? "in use, and was not drained" : "in use again";
+	return node_change(session, &change, done, NULL);
 }
 
 int
@@ -172,14 +209,13 @@ struct replacement {
 };
 
 static int
-replacement_look(struct command_session *session, struct replacement *ret_node)
+replacement_look(struct command_session *session, const char *address, struct replacement *ret_node)
 {
-	const char *address = session->options->with;
 	struct command_question question;
 	const struct cleave_node_entry *nodes;
 	int rc;
 
-	assert(session->options->with != NULL);
+	assert(address != NULL);
 	*ret_node = (struct replacement){ .id = 0 };
 	command_question_init(&question, session);
 	rc = command_wait(&question,
@@ -199,11 +235,12 @@ replacement_look(struct command_session *session, struct replacement *ret_node)
 static int
 replacement_add(struct command_session *session, uint64_t replaced_id, json_t **ret_reply)
 {
+	char address[NODE_ADDRESS_BYTES];
 	struct cleave_node_change change = { .action = CLEAVE_NODE_ADD,
-		.address = session->options->with };
+		.address = node_address(session->options->with, address) };
 	uint64_t until_ns = loop_now_ns(session->loop) + NODE_HEARD_NS;
 	struct replacement node;
-	int rc = replacement_look(session, &node);
+	int rc = replacement_look(session, change.address, &node);
 
 	assert(replaced_id > 0 && session->options->with != NULL);
 	if (rc == 0 && node.id == replaced_id)
@@ -217,7 +254,7 @@ replacement_add(struct command_session *session, uint64_t replaced_id, json_t **
 		fprintf(session->out, "node %" PRIu64 " at %s: added before\n", node.id,
 		    change.address);
 	while (rc == 0 && !node.is_heard && loop_now_ns(session->loop) < until_ns) {
-		rc = replacement_look(session, &node);
+		rc = replacement_look(session, change.address, &node);
 		if (rc == 0 && !node.is_heard)
 			command_pause(session, NODE_LOOK_NS);
 	}

@@ -360,6 +360,8 @@ Test(control_node, requests_that_make_no_sense_are_named)
 	}
 	expect_refused("{\"op\":\"node.drain\",\"node\":1,\"lost\":true}", -EINVAL, "lost");
 	expect_refused("{\"op\":\"node.set\",\"node\":1,\"domain\":\"a//b\"}", -EINVAL, "domain");
+	expect_refused("{\"op\":\"node.set\",\"node\":1,\"domain\":\"a b\"}", -EINVAL,
+	    "without blanks");
 	expect_refused("{\"op\":\"node.set\",\"node\":1,\"weight\":0}", -EINVAL, "weight");
 	expect_refused("{\"op\":\"node.usage\",\"node\":1}", -EINVAL, "version");
 }
