@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 from libagent import EPERM, Agent, Client, need
@@ -433,7 +434,7 @@ def endless_import(c, name, convert=WAITS, *words):
     return p
 
 
-def with_tool(c, name, convert, *words):
+def with_tool(c, name, convert, *words, env=None):
     """cleave with a qemu-img whose convert is that, which says that it is run."""
     folder = os.path.join(c.folder, f"tools-{name}")
     os.makedirs(folder, exist_ok=True)
@@ -443,7 +444,7 @@ def with_tool(c, name, convert, *words):
                 f"{convert}\n")
     os.chmod(tool, 0o755)
     p = subprocess.Popen([binary("cleave"), *c.gateway_words(), *words],
-                         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", **(env or {})},
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, start_new_session=True)
     check(p.stdout.readline() == "converting\n", "qemu-img is not run")
@@ -496,6 +497,21 @@ def killed():
         check(digest(out) == digest(image), "what was imported")
         c.cleave("volume", "delete", p.target, "--purge")
         check("has not ended" not in c.cleave("volume", "list").stdout, "what is gone is told")
+
+
+def its_socket_is_where_temporary_files_are():
+    """In $TMPDIR, where a socket's path has room for that; and nothing is left there by one that is killed."""
+    with Cluster(nodes=3) as c, tempfile.TemporaryDirectory(prefix="c-", dir="/tmp") as place:
+        c.volume_create("v", "1M")
+        for folder, found in ((place, place), (f"{place}/a&b", "/tmp"), (f"{place}/{'x' * 80}", "/tmp"),
+                              ("relative", "/tmp")):
+            p = with_tool(c, "where", "echo converting\necho $7\n" + WAITS, "export", "v",
+                          os.path.join(c.folder, "out"), env={"TMPDIR": folder})
+            said = p.stdout.readline()
+            check(said.startswith(f"nbd+unix:///?socket={found}/cleave-image-"), f"{folder}: {said}")
+            p.kill()
+            p.wait()
+        wait_for(lambda: os.listdir(place) == [], "a socket was left behind")
 
 
 def a_killed_import_over_a_volume_is_run_again():
@@ -727,7 +743,8 @@ if __name__ == "__main__":
          nothing_is_overwritten_unasked, what_was_there_is_kept_unless_said, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          behind_an_image_nothing_of_the_old_is_left,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
-         without_the_tool, a_signal_before_qemu_img_runs_is_not_forgotten, interrupted, killed, a_killed_import_over_a_volume_is_run_again,
+         without_the_tool, a_signal_before_qemu_img_runs_is_not_forgotten, interrupted, killed,
+         its_socket_is_where_temporary_files_are, a_killed_import_over_a_volume_is_run_again,
          a_killed_export_leaves_nothing, a_file_that_came_meanwhile_is_not_replaced,
          where_no_file_is_without_a_name_an_export_has_one_of_its_own,
          a_volume_that_was_written_while_it_was_copied_is_refused,

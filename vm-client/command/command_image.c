@@ -224,6 +224,42 @@ agent_exec(const struct command_session *session, const char *name, uint64_t vol
 	_exit(IMAGE_EXIT_NO_PROGRAM);
 }
 
+static void
+folder_remove(const struct image_agent *agent)
+{
+	assert(agent->folder[0] == '/');
+	(void)unlink(agent->socket);
+	(void)rmdir(agent->folder);
+}
+
+/*
+ * A process that removes the folder when this one has ended, however it does: nobody else would behind a kill -9. It lives for
+ * as long as the pipe's other end is open, here alone, and hears no signal of a terminal. Without it we do that.
+ */
+static void
+guard_start(struct image_agent *agent)
+{
+	int fds[2];
+	char byte;
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return;
+	agent->guard = image_fork();
+	if (agent->guard == 0) {
+		(void)setsid();
+		(void)dup2(fds[0], STDIN_FILENO);
+		(void)close_range(STDIN_FILENO + 1, UINT_MAX, 0);
+		while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
+			;
+		folder_remove(agent);
+		_exit(0);
+	}
+	(void)close(fds[0]);
+	agent->guard_fd = fds[1];
+	if (agent->guard < 0)
+		(void)close(fds[1]);
+}
+
 void
 command_image_stop(struct image_agent *agent)
 {
@@ -231,10 +267,35 @@ command_image_stop(struct image_agent *agent)
 		(void)kill(agent->pid, SIGTERM);
 		(void)wait_for(agent->pid);
 	}
-	if (agent->folder[0] != '\0') {
-		(void)unlink(agent->socket);
-		(void)rmdir(agent->folder);
+	if (agent->guard > 0) {
+		(void)close(agent->guard_fd);
+		(void)wait_for(agent->guard);
+	} else if (agent->folder[0] != '\0') {
+		folder_remove(agent);
 	}
+}
+
+/* A path of these stands in a URI as it is. */
+#define IMAGE_PATH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-"
+
+/* In $TMPDIR; in /tmp where that is none, or too long for a socket's path. 0 or -errno. */
+static int
+folder_make(struct image_agent *agent)
+{
+	static const char name[] = "/cleave-image-XXXXXX";
+	const char *place = getenv("TMPDIR");
+
+	_Static_assert(sizeof(agent->socket) == sizeof(((struct sockaddr_un *)0)->sun_path) &&
+		sizeof(agent->folder) + sizeof("/nbd") <= sizeof(agent->socket),
+	    "a socket has room for its path");
+	if (place == NULL || place[0] != '/' || place[strspn(place, IMAGE_PATH_LETTERS)] != '\0' ||
+	    strlen(place) + sizeof(name) > sizeof(agent->folder))
+		place = "/tmp";
+	(void)snprintf(agent->folder, sizeof(agent->folder), "%s%s", place, name);
+	if (mkdtemp(agent->folder) != NULL)
+		return 0;
+	agent->folder[0] = '\0';
+	return -errno;
 }
 
 static int
@@ -263,13 +324,13 @@ command_image_start(struct command_session *session, const char *name, uint64_t 
 	int fd;
 
 	assert(name != NULL);
-	*ret_agent = (struct image_agent){ .folder = "/tmp/cleave-image-XXXXXX" };
-	if (mkdtemp(ret_agent->folder) == NULL) {
-		fd = -errno;
-		ret_agent->folder[0] = '\0';
-		return command_fail(session, fd, "cannot make a folder in /tmp: %s", strerror(-fd));
-	}
+	*ret_agent = (struct image_agent){ .pid = 0 };
+	fd = folder_make(ret_agent);
+	if (fd < 0)
+		return command_fail(session, fd, "cannot make a folder for temporary files: %s",
+		    strerror(-fd));
 	(void)snprintf(ret_agent->socket, sizeof(ret_agent->socket), "%s/nbd", ret_agent->folder);
+	guard_start(ret_agent);
 	(void)snprintf(ret_agent->uri, sizeof(ret_agent->uri), "nbd+unix:///?socket=%s",
 	    ret_agent->socket);
 	fd = agent_listen(ret_agent);

@@ -5,7 +5,7 @@
  *	FILE <-- qemu-img convert --> unix socket in a private folder <-- cleave-agent --> gateway
  *
  * The agent is started for the one copy, with a socket that listens already, so nobody waits for it. Both end with this
- * process, however it ends.
+ * process, however it ends, and the folder goes.
  */
 #ifndef CLEAVE_COMMAND_IMAGE_H
 #define CLEAVE_COMMAND_IMAGE_H
@@ -19,8 +19,10 @@
 #define IMAGE_PATH_BYTES (PATH_MAX + 2u)
 
 struct image_agent {
-	char folder[64], socket[80], uri[128]; /* uri: of its one export, for qemu-img */
+	char folder[96], socket[108], uri[144]; /* uri: of its one export, for qemu-img */
 	pid_t pid;
+	pid_t guard; /* removes the folder when guard_fd is closed; not above 0: there is none */
+	int guard_fd;
 };
 
 /* command_image_watch_signals -- SIGINT and SIGTERM end the qemu-img that runs, and command_image_run with -EINTR. */
