@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/metrics_http.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/signals.h"
 #include "base/watchdog.h"
 #include "cleave/loop.h"
@@ -454,7 +455,8 @@ main(int argc, char *argv[])
 	int rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
 
 	if (rc != 0)
-		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
+		return rc > 0 ? output_finish("cleave-gateway", EXIT_SUCCESS, EXIT_FAILURE)
+			      : EXIT_USAGE;
 	daemon_begin(&process.daemon);
 	if (take_options(&values, &result, &options, &where, &to, &process.secure) > 0)
 		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/signals.h"
 #include "base/watchdog.h"
 #include "cleave/secure_options.h"
@@ -526,6 +527,13 @@ storage_serve(struct storage_process *process, const struct config_result *resul
 	return rc;
 }
 
+/* Standard output that cannot be written is no success. */
+static int
+finish(int status)
+{
+	return output_finish("cleave-storage", status, STORAGE_EXIT_FAILURE);
+}
+
 /* Options that a SIGHUP takes: their files are read again, even where their names are the same. */
 static const char *const storage_reloaded[] = { "key", "revoked", NULL };
 
@@ -546,13 +554,13 @@ main(int argc, char *argv[])
 	int rc;
 
 	if (argc > 1 && strcmp(argv[1], "format") == 0)
-		return format_main(argc - 1, argv + 1);
+		return finish(format_main(argc - 1, argv + 1));
 	if (argc > 1 && strcmp(argv[1], "join") == 0)
-		return join_main(argc - 1, argv + 1);
+		return finish(join_main(argc - 1, argv + 1));
 	rc = config_parse(&storage_program, argc, argv, &process.options, &result);
 	if (rc != 0) {
 		config_result_fini(&result);
-		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
+		return rc == 1 ? finish(0) : STORAGE_EXIT_USAGE;
 	}
 	daemon_begin(&process.daemon);
 	if (options_check(&process.options, &result, &cluster_id, &process.secure) > 0)

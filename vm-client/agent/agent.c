@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/signals.h"
 #include "base/watchdog.h"
 #include "nbd.h"
@@ -424,7 +425,8 @@ main(int argc, char *argv[])
 	int rc = config_parse(&agent_program, argc, argv, &options, &result);
 
 	if (rc != 0)
-		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
+		return rc > 0 ? output_finish("cleave-agent", EXIT_SUCCESS, EXIT_FAILURE)
+			      : EXIT_USAGE;
 	daemon_begin(&agent.daemon);
 	/* Fixed, or what a large buffer was once allocated by is kept for ever after. */
 	(void)mallopt(M_MMAP_THRESHOLD, AGENT_MMAP_BYTES); /* as it was before, else */

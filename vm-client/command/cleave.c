@@ -4,16 +4,14 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "command.h"
 
 /* Output must have been written: a full disk or a closed pipe is no success. */
 static int
 finish_output(int status, int failure)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return status;
-	fprintf(stderr, "cleave: standard output: %s\n", strerror(errno));
-	return status != 0 ? status : failure;
+	return output_finish("cleave", status, failure);
 }
 
 int

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +291,16 @@ command_fail(struct command_session *session, int rc, const char *format, ...)
 	(void)vsnprintf(session->error, sizeof(session->error), format, args); /* cut if too long */
 	va_end(args);
 	return rc;
+}
+
+int
+command_fail_output(struct command_session *session, int rc)
+{
+	/* A loss is told once: not there, in JSON, nor at the end of the program. */
+	session->exit_status = command_failure(session->options);
+	__fpurge(session->out);
+	clearerr(session->out);
+	return command_fail(session, rc, "standard output: %s", strerror(-rc));
 }
 
 /* The authority's commands ask no gateway. So they want no key of who types them, and there may be none yet. */

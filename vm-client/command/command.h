@@ -229,6 +229,8 @@ int command_execute(const struct command_options *options, FILE *out);
 /* command_fail -- set session->error; returns @rc. */
 int command_fail(struct command_session *session, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* command_fail_output -- session->out cannot be written: @rc is what output_check said, and is returned; main says no more of it. */
+int command_fail_output(struct command_session *session, int rc);
 /* command_print_json -- indented, with a newline. 0 or -ENOMEM. */
 int command_print_json(const json_t *value, FILE *out);
 

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "command.h"
 #include "command_ask.h"
 #include "command_gather.h"
@@ -46,7 +47,7 @@ int
 command_events(struct command_session *session)
 {
 	struct command_gather gather;
-	int rc = command_gather_init(&gather, session, "events", "events");
+	int rc = command_gather_init(&gather, session, "events", "events"), lost;
 
 	assert(session->client != NULL);
 	if (rc == 0)
@@ -56,8 +57,9 @@ command_events(struct command_session *session)
 		rc = read_all(&gather, false);
 		if (rc != 0 && rc != -ENOMEM && rc != -ENOKEY && !ferror(session->out))
 			rc = 0; /* no gateway answers now: one may again */
-		if (ferror(session->out))
-			rc = command_fail(session, -EPIPE, "nobody reads this any more");
+		lost = output_check(session->out);
+		if (lost != 0)
+			rc = command_fail_output(session, lost);
 	}
 	command_gather_fini(&gather);
 	return rc;

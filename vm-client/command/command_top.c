@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "command.h"
 #include "command_ask.h"
 #include "command_ask_all.h"
@@ -40,6 +41,7 @@ struct top {
 	uint32_t gateway_count;
 	json_t *volumes; /* objects, see add_rate */
 	json_t *list;    /* gateways, see add_gateway */
+	bool is_lost;    /* what was printed */
 };
 
 /* ---- one interval ---- */
@@ -476,7 +478,7 @@ top_turn(struct top *top, bool is_first)
 {
 	struct command_session *session = top->session;
 	struct command_question gateways, nodes;
-	int rc;
+	int rc, lost;
 
 	command_question_init(&gateways, session);
 	command_question_init(&nodes, session);
@@ -484,8 +486,10 @@ top_turn(struct top *top, bool is_first)
 	if (rc == 0 && !is_first)
 		rc = session->options->is_json ? print_json(top, &nodes, session->out)
 					       : print_text(top, &nodes, session->out);
-	if (fflush(session->out) != 0 && rc == 0)
-		rc = command_fail(session, -EPIPE, "nobody reads this any more");
+	lost = output_check(session->out);
+	top->is_lost = lost != 0;
+	if (top->is_lost)
+		rc = command_fail_output(session, lost);
 	command_question_fini(&nodes);
 	command_question_fini(&gateways);
 	return rc;
@@ -505,7 +509,7 @@ command_top(struct command_session *session)
 		rc = top_turn(&top, false);
 		if (options->is_once)
 			break;
-		if (rc != 0 && rc != -ENOMEM && !ferror(session->out)) {
+		if (rc != 0 && rc != -ENOMEM && !top.is_lost) {
 			fprintf(stderr, "cleave: %s\n", session->error);
 			rc = 0; /* no gateway answers now: one may again */
 		}

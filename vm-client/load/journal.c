@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
@@ -192,14 +193,17 @@ journal_read(const char *path, int (*fn)(const struct journal_record *record, vo
     uint64_t *ret_valid_bytes)
 {
 	struct reading reading = { .fn = fn, .arg = arg };
+	struct stat status;
 	int rc;
 
 	assert(path != NULL);
 	assert(fn != NULL || arg == NULL);
-	reading.fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A device has no end, and a pipe none that would come. */
+	reading.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (reading.fd < 0)
 		return -errno;
-	rc = read_file(&reading);
+	rc = fstat(reading.fd, &status) == 0 && S_ISREG(status.st_mode) ? read_file(&reading)
+									: -EBADMSG;
 	close(reading.fd);
 	if (rc == 0 && ret_valid_bytes != NULL)
 		*ret_valid_bytes = reading.valid_bytes;

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "library/gateways.h"
 #include "workload.h"
 
@@ -515,12 +516,12 @@ main(int argc, char *argv[])
 	int rc = config_parse(&program, argc, argv, &options, &result);
 
 	if (rc == 1)
-		return 0;
+		return output_finish("cleave-load", 0, 1);
 	if (rc != 0 || check_options(&options, &result) != 0) {
 		config_result_fini(&result);
 		return 2;
 	}
 	rc = run_job(&load);
 	config_result_fini(&result);
-	return rc;
+	return output_finish("cleave-load", rc, 1);
 }

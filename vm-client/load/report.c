@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/output.h"
 
 static const char *const op_names[REPORT_NR] = { "read", "write", "discard", "rewrite" };
 
@@ -122,7 +123,7 @@ report_write_json(const struct report *report, const char *path)
 	FILE *out = fopen(path, "we");
 	double s = duration_s(report);
 	uint64_t op_count = 0;
-	bool is_bad;
+	int rc;
 
 	assert(path != NULL && report->ended_ns != 0);
 	if (out == NULL)
@@ -151,6 +152,8 @@ report_write_json(const struct report *report, const char *path)
 	fprintf(out, "  \"ended_ns\": %" PRIu64 ",\n", report->ended_ns);
 	fprintf(out, "  \"duration_s\": %.6f,\n", s);
 	fprintf(out, "  \"cpu_s\": %.6f\n}\n", report_cpu_s() - report->cpu_started_s);
-	is_bad = ferror(out) != 0;
-	return fclose(out) != 0 || is_bad ? -EIO : 0;
+	rc = output_check(out);
+	if (fclose(out) != 0 && rc == 0)
+		rc = -errno;
+	return rc;
 }
