@@ -25,7 +25,7 @@ struct cleave_trash_entry {
 	uint64_t keep_s;    /* how long it is kept */
 	uint64_t left_s; /* of that, at least: then it is purged; 0: it may be purged any moment */
 	uint32_t snapshot_count;
-	char by[64]; /* from where it was deleted */
+	char by[64]; /* who deleted it, as its key says; without keys, from where */
 };
 
 /* Some of them, by rising id. */

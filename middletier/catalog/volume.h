@@ -31,10 +31,11 @@ struct mt_holder {
  * stays as it is. SNAPSHOTS.md argues the times.
  */
 struct mt_trash {
-	char name[MT_NAME_BYTES];         /* that it had; "": the volume is not in the trash */
-	char by[MT_HOLDER_ADDRESS_BYTES]; /* from where it was deleted: for people */
-	uint64_t deleted_s;               /* wall clock, when: for people */
-	uint64_t keep_ms;                 /* how long it is kept */
+	char name[MT_NAME_BYTES]; /* that it had; "": the volume is not in the trash */
+	char by
+	    [MT_HOLDER_ADDRESS_BYTES]; /* who deleted it, as its key says, or from where: for people */
+	uint64_t deleted_s;            /* wall clock, when: for people */
+	uint64_t keep_ms;              /* how long it is kept */
 	uint64_t left_ms; /* of that, when its key was written; 0: it is being purged */
 };
 

@@ -101,7 +101,8 @@ mt_control_trash_move(struct mt_control_request *request, const struct mt_volume
 		.keep_ms = keep_s * 1000,
 		.left_ms = keep_s * 1000 };
 	memcpy(volume.trash.name, volume.name, sizeof(volume.trash.name));
-	(void)snprintf(volume.trash.by, sizeof(volume.trash.by), "%s", mt_control_peer(request));
+	(void)snprintf(volume.trash.by, sizeof(volume.trash.by), "%s",
+	    mt_control_subject(request) != NULL ? request->by : mt_control_peer(request));
 	mt_trash_name(volume.id, volume.name);
 	mt_volume_key(volume.trash.name, key);
 	mt_volume_key(volume.name, trash_key);

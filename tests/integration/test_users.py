@@ -26,6 +26,10 @@ def a_client_has_what_its_user_says():
         run_argv(c.load_argv_as(key, "--volume", "golden", "--read-percent", "100", "--operations", "100"))
         expect_error(run_argv(c.load_argv_as(key, "--volume", "golden", "--operations", "1"), check_rc=False), "golden",
                      "may not|right")
+        # The trash says who has put it there, as keys tell.
+        c.volume_create("scrap", "4M")
+        c.cleave("volume", "delete", "scrap")
+        check("admin/test" in c.cleave("trash", "list").stdout, c.cleave("trash", "list").stdout)
         # What it may not see is told in the words of what is not there.
         hidden, absent = (c.cleave_as(key, "volume", "delete", name, "--purge", "--yes").stderr
                           for name in ("other", "nothing"))
