@@ -6,11 +6,13 @@
  */
 #include "control/rate_list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/num.h"
+#include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
@@ -23,7 +25,20 @@ by_name(const void *a, const void *b)
 	return strcmp(((const struct mt_rate *)a)->name, ((const struct mt_rate *)b)->name);
 }
 
-/* All that ports have told, in any order. */
+/* A row of a volume that was deleted, or has another name now, and that nobody has open. */
+static bool
+is_of_nothing(const struct mt_ask *ask, const struct mt_rate *rate)
+{
+	char name[MT_NAME_BYTES];
+
+	if (rate->name[0] == '\0' || rate->session_count > 0)
+		return false;
+	(void)snprintf(name, sizeof(name), "%s", rate->name);
+	name[strcspn(name, "@")] = '\0';
+	return mt_volumes_by_name(&ask->gateway->volumes, name) == NULL;
+}
+
+/* All that ports have told, in any order, of volumes that are there. */
 static uint32_t
 gather(const struct mt_ask *ask, struct mt_rate *rates)
 {
@@ -33,7 +48,8 @@ gather(const struct mt_ask *ask, struct mt_rate *rates)
 		const struct mt_port_status *status = &ask->legs[i].status;
 
 		for (uint32_t k = 0; status->rates != NULL && k < status->rate_count; k++)
-			rates[count++] = status->rates[k];
+			if (!is_of_nothing(ask, &status->rates[k]))
+				rates[count++] = status->rates[k];
 	}
 	return count;
 }

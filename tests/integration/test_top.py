@@ -31,6 +31,15 @@ def each_request_is_counted_once():
         check(value(text, "cleave_gateway_volume_request_ns_total", volume="v", op="write") > 0, "no time")
         names = {has["volume"] for has, _ in samples(text, "cleave_gateway_volume_requests_total")}
         check(names == {"v", "w", "(others)"}, f"{names}")
+        # Names that nothing has any more are not told: of what was deleted, and of what was renamed.
+        c.cleave("volume", "rename", "v", "x")
+        c.cleave("volume", "delete", "w", "--purge")
+        c.load("--volume", "x", "--operations", "10")
+
+        def names_told():
+            return {has["volume"] for has, _ in samples(scrape(c.gateway), "cleave_gateway_volume_requests_total")}
+        wait_for(lambda: names_told() == {"x", "(others)"}, "old names are told")
+        check([each["volume"] for each in top(c, "--once")[0]["volumes"]] == ["x", ""], "top")
 
 
 def top(c, *words):
