@@ -34,7 +34,7 @@ mt_health_judge_keys(const struct mt_gateway *gateway, struct mt_health *health)
 		    "%s: %" PRIu32 " data keys are not open, the first of them is key %" PRIu64
 		    " of volume %" PRIu64 ", of the KEK '%s'%s%.120s",
 		    object, count, first->id, first->volume, first->kek,
-		    keys->why[0] == '\0' ? "" : ": ", keys->why);
+		    keys->why[0] == '\0' ? "" : "; the last that failed: ", keys->why);
 	if (keys->refused_ns != 0 && now_ns - keys->refused_ns < KEYS_WANTED_NS)
 		mt_health_add(health, CLEAVE_HEALTH_KEY_WANTED, object, 0,
 		    "%s: a client of volume %s waits for its data key", object, keys->refused);
