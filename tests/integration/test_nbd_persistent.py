@@ -3,6 +3,7 @@
 """Exports that outlive their agent: /etc/cleave/exports, written by cleave attach --persistent, and read again."""
 import json
 import os
+import re
 import signal
 
 from libagent import EPERM, Agent, Client, control, need
@@ -74,6 +75,13 @@ def an_agent_that_was_killed_has_its_exports_again():
             check(host.read() == "v\nv@s\n", f"the file: {host.read()!r}")
             check({n: e["persistent"] for n, e in host.exports().items()} ==
                   {"v": True, "v@s": True, "w": False}, host.told)
+            shown = host.cleave("exports").stdout
+            check(re.search(r"^v@s +\S+ +read +", shown, re.M) and re.search(r"^w +\S+ +write +", shown, re.M), shown)
+            # A line that makes no sense is its author's.
+            host.write("v\nv@s\nw rw\n")
+            expect_error(host.cleave("attach", "w", "--persistent", check_rc=False), "not for good: .*:3: 'rw' is no option")
+            check(host.read() == "v\nv@s\nw rw\n", host.read())
+            host.write("v\nv@s\n")
             check(write(host.come(), b"1") == 0, "a write")
             host.agent.kill()
             host.agent.start()

@@ -545,14 +545,9 @@ command_detach(struct command_session *session)
 static int
 print_exports(const json_t *reply, FILE *out)
 {
-	static const struct table_column columns[] = {
-		{ "NAME", false },
-		{ "STATE", false },
-		{ "CLIENTS", true },
-		{ "PERSISTENT", false },
-		{ "URI", false },
-		{ "PROBLEM", false },
-	};
+	static const struct table_column columns[] = { { "NAME", false }, { "STATE", false },
+		{ "ACCESS", false }, { "CLIENTS", true }, { "PERSISTENT", false }, { "URI", false },
+		{ "PROBLEM", false } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	const json_t *export, *problem;
 	size_t i;
@@ -565,6 +560,8 @@ print_exports(const json_t *reply, FILE *out)
 
 		table_add(table, "%s", command_text(export, "name"));
 		table_add(table, "%s", command_text(export, "state"));
+		table_add(table, "%s",
+		    json_is_true(json_object_get(export, "read_only")) ? "read" : "write");
 		table_add(table, "%llu", (unsigned long long)command_u64(export, "users"));
 		table_add(table, "%s",
 		    json_is_true(json_object_get(export, "persistent")) ? "yes" : "no");

@@ -283,6 +283,26 @@ text_change(const char *text, size_t bytes, const char *name, const char *added,
 	return used + strlen(added);
 }
 
+/* 0: of the lines for @name none is wrong, which nobody but its author can tell what it was to be. */
+static int
+lines_check(const char *path, const char *text, size_t bytes, const char *name, char *ret_error)
+{
+	char why[EXPORTS_FILE_ERROR_BYTES];
+	struct exports_line line;
+	size_t at = 0, line_bytes;
+	const char *begin;
+
+	for (uint32_t number = 1; file_next(text, bytes, &at, &begin, &line_bytes); number++) {
+		if (!line_names(begin, line_bytes, name) ||
+		    exports_line_parse(begin, line_bytes, &line, why) >= 0)
+			continue;
+		(void)snprintf(ret_error, EXPORTS_FILE_ERROR_BYTES,
+		    "%.100s:%u: %.150s: mend that line, or remove it", path, number, why);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* The file's own path where it is a link, so that the link stays. */
 static void
 path_resolve(const char *path, char ret_path[PATH_MAX])
@@ -291,14 +311,17 @@ path_resolve(const char *path, char ret_path[PATH_MAX])
 		(void)snprintf(ret_path, PATH_MAX, "%s", path);
 }
 
+/* @ret_error: set where more is known than the returned errno says, else "". */
 static int
-file_change(const char *given, const char *name, const char *added, uint32_t *ret_removed)
+file_change(const char *given, const char *name, const char *added, uint32_t *ret_removed,
+    char *ret_error)
 {
 	char path[PATH_MAX], copy[PATH_MAX], *text = NULL, *out = NULL;
 	int folder, rc;
 	size_t bytes;
 	mode_t mode;
 
+	ret_error[0] = '\0';
 	if (strlen(given) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	path_resolve(given, path);
@@ -307,6 +330,8 @@ file_change(const char *given, const char *name, const char *added, uint32_t *re
 	if (folder < 0)
 		return -errno;
 	rc = flock(folder, LOCK_EX) != 0 ? -errno : file_load(path, &text, &bytes, &mode);
+	if (rc == 0 && added[0] != '\0')
+		rc = lines_check(path, text, bytes, name, ret_error);
 	if (rc == 0) {
 		out = malloc(bytes + 1 + strlen(added));
 		rc = out == NULL ? -ENOMEM : 0;
@@ -335,15 +360,15 @@ exports_file_put(const char *path, const struct exports_line *line, char *ret_er
 	assert(name_is_possible(line->name, strlen(line->name)));
 	(void)snprintf(added, sizeof(added), "%s%s\n", line->name,
 	    line->is_read_only ? " read-only" : "");
-	rc = file_change(path, line->name, added, &removed);
-	return rc == 0 ? 0 : file_fail(path, rc, ret_error);
+	rc = file_change(path, line->name, added, &removed, ret_error);
+	return rc == 0 || ret_error[0] != '\0' ? rc : file_fail(path, rc, ret_error);
 }
 
 int
 exports_file_remove(const char *path, const char *name, char *ret_error)
 {
 	uint32_t removed = 0;
-	int rc = file_change(path, name, "", &removed);
+	int rc = file_change(path, name, "", &removed, ret_error);
 
 	if (rc == -ENOENT)
 		return 1; /* there is no such folder */

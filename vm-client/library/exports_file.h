@@ -57,8 +57,8 @@ int exports_file_read(const char *path, exports_file_fn fn, void *arg, char *ret
  *
  * Lines that are not about it stay as they are. The file is replaced by a new one, which has its mode, in one step: who
  * reads sees the old one or the new one, also after a power cut. Two that change it at a time do so one after the other.
- * Returns 0; _remove: 1 when there was none; else a negative errno, with a text that names the file in @ret_error.
- * Blocks.
+ * Returns 0; _remove: 1 when there was none; _put: -EINVAL when a line for that name is wrong, which stays; else a
+ * negative errno. With a text in @ret_error that names the file, and that line. Blocks.
  */
 int exports_file_put(const char *path, const struct exports_line *line, char *ret_error);
 int exports_file_remove(const char *path, const char *name, char *ret_error);

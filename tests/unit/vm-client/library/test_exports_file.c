@@ -105,6 +105,26 @@ Test(exports_file, other_lines_stay_as_they_are)
 	check_file("# disks\nnonsense here\n ww\nlast\nw read-only\n");
 }
 
+/* Somebody meant something by it. A second line for a name is as good as none, and goes. */
+Test(exports_file, a_wrong_line_for_the_name_is_not_replaced_unasked)
+{
+	static const char *const wrong[] = { "w rw", "w read-only extra" };
+	const struct exports_line line = { .name = "w" };
+	char text[128], error[EXPORTS_FILE_ERROR_BYTES];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		(void)snprintf(text, sizeof(text), "v\n%s\nx\n", wrong[i]);
+		write_file(text);
+		cr_assert_eq(exports_file_put(path, &line, error), -EINVAL);
+		cr_assert_not_null(strstr(error, ":2: '"), "%s", error);
+		check_file(text);
+		cr_assert_eq(exports_file_remove(path, "w", error), 0, "that is asked for");
+	}
+	write_file("w\nw read-only\n");
+	cr_assert_eq(exports_file_put(path, &line, error), 0);
+	check_file("w\n");
+}
+
 Test(exports_file, a_file_that_there_is_not)
 {
 	const struct exports_line line = { .name = "v" };
