@@ -423,6 +423,28 @@ def a_backup_that_is_killed_goes_on():
         c.cleave("backup", "verify", out + "2")
 
 
+def what_is_in_its_way_is_left_alone():
+    """Somebody's file that is called FILE.part, however short; and a link, to wherever it leads."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        write(c, "v", "write -P 1 0 1M")
+        c.cleave("snapshot", "create", "v@a")
+        out, notes = path(c, "out"), path(c, "notes")
+        with open(out + ".part", "w") as f:
+            f.write("notes")
+        expect_error(c.cleave("backup", "v@a", out, check_rc=False), "in the way: it is no backup", "--force")
+        check(size_of(out + ".part") == 5, "what was there")
+        c.cleave("backup", "v@a", out, "--force")
+        with open(out, "rb") as f, open(notes, "wb") as part:
+            part.write(f.read(5))
+        os.symlink(notes, path(c, "linked.part"))
+        expect_error(c.cleave("backup", "v@a", path(c, "linked"), check_rc=False), "in the way: it is a symbolic link")
+        # The beginning of a head is of a backup that was killed at once.
+        os.rename(notes, path(c, "again.part"))
+        c.cleave("backup", "v@a", path(c, "again"))
+        c.cleave("backup", "verify", path(c, "again"))
+
+
 def begun(c, out, *words):
     """A backup that has made its part, and waits for the gateway, which stands still."""
     c.gateway.signal(signal.SIGSTOP)
@@ -698,7 +720,7 @@ if __name__ == "__main__":
          options_of_the_volume_are_kept_or_given,
          options_that_a_volume_which_is_there_does_not_have_are_refused,
          through_pipes, what_is_no_chain_is_refused, a_backup_is_no_image, bytes_that_went_bad_are_found,
-         one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on,
+         one_that_is_there_is_written_over_when_said, a_backup_that_is_killed_goes_on, what_is_in_its_way_is_left_alone,
          two_of_one_file_leave_each_other_alone, a_file_that_came_meanwhile_is_not_replaced,
          a_backup_that_is_refused_takes_no_snapshot, a_name_that_another_snapshot_has_by_now_is_not_backed_up,
          a_restore_that_is_killed_goes_on, a_gateway_dies_meanwhile,

@@ -12,7 +12,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 
-#define HEADER_MAGIC "CLEAVEBK"
+#define HEADER_MAGIC BACKUP_MAGIC
 #define FRAME_MAGIC UINT32_C(0x4d415246) /* "FRAM" */
 #define END_MAGIC UINT32_C(0x21444e45)   /* "END!" */
 #define RANGE_ZERO UINT64_C(1)           /* the lowest bit of a length, which is of whole blocks */

@@ -14,6 +14,7 @@
 
 #include "cleave/units.h"
 
+#define BACKUP_MAGIC "CLEAVEBK" /* a file begins with it */
 #define BACKUP_VERSION 1u
 #define BACKUP_HEADER_BYTES 512u
 #define BACKUP_FRAME_HEADER_BYTES 64u

@@ -73,6 +73,10 @@ part_open(struct command_file *file)
 		if (file->fd < 0 && errno == ENOENT)
 			return fail_late(file);
 	}
+	if (file->fd < 0 && errno == ELOOP)
+		return command_fail(file->session, -EEXIST,
+		    "%.200s is in the way: it is a symbolic link, which is not followed; remove it",
+		    file->part);
 	if (file->fd < 0)
 		return file_fail(file, -errno);
 	if (flock(file->fd, LOCK_EX | LOCK_NB) != 0)
@@ -120,6 +124,16 @@ is_same_backup(const struct backup_header *a, const struct backup_header *b)
 	    backup_point_is_same(&a->parent, &b->parent) && a->size_bytes == b->size_bytes;
 }
 
+/* FILE.part is shorter than a head: is it the beginning of one, of a backup that ended there? */
+static bool
+part_may_be_head(const struct command_file *file)
+{
+	char begin[sizeof(BACKUP_MAGIC)];
+	ssize_t n = pread(file->fd, begin, sizeof(BACKUP_MAGIC) - 1, 0);
+
+	return n >= 0 && memcmp(begin, BACKUP_MAGIC, (size_t)n) == 0;
+}
+
 /* The part is another backup's, or none that can be read. */
 static int
 refuse_part(struct command_file *file, const char *why)
@@ -137,6 +151,10 @@ file_resume(struct command_file *file, const struct backup_header *header, bool 
 	bool is_forced = file->session->options->is_forced;
 	int rc = backup_reader_create(file->fd, &reader, text);
 
+	if (rc == -ENODATA && !part_may_be_head(file)) {
+		rc = -EBADMSG;
+		(void)snprintf(text, sizeof(text), "it is no backup");
+	}
 	if (rc == -ENODATA || (rc == -EBADMSG && is_forced))
 		return 0;
 	if (rc == -EBADMSG)
