@@ -187,6 +187,9 @@ def a_gateway_without_the_kek_serves_all_others():
         c.expect("open", plain)
         expect_error(c.cleave("export", "--force", NAME, os.path.join(c.folder, "out"), check_rc=False),
                      "does not open", "another one")
+        # The key that is named first need not be the one that failed last.
+        told, = (text for code, _, text in c.health()[1] if code == "key-missing")
+        check("; the last that failed: the KEK 'default' does not open key" in told, told)
         # Nor is anything wrapped with it: no gateway would open both.
         keys = c.keys()
         expect_error(c.cleave("volume", "rotate-key", NAME, check_rc=False), "does not open", "another one")
