@@ -512,6 +512,9 @@ def its_socket_is_where_temporary_files_are():
             p.kill()
             p.wait()
         wait_for(lambda: os.listdir(place) == [], "a socket was left behind")
+        done = run_argv(["env", f"TMPDIR={place}/none", binary("cleave"), *c.gateway_words(), "export", "v",
+                         os.path.join(c.folder, "out")], check_rc=False)
+        expect_error(done, f"cannot make a folder in {place}/none: No such file", codes=(1,))
 
 
 def a_killed_import_over_a_volume_is_run_again():

@@ -278,9 +278,9 @@ command_image_stop(struct image_agent *agent)
 /* A path of these stands in a URI as it is. */
 #define IMAGE_PATH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-"
 
-/* In $TMPDIR; in /tmp where that is none, or too long for a socket's path. 0 or -errno. */
+/* In $TMPDIR; in /tmp where that is none, or too long for a socket's path. 0, or -errno with session->error set. */
 static int
-folder_make(struct image_agent *agent)
+folder_make(struct command_session *session, struct image_agent *agent)
 {
 	static const char name[] = "/cleave-image-XXXXXX";
 	const char *place = getenv("TMPDIR");
@@ -295,7 +295,8 @@ folder_make(struct image_agent *agent)
 	if (mkdtemp(agent->folder) != NULL)
 		return 0;
 	agent->folder[0] = '\0';
-	return -errno;
+	return command_fail(session, -errno, "cannot make a folder in %s: %s", place,
+	    strerror(errno));
 }
 
 static int
@@ -325,10 +326,9 @@ command_image_start(struct command_session *session, const char *name, uint64_t 
 
 	assert(name != NULL);
 	*ret_agent = (struct image_agent){ .pid = 0 };
-	fd = folder_make(ret_agent);
+	fd = folder_make(session, ret_agent);
 	if (fd < 0)
-		return command_fail(session, fd, "cannot make a folder for temporary files: %s",
-		    strerror(-fd));
+		return fd;
 	(void)snprintf(ret_agent->socket, sizeof(ret_agent->socket), "%s/nbd", ret_agent->folder);
 	guard_start(ret_agent);
 	(void)snprintf(ret_agent->uri, sizeof(ret_agent->uri), "nbd+unix:///?socket=%s",
