@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "change.h"
 #include "extent.h"
@@ -150,7 +151,8 @@ sn_verify_conclude(struct sn_extent *extent, const struct sn_scan_job *job)
 	verify_note(extent, job, rc);
 	/* A truncation that is at work has followed the chain itself: the length is what it finds. */
 	if (rc != 0 || !job->must_look_ahead || !sn_extent_is_unread(extent) ||
-	    !sn_extent_is_settled(extent) || extent->sm.state == EXTENT_SEALING)
+	    !sn_extent_is_settled(extent) || extent->sm.state == EXTENT_SEALING ||
+	    MUTANT(unread_left))
 		return rc;
 	sn_extent_take_chain(extent, job);
 	log_info("verify: a copy that could not be read at the start is read extent=%u.%u.%llu "

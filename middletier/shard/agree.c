@@ -165,6 +165,8 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 		mt_agree_replica_take_length(replica, reply);
 	} else if (mt_agree_is_verdict(rc)) {
 		replica->length_bytes = 0;
+		if (MUTANT(mark_forgotten))
+			replica->mark_bytes = 0;
 		mt_agree_damage(replica, "its node has no good copy", rc);
 	} else {
 		/* Lost, or busy: asked again when it is back, or by the timer. */
@@ -464,7 +466,8 @@ agree_ask_anew(struct mt_agree *agree)
 	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
 
 	if (agree->sm.state != MT_AGREE_FREEZING || mt_agree_count(agree, MT_AGREE_ASKED) > 0 ||
-	    now_ns < agree->anew_ns || now_ns < agree_wait_until_ns(agree))
+	    now_ns < agree->anew_ns || now_ns < agree_wait_until_ns(agree) ||
+	    MUTANT(damaged_unasked))
 		return;
 	agree->anew_ns = now_ns + AGREE_STUCK_NS;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {

@@ -30,9 +30,12 @@
 	X(identity_ignored, "a node takes the gateways of any metadata store")                     \
 	X(incarnation_ignored, "a node deletes whatever incarnation of a copy is there")           \
 	X(maker_ignored, "a node lets an owner older than a copy's maker change it")               \
+	X(unread_left, "what a start of a node could not read is not read on before the next one") \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(lone_answer, "a take-over believes one copy while the others are away")                  \
+	X(mark_forgotten, "what a copy has told as acknowledged goes with it from a take-over")    \
+	X(damaged_unasked, "a take-over asks no damaged copy again while a node is away")          \
 	X(tail_not_copied, "a take-over serves what not all replicas hold")                        \
 	X(ack_two_of_three, "a write is acknowledged although one replica failed")                 \
 	X(replay_twice, "the first extent is replayed again over newer records")                   \
@@ -101,6 +104,7 @@
 	    "what is done where nobody uses a volume is done to who came meanwhile")               \
 	X(find_wrong, "a node that looks a frame's last block up sends the next frame")            \
 	X(set_short, "the last block that a run holds is missing in the directory of it")          \
+	X(number_unpassed, "a snapshot's number is dropped where an order to cut it may come yet") \
 	X(conflict_forgets, "a volume that a change did not find under its name counts as gone")   \
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_unread.c -- copies that their disk does not read while the node starts, and reads later */
+/*
+ * test_unread.c -- copies that their disk does not read while the node starts, and reads later
+ *
+ * What reads on is built in with a planted bug, unread_left, that no seed of the simulator comes upon.
+ */
+#define CLEAVE_MUTANTS
+#include "storage-node/verify.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +16,8 @@
 #include "cleave/disk.h"
 #include "cleave/wire.h"
 #include "unit/extent_fixture.h"
+
+struct mutant_set mutants_on;
 
 TestSuite(unread, .init = setup, .fini = teardown);
 
@@ -219,4 +228,15 @@ Test(unread, a_truncation_during_a_verification)
 		cr_assert_eq(listed().length_bytes, 2 * 8192);
 		cr_assert_eq(rig_verify(rig, &extent, NULL), 0);
 	}
+}
+
+Test(unread, a_planted_bug_leaves_what_was_not_read)
+{
+	append_many(3);
+	restart(true);
+	reads_fail(false);
+	mutant_set_add(&mutants_on, MUTANT_unread_left);
+	cr_assert_eq(freeze(6).flags, WIRE_FLAG_DAMAGED);
+	(void)rig_verify(rig, &extent, NULL);
+	cr_assert_eq(listed().flags, WIRE_FLAG_DAMAGED);
 }

@@ -3,8 +3,12 @@
  * test_agree.c -- take-overs with fewer replicas than there should be
  *
  * A real gateway and real nodes in virtual time (mt_rig.h). What was acknowledged, and what a shard that
- * served has shown, must be there after every take-over; lengths are agreed upon once.
+ * served has shown, must be there after every take-over; lengths are agreed upon once. What judges is built in with a
+ * planted bug, mark_forgotten, that no seed of the simulator comes upon.
  */
+#define CLEAVE_MUTANTS
+#include "middletier/shard/agree.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -34,6 +38,8 @@
 
 #define ALL 7u /* replicas */
 #define RIGHT_MARK UINT64_MAX
+
+struct mutant_set mutants_on;
 
 static struct mt_rig *rig;
 static struct extent_id log_id; /* of the last make_log */
@@ -359,7 +365,8 @@ Test(agree, nodes_that_could_not_read_it_at_their_start_can_later)
 }
 
 /* The other two have lost an end that was acknowledged; the copy that knows of it is damaged, and then it goes. */
-Test(agree, a_mark_that_was_told_is_not_forgotten_when_its_copy_goes)
+static void
+lose_the_copy_that_told(void)
 {
 	struct wire_node request = { .opcode = WIRE_EXTENT_DELETE };
 	struct mt_extent *extent;
@@ -385,7 +392,19 @@ Test(agree, a_mark_that_was_told_is_not_forgotten_when_its_copy_goes)
 	cr_assert_eq(mt_rig_call(rig, node_of(0), &request, NULL), 0);
 	mt_rig_node_start(rig, node_of(2));
 	mt_rig_run(rig, NUM_S(30));
+}
+
+Test(agree, a_mark_that_was_told_is_not_forgotten_when_its_copy_goes)
+{
+	lose_the_copy_that_told();
 	cr_assert_not(rig->is_ready);
+}
+
+Test(agree, a_planted_bug_forgets_a_mark)
+{
+	mutant_set_add(&mutants_on, MUTANT_mark_forgotten);
+	lose_the_copy_that_told();
+	cr_assert(rig->is_ready, "with less than was acknowledged");
 }
 
 Test(agree, where_one_replica_is_all_that_is_asked_for_one_will_do)

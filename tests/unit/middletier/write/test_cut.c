@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cut.c -- a shard's part in a snapshot: what is held, what is cut, and every way that it ends */
+/*
+ * test_cut.c -- a shard's part in a snapshot: what is held, what is cut, and every way that it ends
+ *
+ * Cuts are built in with a planted bug, number_unpassed, that no seed of the simulator comes upon.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/write/cut.c"
+
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "middletier/catalog/scope.h"
@@ -14,6 +21,8 @@
 #include "unit/fake_port.h"
 
 #define HOLD_NS NUM_S(5)
+
+struct mutant_set mutants_on;
 
 #define ORDER(n, base)                                                                             \
 	{                                                                                          \
@@ -370,6 +379,17 @@ Test(cut, a_number_that_is_dropped_is_not_begun_any_more)
 	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 0);
 	cr_assert_eq(mt_cut_begin(&fake.shard, &order, on_cut, &answer), -EAGAIN);
 	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), 0);
+}
+
+Test(cut, a_planted_bug_begins_a_number_that_is_dropped)
+{
+	mutant_set_add(&mutants_on, MUTANT_number_unpassed);
+	cr_assert_eq(mt_cut_drop(&fake.shard, 7), 0);
+	begin(&order);
+	fake_run_for(NUM_MS(20));
+	cr_assert_eq(answer.rc, 0);
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 1);
+	mt_cut_release(&fake.shard, 7);
 }
 
 Test(cut, a_drop_waits_for_the_order_that_is_at_work)
