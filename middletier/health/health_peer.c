@@ -4,11 +4,15 @@
  *
  *	each look --> one question --answered, by it or by one that does not tell who it is--> it is there
  *	                  ^    |--answered by another gateway--> clients that are sent to it come to that one
- *	                  |    '--nothing in 750 ms, refused--> once more, soon --nothing--> silent
+ *	                  |    '--nothing in 750 ms, refused--> at its first port, soon --nothing--> silent
  *
  * Two questions, for one that ends well closes its port a moment before its key goes. An answer that it does not know
  * the question is one, and so is that of another boot than the store names. Its ports are asked in turn, one a look; one
- * that is not well is asked until it is.
+ * that another gateway answers at, or that has no place for us, is asked until it is well.
+ *
+ * Gateways ask each other at the first port. A further one may be told to clients for a network that no gateway is in: it
+ * alone makes nobody silent. Whether clients find a port where they are told is for its own gateway to say
+ * (own_address.c).
  */
 #include "health/health_peer.h"
 
@@ -55,19 +59,25 @@ peer_next(const struct mt_gateway *gateway)
 	return next != NULL ? next : first;
 }
 
-/* Another one to ask, or another boot of it: nothing is held against that. Else the next of its ports. */
+/*
+ * Another one to ask, or another boot of it: nothing is held against that. Else the next of its ports; the first, where one
+ * gave no answer.
+ */
 static void
 peer_turn_to(struct mt_health_peer *peer, const struct mt_member_peer *next)
 {
 	assert(!peer->call.is_out && next->port_count > 0);
 	if (peer->gateway_id == next->gateway_id && peer->boot_id == next->boot_id) {
-		if (peer->failure_count > 0 || peer->other_id != 0)
+		if (peer->failure_count > 0 && peer->rc != -EBUSY)
+			peer->port = 0;
+		else if (peer->failure_count > 0 || peer->other_id != 0)
 			return;
-		peer->port = (peer->port + 1) % next->port_count;
+		else
+			peer->port = peer->turn = (peer->turn + 1) % next->port_count;
 		memcpy(peer->address, next->ports[peer->port], sizeof(peer->address));
 		return;
 	}
-	peer->port = 0;
+	peer->port = peer->turn = 0;
 	peer->gateway_id = next->gateway_id;
 	peer->boot_id = next->boot_id;
 	peer->failure_count = 0;
@@ -127,6 +137,8 @@ peer_on_answer(struct mt_peer_call *call, void *arg)
 	peer->rc = call->rc;
 	if (peer->failure_count == 0)
 		peer->since_ns = peer->asked_ns;
+	if (peer->port != 0 && peer->rc != -EBUSY)
+		peer->failure_count = 0; /* what the first one answers counts */
 	if (peer->failure_count == HEALTH_PEER_FAILURES)
 		return;
 	if (++peer->failure_count < HEALTH_PEER_FAILURES)

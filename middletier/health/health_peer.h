@@ -26,6 +26,7 @@ struct mt_health_peer {
 	bool is_stopped;
 	uint64_t gateway_id, boot_id; /* whom we ask */
 	uint32_t port;                /* at which of its ports */
+	uint32_t turn;                /* the port that was asked in its turn last */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	uint64_t asked_ms;    /* by the clock on the wall */
 	int64_t clock_gap_ms; /* of its clock on the wall against ours; 0: none, or not told */
