@@ -6,6 +6,7 @@
     proxy.hold()                            # nothing gets through; connections stay
     proxy.mark()                            # those that there are now ...
     proxy.hold(marked=True)                 # ... are held, and no others
+    proxy.mark(answers=True)                # of those, what comes back alone
     proxy.release()                         # what was held arrives now, in order
     proxy.close()
 """
@@ -19,8 +20,8 @@ import time
 class Flow:
     """One direction of one connection."""
 
-    def __init__(self, source, sink):
-        self.source, self.sink = source, sink
+    def __init__(self, source, sink, is_answer):
+        self.source, self.sink, self.is_answer = source, sink, is_answer
         self.queue = collections.deque()  # (due, bytes); b"" is the end
         self.queued_bytes = 0
         self.is_ended = self.is_marked = False
@@ -47,9 +48,9 @@ class Proxy:
     def _wake(self):
         self.wake_out.send(b"x")
 
-    def mark(self):
+    def mark(self, answers=False):
         for flow in list(self.flows.values()):
-            flow.is_marked = True
+            flow.is_marked = flow.is_answer or not answers
 
     def hold(self, marked=False):
         self.is_held, self.holds_marked = True, marked
@@ -77,7 +78,7 @@ class Proxy:
         for source, sink in ((client, server), (server, client)):
             source.setblocking(False)
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.flows[source] = Flow(source, sink)
+            self.flows[source] = Flow(source, sink, source is server)
             self.selector.register(source, selectors.EVENT_READ)
 
     def _drop(self, flow):

@@ -8,6 +8,7 @@ import struct
 from libagent import EPERM, ERR_UNKNOWN, Agent, Client, control
 from libcluster import Cluster, check, main, wait_for
 from libkeys import Authority, Keyed
+from libproxy import Proxy
 
 ESHUTDOWN = 108
 ERR_PLATFORM = 2**31 + 4
@@ -276,9 +277,38 @@ def a_stop_leaves_the_volume():
         c.cleave("volume", "delete", "v", "--purge")
 
 
+def a_stop_while_it_opens_leaves_the_volume():
+    """The gateway has let it in, and the answer is late: nobody else would be let in before the session times out."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        host, port = c.address.removeprefix("tcp://").split(":")
+        proxy = Proxy(host, int(port))
+        agent = Other(c, "one", "--attach", "client")
+        agent.argv[agent.argv.index(c.address)] = proxy.address
+        opened = "volume: opened for writing name=v"
+        try:
+            agent.start()
+            come(agent).s.close()
+            agent.wait_line("export: closed")
+            proxy.mark(answers=True)
+            proxy.hold(marked=True)
+            late = Client(agent)
+            late.option(7, struct.pack(">I", 1) + b"v" + struct.pack(">H", 0))
+            wait_for(lambda: c.gateway.count_lines(opened) == 2, "the open")
+            check(agent.export()["state"] == "opening", agent.export())
+            agent.signal(signal.SIGTERM)
+            agent.wait_line("agent: stopping")
+            proxy.release()
+            check(agent.wait_exit() == 0, "its exit status")
+        finally:
+            proxy.close()
+        c.cleave("volume", "delete", "v", "--purge")
+
+
 if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
          with_the_first_client, one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name,
-         who_lost_the_right_to_write_is_lost_and_the_next_one_is_not, a_stop_leaves_the_volume)
+         who_lost_the_right_to_write_is_lost_and_the_next_one_is_not, a_stop_leaves_the_volume,
+         a_stop_while_it_opens_leaves_the_volume)

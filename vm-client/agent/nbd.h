@@ -131,6 +131,7 @@ struct nbd_export {
 	bool must_take;                         /* from our predecessor, with the first open */
 	uint64_t given_id;                      /* of the volume its clients have; 0: not known */
 	bool is_by_id;                          /* nobody has its name: being opened by given_id */
+	bool is_opening_writer;                 /* OPENING, for writing: a gateway may let us in */
 	char lost_text[CLEAVE_ERROR_BYTES_MAX]; /* who took it; "" */
 	struct loop_link unattached;            /* changes that wait for is_writer, oldest first */
 	struct loop_task attach_task;

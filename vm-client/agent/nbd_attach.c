@@ -161,6 +161,7 @@ attach_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		cleave_volume_close(volume, NULL, NULL);
 	}
 	loop_defer(loop, &export->open_task);
+	nbd_server_export_closed(export->server); /* it may be stopping, and have waited for this */
 	if (rc != 0)
 		attach_on_refused(export, rc, error == NULL ? cleave_error_text(rc) : error);
 	else

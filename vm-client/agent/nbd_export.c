@@ -139,7 +139,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		export_open(export);
 		return;
 	}
-	export->is_by_id = false;
+	export->is_by_id = export->is_opening_writer = false;
 	if (rc != 0) {
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
@@ -148,6 +148,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
 		export_tell(&export->waiters, rc, error);
 		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
+		nbd_server_export_closed(export->server);
 		return;
 	}
 	export->volume = volume;
@@ -185,6 +186,7 @@ export_open(struct nbd_export *export)
 	int rc;
 
 	assert(export->volume == NULL && export->sm.state == NBD_EXPORT_OPENING);
+	export->is_opening_writer = writes;
 	rc = cleave_volume_open_as(options->client, &how, export_on_open, export);
 	if (rc != 0)
 		export_on_open(NULL, rc, cleave_error_text(rc), export);

@@ -28,16 +28,22 @@
 #define SERVER_PAUSE_NS NUM_S(1)
 #define SERVER_KEEPALIVE_S 60 /* then every quarter of it, four times */
 
-/* A volume that its last client has left, and a gateway has not heard of it: who wants it next would be kept out. */
+/*
+ * A volume that its last client has left, and a gateway has not heard of it, or lets us in to write just now: who wants it
+ * next would be kept out.
+ */
 static bool
-server_is_closing(const struct nbd_server *server)
+server_is_held(const struct nbd_server *server)
 {
 	struct loop_link *link, *next;
 
 	if (server->is_given)
 		return false;
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
-		if (LIST_ENTRY(link, struct nbd_export, link)->sm.state == NBD_EXPORT_CLOSING)
+		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
+
+		if (export->sm.state == NBD_EXPORT_CLOSING || export->is_opening_writer ||
+		    export->is_attaching)
 			return true;
 	}
 	return false;
@@ -52,7 +58,7 @@ server_on_empty_task(struct loop_task *task, void *arg)
 	CHECK_OBJ(server, SERVER_MAGIC);
 	assert(task == &server->empty_task);
 	if (server->connection_count == 0 && (server->relay_count == 0 || !server->is_given) &&
-	    !server_is_closing(server) && server->options.on_empty != NULL)
+	    !server_is_held(server) && server->options.on_empty != NULL)
 		server->options.on_empty(server->options.arg);
 }
 
