@@ -45,7 +45,7 @@ void mt_change_fail_another(struct mt_control_request *request);
  */
 bool mt_change_name_opened(struct mt_control_request *request, const char **name);
 /*
- * mt_change_is_other_opened -- of an attach or an open: is @volume, which has the name, not the one whose id was said?
+ * mt_change_is_other_opened -- of an attach, an open, a snapshot: is @volume, which has the name, not the one whose id was said?
  *
  * True: the request has ended so. Looked at each time the request has waited.
  */

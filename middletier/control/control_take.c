@@ -107,6 +107,25 @@ take_names(struct mt_control_request *request, struct take *take)
 	return true;
 }
 
+/* The name of snapshot.create. The client may know the id of the volume that it means: take_find_volumes compares. */
+static bool
+take_one_name(struct mt_control_request *request)
+{
+	const char *name = "";
+	char error[MT_ERROR_BYTES];
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "id", READER_U64, false, 1, INT64_MAX, { .u64 = &request->attach.id } },
+	};
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0)
+		return mt_change_take_snapshot(request, name);
+	mt_control_fail(request, rc, error);
+	return false;
+}
+
 /* Names of either op's request. False, and the request has ended. */
 static bool
 take_all_names(struct mt_control_request *request, struct take *take)
@@ -114,7 +133,7 @@ take_all_names(struct mt_control_request *request, struct take *take)
 	take->count = 0;
 	if (json_object_get(request->in, "names") != NULL)
 		return take_names(request, take);
-	if (!mt_change_take_request(request))
+	if (!take_one_name(request))
 		return false;
 	memcpy(take->names[0].volume, request->volume.name, sizeof(take->names[0].volume));
 	memcpy(take->names[0].snapshot, request->change.snapshot_name,
@@ -132,7 +151,7 @@ take_blame(struct mt_control_request *request, const struct take_name *name)
 	    sizeof(request->change.snapshot_name));
 }
 
-/* Each volume is there, and has no such snapshot. False, and the request has ended. */
+/* Each volume is there, is the one that was meant, and has no such snapshot. False, and the request has ended. */
 static bool
 take_find_volumes(struct mt_control_request *request, struct take *take)
 {
@@ -144,7 +163,7 @@ take_find_volumes(struct mt_control_request *request, struct take *take)
 
 		take_blame(request, name);
 		name->entry = mt_change_find_volume(request);
-		if (name->entry == NULL)
+		if (name->entry == NULL || mt_change_is_other_opened(request, &name->entry->volume))
 			return false;
 		if (mt_snapshots_by_name(&volumes->snapshots, name->entry->volume.id,
 			name->snapshot) == NULL)

@@ -44,13 +44,40 @@ disk_is_empty(struct command_disk *disk)
 	return 1;
 }
 
+/*
+ * The name may be another volume's by now: its snapshot would keep nothing of what is written over. A gateway of an older
+ * release is told no id, and then it is looked at whose the snapshot is.
+ */
+static int
+before_create(struct command_disk *disk, const char *snapshot)
+{
+	struct command_session *session = disk->session;
+	uint64_t id = cleave_volume_info(disk->volume)->id;
+	json_t *reply = NULL;
+	int rc = command_ask(session,
+	    json_pack("{s:s, s:s, s:I}", "op", "snapshot.create", "name", snapshot, "id",
+		(json_int_t)id),
+	    true, &reply);
+
+	if (rc == -EINVAL) {
+		session->error[0] = '\0';
+		rc = command_ask(session,
+		    json_pack("{s:s, s:s}", "op", "snapshot.create", "name", snapshot), true,
+		    &reply);
+	}
+	if (rc == 0 && command_u64(json_object_get(reply, "snapshot"), "volume_id") != id)
+		rc = command_fail(session, -ENOENT, "snapshot '%.200s' is of another volume",
+		    snapshot);
+	json_decref(reply);
+	return rc;
+}
+
 int
 command_before_keep(struct command_disk *disk, const char *name, const char *verb,
     char ret_name[COMMAND_BEFORE_BYTES])
 {
 	struct command_session *session = disk->session;
 	char error[sizeof(session->error)];
-	struct command_question question;
 	uint8_t id[BACKUP_ID_BYTES];
 	uint32_t number;
 	int rc;
@@ -69,11 +96,7 @@ command_before_keep(struct command_disk *disk, const char *name, const char *ver
 	memcpy(&number, id, sizeof(number));
 	(void)snprintf(ret_name, COMMAND_BEFORE_BYTES, "%.63s@before-%.16s-%08" PRIx32, name, verb,
 	    number);
-	command_question_init(&question, session);
-	rc = command_wait(&question,
-	    cleave_snapshot_create(session->client, &question.ask, ret_name, command_on_snapshot,
-		&question));
-	command_question_fini(&question);
+	rc = before_create(disk, ret_name);
 	if (rc == 0)
 		return 0;
 	ret_name[0] = '\0';

@@ -162,6 +162,20 @@ Test(control_attach, nor_is_it_opened_where_another_id_was_said)
 	expect_held("x");
 }
 
+/* A name that was given to another volume since the client looked gets no snapshot of that one. */
+Test(control_attach, nor_is_a_snapshot_taken_of_another_one)
+{
+	unsigned long long id = id_of("v");
+
+	refused(ask(-EINVAL, "{'op':'snapshot.create','name':'v@s','id':0}"), "id");
+	refused(ask(-EINVAL, "{'op':'snapshot.create','name':'v@s','id':'1'}"), "id");
+	create("w");
+	rename_elsewhere("v", "x");
+	rename_elsewhere("w", "v");
+	refused(ask(-ENOENT, "{'op':'snapshot.create','name':'v@s','id':%llu}", id),
+	    "another one by now");
+}
+
 Test(control_attach, a_planted_bug_opens_it)
 {
 	unsigned long long id = id_of("v");
