@@ -6,8 +6,9 @@
  *	are forgotten --> the log of now is trimmed --> done
  *
  * The walk goes over the segments' chunks by their numbers, and begins anew when it is asked to, at the first one that
- * it had to leave. It takes at most DROP_LOOK_MAX chunks, or a commit of runs, in a turn of the port's loop, and goes on by
- * itself: a volume of 64 TiB is a million chunks, and who asks comes once a second at most (drop.c). What it has to
+ * it had to leave. All walks of a port together take at most DROP_LOOK_MAX chunks in a turn of its loop, and as many runs
+ * more as a commit has. Each goes on by itself: a volume of 64 TiB is a million chunks, and who asks comes once a second at
+ * most (drop.c). What it has to
  * wait for, runs that are being merged or read and manifests that take no edit, it leaves until it is asked again.
  *
  * The log comes last: as long as it holds a record of the volume, a take-over brings the chunk back; then the
@@ -45,7 +46,7 @@
 
 #define DROP_TRIM_NS NUM_S(30)
 #define DROP_AVOID_NS NUM_S(30) /* several times as long as from one look to the next */
-#define DROP_LOOK_MAX 1024u     /* chunks, or segments without one, that a turn looks at */
+#define DROP_LOOK_MAX 1024u /* chunks, segments without one, and runs, that a port's turn takes */
 
 #define DROP_NONE UINT64_MAX
 
@@ -55,6 +56,7 @@ struct segment_drop {
 	uint64_t segment_base;
 	uint32_t segment_count;
 	struct loop_timer timer; /* the next piece, in the next turn */
+	struct loop_turn_end turn_end;
 	uint64_t at;      /* chunks before this number are gone, but for those that were busy */
 	uint64_t busy_at; /* the walk has ended: where it begins anew; DROP_NONE: nothing is left */
 	bool has_progress; /* something has gone since the last call of mt_segments_drop */
@@ -88,6 +90,23 @@ static void
 drop_go_on(struct segment_drop *drop)
 {
 	loop_timer_start(drop->shard->port->loop, &drop->timer, 0);
+}
+
+static void
+drop_on_turn_end(struct loop_turn_end *hook, void *arg)
+{
+	struct segment_drop *drop = arg;
+
+	(void)hook;
+	assert(hook == &drop->turn_end);
+	drop->shard->port->drop_look_count = 0;
+}
+
+/* This turn of the port has something left: other walks have not taken all of it. */
+static bool
+drop_has_turn(const struct segment_drop *drop)
+{
+	return drop->shard->port->drop_look_count < DROP_LOOK_MAX;
 }
 
 static void
@@ -127,11 +146,16 @@ drop_commit(struct segment_drop *drop)
 	return -EAGAIN;
 }
 
-/* Runs whose removal is committed go out of the index. */
+/* Runs whose removal is committed go out of the index. False: not all, yet. */
 static bool
 drop_forget_runs(struct segment_drop *drop)
 {
 	assert(drop->is_committed && !drop->is_committing);
+	if (!drop_has_turn(drop)) {
+		drop_go_on(drop);
+		return false;
+	}
+	drop->shard->port->drop_look_count += drop->run_count;
 	while (drop->run_count > 0) {
 		struct mt_run *run = drop->runs[drop->run_count - 1];
 
@@ -169,6 +193,7 @@ drop_take_runs(struct segment_drop *drop, const struct mt_chunk *chunk)
 		if (drop->run_count == MT_COMMIT_EDITS_MAX)
 			return false;
 		drop->runs[drop->run_count++] = LIST_ENTRY(link, struct mt_run, link);
+		drop->shard->port->drop_look_count++;
 	}
 	return true;
 }
@@ -181,6 +206,7 @@ drop_look(struct segment_drop *drop)
 	struct mt_chunk *chunk;
 
 	assert(drop->at < drop_end(drop));
+	drop->shard->port->drop_look_count++;
 	if (mt_segment_find(index, mt_chunk_segment(drop->at)) == NULL) {
 		drop->at = (mt_chunk_segment(drop->at) + 1) * CLEAVE_SEGMENT_CHUNKS;
 		return false;
@@ -221,11 +247,10 @@ static int
 drop_walk(struct segment_drop *drop)
 {
 	uint64_t begin = drop->at;
-	uint32_t count = 0;
 
 	assert(drop->run_count == 0 && !drop->is_committing);
-	while (drop->at < drop_end(drop) && count < DROP_LOOK_MAX && !drop_look(drop))
-		count++;
+	while (drop->at < drop_end(drop) && drop_has_turn(drop) && !drop_look(drop))
+		;
 	if (drop->run_count > 0) {
 		drop->at = begin; /* those whose runs are going, go then */
 		return drop_commit(drop);
@@ -321,6 +346,7 @@ static void
 drop_free(struct segment_drop *drop)
 {
 	loop_timer_stop(drop->shard->port->loop, &drop->timer);
+	loop_turn_end_remove(drop->shard->port->loop, &drop->turn_end);
 	list_remove(&drop->link);
 	mt_free(drop);
 }
@@ -345,6 +371,7 @@ drop_find(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 	drop->at = drop_first(drop);
 	drop->busy_at = DROP_NONE;
 	loop_timer_init(&drop->timer, drop_on_timer, drop);
+	loop_turn_end_add(shard->port->loop, &drop->turn_end, drop_on_turn_end, drop);
 	list_push_back(&shard->drops, &drop->link);
 	return drop;
 }

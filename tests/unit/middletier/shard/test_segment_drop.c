@@ -424,6 +424,36 @@ Test(segment_drop, a_turn_takes_a_bounded_piece)
 	cr_assert_leq(walk.pieces, 20, "nor is it a trickle");
 }
 
+#define TOGETHER 8u
+
+static void
+on_drop_together(struct loop_task *task, void *arg)
+{
+	(void)task;
+	(void)arg;
+	for (uint32_t i = 0; i < TOGETHER; i++)
+		(void)mt_segments_drop(&fake.shard, FAKE_SEGMENT + i, 1);
+}
+
+/* As when a folder of volumes is deleted: they share the port's turns, and none waits for another one's end. */
+Test(segment_drop, many_at_once_take_a_bounded_piece_of_a_turn_together)
+{
+	struct loop_task task;
+
+	for (uint32_t i = 0; i < TOGETHER * 500; i++)
+		cr_assert_not_null(mt_chunk_create(fake.shard.block_index,
+		    mt_chunk_number(FAKE_SEGMENT + i / 500, 0) + i % 500));
+	walk.before_count = TOGETHER * 500;
+	look_at_extents();
+	loop_task_init(&task, on_drop_together, NULL);
+	loop_defer(fake.loop, &task);
+	cr_assert_eq(sim_world_run(fake.world, is_walk_over, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(1)),
+	    0);
+	cr_assert_leq(walk.gone_max, 1024);
+	cr_assert_leq(walk.pieces, 20, "nor is it a trickle");
+}
+
 /* A chunk that has to stay for a while holds up none behind it, and is not all that is looked at again. */
 Test(segment_drop, what_is_busy_is_left_and_looked_at_again_when_asked)
 {
