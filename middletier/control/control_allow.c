@@ -58,13 +58,6 @@ mt_control_may_open(const struct mt_control_request *request, const char *name)
 		   MT_RIGHT_VOLUME_READ) == 0;
 }
 
-bool
-mt_control_may(const struct mt_control_request *request, const char *name)
-{
-	return mt_right_judge(request->gateway, mt_control_subject(request), name,
-		   request->op->right) == 0;
-}
-
 /* ---- refused ---- */
 
 static void
@@ -76,6 +69,16 @@ allow_audit(const struct mt_control_request *request, const char *name, int rc)
 	log_limited(LOG_WARN, "audit: refused op=%s volume=%s by=%s peer=%s rc=%s",
 	    request->op->name, plain_text(plain),
 	    split_subject_text(mt_control_subject(request), who), request->peer, log_errno(rc));
+}
+
+bool
+mt_control_may(const struct mt_control_request *request, const char *name)
+{
+	if (mt_right_judge(request->gateway, mt_control_subject(request), name,
+		request->op->right) == 0)
+		return true;
+	allow_audit(request, name, -ENOENT);
+	return false;
 }
 
 static void

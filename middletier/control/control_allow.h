@@ -20,7 +20,10 @@ bool mt_control_allow(struct mt_control_request *request);
 bool mt_control_sees(const struct mt_control_request *request, const char *name);
 /* mt_control_knows -- may who asked do anything with volume @name? Whoever may not is told that there is none. */
 bool mt_control_knows(const struct mt_control_request *request, const char *name);
-/* mt_control_may -- has who asked the right of the op to volume @name? Where the request has an id in a name's place. */
+/*
+ * mt_control_may -- has who asked the right of the op to volume @name? Where the request has an id in a name's place; who
+ * has not is to be told that there is no such volume, and a line of the log says who asked.
+ */
 bool mt_control_may(const struct mt_control_request *request, const char *name);
 /* mt_control_may_open -- likewise, of MT_NAMES_ID: open and close it. */
 bool mt_control_may_open(const struct mt_control_request *request, const char *name);

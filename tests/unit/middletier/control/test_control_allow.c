@@ -7,6 +7,10 @@
 #include "unit/allow_rig.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
 
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
@@ -257,6 +261,52 @@ Test(control_allow, a_number_in_the_trash_is_what_one_may_see)
 }
 
 /* ---- ids ---- */
+
+static char refusal[LOG_LINE_BYTES_MAX]; /* the last that the audit has */
+
+static void
+keep_refusal(enum log_level level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	if (strncmp(line, "audit: refused ", strlen("audit: refused ")) == 0)
+		(void)snprintf(refusal, sizeof(refusal), "%s", line);
+}
+
+/* The audit has a refusal of @op with @volume, by client/db, or none: "". */
+static void
+expect_refusal(const char *op, const char *volume_name)
+{
+	char want[128];
+
+	(void)snprintf(want, sizeof(want), "op=%s volume=%s by=client/db ", op, volume_name);
+	if (*op == '\0')
+		cr_assert_str_empty(refusal);
+	else
+		cr_assert_not_null(strstr(refusal, want), "'%s' has no '%s'", refusal, want);
+	refusal[0] = '\0';
+}
+
+Test(control_allow, who_is_refused_by_an_id_is_in_the_audit)
+{
+	struct who who;
+	uint64_t id = mt_volumes_by_name(&sg.gateway->volumes, "other")->volume.id;
+
+	who_asks(&who, "client/db");
+	user_is("db", "{'volumes':'mine','may':'rw'}");
+	log_set_sink(keep_refusal, NULL);
+	log_set_level(LOG_WARN);
+	asked(&who, -ENOENT, "{'op':'volume.open','name':'other'}");
+	expect_refusal("volume.open", "other");
+	asked(&who, -ENOENT, "{'op':'volume.open','id':%" PRIu64 "}", id);
+	expect_refusal("volume.open", "other");
+	asked(&who, -ENOENT, "{'op':'volume.attach','session':'000000000000000b','id':%" PRIu64 "}",
+	    id);
+	expect_refusal("volume.attach", "other");
+	asked(&who, -ENOENT, "{'op':'volume.open','id':4000}");
+	expect_refusal("", "");
+	who_goes(&who);
+}
 
 Test(control_allow, an_id_of_what_one_may_not_see_is_nobodys)
 {
