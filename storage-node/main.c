@@ -208,7 +208,7 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 static bool
 storage_is_displaced(void *arg)
 {
-	const struct storage_process *process = arg;
+	struct storage_process *process = arg;
 
 	return disk_sight_is_displaced(&process->sight);
 }

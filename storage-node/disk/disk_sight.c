@@ -11,9 +11,35 @@
 #include "base/check.h"
 #include "base/log.h"
 
-/* A file that is open is not deleted but loses a name (IN_ATTRIB). Its mode and times change seldom, by hand alone. */
+/*
+ * A file that is open is not deleted but loses a name (IN_ATTRIB). Its mode and times change seldom, by hand alone; those
+ * of a device's name when udev looks at it anew.
+ */
 #define SIGHT_EVENTS (IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define SIGHT_READ_BYTES (sizeof(struct inotify_event) + NAME_MAX + 1)
+
+/* Is @st what is open: that file; or that device, whichever file in /dev stands for it? */
+static bool
+sight_is_it(const struct disk_sight *sight, const struct stat *st)
+{
+	if (sight->is_device)
+		return S_ISBLK(st->st_mode) && (uint64_t)st->st_rdev == sight->device;
+	return (uint64_t)st->st_dev == sight->device && (uint64_t)st->st_ino == sight->inode;
+}
+
+/*
+ * Both are watched, the file that is found by the path now and a link that leads there: either may be new. Returns 0, or
+ * a negative errno of the file.
+ */
+static int
+sight_watch(struct disk_sight *sight)
+{
+	int fd = sight->watcher.fd;
+	int rc = inotify_add_watch(fd, sight->path, SIGHT_EVENTS) < 0 ? -errno : 0;
+
+	(void)inotify_add_watch(fd, sight->path, SIGHT_EVENTS | IN_DONT_FOLLOW);
+	return rc;
+}
 
 static void
 sight_look(struct disk_sight *sight)
@@ -24,8 +50,7 @@ sight_look(struct disk_sight *sight)
 
 	assert(sight->is_watching);
 	if (rc == 0)
-		sight->is_displaced = (uint64_t)st.st_dev != sight->device ||
-		    (uint64_t)st.st_ino != sight->inode;
+		sight->is_displaced = !sight_is_it(sight, &st);
 	else if (rc == -ENOENT || rc == -ENOTDIR)
 		sight->is_displaced = true; /* another error says nothing of it */
 	if (sight->is_displaced && !was_displaced)
@@ -46,7 +71,8 @@ sight_on_event(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)events;
 	while (read(watcher->fd, told, sizeof(told)) > 0)
-		; /* that something was told is enough */
+		;                 /* that something was told is enough */
+	(void)sight_watch(sight); /* where nothing is there: who asks looks again */
 	sight_look(sight);
 }
 
@@ -59,17 +85,18 @@ disk_sight_begin(struct disk_sight *sight, struct loop *loop, const char *path)
 	assert(!sight->is_watching);
 	if (stat(path, &st) != 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return 0;
 	fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	*sight = (struct disk_sight){ .loop = loop,
 		.path = path,
-		.device = (uint64_t)st.st_dev,
+		.is_device = S_ISBLK(st.st_mode),
+		.device = S_ISBLK(st.st_mode) ? (uint64_t)st.st_rdev : (uint64_t)st.st_dev,
 		.inode = (uint64_t)st.st_ino };
 	loop_fd_init(&sight->watcher, fd, sight_on_event, sight);
-	rc = inotify_add_watch(fd, path, SIGHT_EVENTS) < 0 ? -errno : 0;
+	rc = sight_watch(sight);
 	if (rc == 0)
 		rc = loop_fd_start(loop, &sight->watcher, LOOP_READABLE);
 	if (rc != 0) {
@@ -92,7 +119,12 @@ disk_sight_end(struct disk_sight *sight)
 }
 
 bool
-disk_sight_is_displaced(const struct disk_sight *sight)
+disk_sight_is_displaced(struct disk_sight *sight)
 {
+	/* A device that comes back has a new file, of which nobody tells. */
+	if (sight->is_watching && sight->is_displaced) {
+		(void)sight_watch(sight);
+		sight_look(sight);
+	}
 	return sight->is_displaced;
 }
