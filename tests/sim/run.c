@@ -225,6 +225,25 @@ choose_kept(const struct run *run, struct sim_cluster_options *options)
 		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
 }
 
+/* Shards that go by load: many, of gateways that have room for them, or just so. Returns how many there are. */
+static uint32_t
+choose_balance(const struct run *run, struct sim_cluster_options *options, uint32_t gateways)
+{
+	options->shard_count = RUN_BALANCE_SHARDS;
+	options->has_balance = true;
+	/* In half of them two gateways have room for all, and not for one placed besides. */
+	if (run->options.seed % 2 == 0) {
+		options->port_count = 1;
+		options->device_bytes = NUM_MIB(8);
+		return RUN_GATEWAYS_MAX;
+	}
+	gateways = (uint32_t)num_max(gateways, 2);
+	/* Two ports of the least memory have no room for all. */
+	if (options->port_count == 1 && gateways < RUN_GATEWAYS_MAX)
+		options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
+	return gateways;
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -282,20 +301,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->has_recipes = sim_run_has_recipes(given->seed);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
-	if (run_has_balance(run)) {
-		options->shard_count = RUN_BALANCE_SHARDS;
-		options->has_balance = true;
-		gateways = (uint32_t)num_max(gateways, 2);
-		/* In half of them two gateways have room for all, and not for one placed besides. */
-		if (given->seed % 2 == 0) {
-			gateways = RUN_GATEWAYS_MAX;
-			options->port_count = 1;
-			options->device_bytes = NUM_MIB(8);
-		} else if (options->port_count == 1 && gateways < RUN_GATEWAYS_MAX) {
-			/* Two ports of the least memory have no room for all. */
-			options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
-		}
-	}
+	if (run_has_balance(run))
+		gateways = choose_balance(run, options, gateways);
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }
