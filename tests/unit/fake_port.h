@@ -536,4 +536,17 @@ fake_start_quiet(void)
 	cr_assert_not_null(fake.shard.log);
 }
 
+/* FAKE_SUITES -- suites NAME, and NAME_threads with engine threads: of the test's setup_with(is_threaded), and teardown */
+#define FAKE_SUITES(name)                                                                          \
+	static void setup(void)                                                                    \
+	{                                                                                          \
+		setup_with(false);                                                                 \
+	}                                                                                          \
+	static void setup_threads(void)                                                            \
+	{                                                                                          \
+		setup_with(true);                                                                  \
+	}                                                                                          \
+	TestSuite(name, .init = setup, .fini = teardown);                                          \
+	TestSuite(name##_threads, .init = setup_threads, .fini = teardown);
+
 #endif /* CLEAVE_TESTS_FAKE_PORT_H */

@@ -34,25 +34,12 @@ setup_with(bool is_threaded)
 }
 
 static void
-setup(void)
-{
-	setup_with(false);
-}
-
-static void
-setup_threads(void)
-{
-	setup_with(true);
-}
-
-static void
 teardown(void)
 {
 	fake_merges_fini();
 }
 
-TestSuite(encrypted, .init = setup, .fini = teardown);
-TestSuite(encrypted_threads, .init = setup_threads, .fini = teardown);
+FAKE_SUITES(encrypted)
 
 /* ---- what nodes have ---- */
 

@@ -26,18 +26,12 @@ setup_with(bool is_threaded)
 }
 
 static void
-setup(void)
-{
-	setup_with(false);
-}
-
-static void
 teardown(void)
 {
 	fake_merges_fini();
 }
 
-TestSuite(merge, .init = setup, .fini = teardown);
+FAKE_SUITES(merge)
 
 static struct mt_chunk *
 chunk_at(uint32_t index)
@@ -667,14 +661,6 @@ Test(merge, in_no_hurry_it_compresses_in_the_background)
 }
 
 /* ---- with engine threads ---- */
-
-static void
-setup_threaded(void)
-{
-	setup_with(true);
-}
-
-TestSuite(merge_threads, .init = setup_threaded, .fini = teardown);
 
 Test(merge_threads, layers_and_runs_are_merged)
 {

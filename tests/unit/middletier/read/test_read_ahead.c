@@ -32,18 +32,6 @@ setup_with(bool is_threaded)
 }
 
 static void
-setup(void)
-{
-	setup_with(false);
-}
-
-static void
-setup_threads(void)
-{
-	setup_with(true);
-}
-
-static void
 teardown(void)
 {
 	fake_run_for(NUM_MS(100)); /* what is read ahead comes back */
@@ -52,8 +40,7 @@ teardown(void)
 	fake_fini();
 }
 
-TestSuite(read_ahead, .init = setup, .fini = teardown);
-TestSuite(read_ahead_threads, .init = setup_threads, .fini = teardown);
+FAKE_SUITES(read_ahead)
 
 static uint64_t
 metric(enum mt_metric which)

@@ -37,18 +37,6 @@ setup_with(bool is_threaded)
 }
 
 static void
-setup(void)
-{
-	setup_with(false);
-}
-
-static void
-setup_threads(void)
-{
-	setup_with(true);
-}
-
-static void
 teardown(void)
 {
 	fake_run_for(NUM_MS(100));
@@ -57,8 +45,7 @@ teardown(void)
 	fake_runs_fini();
 }
 
-TestSuite(read_hot, .init = setup, .fini = teardown);
-TestSuite(read_hot_threads, .init = setup_threads, .fini = teardown);
+FAKE_SUITES(read_hot)
 
 static uint64_t
 metric(enum mt_metric which)
