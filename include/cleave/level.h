@@ -58,7 +58,10 @@
 /* store: the key "revoked"; connection: the op "revoked" of control requests to a node */
 #define CLEAVE_LEVEL_REVOKED 2u
 
-/* store: the member "reads" of "volumes/", and in the edit that mirrors them; connection: the request LEASE */
+/*
+ * store: the member "reads" of "volumes/", and in the edit that mirrors them; connection: the requests LEASE to a gateway,
+ * TICKETS, DIRECT_READ, TICKET_KEY and VOLUME_FENCE to a node
+ */
 #define CLEAVE_LEVEL_READS 2u
 
 #define LEVEL_REMEMBERED_NS                                                                        \

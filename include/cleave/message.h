@@ -61,6 +61,9 @@ enum wire_opcode {
 	WIRE_LEASE = 0x16,        /* asks for read leases, or returns them: struct wire_lease */
 	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
 	WIRE_CONTROL = 0x20,
+	/* VM client to a storage node that takes clients: struct wire_direct. */
+	WIRE_TICKETS = 0x30,     /* what it may read there: tickets that its gateway has made */
+	WIRE_DIRECT_READ = 0x31, /* as EXTENT_READ, within one of these tickets */
 	/* Gateway to storage node. */
 	WIRE_EXTENT_CREATE = 0x40,
 	WIRE_EXTENT_APPEND = 0x41,
@@ -75,6 +78,8 @@ enum wire_opcode {
 	WIRE_EXTENT_VERIFY = 0x48,
 	/* A block of a run: the node looks it up in its batch's head, and sends that and the block's frame. */
 	WIRE_EXTENT_FIND = 0x49,
+	WIRE_TICKET_KEY = 0x4a,   /* what tickets for this node are made with */
+	WIRE_VOLUME_FENCE = 0x4b, /* tickets of older attaches of a volume end */
 };
 
 #endif /* CLEAVE_MESSAGE_H */

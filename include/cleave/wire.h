@@ -276,9 +276,12 @@ int wire_lease_entry_decode(const uint8_t in[WIRE_LEASE_ENTRY_BYTES], uint32_t f
 struct wire_node {
 	enum wire_opcode opcode;
 	uint64_t request_id;
-	struct extent_id id;   /* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard */
+	/* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard; TICKET_KEY, VOLUME_FENCE UINT32_MAX: none */
+	struct extent_id id;
+	uint64_t volume_id;    /* VOLUME_FENCE; else 0 */
 	enum extent_kind kind; /* CREATE, APPEND */
-	/* APPEND, READ: where; FIND: of a batch; TRUNCATE: length; DELETE: incarnation; LIST: cursor */
+	/* APPEND, READ: where; FIND: of a batch; TRUNCATE: length; DELETE: incarnation; LIST: cursor;
+	 * VOLUME_FENCE: attach */
 	uint64_t offset_bytes;
 	uint32_t length_bytes; /* APPEND: payload; READ: how much; FIND: of the batch's head */
 	uint16_t block, block_count; /* FIND: of the chunk; else 0 */
@@ -299,14 +302,17 @@ void wire_node_encode(struct wire_header *header, const struct wire_node *node);
  *	LIST                      next cursor, 0 at the end
  *	FIND                      where in the extent what follows the head in the payload lies
  *	VERIFY                    the length that passed; with -EBADMSG or -EIO where it ends
+ *	TICKETS                   bit i: the node has taken the i-th ticket
  */
 struct wire_node_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */
 	uint64_t request_id;
-	struct extent_id id;
+	struct extent_id
+	    id; /* TICKET_KEY, VOLUME_FENCE, TICKETS: id.shard is UINT32_MAX, of none */
 	int rc; /* 0 or a negative errno */
 	uint64_t offset_bytes;
-	/* READ, FIND: bytes that follow; FREEZE: mark; LIST: entries' bytes; APPEND: wire_node_times, or 0 */
+	/* READ, DIRECT_READ, FIND, TICKET_KEY: bytes that follow; FREEZE: mark; LIST: entries' bytes;
+	 * APPEND: wire_node_times, or 0 */
 	uint32_t length_bytes;
 	uint32_t chain_crc; /* FREEZE: batch_crc of the last good batch (or the seed) */
 	uint32_t epoch;     /* the shard's fence */
@@ -329,6 +335,65 @@ struct wire_node_times {
 uint32_t wire_node_times_encode(const struct wire_node_times *times);
 /* wire_node_times_decode -- of any number: what a node says is believed as far as it is shown. */
 struct wire_node_times wire_node_times_decode(uint32_t told);
+
+/*
+ * A request of a VM client to a storage node, decoded: on a connection of CLEAVE_LEVEL_READS whose hello named the
+ * client's session. wire_node_reply_decode has the answers.
+ *
+ * A ticket says that a session may read a range of an extent at one node. A gateway makes it, with the node's key
+ * (cleave/ticket.h); the client presents it once on a connection, under a slot that the client chooses, and names the
+ * slot with each read. A slot that is presented again holds the newer ticket.
+ */
+#define WIRE_TICKETS_MAX 64u        /* in a message */
+#define WIRE_TICKET_SLOTS_MAX 1024u /* of a connection */
+#define WIRE_TICKET_MAC_BYTES 16u
+#define WIRE_TICKET_BYTES 56u
+struct wire_direct {
+	enum wire_opcode opcode;
+	uint64_t request_id;
+	uint32_t ticket_count; /* TICKETS: in the payload, 1 .. WIRE_TICKETS_MAX; else 0 */
+	struct extent_id id;   /* DIRECT_READ, as the rest */
+	uint64_t offset_bytes;
+	uint32_t length_bytes; /* 1 .. WIRE_CLIENT_PAYLOAD_BYTES_MAX */
+	uint32_t slot;
+};
+/* wire_direct_decode -- 0, or -EPROTO and the field's name. */
+int wire_direct_decode(const struct wire_header *header, struct wire_direct *ret_direct,
+    const char **ret_field);
+void wire_direct_encode(struct wire_header *header, const struct wire_direct *direct);
+
+/* 0 u64 extent  8 u32 from  12 u32 to  16 u64 volume  24 u64 attach  32 u32 slot  36 u32 key number  40 mac */
+struct wire_ticket {
+	struct extent_id id;
+	uint32_t from_bytes, to_bytes; /* of the extent: from below to */
+	uint64_t volume_id, attach;    /* of the session's hello to its gateway */
+	uint32_t slot;
+	uint32_t key_number; /* of the node's key that it was made with */
+	uint8_t mac[WIRE_TICKET_MAC_BYTES];
+};
+void wire_ticket_encode(uint8_t out[WIRE_TICKET_BYTES], const struct wire_ticket *ticket);
+/* wire_ticket_decode -- fields alone, the mac is anything. 0, or -EPROTO and the field's name. */
+int wire_ticket_decode(const uint8_t in[WIRE_TICKET_BYTES], struct wire_ticket *ret_ticket,
+    const char **ret_field);
+
+/*
+ * The answer to TICKET_KEY, in its payload: 0 u32 format, 1   4 u32 number   8 key
+ *
+ * A node draws another key while it runs, and with each start. It believes in tickets of a key for WIRE_TICKET_KEY_MS
+ * after it has told it, at least, and for no more than twice as long.
+ */
+#define WIRE_TICKET_KEY_BYTES 32u
+#define WIRE_TICKET_KEY_ANSWER_BYTES (8u + WIRE_TICKET_KEY_BYTES)
+#define WIRE_TICKET_KEY_MS 300000u
+struct wire_ticket_key {
+	uint32_t number;
+	uint8_t key[WIRE_TICKET_KEY_BYTES];
+};
+void wire_ticket_key_encode(uint8_t out[WIRE_TICKET_KEY_ANSWER_BYTES],
+    const struct wire_ticket_key *key);
+/* wire_ticket_key_decode -- of a payload of @bytes. 0, or -EPROTO and the field's name. */
+int wire_ticket_key_decode(const uint8_t *in, uint32_t bytes, struct wire_ticket_key *ret_key,
+    const char **ret_field);
 
 /* LIST entries, in the payload. */
 struct wire_extent_entry {

@@ -9,6 +9,9 @@
  *	APPEND replies   length_bytes = times (wire_node_times)
  *	FENCE, LIST      object_id = shard, not packed
  *	FIND             vm_id = block in its lower half, block_count in the upper one
+ *	VOLUME_FENCE     object_id = volume, offset_bytes = attach
+ *
+ * The replies to what clients ask nodes for (wire_direct.c) are as others.
  */
 #include <errno.h>
 
@@ -24,7 +27,20 @@
 static bool
 wire_node_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_FIND;
+	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_VOLUME_FENCE;
+}
+
+static bool
+wire_node_is_answer(uint8_t opcode)
+{
+	return wire_node_is_opcode(opcode) || opcode == WIRE_TICKETS || opcode == WIRE_DIRECT_READ;
+}
+
+/* Messages about tickets alone: of no extent, and of no shard. */
+static bool
+wire_node_names_none(enum wire_opcode opcode)
+{
+	return opcode == WIRE_TICKET_KEY || opcode == WIRE_VOLUME_FENCE || opcode == WIRE_TICKETS;
 }
 
 static bool
@@ -42,6 +58,8 @@ wire_node_has_kind(enum wire_opcode opcode)
 static uint64_t
 wire_node_object(enum wire_opcode opcode, const struct extent_id *id)
 {
+	if (wire_node_names_none(opcode))
+		return 0;
 	assert(opcode == WIRE_EXTENT_LIST || id->shard < CLEAVE_SHARDS_MAX);
 	return wire_node_names_shard(opcode) ? id->shard : extent_id_pack(id);
 }
@@ -52,7 +70,13 @@ wire_node_decode_object(const struct wire_header *header, enum wire_opcode opcod
 {
 	struct extent_id id = { 0 };
 
-	if (wire_node_names_shard(opcode)) {
+	if (wire_node_names_none(opcode)) {
+		if (header->opcode == WIRE_VOLUME_FENCE)
+			WIRE_EXPECT(header->object_id != 0, "object_id");
+		else
+			WIRE_EXPECT(header->object_id == 0, "object_id");
+		id.shard = UINT32_MAX;
+	} else if (wire_node_names_shard(opcode)) {
 		bool is_every = opcode == WIRE_EXTENT_LIST && header->object_id == UINT32_MAX;
 
 		WIRE_EXPECT(is_every || header->object_id < CLEAVE_SHARDS_MAX, "object_id");
@@ -98,6 +122,7 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		break;
 	case WIRE_EXTENT_DELETE: /* an incarnation */
 	case WIRE_EXTENT_LIST:   /* a cursor */
+	case WIRE_VOLUME_FENCE:  /* an attach */
 		WIRE_EXPECT(length == 0, "length_bytes");
 		break;
 	default:
@@ -159,7 +184,8 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 	rc = wire_node_decode_range(header, ret_field);
 	if (rc != 0)
 		return rc;
-	WIRE_EXPECT(header->epoch <= EXTENT_EPOCH_MAX, "epoch");
+	WIRE_EXPECT(header->epoch <= (wire_node_names_none(opcode) ? 0 : EXTENT_EPOCH_MAX),
+	    "epoch");
 	rc = wire_node_decode_blocks(header, &block, &block_count, ret_field);
 	if (rc != 0)
 		return rc;
@@ -170,6 +196,7 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 		.opcode = opcode,
 		.request_id = header->request_id,
 		.id = id,
+		.volume_id = opcode == WIRE_VOLUME_FENCE ? header->object_id : 0,
 		.kind = (enum extent_kind)header->engine,
 		.offset_bytes = header->offset_bytes,
 		.length_bytes = header->length_bytes,
@@ -189,11 +216,13 @@ wire_node_encode(struct wire_header *header, const struct wire_node *node)
 	assert(wire_node_is_opcode((uint8_t)node->opcode));
 	assert(node->epoch <= EXTENT_EPOCH_MAX);
 	assert((node->opcode == WIRE_EXTENT_FIND) == (node->block_count > 0));
+	assert((node->opcode == WIRE_VOLUME_FENCE) == (node->volume_id != 0));
 	*header = (struct wire_header){
 		.opcode = (uint8_t)node->opcode,
 		.engine = wire_node_has_kind(node->opcode) ? (uint8_t)node->kind : 0,
 		.request_id = node->request_id,
-		.object_id = wire_node_object(node->opcode, &node->id),
+		.object_id = node->volume_id != 0 ? node->volume_id
+						  : wire_node_object(node->opcode, &node->id),
 		.offset_bytes = node->offset_bytes,
 		.length_bytes = node->length_bytes,
 		.epoch = node->epoch,
@@ -208,7 +237,8 @@ wire_node_reply_decode_payload(const struct wire_header *header, enum wire_opcod
 {
 	bool has_payload = header->status == 0 &&
 	    (opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST ||
-		opcode == WIRE_EXTENT_FIND);
+		opcode == WIRE_EXTENT_FIND || opcode == WIRE_DIRECT_READ ||
+		opcode == WIRE_TICKET_KEY);
 
 	if (has_payload) {
 		WIRE_EXPECT(header->length_bytes <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");
@@ -236,7 +266,7 @@ wire_node_reply_decode(const struct wire_header *header, struct wire_node_reply 
 	int rc;
 
 	assert(ret_reply != NULL && ret_field != NULL);
-	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_node_is_opcode((uint8_t)opcode),
+	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_node_is_answer((uint8_t)opcode),
 	    "opcode");
 	WIRE_EXPECT(header->service_class == 0, "service_class");
 	WIRE_EXPECT(header->engine == 0, "kind");
@@ -270,7 +300,7 @@ wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply 
 {
 	bool is_freeze = reply->opcode == WIRE_EXTENT_FREEZE;
 
-	assert(wire_node_is_opcode((uint8_t)reply->opcode));
+	assert(wire_node_is_answer((uint8_t)reply->opcode));
 	assert(reply->rc <= 0);
 	assert(reply->epoch <= EXTENT_EPOCH_MAX);
 	*header = (struct wire_header){

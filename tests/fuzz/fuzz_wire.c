@@ -31,6 +31,7 @@ check_groups(const struct wire_header *header)
 	struct wire_node_reply node_reply;
 	struct wire_io_reply io_reply;
 	struct wire_control control;
+	struct wire_direct direct;
 	struct wire_lease lease;
 	struct wire_node node;
 	struct wire_io io;
@@ -58,6 +59,10 @@ check_groups(const struct wire_header *header)
 		wire_lease_encode(&again, &lease);
 		check_same(header, &again);
 	}
+	if (wire_direct_decode(header, &direct, &field) == 0) {
+		wire_direct_encode(&again, &direct);
+		check_same(header, &again);
+	}
 	if (wire_control_decode(header, &control, &field) == 0)
 		assert(control.payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX);
 }
@@ -81,6 +86,33 @@ check_status(const uint8_t *data, size_t bytes)
 		wire_status_encode(again, &status);
 		assert(memcmp(again, data + at, sizeof(again)) == 0);
 	}
+}
+
+/* Tickets, as a node walks them: what passes is a range of an extent, for a slot that there is. */
+static void
+check_tickets(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[WIRE_TICKET_BYTES];
+	struct wire_ticket_key key;
+	struct wire_ticket ticket;
+	const char *field = NULL;
+
+	for (size_t at = 0; at + WIRE_TICKET_BYTES <= bytes; at += WIRE_TICKET_BYTES) {
+		field = NULL;
+		if (wire_ticket_decode(data + at, &ticket, &field) != 0) {
+			assert(field != NULL);
+			continue;
+		}
+		assert(ticket.from_bytes < ticket.to_bytes);
+		assert(ticket.to_bytes <= CLEAVE_CHUNK_BYTES);
+		assert(ticket.slot < WIRE_TICKET_SLOTS_MAX);
+		wire_ticket_encode(again, &ticket);
+		assert(memcmp(again, data + at, sizeof(again)) == 0);
+	}
+	field = NULL;
+	if (wire_ticket_key_decode(data, (uint32_t)num_min(bytes, WIRE_PAYLOAD_BYTES_MAX), &key,
+		&field) != 0)
+		assert(field != NULL);
 }
 
 /* A page of a list, as its readers walk it: what passes has an id that packs, to what it came from. */
@@ -165,6 +197,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	check_status(data, bytes);
 	check_listed(data, bytes);
 	check_lease(data, bytes);
+	check_tickets(data, bytes);
 	if (bytes < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));
