@@ -72,7 +72,7 @@ sn_claim_judge(struct node *node, const struct split_subject *subject, const str
 	uint64_t gateway;
 	uint32_t fence;
 
-	if (subject == NULL || wire->opcode == WIRE_EXTENT_LIST)
+	if (subject == NULL || wire->opcode == WIRE_EXTENT_LIST || wire->id.shard == UINT32_MAX)
 		return 0;
 	assert(wire->id.shard < CLEAVE_SHARDS_MAX);
 	assert(subject->role == SPLIT_ROLE_GATEWAY);

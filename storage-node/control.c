@@ -25,6 +25,7 @@
 #include "metrics.h"
 #include "node_state.h"
 #include "peer.h"
+#include "reader.h"
 #include "request.h"
 #include "revoked.h"
 #include "store.h"
@@ -147,6 +148,17 @@ control_key(const struct node *node)
 	return node->key == NULL ? NULL : json_integer((json_int_t)split_key_expires_s(node->key));
 }
 
+/* NULL: it takes no clients. */
+static const char *
+control_direct(const struct node *node)
+{
+	static const char *const words[] = { [NODE_DIRECT_OFF] = NULL,
+		[NODE_DIRECT_KEYED] = "on",
+		[NODE_DIRECT_TRUSTED] = "trusted" };
+
+	return words[node->options.direct];
+}
+
 static json_t *
 control_status(const struct node *node)
 {
@@ -161,7 +173,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o*, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o*, s:s*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -174,8 +186,9 @@ control_status(const struct node *node)
 	    "states", control_states(node), "receives_free",
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
 	    "gateway_peer", gateway, "wall_ms", control_wall(node), "key_expires_s",
-	    control_key(node), "displaced", control_displaced(node), "counters",
-	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
+	    control_key(node), "displaced", control_displaced(node), "direct", control_direct(node),
+	    "counters", control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR),
+	    "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }
 
@@ -187,7 +200,7 @@ control_error(const char *text)
 }
 
 static json_t *
-control_answer(struct node *node, uint32_t bytes, int *ret_rc)
+control_answer(struct node *node, struct sn_peer *peer, uint32_t bytes, int *ret_rc)
 {
 	json_error_t error;
 	json_t *request = json_loadb(node->text, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -200,7 +213,12 @@ control_answer(struct node *node, uint32_t bytes, int *ret_rc)
 		answer = control_error("the request is no JSON object with a string \"op\"");
 	} else if (strcmp(op, "status") == 0) {
 		*ret_rc = 0;
-		answer = control_status(node);
+		answer = peer->is_reader ? sn_reader_status(sn_reader_of(peer))
+					 : control_status(node);
+	} else if (peer->is_reader) {
+		*ret_rc = -ENOTSUP;
+		answer = control_error(
+		    "a client may ask for the \"status\" of its connection only");
 	} else if (strcmp(op, "revoked") == 0) {
 		answer = sn_revoked_take(node, request, ret_rc);
 	} else {
@@ -230,7 +248,9 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 		return -EPROTO;
 	}
 	dev_copy_to_host(node->port, node->text, msg->payload, control.payload_bytes);
-	answer = control_answer(node, control.payload_bytes, &rc);
+	answer = control_answer(node, split_qp_arg(msg->qp), control.payload_bytes, &rc);
+	if (rc == -ENOTSUP && ((struct sn_peer *)split_qp_arg(msg->qp))->is_reader)
+		sn_reader_note_refused(sn_reader_of(split_qp_arg(msg->qp)), msg);
 	bytes = answer == NULL ? 0
 			       : json_dumpb(answer, node->text, SN_LIST_BYTES_MAX, JSON_COMPACT);
 	json_decref(answer);

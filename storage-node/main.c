@@ -432,6 +432,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.head_cache_bytes = process->options.head_cache,
 		.verify_bytes_s = process->options.verify_rate,
 		.connections_max = process->connections_max,
+		.direct = (enum node_direct)process->options.direct,
 		.key = process->secure.key,
 		.security = process->secure.security,
 		.on_ready = storage_on_ready,

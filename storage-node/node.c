@@ -31,6 +31,7 @@
 #include "fence.h"
 #include "heads.h"
 #include "node_state.h"
+#include "permit.h"
 #include "recover.h"
 #include "request.h"
 #include "revoked.h"
@@ -207,6 +208,8 @@ node_on_super(struct node *node)
 		rc = sn_sync_init(node);
 	if (rc == 0)
 		rc = sn_append_init(node);
+	if (rc == 0)
+		rc = sn_permit_init(node);
 	if (rc == 0)
 		rc = sn_server_init(node);
 	if (rc == 0)
@@ -397,6 +400,7 @@ node_destroy(struct node *node)
 	loop_task_cancel(node->loop, &node->ready_task);
 	loop_task_cancel(node->loop, &node->stop_task);
 	sn_server_fini(node);
+	sn_permit_fini(node);
 	sn_claim_page_fini(node);
 	sn_fence_fini(node);
 	sn_extent_fini_all(node);

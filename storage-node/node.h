@@ -32,6 +32,13 @@ enum node_write_cache {
 	NODE_CACHE_PROTECTED, /* a completed write survives power loss: appends need no flush */
 };
 
+/* Do clients read here, by tickets of gateways? */
+enum node_direct {
+	NODE_DIRECT_OFF,
+	NODE_DIRECT_KEYED,   /* clients with a key; gateways with a key alone make tickets */
+	NODE_DIRECT_TRUSTED, /* also those without: whoever reaches the node is trusted */
+};
+
 /* Zero means the default in brackets. */
 struct node_options {
 	struct loop *loop;
@@ -57,6 +64,7 @@ struct node_options {
 	/* A key of its own, borrowed, and how its connections are protected, as split_port_options has them [none]. */
 	const struct split_key *key;
 	enum split_security security;
+	enum node_direct direct; /* [NODE_DIRECT_OFF] */
 	uint64_t
 	    head_cache_bytes; /* host memory for heads of batches that were asked for [NODE_HEAD_CACHE_BYTES; at least _MIN] */
 	uint64_t verify_bytes_s; /* budget of all verifications, bytes a second [64 MiB] */
@@ -88,6 +96,10 @@ struct node_options {
 	X(reads, "count", "reads answered")                                                        \
 	X(read_bytes, "bytes", "read for answers, alignment not counted")                          \
 	X(reads_failed, "count", "reads that the disk failed")                                     \
+	X(direct_reads, "count", "reads of clients, by a ticket, begun")                           \
+	X(direct_refused, "count", "requests of clients, or about tickets, that were refused")     \
+	X(tickets, "count", "tickets of clients that were believed")                               \
+	X(tickets_refused, "count", "tickets of clients that had ended, or were not believed")     \
 	X(finds, "count", "blocks of runs looked up for gateways, and read with them")             \
 	X(heads_read, "count", "heads of batches that were read for that: others were in memory")  \
 	X(creates, "count", "extents created")                                                     \

@@ -79,6 +79,9 @@ struct node {
 	struct sn_sync sync;
 	struct sn_store store;
 	struct sn_peers peers;
+	struct sn_permit *permit; /* permit.c; NULL: it takes no clients */
+	struct loop_link readers; /* reader.c: struct sn_reader */
+	uint32_t reader_count;
 	struct sn_refusal refusals[SN_REFUSALS_MAX];
 
 	/* State of one file each; NULL before the superblock is known. */
@@ -94,7 +97,7 @@ struct node {
 
 	/* Counts of what is at work, for those who give way or wait. */
 	uint32_t appends_count;       /* in flight, all extents */
-	uint32_t reads_count;         /* of gateways, at the disk */
+	uint32_t reads_count;         /* of gateways and clients, at the disk */
 	uint32_t requests_busy_count; /* requests that are not answered */
 	uint32_t claim_writes_count;  /* at the disk */
 	uint32_t replies_count;       /* handed to the port, not on their way yet */

@@ -19,6 +19,8 @@
 
 static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
 
+static const char *const directs[] = { "off", "on", "trusted", NULL };
+
 static const struct config_option option_table[] = {
 	{ "disk", 0, CONFIG_STRING, offsetof(struct storage_options, disk), "PATH",
 	    "The formatted file or block device.", NULL, true, 0, 0, NULL },
@@ -32,6 +34,11 @@ static const struct config_option option_table[] = {
 	    "Whether writes that the disk has acknowledged survive a power failure; auto: as a block "
 	    "device says, and volatile for a file.",
 	    "auto", false, 0, 0, write_caches },
+	{ "direct", 0, CONFIG_CHOICE, offsetof(struct storage_options, direct), "WHO",
+	    "Whether clients may read here, past gateways, what these have given them tickets for; on: clients with "
+	    "keys, which needs one here; trusted: also clients and gateways without: whoever reaches this node can "
+	    "then read all that it holds.",
+	    "off", false, 0, 0, directs },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct storage_options, device_memory), "SIZE",
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
 	{ "head-cache", 0, CONFIG_SIZE, offsetof(struct storage_options, head_cache), "SIZE",
@@ -113,6 +120,9 @@ check_secure(const struct storage_options *options, struct config_result *result
 	if (ret_secure->key != NULL && revoked_file_path(options, path) &&
 	    secure_revoke(ret_secure, path, true, why) != 0)
 		config_problem(&storage_program, result, "%s", why);
+	if (options->direct == DIRECT_ON && ret_secure->key == NULL && options->secure.key == NULL)
+		config_problem(&storage_program, result,
+		    "--direct: on needs --key; where whoever reaches this node may read all, --direct trusted");
 	if (options->listen != NULL)
 		secure_refuse_open(&storage_program, result, ret_secure, "listen", options->listen);
 }

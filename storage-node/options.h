@@ -11,6 +11,8 @@
 #include "cleave/secure_metrics.h"
 #include "cleave/secure_options.h"
 
+/* As enum node_direct. */
+enum direct_choice { DIRECT_OFF, DIRECT_ON, DIRECT_TRUSTED };
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
 /* As config_parse fills it: each value is in the range that the table gives. */
@@ -19,6 +21,7 @@ struct storage_options {
 	struct secure_metrics_words metrics_words;
 	uint64_t node_id;
 	unsigned write_cache;
+	unsigned direct;
 	uint64_t device_memory;
 	uint64_t head_cache;
 	bool wants_huge_pages;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.h -- connections and their rights: clients, and gateways by their metadata store */
+/* peer.h -- connections and their rights: who asks for the status, readers, and gateways by their metadata store */
 #ifndef CLEAVE_STORAGE_PEER_H
 #define CLEAVE_STORAGE_PEER_H
 
@@ -14,10 +14,11 @@ struct split_qp;
 /* Metadata stores whose gateways are connected at a time: the one that is obeyed, none, and those of before. */
 #define SN_PEERS_MAX 16u
 
-/* The argument of a queue pair: its rights. All clients share one, and all gateways of a store. */
+/* The argument of a queue pair: its rights. All that ask for the status share one, and all gateways of a store. */
 struct sn_peer {
 	struct node *node;
 	bool is_gateway;
+	bool is_reader;        /* its own alone: reader.h */
 	struct store_id store; /* of a gateway; zero: it has none */
 	uint32_t connection_count;
 };

@@ -79,7 +79,7 @@ sn_read_start(struct sn_request *req)
 	uint64_t to_bytes = num_round_up(end_bytes, DISK_ALIGN);
 	int rc;
 
-	assert(wire->opcode == WIRE_EXTENT_READ);
+	assert(wire->opcode == WIRE_EXTENT_READ || wire->opcode == WIRE_DIRECT_READ);
 	assert(wire->length_bytes > 0);
 	assert(node->sm.state == NODE_READY);
 	if (extent == NULL || !sn_extent_is_held(extent)) {

@@ -4,7 +4,7 @@
  *
  * Gateways send requests about extents; anyone may ask for the status and an echo. A message is
  * decoded once, becomes a request (request.c), and goes to the file of its opcode, which ends it by
- * sn_request_finish. A queue pair that goes away takes nothing with it: its requests go on to their end,
+ * sn_request_finish. Clients that read by tickets are reader.c's. A queue pair that goes away takes nothing with it: its requests go on to their end,
  * and the answer is dropped.
  *
  * Connections that have asked for nothing about extents give way to others where the node runs out of places or
@@ -30,7 +30,9 @@
 #include "find.h"
 #include "node_state.h"
 #include "peer.h"
+#include "permit.h"
 #include "read.h"
+#include "reader.h"
 #include "refusal.h"
 #include "request.h"
 #include "store.h"
@@ -78,6 +80,12 @@ server_run(struct sn_request *req)
 	case WIRE_EXTENT_VERIFY:
 		sn_verify_start(req);
 		break;
+	case WIRE_TICKET_KEY:
+		sn_permit_tell_key(req);
+		break;
+	case WIRE_VOLUME_FENCE:
+		sn_permit_fence(req);
+		break;
 	default:
 		sn_change_start(req);
 		break;
@@ -92,6 +100,8 @@ server_on_request(struct node *node, struct split_msg *msg)
 	const char *field = "opcode";
 	int rc = 0;
 
+	if (peer_of(msg->qp)->is_reader)
+		sn_reader_note_refused(sn_reader_of(peer_of(msg->qp)), msg);
 	if (!peer_of(msg->qp)->is_gateway || wire_node_decode(msg->header, &wire, &field) != 0) {
 		server_break(node, msg, field);
 		return;
@@ -123,6 +133,16 @@ server_on_echo(struct node *node, struct split_msg *msg)
 }
 
 static void
+server_on_direct(struct node *node, struct split_msg *msg)
+{
+	const char *field = "opcode";
+
+	if (!peer_of(msg->qp)->is_reader ||
+	    sn_reader_run(sn_reader_of(peer_of(msg->qp)), msg, &field) != 0)
+		server_break(node, msg, field);
+}
+
+static void
 server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
 {
 	struct node *node = ((struct sn_peer *)arg)->node;
@@ -145,6 +165,10 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 			if (sn_control_run(node, msgs[i], &field) != 0)
 				server_break(node, msgs[i], field);
 			break;
+		case WIRE_TICKETS:
+		case WIRE_DIRECT_READ:
+			server_on_direct(node, msgs[i]);
+			break;
 		default:
 			server_on_request(node, msgs[i]);
 			break;
@@ -157,7 +181,11 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 static void
 server_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
-	sn_peer_leave(arg);
+	struct sn_peer *peer = arg;
+
+	sn_peer_leave(peer);
+	if (peer->is_reader)
+		sn_reader_close(sn_reader_of(peer));
 	log_debug("server: closed peer=%s rc=%s reason=%s", split_qp_peer(qp), log_errno(rc),
 	    reason != NULL ? reason : "-");
 }
@@ -194,7 +222,7 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 	*ret_field = "role";
 	if (ret_hello->role != WIRE_ROLE_GATEWAY && ret_hello->role != WIRE_ROLE_CLIENT)
 		return -EPROTO;
-	/* A client comes for the status alone. */
+	/* A client comes for the status alone, or, with a session, to read by tickets. */
 	*ret_field = "volume_id";
 	if (ret_hello->role == WIRE_ROLE_CLIENT && ret_hello->volume_id != 0)
 		return -EPROTO;
@@ -208,7 +236,9 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 static void
 server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer, uint8_t level)
 {
-	struct store_id ours = sn_fence_store_id(node);
+	/* Clients have no use for it. */
+	struct store_id ours = peer->is_reader ? (struct store_id){ 0, 0 }
+					       : sn_fence_store_id(node);
 	uint8_t answer[WIRE_HELLO_BYTES];
 
 	assert(node->sm.state == NODE_READY);
@@ -285,6 +315,31 @@ server_refuse_subject(struct node *node, struct split_qp *qp, int rc, const char
 	split_qp_refuse(qp, rc, why);
 }
 
+/* A client that reads by tickets; its hello is good. */
+static void
+server_accept_reader(struct node *node, struct split_qp *qp, const struct wire_hello *hello)
+{
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+	struct sn_reader *reader = NULL;
+	int rc = sn_reader_judge(node, qp, why);
+
+	if (rc == 0) {
+		reader = sn_reader_open(node, hello->session_id);
+		if (reader != NULL) {
+			server_accept(node, qp, &reader->peer, hello->level);
+			return;
+		}
+		rc = -ENOMEM;
+		(void)snprintf(why, sizeof(why), "out of memory");
+	}
+	SN_COUNT(node, connections_refused, 1);
+	if (sn_refusal_is_news(node, split_qp_peer(qp), rc, 0))
+		log_limited(LOG_WARN,
+		    "audit: refused, a client that would read peer=%s reason=\"%s\"",
+		    split_qp_peer(qp), why);
+	split_qp_refuse(qp, rc, why);
+}
+
 static void
 server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes, void *arg)
 {
@@ -302,6 +357,10 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 	}
 	if (rc != 0) {
 		server_refuse(node, qp, rc, field, hello.cluster_id);
+		return;
+	}
+	if (hello.role == WIRE_ROLE_CLIENT && hello.session_id != 0) {
+		server_accept_reader(node, qp, &hello);
 		return;
 	}
 	rc = server_judge_subject(split_qp_subject(qp), hello.role, why);
@@ -345,6 +404,7 @@ sn_server_init(struct node *node)
 
 	sn_store_init(node, server_accept_gateway);
 	sn_peers_init(node);
+	sn_readers_init(node);
 	rc = sn_control_init(node);
 	return rc != 0 ? rc : sn_request_init(node);
 }
@@ -352,6 +412,7 @@ sn_server_init(struct node *node)
 void
 sn_server_fini(struct node *node)
 {
+	sn_readers_fini(node);
 	sn_request_fini(node);
 	sn_control_fini(node);
 }

@@ -31,6 +31,8 @@
 	X(incarnation_ignored, "a node deletes whatever incarnation of a copy is there")           \
 	X(maker_ignored, "a node lets an owner older than a copy's maker change it")               \
 	X(unread_left, "what a start of a node could not read is not read on before the next one") \
+	X(ticket_unchecked, "a node believes any ticket of a client")                              \
+	X(fence_volume_ignored, "a node believes tickets of attaches that were fenced")            \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(lone_answer, "a take-over believes one copy while the others are away")                  \

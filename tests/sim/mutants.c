@@ -139,7 +139,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
 	"hot_hold_ignored", "pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked",
-	"number_unpassed", "unread_left" };
+	"number_unpassed", "unread_left", "ticket_unchecked", "fence_volume_ignored" };
 
 struct search {
 	struct mutant_set mutants;

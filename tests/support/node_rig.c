@@ -167,6 +167,9 @@ rig_start_begin(struct node_rig *rig)
 		.engine_threads = rig->options.engine_threads,
 		.verify_bytes_s = rig->options.verify_bytes_s,
 		.head_cache_bytes = rig->options.head_cache_bytes,
+		.direct = rig->options.direct,
+		.security = rig->options.security,
+		.connections_max = rig->options.connections_max,
 		.device_bytes = NUM_MIB(24),
 		.key = rig->options.node_key,
 		.on_ready = rig_on_ready,
@@ -176,8 +179,7 @@ rig_start_begin(struct node_rig *rig)
 	RIG_CHECK(rig->node == NULL);
 	if (!sim_host_is_up(rig->node_host))
 		sim_host_start(rig->node_host);
-	rig->is_ready_called = false;
-	rig->is_stopped = false;
+	rig->is_ready_called = rig->is_stopped = false;
 	rig->node_loop = sim_loop_create(rig->world, "node");
 	RIG_CHECK(rig->node_loop != NULL);
 	options.loop = rig->node_loop;
@@ -283,7 +285,7 @@ rig_on_reply(struct node_rig *rig, struct split_msg *msg)
 		call->payload[msg->payload_bytes] = 0;
 	}
 	call->rc = status_to_errno(header->status);
-	if ((header->opcode & 0x40) != 0)
+	if ((header->opcode & ~WIRE_REPLY) >= WIRE_TICKETS)
 		RIG_CHECK(wire_node_reply_decode(header, &call->reply, &field) == 0);
 }
 
@@ -468,18 +470,26 @@ rig_call_rc(struct node_rig *rig, const struct wire_node *request, const void *p
 	return rc;
 }
 
+struct rig_call *
+rig_post_raw(struct node_rig *rig, const struct wire_header *header, const void *payload,
+    uint32_t payload_bytes)
+{
+	struct rig_call *call = rig_call_alloc(rig);
+
+	call->header = *header;
+	call->header.request_id = (uint64_t)(call - rig->calls);
+	call->rc = rig_call_send(call, payload, payload_bytes);
+	call->is_answered = call->is_sent = call->rc != 0;
+	return call;
+}
+
 int
 rig_send_raw(struct node_rig *rig, const struct wire_header *header, const void *payload,
     uint32_t payload_bytes)
 {
-	struct rig_call *call = rig_call_alloc(rig);
-	int rc;
+	struct rig_call *call = rig_post_raw(rig, header, payload, payload_bytes);
+	int rc = rig_wait(call);
 
-	call->header = *header;
-	call->header.request_id = (uint64_t)(call - rig->calls);
-	rc = rig_call_send(call, payload, payload_bytes);
-	if (rc == 0)
-		rc = rig_wait(call);
 	rig_done(call);
 	return rc;
 }
@@ -487,14 +497,10 @@ rig_send_raw(struct node_rig *rig, const struct wire_header *header, const void 
 int
 rig_control(struct node_rig *rig, const char *text, char **ret_text)
 {
-	struct rig_call *call = rig_call_alloc(rig);
-	int rc;
+	const struct wire_header header = { .opcode = WIRE_CONTROL };
+	struct rig_call *call = rig_post_raw(rig, &header, text, (uint32_t)strlen(text));
+	int rc = rig_wait(call);
 
-	call->header = (struct wire_header){ .opcode = WIRE_CONTROL,
-		.request_id = (uint64_t)(call - rig->calls) };
-	rc = rig_call_send(call, text, (uint32_t)strlen(text));
-	if (rc == 0)
-		rc = rig_wait(call);
 	*ret_text = (char *)call->payload;
 	call->payload = NULL;
 	rig_done(call);

@@ -36,6 +36,9 @@ struct rig_options {
 	uint32_t engine_threads;
 	uint64_t verify_bytes_s;
 	uint64_t head_cache_bytes;
+	enum node_direct direct;
+	enum split_security security; /* of the node, with a key */
+	uint32_t connections_max;
 	uint32_t node_id;    /* expected [any] */
 	uint64_t cluster_id; /* [RIG_CLUSTER_ID] */
 	const struct split_key *node_key,
@@ -126,6 +129,9 @@ void rig_done(struct rig_call *call);
 /* rig_call_rc -- post, wait, done. @ret_reply may be NULL. */
 int rig_call_rc(struct node_rig *rig, const struct wire_node *request, const void *payload,
     uint32_t payload_bytes, struct wire_node_reply *ret_reply);
+/* rig_post_raw -- any header, with an id of ours; the call, which has ended already where it cannot be sent. */
+struct rig_call *rig_post_raw(struct node_rig *rig, const struct wire_header *header,
+    const void *payload, uint32_t payload_bytes);
 /* rig_control -- a control request; the answer's text (freed by the caller) and status. */
 int rig_control(struct node_rig *rig, const char *text, char **ret_text);
 /* rig_send_raw -- any header; run until answered or closed. */
