@@ -19,6 +19,7 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "extent/link_revoked.h"
+#include "extent/link_ticket.h"
 #include "port/node_usage.h"
 #include "port/port_status.h"
 #include "port/shares.h"
@@ -118,6 +119,11 @@ ask_on_port(struct loop_post *post, void *arg)
 		else if (mt_session_is_difference_with(session, ask->volume.id))
 			ask_difference(ask, session);
 	}
+	/* Tickets for nodes: a gateway ends them once, not once a port. */
+	if (port->index == 0 && ask->kind == MT_ASK_ATTACH)
+		mt_port_volume_fence(port, ask->volume.id, ask->volume.attach);
+	else if (port->index == 0 && ask->kind == MT_ASK_DELETE)
+		mt_port_volume_fence(port, ask->volume.id, UINT64_MAX);
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_now(&port->shards[i]);
 	if (ask->kind == MT_ASK_REBALANCE_LOOK)

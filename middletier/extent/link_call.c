@@ -64,7 +64,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 		enum wire_opcode opcode = call->request.opcode;
 
 		must_pass_msg = opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_FIND ||
-		    opcode == WIRE_EXTENT_LIST || opcode == WIRE_CONTROL;
+		    opcode == WIRE_EXTENT_LIST || opcode == WIRE_TICKET_KEY ||
+		    opcode == WIRE_CONTROL;
 		if (!must_pass_msg)
 			split_msg_release(msg);
 		call->reply_msg = NULL;

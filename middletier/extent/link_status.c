@@ -81,6 +81,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		mt_capacity_note_slot(link->port->shared, slot_bytes);
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
+		link->is_direct = json_is_string(json_object_get(object, "direct"));
 		link->is_displaced = json_is_true(json_object_get(object, "displaced"));
 		link_take_gateways(link, object);
 		link_take_clock(link, object);

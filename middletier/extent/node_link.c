@@ -40,6 +40,7 @@
 #include "extent/link_revoked.h"
 #include "extent/link_status.h"
 #include "extent/link_store.h"
+#include "extent/link_ticket.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
 
@@ -165,6 +166,7 @@ link_on_status(struct mt_link *link, int rc)
 		if (link->sm.state == MT_LINK_CONNECTING)
 			link_become_up(link);
 		mt_link_revoked_send(link);
+		mt_link_ticket_ask(link);
 	} else if (rc != -ENOMEM)
 		mt_link_close(link, -EPROTO, "its status cannot be understood");
 	else if (link->sm.state == MT_LINK_CONNECTING)
@@ -288,6 +290,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	link->qp = NULL;
 	mt_link_calls_pause(link);
 	mt_link_revoked_lost(link);
+	mt_link_ticket_lost(link);
 	if (link->close_rc != 0) {
 		rc = link->close_rc;
 		reason = link->close_reason;

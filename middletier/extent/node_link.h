@@ -39,6 +39,15 @@ struct mt_link_revoked {
 	bool is_told;                 /* the node has the port's newest */
 };
 
+/* The node's key for tickets of clients: link_ticket.c. */
+struct mt_link_ticket {
+	struct mt_call call;
+	bool is_asked;              /* call is out */
+	uint64_t asked_ns;          /* last */
+	uint64_t told_ns;           /* the request that has brought the key was sent then */
+	struct wire_ticket_key key; /* number 0: it is not known */
+};
+
 /* How fast a node is, as far as its link knows: slow_node.c. */
 struct slow_node {
 	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
@@ -87,6 +96,7 @@ struct mt_link {
 	struct loop_link calls;  /* outstanding, oldest first */
 	uint32_t call_count;
 	bool is_read_only; /* its disk takes no more writes */
+	bool is_direct;    /* of its status: it takes clients that read by tickets */
 	bool is_displaced; /* of its status: its disk is no longer found by its path */
 	int64_t
 	    clock_gap_ms; /* of its status: its clock on the wall is ahead; < 0 behind; 0: not, or not told */
@@ -99,6 +109,7 @@ struct mt_link {
 	struct link_slots slots;   /* link_call.c's */
 	struct link_status status; /* link_status.c's */
 	struct mt_link_revoked revoked;
+	struct mt_link_ticket ticket;
 	uint64_t changed_ns;   /* when it came up, or went down, or was made */
 	struct slow_node slow; /* slow_node.c's */
 	struct failing_node failing;

@@ -24,6 +24,7 @@
 #include "common/event.h"
 #include "common/port.h"
 #include "common/settings.h"
+#include "extent/link_ticket.h"
 #include "session/session.h"
 
 static void session_send_right(struct mt_session *session);
@@ -88,6 +89,9 @@ session_on_right(struct loop_post *post, void *arg)
 	    "audit: session cut off, its right was taken by=%s volume=%s peer=%s",
 	    split_subject_text(&session->subject, who), session->volume.name,
 	    split_qp_peer(session->qp));
+	/* Tickets for nodes end with the session; the next attach has that number, at least. */
+	if (!mt_session_is_reader(session))
+		mt_port_volume_fence(port, session->hello.volume_id, session->hello.attach + 1);
 	mt_session_close(session, rc);
 }
 

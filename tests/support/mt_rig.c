@@ -101,6 +101,7 @@ mt_rig_node_start(struct mt_rig *rig, uint32_t index)
 		.cluster_id = MT_RIG_CLUSTER_ID,
 		.device_bytes = NUM_MIB(16),
 		.level_max = rig->node_level_max,
+		.direct = rig->options.direct,
 		.on_ready = node_on_ready };
 
 	if (own->node != NULL)

@@ -49,6 +49,7 @@ struct mt_rig_options {
 	uint64_t device_bytes;                      /* of the gateway's port [16 MiB] */
 	uint64_t hot_bytes;                         /* [0] */
 	uint32_t level;                             /* of the cluster [the first] */
+	enum node_direct direct;                    /* of the nodes */
 };
 
 struct mt_rig_node {

@@ -17,6 +17,7 @@
 #include "cleave/status.h"
 #include "cleave/wire.h"
 #include "middletier/common/alloc.h"
+#include "middletier/extent/link_ticket.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
@@ -52,6 +53,7 @@ enum peer_answer {
 	PEER_ERROR_STATUS,
 	PEER_OTHER_OWNER,   /* says that another gateway has the epoch */
 	PEER_REQUEST,       /* answers with a request */
+	PEER_NO_KEY,        /* says that it takes clients, and tells a key of no bytes */
 	PEER_LIST_NO_SHARD, /* lists an extent of a shard that there cannot be */
 	PEER_LIST_NO_END,   /* lists a page that leads to itself */
 };
@@ -101,6 +103,8 @@ peer_text(void)
 	case PEER_CLOCK_TEXT:
 		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,"
 		       "\"wall_ms\":\"noon\"}";
+	case PEER_NO_KEY:
+		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,\"direct\":\"on\"}";
 	case PEER_SLOTS_SMALL:
 		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65535}";
 	default:
@@ -647,6 +651,19 @@ Test(node_link, status_that_is_no_json)
 {
 	peer_start(PEER_NO_JSON);
 	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, a_key_for_tickets_that_is_none)
+{
+	struct wire_ticket ticket = { .volume_id = 1 };
+
+	peer_start(PEER_NO_KEY);
+	peer.hello.level = CLEAVE_LEVEL_READS;
+	wait_link(3, true);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert(mt_rig_logged(rig, "tells no key for tickets"));
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 3), 1, &ticket), -EAGAIN);
+	cr_assert(mt_link_is_up(mt_rig_link(rig, 3)), "it serves all else");
 }
 
 Test(node_link, status_that_lacks_a_field)
