@@ -2,7 +2,7 @@
 /*
  * control_holder.c -- the op "volume.holder": another gateway asks whether a session is still here
  *
- * An attach number that is not known here yet is read first: whoever asked may rely on it that nothing is taken
+ * An attach number that not every port here knows yet is read first: whoever asked may rely on it that nothing is taken
  * here any more from sessions that are older.
  */
 #include "control/control_holder.h"
@@ -72,8 +72,11 @@ holder_is_known(const struct mt_control_request *request)
 	    mt_volumes_by_id(&request->gateway->volumes, request->volume.id);
 
 	assert(request->volume.id != 0);
+	/* Tables are replaced first, then one port-wide word follows the other. */
 	return MUTANT(attach_untold) ||
-	    (entry != NULL && entry->volume.attach >= request->volume.attach);
+	    (entry != NULL && entry->told_attach >= request->volume.attach) ||
+	    (MUTANT(holder_untold) && entry != NULL &&
+		entry->volume.attach >= request->volume.attach);
 }
 
 void

@@ -119,6 +119,7 @@
 	X(read_lease_outlives_claim, "a new owner takes changes while leases of the last one run") \
 	X(read_lease_from_answer,                                                                  \
 	    "a client counts its read lease from the answer that it came by")                      \
+	X(holder_untold, "a gateway answers that it knows an attach before its ports do")          \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \
 	X(accept_role_ignored, "whoever has a key comes as what it says that it is")               \
