@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "catalog/holder.h"
 #include "catalog/qos.h"
+#include "catalog/reads.h"
 #include "catalog/scope.h"
 #include "catalog/wish.h"
 #include "common/limits.h"
@@ -72,6 +73,8 @@ mt_json_volume(const struct mt_volume *volume)
 		json_object_set_new(object, "origin", json_integer((json_int_t)volume->origin));
 	if (object != NULL && volume->key_id != 0)
 		json_object_set_new(object, "key", json_integer(volume->key_id));
+	if (object != NULL && volume->reads != MT_READS_GATEWAY)
+		json_object_set_new(object, "reads", json_string(mt_reads_name(volume->reads)));
 	if (object == NULL || mt_json_put_qos(object, &volume->limits) == 0)
 		return object;
 	json_decref(object);

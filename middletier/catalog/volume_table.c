@@ -69,9 +69,6 @@ mt_volume_encode(const struct mt_volume *volume)
 	if (object != NULL && json_object_del(object, "name") == 0 &&
 	    json_object_set_new(object, "session", json_string(session)) == 0 &&
 	    mt_json_put_holder(object, volume) == 0 &&
-	    (volume->reads == MT_READS_GATEWAY ||
-		json_object_set_new(object, "reads", json_string(mt_reads_name(volume->reads))) ==
-		    0) &&
 	    (!mt_volume_is_trashed(volume) || mt_json_put_trash(object, &volume->trash) == 0) &&
 	    mt_json_put_scope(object, &volume->scope, volume->segment_base) == 0)
 		text = json_dumps(object, JSON_COMPACT);

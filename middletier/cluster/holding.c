@@ -8,8 +8,8 @@
  * any gateway has a queue pair of it, and for the session time after the last one was seen.
  *
  *	main: our ports --(connected: done)--> every other gateway that lives --> answer
- *	           ^                                       |
- *	           '-- again, for readers that may just be leaving
+ *	           ^                                       |           |
+ *	           '-- again, for readers that may just be leaving     '-- a fence: when a read lease lasts no longer
  *
  * This is courtesy, not safety: whatever is judged here, an attach raises the attach number, and ports refuse
  * what is older (I11). A session that is wrongly thought gone was silent at all gateways for the session time,
@@ -28,18 +28,22 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "session/read_lease.h"
 #include "session/session.h"
 
 /* A reader that closes sends nothing, and its queue pair's end may come behind its next command. */
@@ -53,6 +57,7 @@ struct mt_holding {
 	struct mt_holder_answer answer;
 	uint64_t silent_ns; /* of its session, the least that any gateway says */
 	bool is_telling;    /* who is there is not the question */
+	bool is_fence;      /* ... and the answer waits until no read lease lasts */
 	uint32_t try_count;
 	uint32_t left_count; /* peers that have not answered */
 	mt_holder_fn fn;     /* NULL: nobody asks */
@@ -163,6 +168,10 @@ holding_on_timer(struct loop_timer *timer, void *arg)
 
 	assert(holding->fn != NULL);
 	(void)timer;
+	if (holding->is_fence) {
+		holding_finish(holding); /* read leases are over */
+		return;
+	}
 	if (holding_ask(holding) == 0)
 		return;
 	holding->answer.unknown_gateway = holding->gateway->options.gateway_id;
@@ -174,6 +183,10 @@ static void
 holding_end(struct mt_holding *holding)
 {
 	assert(holding->left_count == 0);
+	if (holding->is_fence && holding->answer.unknown_gateway == 0 && !MUTANT(fence_unwaited)) {
+		loop_timer_start(holding->gateway->options.loop, &holding->timer, MT_READ_LEASE_NS);
+		return;
+	}
 	if (holding->is_telling || holding->answer.reader_count == 0 ||
 	    (holding->answer.is_connected && holding->volume.session_id != 0) ||
 	    ++holding->try_count >= HOLDER_TRIES_MAX) {
@@ -268,8 +281,69 @@ holding_ask(struct mt_holding *holding)
 	    holding);
 }
 
+/* ---- a fence ---- */
+
+/* Shall the gateway of @item be asked, as the process that it is? */
+static bool
+fence_sees(const struct mt_gateway *gateway, const struct meta_item *item)
+{
+	const struct mt_member *member = &gateway->member;
+	struct mt_member_peer listed = { .gateway_id = 0 };
+	char key[MT_MEMBER_KEY_BYTES];
+	const char *field;
+
+	mt_member_key(key, gateway->options.gateway_id);
+	if (strcmp(item->key, key) == 0 || MUTANT(fence_unlisted))
+		return true;
+	if (mt_member_decode(item->value, item->value_bytes, &listed, &field) != 0)
+		return false;
+	for (uint32_t i = 0; i < member->peer_count; i++) {
+		mt_member_key(key, member->peers[i].gateway_id);
+		if (strcmp(item->key, key) == 0)
+			return member->peers[i].boot_id == listed.boot_id &&
+			    member->peers[i].port_count > 0;
+	}
+	return false;
+}
+
+/*
+ * The gateways that live, by the store: one that our view of them lacks yet may serve by what it read before the attach.
+ * One that comes later reads of it before it serves.
+ */
+static void
+fence_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_holding *holding = arg;
+	struct mt_gateway *gateway = holding->gateway;
+	uint64_t unknown = rc != 0 ? gateway->options.gateway_id : 0;
+
+	assert(holding->fn != NULL && holding->is_fence);
+	for (uint32_t i = 0; i < count && rc == 0 && unknown == 0; i++) {
+		if (!fence_sees(gateway, &items[i]))
+			unknown = strtoull(items[i].key + strlen(META_LEASED_PREFIX), NULL, 10);
+	}
+	if (unknown == 0 && holding_ask(holding) != 0)
+		unknown = gateway->options.gateway_id;
+	if (unknown == 0)
+		return;
+	holding->answer.unknown_gateway = unknown;
+	holding_finish(holding);
+}
+
 static int
-holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, bool is_telling,
+fence_list(struct mt_holding *holding)
+{
+	struct meta *meta = holding->gateway->options.meta;
+
+	return meta->ops->list(meta, META_LEASED_PREFIX, fence_on_listed, holding);
+}
+
+/* ---- what is asked ---- */
+
+enum holding_kind { HOLDING_ASK, HOLDING_TELL, HOLDING_FENCE };
+
+static int
+holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, enum holding_kind kind,
     mt_holder_fn fn, void *arg)
 {
 	struct mt_holding *holding = gateway->holding;
@@ -286,11 +360,12 @@ holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, bool i
 	assert(holding->fn == NULL);
 	holding->volume = *volume;
 	holding->answer = (struct mt_holder_answer){ 0 };
-	holding->is_telling = is_telling;
+	holding->is_telling = kind != HOLDING_ASK;
+	holding->is_fence = kind == HOLDING_FENCE;
 	holding->try_count = 0;
 	holding->fn = fn;
 	holding->arg = arg;
-	rc = holding_ask(holding);
+	rc = holding->is_fence ? fence_list(holding) : holding_ask(holding);
 	if (rc != 0)
 		holding->fn = NULL;
 	return rc;
@@ -301,7 +376,7 @@ mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_hol
     void *arg)
 {
 	assert(volume->id != 0);
-	return holding_start(gateway, volume, false, fn, arg);
+	return holding_start(gateway, volume, HOLDING_ASK, fn, arg);
 }
 
 int
@@ -309,7 +384,15 @@ mt_holder_tell(struct mt_gateway *gateway, const struct mt_volume *volume, mt_ho
     void *arg)
 {
 	assert(volume->attach > 0);
-	return holding_start(gateway, volume, true, fn, arg);
+	return holding_start(gateway, volume, HOLDING_TELL, fn, arg);
+}
+
+int
+mt_holder_fence(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg)
+{
+	assert(volume->attach > 0 && volume->session_id == 0);
+	return holding_start(gateway, volume, HOLDING_FENCE, fn, arg);
 }
 
 void

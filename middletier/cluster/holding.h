@@ -42,6 +42,14 @@ int mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt
  */
 int mt_holder_tell(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
     void *arg);
+/*
+ * mt_holder_fence -- as mt_holder_tell; and wait until no session that attached before can have a read lease
+ *
+ * @volume: nobody's, as its key is in the store by now. session/LEASES.md argues the wait. Where unknown_gateway is set
+ * nothing was waited for: also for a gateway that the store has and this one does not see yet; it soon does.
+ */
+int mt_holder_fence(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg);
 /* mt_holder_fini -- drop the question that is out. Nobody runs the ports' loops any more. */
 void mt_holder_fini(struct mt_gateway *gateway);
 /*

@@ -37,6 +37,7 @@
 #include "control/control_node_join.h"
 #include "control/control_node_leave.h"
 #include "control/control_rates.h"
+#include "control/control_reads.h"
 #include "control/control_rebalance.h"
 #include "control/control_request.h"
 #include "control/control_resize.h"
@@ -230,6 +231,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.holder", false, false, MT_RIGHT_PEER, MT_NAMES_NONE, mt_control_volume_holder },
 	{ "volume.flatten", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_flatten },
 	{ "volume.rename", true, true, MT_RIGHT_ALTER, MT_NAMES_BOTH, mt_control_volume_rename },
+	{ "volume.reads", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_reads },
 	{ "volume.resize", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_resize },
 	{ "volume.rotate_key", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME,
 	    mt_control_volume_rotate_key },

@@ -315,8 +315,8 @@ mt_change_is_still_unused(const struct mt_control_request *request, const struct
 {
 	assert(request->alone.id != 0);
 	return volume->id == request->alone.id &&
-	    (request->is_forced || volume->attach == request->alone.attach ||
-		MUTANT(newcomer_ignored));
+	    ((request->is_forced && !request->alone.is_fenced) ||
+		volume->attach == request->alone.attach || MUTANT(newcomer_ignored));
 }
 
 /* Somebody uses the volume: true, and the request has ended, with a text that says who. */
@@ -368,6 +368,89 @@ mt_change_when_unused_entry(struct mt_control_request *request,
 	return request->is_forced || !change_refuse_users(request, &entry->volume, answer) ? entry
 											   : NULL;
 }
+
+/* ---- a fence ---- */
+
+/* The volume that was fenced, if nobody has attached it since, nor given it another size. NULL: the request begins again. */
+static struct mt_volume_entry *
+fence_entry(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+
+	if (entry != NULL && mt_change_is_still_unused(request, &entry->volume) &&
+	    entry->volume.size_bytes == request->alone.size_bytes)
+		return entry;
+	mt_control_fail_volume(request, -EAGAIN);
+	return NULL;
+}
+
+static void
+fence_on_over(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	struct mt_volume_entry *entry;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->alone.is_fenced);
+	if (answer->unknown_gateway != 0) {
+		mt_control_refuse(request, -ETIMEDOUT,
+		    "volume '%.63s' is unchanged: gateway %" PRIu64
+		    " does not say that it knows who was put out, whose reads past a gateway would "
+		    "not see the change: try again",
+		    request->volume.name, answer->unknown_gateway);
+		return;
+	}
+	entry = fence_entry(request);
+	if (entry != NULL)
+		request->alone.then(request, entry);
+}
+
+static void
+fence_on_made(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry = fence_entry(request);
+	int rc;
+
+	if (entry == NULL)
+		return;
+	rc = mt_holder_fence(request->gateway, &entry->volume, fence_on_over, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+void
+mt_change_fence(struct mt_control_request *request, const struct mt_volume_entry *entry,
+    void (*then)(struct mt_control_request *request, const struct mt_volume_entry *entry))
+{
+	struct mt_volume volume = entry->volume;
+	char key[MT_VOLUME_KEY_BYTES];
+	char *text;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	assert(request->alone.id == volume.id);
+	if (volume.reads == MT_READS_GATEWAY) {
+		then(request, entry);
+		return;
+	}
+	volume.attach++;
+	volume.session_id = 0;
+	volume.holder = (struct mt_holder){ .since_s = 0 };
+	request->alone.attach = volume.attach;
+	request->alone.is_fenced = true;
+	request->alone.size_bytes = volume.size_bytes;
+	request->alone.then = then;
+	mt_volume_key(volume.name, key);
+	text = mt_volume_encode(&volume);
+	{
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), fence_on_made);
+	}
+	free(text);
+}
+
+/* ---- a snapshot's key ---- */
 
 void
 mt_change_put_snapshot(struct mt_control_request *request, const struct mt_snapshot_entry *entry,

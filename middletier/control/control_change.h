@@ -63,6 +63,16 @@ struct mt_volume_entry *mt_change_when_unused_entry(struct mt_control_request *r
     const struct mt_holder_answer *answer);
 
 /*
+ * mt_change_fence -- behind mt_change_when_unused_entry: @then, once no session can read the volume past its gateway
+ *
+ * A volume that may be read so gets a new attach number, of nobody, every gateway reads of it, and read leases of sessions
+ * before it are waited for (mt_holder_fence). The transaction that @then makes must compare the key's version: so nobody
+ * has attached since. A volume that is read at gateways alone is as it was, and @then is called at once.
+ */
+void mt_change_fence(struct mt_control_request *request, const struct mt_volume_entry *entry,
+    void (*then)(struct mt_control_request *request, const struct mt_volume_entry *entry));
+
+/*
  * mt_control_change -- a transaction; then everything is read anew, and @fn goes on
  *
  * A conflict with another gateway runs the op again; another error ends it.

@@ -76,6 +76,7 @@ mt_control_keep_out(struct mt_control_request *request, struct mt_volume_entry *
 	assert(request->alone.id == 0 && entry->volume.id != 0);
 	request->alone.id = entry->volume.id;
 	request->alone.attach = entry->volume.attach;
+	request->alone.is_fenced = false;
 	entry->is_deleting = true;
 }
 

@@ -103,7 +103,11 @@ struct mt_control_request {
 		uint64_t attach; /* its newest, when that began */
 		uint64_t
 		    meant; /* the first of them: whatever has its name when the request begins again */
-	} alone;           /* mt_control_keep_out */
+		bool is_fenced; /* mt_change_fence: whoever has attached since is not put out */
+		uint64_t size_bytes; /* when that began */
+		void (
+		    *then)(struct mt_control_request *request, const struct mt_volume_entry *entry);
+	} alone; /* mt_control_keep_out */
 	struct {
 		bool is_purge;   /* volume.delete: at once */
 		uint64_t keep_s; /* volume.delete; 0: it does not say */

@@ -105,7 +105,7 @@ resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 		mt_control_finish(request,
 		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
 	} else {
-		resize_submit(request, entry);
+		mt_change_fence(request, entry, resize_submit);
 	}
 }
 

@@ -247,20 +247,25 @@ rollback_on_taken(int rc, void *arg)
 }
 
 static void
+rollback_take_number(struct mt_control_request *request, const struct mt_volume_entry *entry)
+{
+	int rc = mt_taking_start(request->gateway,
+	    &(struct mt_taking_wish){ &entry->volume, ROLL_BACK_NAME }, 1, rollback_on_taken,
+	    request);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+static void
 rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
 	const struct mt_volume_entry *entry = mt_change_when_unused_entry(request, answer);
-	int rc;
 
-	if (entry == NULL)
-		return;
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	rc = mt_taking_start(request->gateway,
-	    &(struct mt_taking_wish){ &entry->volume, ROLL_BACK_NAME }, 1, rollback_on_taken,
-	    request);
-	if (rc != 0)
-		mt_control_fail_volume(request, rc);
+	if (entry != NULL)
+		mt_change_fence(request, entry, rollback_take_number);
 }
 
 static bool

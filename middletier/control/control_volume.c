@@ -16,14 +16,12 @@
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
-#include "catalog/reads.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/trash.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
-#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/data_keys.h"
@@ -34,6 +32,7 @@
 #include "control/control_allow.h"
 #include "control/control_change.h"
 #include "control/control_data_key.h"
+#include "control/control_reads.h"
 #include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_show.h"
@@ -104,25 +103,6 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	return control_take_engine(volume, engine, level);
 }
 
-/* Nobody reads past a gateway yet: such volumes are for tests. False: refused. */
-static bool
-control_take_reads(struct mt_control_request *request, const char *reads)
-{
-	request->volume.reads = MT_READS_GATEWAY;
-	if (reads == NULL)
-		return true;
-	if (!request->gateway->options.offers_reads) {
-		mt_control_fail(request, -EINVAL, "reads: this release offers no choice");
-		return false;
-	}
-	if (!mt_reads_parse(reads, &request->volume.reads)) {
-		mt_control_fail(request, -EINVAL, "reads: must be gateway, hot or direct");
-		return false;
-	}
-	return request->volume.reads == MT_READS_GATEWAY ||
-	    mt_control_has_level(request, CLEAVE_LEVEL_READS, "which has no read leases");
-}
-
 void
 mt_control_volume_create(struct mt_control_request *request)
 {
@@ -160,7 +140,9 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, problem);
 		return;
 	}
-	if (!control_take_reads(request, reads) || !mt_control_has_room(request))
+	volume->reads = MT_READS_GATEWAY;
+	if ((reads != NULL && !mt_control_take_reads(request, reads)) ||
+	    !mt_control_has_room(request))
 		return;
 	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
 		mt_control_refuse(request, -ENOSPC,

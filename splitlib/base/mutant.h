@@ -119,6 +119,9 @@
 	X(read_lease_outlives_claim, "a new owner takes changes while leases of the last one run") \
 	X(read_lease_from_answer,                                                                  \
 	    "a client counts its read lease from the answer that it came by")                      \
+	X(fence_unwaited, "a volume is changed by force while who was put out may still read it")  \
+	X(fence_unlisted, "a gateway that another one does not see yet is not asked for a fence")  \
+	X(reads_unfenced, "a volume is read at gateways alone while read leases of it run")        \
 	X(holder_untold, "a gateway answers that it knows an attach before its ports do")          \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \

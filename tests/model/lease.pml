@@ -17,6 +17,11 @@
  *	change    is acknowledged in two steps: it is stored (refused by nodes if its owner's epoch is not the newest,
  *	          I6), then answered under the owner's lease (I7)
  *
+ * With -DROLL_BACK there is no B: somebody gives the volume an attach number of nobody (a fence), waits until each gateway
+ * has read of it or has no lease, then D; then the content changes. With -DREADS the same is done before B may come, and B
+ * finds a volume of which "there are no leases": a new owner takes its changes at once. There a gateway has read of all
+ * attaches before it serves what it claims, as it does.
+ *
  * What is asserted:
  *
  *	proof     when a change of B's is acknowledged, A has no lease: what A reads by itself is the newest
@@ -79,6 +84,9 @@ byte return_at = NOBODY;
 
 bool newest = 0;             /* B's change was acknowledged */
 byte crashes = 0;
+bool is_told = false;        /* the fence: each gateway has read of it, or has no lease; */
+byte fence_left = 0;         /* then this is waited for; */
+bool is_over = false;        /* then it is over */
 
 #define TICK(x) if :: x > 0 -> x = x - 1 :: else fi
 
@@ -104,6 +112,32 @@ byte crashes = 0;
 #define KNOWS_UNDER_LEASE (known_epoch == lease_epoch)
 #endif
 
+#if defined(ROLL_BACK) || defined(READS)
+#define FENCED
+#endif
+#ifdef M_FENCE_UNTOLD
+#define TOLD(g) true
+#else
+#define TOLD(g) (knows_taken[g] || !has_lease[g])
+#endif
+#ifdef M_FENCE_UNWAITED
+#define FENCE_WAIT 0
+#else
+#define FENCE_WAIT D
+#endif
+/* Of a volume that is read at gateways alone nobody waits after a claim. */
+#ifdef READS
+#define MAY_CHANGE(g) true
+#ifdef M_READS_UNFENCED
+#define MAY_COME is_taken
+#else
+#define MAY_COME is_over
+#endif
+#else
+#define MAY_CHANGE(g) CLAIM_OVER(g)
+#define MAY_COME is_taken
+#endif
+
 #define IS_OWNER(g) (root_owner == g && root_epoch == epoch[g])
 
 proctype time()
@@ -116,6 +150,7 @@ proctype time()
 		TICK(note_left[1]);
 		TICK(claim_left[0]);
 		TICK(claim_left[1]);
+		TICK(fence_left);
 	}
 	od
 }
@@ -148,7 +183,11 @@ proctype gateway(byte g)
 		root_owner = g;
 		epoch[g] = root_epoch;
 		has_lease[g] = true;
-		claim_left[g] = D
+		claim_left[g] = D;
+#ifdef FENCED
+		knows_taken[g] = is_taken;
+		session_a[g] = (is_taken -> S_NONE : session_a[g]);
+#endif
 	}
 	/* It reads of the attach, and closes A. */
 	:: d_step { is_taken && !knows_taken[g] -> knows_taken[g] = true; session_a[g] = S_NONE }
@@ -183,7 +222,7 @@ proctype gateway(byte g)
 	}
 	/* It is answered. */
 	:: d_step {
-		stored[g] != 0 && stored[g] == epoch[g] && has_lease[g] && CLAIM_OVER(g) ->
+		stored[g] != 0 && stored[g] == epoch[g] && has_lease[g] && MAY_CHANGE(g) ->
 		assert(lease_left == 0); /* the proof */
 		newest = 1;
 		stored[g] = 0
@@ -269,19 +308,43 @@ proctype session_old()
 	od
 }
 
-proctype session_new()
+#ifdef FENCED
+proctype fence()
 {
 	do
 	:: !is_taken -> is_taken = true
+	:: d_step {
+		is_taken && !is_told && TOLD(0) && TOLD(1) ->
+		is_told = true;
+		fence_left = FENCE_WAIT
+	}
+	:: d_step { is_told && fence_left == 0 && !is_over -> is_over = true }
+#ifdef ROLL_BACK
+	:: d_step {
+		is_over && newest == 0 ->
+		assert(lease_left == 0); /* the proof */
+		newest = 1
+	}
+#endif
+	od
+}
+#endif
+
+proctype session_new()
+{
+	do
+#ifndef FENCED
+	:: !is_taken -> is_taken = true
+#endif
 	/* Its hello: a port closes A at once, and lets B in later. */
 	:: d_step {
-		is_taken && session_b[0] == S_NONE ->
+		MAY_COME && session_b[0] == S_NONE ->
 		knows_taken[0] = true;
 		session_a[0] = S_NONE;
 		session_b[0] = S_WAITING
 	}
 	:: d_step {
-		is_taken && session_b[1] == S_NONE ->
+		MAY_COME && session_b[1] == S_NONE ->
 		knows_taken[1] = true;
 		session_a[1] = S_NONE;
 		session_b[1] = S_WAITING
@@ -301,6 +364,11 @@ init {
 		run gateway(0);
 		run gateway(1);
 		run session_old();
+#ifdef FENCED
+		run fence();
+#endif
+#ifndef ROLL_BACK
 		run session_new()
+#endif
 	}
 }

@@ -5,7 +5,8 @@
  * Volumes of these seeds may be read past gateways, and each session has leases, as a client that reads by itself
  * would (middletier/session/LEASES.md). None reads so yet. What such reads need is checked instead: when a change is
  * acknowledged, no older session of the volume has a lease, by its own clock at that moment, on a shard that holds
- * any of it. A newer one may: it came when the change was done, and knows of it.
+ * any of it. A newer one may: it came when the change was done, and knows of it. A roll-back is a change by no session:
+ * snapper_clone.c looks when one is answered.
  */
 #ifndef CLEAVE_TESTS_SIM_LEASES_H
 #define CLEAVE_TESTS_SIM_LEASES_H

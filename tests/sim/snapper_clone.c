@@ -3,11 +3,13 @@
 #include "snapper_clone.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "snapper_inside.h"
+#include "vm-client/library/internal.h"
 
 #define SCRIBBLES 8u
 
@@ -152,6 +154,19 @@ late_write(struct snapper *snapper)
 	    late_on_io, late_closed);
 }
 
+/* A roll-back is a change by nobody: whoever was put out has no read lease when it is answered (leases.h). */
+static void
+check_leases(struct snapper *snapper)
+{
+	for (uint32_t i = 0; i < snapper_cluster(snapper)->options.shard_count; i++) {
+		if (snapper->volume != NULL && leases_hold_any(snapper->volume, i))
+			sim_cluster_fail(snapper_cluster(snapper),
+			    "%s was changed back while who was put out had a read lease on shard "
+			    "%" PRIu32,
+			    snapper->clone_name, i);
+	}
+}
+
 static void
 roll_done(struct snapper *snapper, int rc)
 {
@@ -161,6 +176,7 @@ roll_done(struct snapper *snapper, int rc)
 		snapper_again(snapper, roll_ask);
 		return;
 	}
+	check_leases(snapper);
 	snapper->is_wiped = false;
 	if (snapper->is_forced) {
 		snapper->is_forced = false;
@@ -216,6 +232,9 @@ scribble_opened(struct snapper *snapper, int rc)
 	if (rc == -ENOENT)
 		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", snapper->clone_name);
 	snapper->at = 0;
+	if (rc == 0 && snapper_cluster(snapper)->options.has_leases &&
+	    leases_want(snapper->volume) != 0)
+		sim_cluster_fail(snapper_cluster(snapper), "snapper: no memory for leases");
 	if (rc == 0)
 		zero_hot(snapper, scribble_on_io);
 	else

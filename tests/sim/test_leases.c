@@ -6,6 +6,8 @@
 
 #include "base/num.h"
 #include "cluster.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/session/read_lease.h"
@@ -30,7 +32,7 @@ static struct sim_cluster *cluster;
 static struct client clients[3];
 static uint8_t block[CLEAVE_BLOCK_BYTES];
 static struct cleave_call call;
-static bool is_created;
+static bool is_answered;
 
 static void
 client_start(uint32_t index)
@@ -52,13 +54,13 @@ client_start(uint32_t index)
 }
 
 static void
-on_created(struct cleave_call *unused, int rc, const char *reply, const char *error, void *arg)
+on_answer(struct cleave_call *unused, int rc, const char *reply, const char *error, void *arg)
 {
 	(void)unused;
 	(void)reply;
 	(void)arg;
 	cr_assert_eq(rc, 0, "%s", error);
-	is_created = true;
+	is_answered = true;
 }
 
 static bool
@@ -73,6 +75,16 @@ run_until(bool *flag, const char *what)
 	sim_cluster_run_until(cluster, is_true, flag, LIMIT_NS, what);
 }
 
+/* By a client that opens nothing. */
+static void
+ask(const char *text)
+{
+	call = (struct cleave_call){ .must_not_repeat = true, .fn = on_answer };
+	is_answered = false;
+	cr_assert_eq(cleave_control(clients[2].client, &call, text), 0);
+	run_until(&is_answered, text);
+}
+
 static void
 create(const char *name, const char *more)
 {
@@ -81,10 +93,7 @@ create(const char *name, const char *more)
 	(void)snprintf(text, sizeof(text),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%llu%s}", name,
 	    (unsigned long long)(SHARDS * CLEAVE_CHUNK_BYTES), more);
-	call = (struct cleave_call){ .must_not_repeat = true, .fn = on_created };
-	is_created = false;
-	cr_assert_eq(cleave_control(clients[0].client, &call, text), 0);
-	run_until(&is_created, "a volume is made");
+	ask(text);
 }
 
 static void
@@ -352,4 +361,71 @@ Test(leases, reads_do_not_wait_for_those_of_an_owner_before)
 	(void)request(&clients[1], CLEAVE_READ);
 	cr_assert_lt(loop_now_ns(cluster->gateways[0].loop),
 	    shard->takeover->claimed_ns + MT_READ_LEASE_NS);
+}
+
+/* ---- what changes a volume, and is no session ---- */
+
+static void
+expect_none(const struct client *client)
+{
+	for (uint32_t i = 0; i < SHARDS; i++)
+		cr_assert_not(leases_hold_any(client->volume, i), "shard %u", i);
+}
+
+/* The gateway's table, when the volume is another one: whoever reads it at the gateway may see that from then on. */
+static struct mt_volume before;
+
+static bool
+is_changed(void *arg)
+{
+	const struct mt_volume *now =
+	    &mt_volumes_by_name(&cluster->gateways[0].gateway->volumes, "leased")->volume;
+
+	(void)arg;
+	return now->size_bytes != before.size_bytes || now->reads != before.reads ||
+	    memcmp(&now->scope, &before.scope, sizeof(now->scope)) != 0;
+}
+
+/* @text is asked while client 0 has leases on all shards: it has none when the volume is another one. */
+static void
+expect_fence(const char *text)
+{
+	open_leased(&clients[0]);
+	before = mt_volumes_by_name(&cluster->gateways[0].gateway->volumes, "leased")->volume;
+	call = (struct cleave_call){ .must_not_repeat = true, .fn = on_answer };
+	is_answered = false;
+	cr_assert_eq(cleave_control(clients[2].client, &call, text), 0);
+	sim_cluster_run_until(cluster, is_changed, NULL, LIMIT_NS, text);
+	expect_none(&clients[0]);
+	run_until(&is_answered, text);
+	expect_none(&clients[0]);
+}
+
+Test(leases, are_over_when_their_volume_is_rolled_back)
+{
+	ask("{\"op\":\"snapshot.create\",\"name\":\"leased@s\"}");
+	expect_fence("{\"op\":\"snapshot.rollback\",\"name\":\"leased@s\",\"force\":true}");
+}
+
+Test(leases, are_over_when_its_end_is_cut_off)
+{
+	expect_fence("{\"op\":\"volume.resize\",\"name\":\"leased\",\"size_bytes\":4096,"
+		     "\"shrink\":true,\"force\":true}");
+}
+
+Test(leases, are_over_when_it_is_read_at_gateways_alone)
+{
+	expect_fence("{\"op\":\"volume.reads\",\"name\":\"leased\",\"reads\":\"gateway\","
+		     "\"force\":true}");
+	open_volume(&clients[1], "leased", 0);
+	(void)request(&clients[1], CLEAVE_WRITE);
+	sim_cluster_run(cluster, NUM_S(1));
+	cr_assert_eq(held_count(&clients[1]), 0);
+}
+
+Test(leases, are_had_of_a_volume_that_became_one)
+{
+	ask("{\"op\":\"volume.reads\",\"name\":\"plain\",\"reads\":\"hot\"}");
+	open_volume(&clients[0], "plain", 0);
+	sim_cluster_run_until(cluster, has_all, &clients[0], LIMIT_NS, "leases on all shards");
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_reads.c -- the op "volume.reads": where a volume may be read past its gateway
+ *
+ *	nobody uses it, or is put out --> a fence, where it may be read so by now --> the key, with another attach number
+ *
+ * What a session may read, and who waits for it, hangs on "reads" of the copy of the volume that its port has. All
+ * sessions of an attach number have the same: each change raises it. And a key that says "gateway" tells a new owner that
+ * there are no leases to wait for (rule C of session/LEASES.md): so it says that when there are none.
+ *
+ * Nobody reads past a gateway yet: gateways of tests alone offer it (mt_gateway_options.offers_reads).
+ */
+#include "control/control_reads.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "catalog/json.h"
+#include "catalog/reads.h"
+#include "catalog/volume_table.h"
+#include "cleave/level.h"
+#include "cleave/meta.h"
+#include "cluster/gateway_state.h"
+#include "cluster/holding.h"
+#include "control/control_change.h"
+#include "control/control_request.h"
+
+bool
+mt_control_take_reads(struct mt_control_request *request, const char *name)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (!request->gateway->options.offers_reads) {
+		mt_control_fail(request, -EINVAL, "reads: this release offers no choice");
+		return false;
+	}
+	if (!mt_reads_parse(name, &request->volume.reads)) {
+		mt_control_fail(request, -EINVAL, "reads: must be gateway, hot or direct");
+		return false;
+	}
+	return request->volume.reads == MT_READS_GATEWAY ||
+	    mt_control_has_level(request, CLEAVE_LEVEL_READS, "which has no read leases");
+}
+
+static void
+reads_on_done(struct mt_control_request *request)
+{
+	log_info("volume: read at name=%s reads=%s", request->volume.name,
+	    mt_reads_name(request->volume.reads));
+	mt_change_on_volume(request);
+}
+
+static void
+reads_submit(struct mt_control_request *request, const struct mt_volume_entry *entry)
+{
+	struct mt_volume volume = entry->volume;
+	char key[MT_VOLUME_KEY_BYTES];
+	char *text;
+
+	assert(volume.reads != request->volume.reads);
+	volume.reads = request->volume.reads;
+	volume.attach++;
+	volume.session_id = 0;
+	volume.holder = (struct mt_holder){ .since_s = 0 };
+	mt_volume_key(volume.name, key);
+	text = mt_volume_encode(&volume);
+	{
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), reads_on_done);
+	}
+	free(text);
+}
+
+static void
+reads_on_alone(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_volume_entry *entry = mt_change_when_unused_entry(request, answer);
+
+	if (entry == NULL)
+		return;
+	if (MUTANT(reads_unfenced))
+		reads_submit(request, entry);
+	else
+		mt_change_fence(request, entry, reads_submit);
+}
+
+void
+mt_control_volume_reads(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = "", *reads = "";
+	char error[MT_ERROR_BYTES];
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "reads", READER_TEXT, true, 0, 0, { .text = &reads } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+	};
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!mt_control_take_reads(request, reads) ||
+	    !mt_change_take_name(request, name, request->volume.name))
+		return;
+	entry = mt_change_find_volume(request);
+	if (entry == NULL)
+		return;
+	if (entry->volume.reads == request->volume.reads)
+		mt_control_finish(request,
+		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
+	else
+		mt_change_when_unused(request, reads_on_alone);
+}
