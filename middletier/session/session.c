@@ -350,7 +350,10 @@ session_check_attach(const struct mt_session *session)
 		return 0;
 	if (session->hello.attach != volume->attach || volume->attach == 0)
 		return -ESHUTDOWN;
-	return session->hello.session_id == volume->session_id ? 0 : -ESHUTDOWN;
+	/* 0: nobody's, since it was closed, or changed by no session. */
+	return session->hello.session_id == volume->session_id && volume->session_id != 0
+	    ? 0
+	    : -ESHUTDOWN;
 }
 
 static void

@@ -117,6 +117,17 @@ metric(enum mt_metric index)
 	return mt_gateway_metric(sg.gateway, index);
 }
 
+/* Nobody has the volume: neither the one that had it, nor one without an id that knows its attach number. */
+Test(session, nobody_writes_a_volume_that_was_closed)
+{
+	struct sg_qp qp;
+
+	attach(SESSION_A);
+	command("{\"op\":\"volume.detach\",\"id\":1,\"session\":\"000000000000000a\"}");
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), -ESHUTDOWN);
+	cr_assert_eq(open_session(&qp, 0, 1, 1), -ESHUTDOWN);
+}
+
 Test(session, an_unknown_volume_is_refused)
 {
 	struct wire_hello hello = sg_hello(77, SESSION_A, 1, 1);
