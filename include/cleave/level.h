@@ -59,8 +59,8 @@
 #define CLEAVE_LEVEL_REVOKED 2u
 
 /*
- * store: the member "reads" of "volumes/", and in the edit that mirrors them; connection: the requests LEASE to a gateway,
- * TICKETS, DIRECT_READ, TICKET_KEY and VOLUME_FENCE to a node
+ * store: the member "reads" of "volumes/", and in the edit that mirrors them; connection: the requests LEASE and CHUNK_MAP
+ * to a gateway, TICKETS, DIRECT_READ, TICKET_KEY and VOLUME_FENCE to a node
  */
 #define CLEAVE_LEVEL_READS 2u
 

@@ -59,6 +59,7 @@ enum wire_opcode {
 	WIRE_BLOCK_STATUS = 0x14, /* what a range holds: entries in the reply's payload */
 	WIRE_HOLES = 0x15,        /* which chunks of a segment hold nothing: a bit each */
 	WIRE_LEASE = 0x16,        /* asks for read leases, or returns them: struct wire_lease */
+	WIRE_CHUNK_MAP = 0x17,    /* where blocks of a range lie: struct wire_map_head */
 	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
 	WIRE_CONTROL = 0x20,
 	/* VM client to a storage node that takes clients: struct wire_direct. */

@@ -166,7 +166,7 @@ void wire_io_encode(struct wire_header *header, const struct wire_io *io);
 /*
  * wire_io_reply -- a reply to @request
  *
- * A READ's and a HOLES' carry length_bytes of payload, a BLOCK_STATUS's as many bytes of entries as are
+ * A READ's and a HOLES' carry length_bytes of payload, a BLOCK_STATUS's and a CHUNK_MAP's as many bytes as are
  * sent. vm_id is the request's; on a connection of CLEAVE_LEVEL_LIMITS a gateway puts the tag of the volume's limits
  * there.
  */
@@ -176,11 +176,12 @@ void wire_io_reply(struct wire_header *header, const struct wire_io *request, in
 struct wire_io_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */
 	uint64_t request_id;
-	int rc;                 /* 0 or a negative errno */
-	uint32_t length_bytes;  /* of the request */
-	uint32_t payload_bytes; /* READ, HOLES: length_bytes; BLOCK_STATUS: of entries; else 0 */
-	uint32_t payload_crc;   /* READ, BLOCK_STATUS, HOLES */
-	uint32_t epoch;         /* of the shard, as the gateway knows it */
+	int rc;                /* 0 or a negative errno */
+	uint32_t length_bytes; /* of the request */
+	uint32_t
+	    payload_bytes; /* READ, HOLES: length_bytes; BLOCK_STATUS, CHUNK_MAP: as it says; else 0 */
+	uint32_t payload_crc; /* READ, BLOCK_STATUS, HOLES, CHUNK_MAP */
+	uint32_t epoch;       /* of the shard, as the gateway knows it */
 	uint32_t
 	    limits_tag; /* of the volume (base/bucket.h), on a connection of CLEAVE_LEVEL_LIMITS */
 	bool is_leased; /* WIRE_FLAG_LEASED; of none but a success, and not of HOLES */
@@ -271,6 +272,84 @@ void wire_lease_entry_encode(uint8_t out[WIRE_LEASE_ENTRY_BYTES],
  */
 int wire_lease_entry_decode(const uint8_t in[WIRE_LEASE_ENTRY_BYTES], uint32_t from_shard,
     uint32_t shard_count, struct wire_lease_entry *ret_entry, const char **ret_field);
+
+/*
+ * CHUNK_MAP: where the newest blocks of a range lie, on a connection of CLEAVE_LEVEL_READS
+ *
+ * For a session that has read leases of a volume that may be read at nodes (LEASES.md). The range is as BLOCK_STATUS's.
+ * The answer's payload is a head, sources, entries. It may end before its range does, not behind it; the blocks that
+ * it tells of and that no entry names must be read at the gateway. All of it was true at one moment under the epoch of
+ * the answer's header.
+ *
+ * A source is a part of a run's extent: stored bytes of one chunk, so of nobody else. An entry is blocks that lie in
+ * one record of a source, or blocks that read as zeros. Entries are in the order of their blocks, and disjoint.
+ */
+#define WIRE_MAP_BLOCKS_MAX 4096u /* that one answer tells of */
+#define WIRE_MAP_SOURCES_MAX 64u
+#define WIRE_TICKET_MAC_BYTES 16u
+#define WIRE_MAP_HEAD_BYTES 16u
+#define WIRE_MAP_SOURCE_BYTES 88u
+#define WIRE_MAP_ZEROS_BYTES 8u
+#define WIRE_MAP_RECORD_BYTES(block_count) (20u + 4u * (block_count))
+#define WIRE_MAP_ENTRY_BYTES_MAX WIRE_MAP_RECORD_BYTES(ENGINE_RECORD_BLOCKS_MAX)
+#define WIRE_MAP_ZEROS 0xffu
+/* 0 u32 format, 1   4 u32 block_count   8 u16 source_count   10 u16 0   12 u32 entry_bytes */
+struct wire_map_head {
+	uint32_t block_count; /* of the range, from its beginning on, that the answer tells of */
+	uint32_t source_count;
+	uint32_t entry_bytes; /* of all entries, which follow the sources */
+};
+/* 0 u64 extent   8 u32 from_bytes   12 u32 to_bytes   16 CLEAVE_COPIES x {u32 node_id, u32 key_number, u8 mac[16]} */
+struct wire_map_source {
+	uint64_t extent; /* packed; of kind RUN */
+	uint32_t from_bytes, to_bytes;
+	struct wire_map_copy {
+		uint32_t node_id;    /* 0: none, nor the rest; behind those that are */
+		uint32_t key_number; /* of the ticket; 0: there is none, nor a mac */
+		uint8_t mac[WIRE_TICKET_MAC_BYTES];
+	} copies[CLEAVE_COPIES];
+};
+/*
+ * 0 u16 block   2 u8 block_count   3 u8 source   4 u32 offset_bytes   8 u24 stored_bytes   11 u8 codec_id
+ * 12 u8 first_block   13 u8 record_blocks   14 u16 0   16 u32 stored_crc   20 block_count x u32 block_crc
+ *
+ * Zeros: 0 u16 block   2 u8 0   3 u8 WIRE_MAP_ZEROS   4 u32 block_count
+ */
+struct wire_map_entry {
+	uint32_t block, block_count; /* of the range; a record's: up to ENGINE_RECORD_BLOCKS_MAX */
+	uint8_t source;              /* WIRE_MAP_ZEROS: zeros, and nothing below */
+	uint8_t codec_id;            /* of no encrypted record */
+	uint8_t first_block;         /* of the record, that block is */
+	uint8_t record_blocks;
+	uint32_t offset_bytes; /* of the stored bytes in the extent */
+	uint32_t stored_bytes, stored_crc;
+	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX];
+};
+void wire_map_head_encode(uint8_t out[WIRE_MAP_HEAD_BYTES], const struct wire_map_head *head);
+/*
+ * wire_map_head_decode -- of a payload of @bytes, for a range of which @left_count blocks are left
+ *
+ * 0, or -EPROTO and the field's name.
+ */
+int wire_map_head_decode(const uint8_t *in, uint32_t bytes, uint32_t left_count,
+    struct wire_map_head *ret_head, const char **ret_field);
+void wire_map_source_encode(uint8_t out[WIRE_MAP_SOURCE_BYTES],
+    const struct wire_map_source *source);
+int wire_map_source_decode(const uint8_t in[WIRE_MAP_SOURCE_BYTES],
+    struct wire_map_source *ret_source, const char **ret_field);
+/* wire_map_entry_encode -- returns its bytes: WIRE_MAP_ENTRY_BYTES_MAX at most. */
+uint32_t wire_map_entry_encode(uint8_t out[WIRE_MAP_ENTRY_BYTES_MAX],
+    const struct wire_map_entry *entry);
+/* An answer's entries, walked: head and sources were decoded. */
+struct wire_map_walk {
+	const struct wire_map_head *head;
+	const struct wire_map_source *sources; /* head->source_count */
+	const uint8_t *at, *end;
+	uint32_t from_block; /* behind the entry before */
+};
+/* wire_map_walk_next -- 1 and *@ret_entry; 0 at the end; -EPROTO and the field's name. */
+int wire_map_walk_next(struct wire_map_walk *walk, struct wire_map_entry *ret_entry,
+    const char **ret_field);
 
 /* A request of a gateway to a storage node, decoded. */
 struct wire_node {

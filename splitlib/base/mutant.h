@@ -123,6 +123,11 @@
 	X(fence_unlisted, "a gateway that another one does not see yet is not asked for a fence")  \
 	X(reads_unfenced, "a volume is read at gateways alone while read leases of it run")        \
 	X(holder_untold, "a gateway answers that it knows an attach before its ports do")          \
+	/* Chunk maps: what a session may read by them. */                                         \
+	X(map_log_ignored, "a map names blocks of runs that the log has newer ones of")            \
+	X(map_dirty_ignored, "a client goes by a map though it has changed the block since")       \
+	X(map_cleared_under_write, "a map counts as new though changes were under way")            \
+	X(map_epoch_ignored, "a client goes by the map of an owner before")                        \
 	/* Keys: who is let in, and to what. */                                                    \
 	X(verdict_ignored, "a key of another authority is believed")                               \
 	X(accept_role_ignored, "whoever has a key comes as what it says that it is")               \

@@ -7,7 +7,7 @@
  * so that it can get a meaning later. Each decoder either fills its output or leaves it alone and
  * names the first field that is wrong; the names are static strings. `credits` belongs to the split
  * library and passes every decoder. Messages between gateways and nodes are wire_node.c's, those about
- * read leases wire_lease.c's.
+ * read leases wire_lease.c's, what a CHUNK_MAP is answered with wire_map.c's.
  */
 #include "wire.h"
 
@@ -163,7 +163,7 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 static bool
 wire_io_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_WRITE && opcode <= WIRE_HOLES;
+	return (opcode >= WIRE_WRITE && opcode <= WIRE_HOLES) || opcode == WIRE_CHUNK_MAP;
 }
 
 static int
@@ -241,7 +241,8 @@ wire_io_encode(struct wire_header *header, const struct wire_io *io)
 static bool
 wire_io_is_answered_with_payload(enum wire_opcode opcode)
 {
-	return opcode == WIRE_READ || opcode == WIRE_BLOCK_STATUS || opcode == WIRE_HOLES;
+	return opcode == WIRE_READ || opcode == WIRE_BLOCK_STATUS || opcode == WIRE_HOLES ||
+	    opcode == WIRE_CHUNK_MAP;
 }
 
 void
@@ -273,7 +274,7 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 	uint8_t opcode = (uint8_t)(header->opcode & ~WIRE_REPLY);
 	bool has_payload = wire_io_is_answered_with_payload((enum wire_opcode)opcode) &&
 	    header->status == 0;
-	bool has_entries = has_payload && opcode == WIRE_BLOCK_STATUS;
+	bool has_entries = has_payload && (opcode == WIRE_BLOCK_STATUS || opcode == WIRE_CHUNK_MAP);
 
 	assert(ret_reply != NULL && ret_field != NULL);
 	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_io_is_opcode(opcode), "opcode");
@@ -288,7 +289,9 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 	WIRE_EXPECT(!has_entries ||
 		(header->payload_bytes > 0 &&
 		    header->payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX &&
-		    header->payload_bytes % WIRE_STATUS_ENTRY_BYTES == 0),
+		    (opcode != WIRE_BLOCK_STATUS ||
+			header->payload_bytes % WIRE_STATUS_ENTRY_BYTES == 0) &&
+		    (opcode != WIRE_CHUNK_MAP || header->payload_bytes >= WIRE_MAP_HEAD_BYTES)),
 	    "payload_bytes");
 	WIRE_EXPECT(header->flags == 0 ||
 		(header->flags == WIRE_FLAG_LEASED && header->status == 0 && opcode != WIRE_HOLES),

@@ -17,7 +17,7 @@ static inline void
 golden_check(const char *name, const void *bytes, size_t count)
 {
 	const char *folder = getenv("CLEAVE_SOURCE_DIR");
-	uint8_t expected[256];
+	uint8_t expected[512];
 	char path[512];
 	FILE *file;
 
