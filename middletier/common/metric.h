@@ -19,6 +19,7 @@
 	X(hot_fills, "count", "blocks that were put there")                                        \
 	X(hot_spoiled, "count", "blocks there whose memory had changed: a copy was read instead")  \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
+	X(chunk_maps, "count", "answers that say where blocks lie, for who reads them there")      \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \
 	X(hole_maps, "count", "answers that say which chunks of a segment hold nothing")           \

@@ -55,6 +55,8 @@ mt_slow_op_name(enum wire_opcode opcode)
 		return "zero";
 	case WIRE_BLOCK_STATUS:
 		return "status";
+	case WIRE_CHUNK_MAP:
+		return "map";
 	default:
 		assert(opcode == WIRE_WRITE);
 		return "write";

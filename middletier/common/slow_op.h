@@ -60,7 +60,7 @@ void mt_slow_op(struct mt_slow_ops *ops, const struct mt_slow_op *op);
 uint32_t mt_slow_ops_read(struct mt_slow_ops *ops, uint64_t after, struct mt_slow_op *ret_ops,
     uint32_t max);
 
-/* mt_slow_op_name -- "write", "read", "discard", "zero", "status". */
+/* mt_slow_op_name -- "write", "read", "discard", "zero", "status", "map". */
 const char *mt_slow_op_name(enum wire_opcode opcode);
 /* mt_slow_op_has_hops -- a write, or what takes its way: hops_ns are all filled. */
 static inline bool

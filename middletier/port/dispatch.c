@@ -60,7 +60,7 @@ static bool
 io_is_change(const struct wire_io *io)
 {
 	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
-	    io->opcode != WIRE_HOLES;
+	    io->opcode != WIRE_HOLES && io->opcode != WIRE_CHUNK_MAP;
 }
 
 /* 0, or what is wrong with who asks, or with the place. */
@@ -71,6 +71,8 @@ dispatch_check_place(const struct mt_session *session, const struct wire_io *io)
 		return -EINVAL;
 	if (io_is_change(io) && mt_session_is_reader(session))
 		return -EROFS;
+	if (io->opcode == WIRE_CHUNK_MAP && !mt_read_lease_has_maps(session))
+		return -ENOTSUP;
 	return dispatch_check_range(session, io);
 }
 
@@ -120,7 +122,7 @@ dispatch_is_within(struct mt_session *session, struct split_msg *msg, const stru
 	return verdict == MT_THROTTLE_GO;
 }
 
-/* A decoded read, write, discard, block status or holes: check it against volume and shard, pass it on. */
+/* A decoded read, write, discard, block status, map or holes: check it against volume and shard, pass it on. */
 static void
 dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
     enum dispatch_from from)

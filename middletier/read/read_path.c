@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read_path.c -- a read message, from its arrival to its answer; BLOCK_STATUS comes the same way
+ * read_path.c -- a read message, from its arrival to its answer; BLOCK_STATUS and CHUNK_MAP come the same way
  *
  *	        shard serves          every piece is back
  *	PARKED -------------> RUNNING ---------------------> FREE (answered)
@@ -38,6 +38,7 @@
 #include "common/shard.h"
 #include "common/turn.h"
 #include "read/block_status.h"
+#include "read/chunk_map.h"
 #include "read/hot.h"
 #include "read/read_frames.h"
 #include "read/read_hops.h"
@@ -68,6 +69,13 @@ read_of(struct loop_link *link)
 	return read;
 }
 
+/* A request that is answered with what the index knows. */
+static bool
+read_is_painted(const struct mt_read *read)
+{
+	return read->io.opcode != WIRE_READ;
+}
+
 static uint32_t
 read_payload_crc(const struct mt_read *read)
 {
@@ -87,10 +95,12 @@ read_reply_ok(struct mt_read *read)
 	struct dev_piece piece = { read->msg->payload, read->io.length_bytes };
 	struct wire_header header;
 
-	assert(read->io.opcode != WIRE_BLOCK_STATUS || read->payload_bytes > 0);
+	assert(!read_is_painted(read) || read->payload_bytes > 0);
 	metric_add(&read->shard->request_count, 1);
-	if (read->io.opcode == WIRE_BLOCK_STATUS) {
-		metric_add(&metrics[MT_METRIC_block_statuses], 1);
+	if (read_is_painted(read)) {
+		metric_add(&metrics[read->io.opcode == WIRE_CHUNK_MAP ? MT_METRIC_chunk_maps
+								      : MT_METRIC_block_statuses],
+		    1);
 		piece.bytes = read->payload_bytes;
 	} else {
 		metric_add(&metrics[MT_METRIC_reads], 1);
@@ -151,6 +161,13 @@ turn_has_room(struct mt_read_state *state)
 	return false;
 }
 
+static void
+read_starve(struct mt_read *read)
+{
+	sm_move(&read->sm, READ_STARVED);
+	list_push_back(&read->shard->port->read->starved, &read->link);
+}
+
 /* RUNNING: hand out what no piece has taken. */
 static void
 read_go_on(struct mt_read *read)
@@ -171,12 +188,42 @@ read_go_on(struct mt_read *read)
 	}
 	read->piece_count--;
 	if (read->rc == 0 && read->next_block < read->block_count) {
-		sm_move(&read->sm, READ_STARVED);
-		list_push_back(&state->starved, &read->link);
+		read_starve(read);
 		return;
 	}
 	if (read->piece_count == 0)
 		read_finish(read, read->rc);
+}
+
+/* A map takes as long as copying a turn's share, or longer: it is the last that is done in its turn. */
+static void
+read_map(struct mt_read *read)
+{
+	struct mt_read_state *state = read->shard->port->read;
+
+	if (!turn_has_room(state)) {
+		read_starve(read);
+		return;
+	}
+	state->turn_bytes = READ_TURN_BYTES;
+	mt_read_chunk_map(read);
+}
+
+void
+mt_read_again(struct mt_read *read)
+{
+	CHECK_OBJ(read, READ_MAGIC);
+	assert(read->sm.state == READ_RUNNING);
+	switch (read->io.opcode) {
+	case WIRE_BLOCK_STATUS:
+		mt_read_status(read);
+		break;
+	case WIRE_CHUNK_MAP:
+		read_map(read);
+		break;
+	default:
+		read_go_on(read);
+	}
 }
 
 void
@@ -207,7 +254,7 @@ read_feed(struct mt_read_state *state)
 		struct mt_read *read = read_of(list_pop_front(&state->starved));
 
 		sm_move(&read->sm, READ_RUNNING);
-		read_go_on(read);
+		mt_read_again(read);
 	}
 }
 
@@ -240,19 +287,16 @@ read_start(struct mt_read *read)
 	assert(write_path_serves(read->shard));
 	sm_move(&read->sm, READ_RUNNING);
 	read->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
-	if (read->io.opcode == WIRE_BLOCK_STATUS)
-		mt_read_status(read);
-	else
-		read_go_on(read);
+	mt_read_again(read);
 }
 
 void
-mt_read_on_status(struct mt_read *read, int rc)
+mt_read_on_painted(struct mt_read *read, int rc)
 {
 	CHECK_OBJ(read, READ_MAGIC);
 	assert(read->sm.state == READ_RUNNING);
 	assert(rc <= 0);
-	assert(read->io.opcode == WIRE_BLOCK_STATUS);
+	assert(read_is_painted(read));
 	read_finish(read, rc);
 }
 
@@ -267,7 +311,8 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	CHECK_OBJ(state, READ_STATE_MAGIC);
 	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
 	assert(session->port == shard->port);
-	assert(io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS);
+	assert(io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS ||
+	    io->opcode == WIRE_CHUNK_MAP);
 	assert(io->length_bytes > 0);
 	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
 	read = read_of(link);
@@ -391,8 +436,10 @@ mt_read_path_init(struct mt_port *port)
 	loop_task_init(&state->feed_task, read_on_feed, state);
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
 	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX + READ_STATUS_BLOCKS_MAX);
-	rc = state->reads == NULL || state->status_entries == NULL ? -ENOMEM
-								   : mt_read_pieces_init(state);
+	state->map_maker = mt_map_maker_create();
+	rc = state->reads == NULL || state->status_entries == NULL || state->map_maker == NULL
+	    ? -ENOMEM
+	    : mt_read_pieces_init(state);
 	if (rc != 0) {
 		mt_read_path_fini(port);
 		return rc;
@@ -421,6 +468,7 @@ mt_read_path_fini(struct mt_port *port)
 	mt_hot_fini(state->hot);
 	mt_free(state->reads);
 	mt_free(state->status_entries);
+	mt_map_maker_destroy(state->map_maker);
 	state->magic = 0;
 	mt_free(state);
 	port->read = NULL;

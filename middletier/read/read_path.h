@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read_path.h -- a read message, from its arrival to its answer; BLOCK_STATUS comes the same way */
+/* read_path.h -- a read message, from its arrival to its answer; BLOCK_STATUS and CHUNK_MAP come the same way */
 #ifndef CLEAVE_MIDDLETIER_READ_READ_PATH_H
 #define CLEAVE_MIDDLETIER_READ_READ_PATH_H
 
@@ -15,6 +15,7 @@
 
 struct mt_call;
 struct mt_hot;
+struct mt_map_maker;
 struct mt_port;
 struct mt_read_frames;
 struct mt_session;
@@ -23,7 +24,7 @@ struct read_piece;
 struct split_msg;
 
 /*
- * mt_read -- take a READ, or a BLOCK_STATUS, of @session
+ * mt_read -- take a READ, a BLOCK_STATUS or a CHUNK_MAP of @session
  *
  * A shard that does not serve yet parks it, as many as the port has receives; one that has stopped answers
  * -EREMCHG. @io is within the volume: decoded, and its place checked.
@@ -73,7 +74,7 @@ struct mt_read {
 	uint64_t taken_ns, deadline_ns;
 	struct mt_slow_part node; /* its slowest call to one; took_ns 0: none was made */
 	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of its blocks, as the index has them */
-	/* BLOCK_STATUS: block_status.c. */
+	/* BLOCK_STATUS, CHUNK_MAP: paint.c waits, block_status.c and chunk_map.c answer. */
 	struct mt_run_waiter waiter;
 	uint32_t payload_bytes, payload_crc;
 };
@@ -95,14 +96,17 @@ struct mt_read_state {
 	uint32_t zero_block_crc;
 	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
 	uint8_t *status_entries;
+	struct mt_map_maker *map_maker; /* chunk_map.c */
 };
 
 /*
- * mt_read_on_status -- a BLOCK_STATUS has its answer, or @rc says why not
+ * mt_read_on_painted -- a BLOCK_STATUS or a CHUNK_MAP has its answer, or @rc says why not
  *
- * @rc 0: payload_bytes of entries, whose CRC is payload_crc, are in the message's payload.
+ * @rc 0: payload_bytes, whose CRC is payload_crc, are in the message's payload.
  */
-void mt_read_on_status(struct mt_read *read, int rc);
+void mt_read_on_painted(struct mt_read *read, int rc);
+/* mt_read_again -- RUNNING, and what it waited for is there: it goes on. */
+void mt_read_again(struct mt_read *read);
 
 /* mt_read_on_piece -- a piece of @read has ended, with 0 or a negative errno, and is free again. */
 void mt_read_on_piece(struct mt_read *read, int rc);

@@ -49,6 +49,12 @@ lease_is_granted(const struct mt_session *session, const struct mt_shard *shard)
 	    shard->sm.state == MT_SHARD_SERVING;
 }
 
+bool
+mt_read_lease_has_maps(const struct mt_session *session)
+{
+	return session->lease.is_asked && session->volume.reads == MT_READS_DIRECT;
+}
+
 static void
 lease_note(struct mt_session *session)
 {

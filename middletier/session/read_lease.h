@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_SESSION_READ_LEASE_H
 #define CLEAVE_MIDDLETIER_SESSION_READ_LEASE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/num.h"
@@ -30,6 +31,8 @@ void mt_read_lease_stamp(struct mt_session *session, const struct mt_shard *shar
  */
 void mt_read_lease_request(struct mt_session *session, struct split_msg *msg,
     const struct wire_lease *lease);
+/* mt_read_lease_has_maps -- may @session be told where blocks of its volume lie? It has asked for leases of it. */
+bool mt_read_lease_has_maps(const struct mt_session *session);
 /* mt_read_lease_left -- @session gets no answer any more: when its leases end is kept, though it may be freed. */
 void mt_read_lease_left(struct mt_session *session);
 /* mt_read_lease_wait_ns -- how long @session has to wait here for leases of older sessions (rule S); 0: not at all. */

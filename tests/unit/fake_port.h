@@ -414,7 +414,8 @@ fake_submit(struct fake_msg *msg, const struct wire_io *io)
 	struct mt_session *session = fake.is_latency ? &fake.latency_session : &fake.session;
 
 	session->request_count++;
-	if (io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS) {
+	if (io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS ||
+	    io->opcode == WIRE_CHUNK_MAP) {
 		msg->msg.payload_bytes = 0;
 		mt_read(&fake.shard, session, &msg->msg, io);
 		return;

@@ -129,6 +129,7 @@ Test(slow_op, every_request_has_a_name)
 	cr_assert_str_eq(mt_slow_op_name(WIRE_DISCARD), "discard");
 	cr_assert_str_eq(mt_slow_op_name(WIRE_WRITE_ZEROES), "zero");
 	cr_assert_str_eq(mt_slow_op_name(WIRE_BLOCK_STATUS), "status");
+	cr_assert_str_eq(mt_slow_op_name(WIRE_CHUNK_MAP), "map");
 }
 
 Test(slow_op, memory_for_the_ring_may_be_lacking)

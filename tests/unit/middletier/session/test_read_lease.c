@@ -100,6 +100,18 @@ Test(read_lease, only_writers_of_such_volumes_may_have_one)
 	cr_assert_not(lease_may_be_had(&session));
 }
 
+Test(read_lease, maps_are_for_who_has_asked_for_leases_of_a_volume_that_is_read_at_nodes)
+{
+	struct mt_session session = session_of(1, 1);
+
+	cr_assert(mt_read_lease_has_maps(&session));
+	session.lease.is_asked = false;
+	cr_assert_not(mt_read_lease_has_maps(&session));
+	session.lease.is_asked = true;
+	session.volume.reads = MT_READS_HOT;
+	cr_assert_not(mt_read_lease_has_maps(&session));
+}
+
 /* The newer session's wait, when an older one of before was given a lease and has gone. */
 static uint64_t
 wait_behind(uint64_t attach)
