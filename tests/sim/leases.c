@@ -6,12 +6,21 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/crc32c.h"
+#include "middletier/common/lease.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/common/shard_state.h"
 #include "run.h"
 #include "vm-client/library/internal.h"
 
 #define LEASES_SALT UINT64_C(635)
 #define LEASES_SEEDS 8u
 #define HOLDERS_MAX 256u
+#define MAPS_AGAIN_NS                                                                              \
+	NUM_MS(50) /* workloads last for seconds, and each lifetime of a map is a test */
+#define MAPS_MISS_MAX 2u
+#define MAPS_BYTES_MAX NUM_KIB(24) /* some windows: there are fewer chunks than a real volume has */
 
 struct holder {
 	const void *process;
@@ -53,9 +62,11 @@ sim_leases_destroy(struct sim_leases *leases)
 void
 sim_leases_add(struct sim_leases *leases, const void *process, struct cleave_volume *volume)
 {
+	const struct maps_options maps = { MAPS_BYTES_MAX, MAPS_AGAIN_NS, MAPS_MISS_MAX };
+
 	assert(leases->count < HOLDERS_MAX);
 	leases->holders[leases->count++] = (struct holder){ process, volume };
-	if (leases_want(volume) != 0)
+	if (leases_want(volume) != 0 || maps_want(volume, &maps) != 0)
 		sim_cluster_fail(leases->cluster, "%s: no memory for leases", leases->name);
 }
 
@@ -101,4 +112,85 @@ sim_leases_on_change(struct sim_leases *leases, const struct cleave_volume *volu
 	leases->cluster->lease_count += leases_hold_any(volume, shard_of(leases, volume, first));
 	for (uint32_t i = 0; i < count; i++)
 		check_block(leases, volume, first + i);
+}
+
+/* ---- maps ---- */
+
+static struct sim_map_look
+map_look(const struct sim_leases *leases, struct cleave_volume *volume, uint32_t block)
+{
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+	struct map_block found;
+
+	if (!maps_look(volume, history_offset(leases->history, block), &found))
+		return (struct sim_map_look){ .is_there = false };
+	return (struct sim_map_look){ true,
+		found.source == NULL ? crc32c(0, zeros, sizeof(zeros)) : found.block_crc,
+		found.epoch, found.serial };
+}
+
+/* Is a newer owner of the shard than that of @epoch past the leases of those before? */
+static bool
+shard_is_newer(const struct mt_shard *shard, uint32_t epoch)
+{
+	return shard->sm.state == MT_SHARD_SERVING && shard->epoch > epoch &&
+	    (shard->leases_over_ns == 0 ||
+		mt_lease_now_ns(shard->port->loop) >= shard->leases_over_ns);
+}
+
+static void
+check_epoch(struct sim_leases *leases, uint32_t block, uint32_t shard, uint32_t epoch)
+{
+	struct sim_cluster *cluster = leases->cluster;
+
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		const struct mt_gateway *gateway = cluster->gateways[i].gateway;
+
+		for (uint32_t p = 0; gateway != NULL && p < gateway->port_count; p++) {
+			const struct mt_port *port = &gateway->ports[p];
+			const struct mt_shard *owned =
+			    port->shard_by_number == NULL ? NULL : port->shard_by_number[shard];
+
+			if (owned != NULL && shard_is_newer(owned, epoch))
+				sim_cluster_fail(cluster,
+				    "%s block %" PRIu32 ": a map of epoch %" PRIu32
+				    " counts while the owner of epoch %" PRIu32 " takes changes",
+				    leases->name, block, epoch, owned->epoch);
+		}
+	}
+}
+
+void
+sim_leases_on_read(struct sim_leases *leases, struct cleave_volume *volume, uint32_t first,
+    uint32_t count, struct sim_map_read *ret_read)
+{
+	assert(count <= HISTORY_BLOCKS_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		struct sim_map_look *look = &ret_read->looks[i];
+
+		*look = map_look(leases, volume, first + i);
+		if (look->is_there)
+			check_epoch(leases, first + i, shard_of(leases, volume, first + i),
+			    look->epoch);
+	}
+}
+
+void
+sim_leases_on_answer(struct sim_leases *leases, struct cleave_volume *volume, uint32_t first,
+    uint32_t count, const struct sim_map_read *read, const uint8_t *data)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sim_map_look *look = &read->looks[i];
+		struct sim_map_look now = map_look(leases, volume, first + i);
+		uint32_t crc = crc32c(0, data + (size_t)i * CLEAVE_BLOCK_BYTES, CLEAVE_BLOCK_BYTES);
+
+		if (!look->is_there || !now.is_there || look->serial != now.serial)
+			continue;
+		leases->cluster->map_block_count++;
+		if (look->crc != crc)
+			sim_cluster_fail(leases->cluster,
+			    "%s block %" PRIu32 ": a map of epoch %" PRIu32 " has CRC %08" PRIx32
+			    ", and a read returned %08" PRIx32,
+			    leases->name, first + i, look->epoch, look->crc, crc);
+	}
 }

@@ -7,6 +7,11 @@
  * acknowledged, no older session of the volume has a lease, by its own clock at that moment, on a shard that holds
  * any of it. A newer one may: it came when the change was done, and knows of it. A roll-back is a change by no session:
  * snapper_clone.c looks when one is answered.
+ *
+ * Sessions ask for maps, too, and each read that could have gone past its gateway by them, under the rules of
+ * map_cache.c, is compared with what the gateway returned: the CRC of each block that its map has. A block is compared
+ * if it could be read so at the beginning and at the end, by the same map: so no change of the session met the read. And
+ * no map may be of an owner before one that takes changes by now.
  */
 #ifndef CLEAVE_TESTS_SIM_LEASES_H
 #define CLEAVE_TESTS_SIM_LEASES_H
@@ -15,6 +20,15 @@
 #include "history.h"
 
 struct sim_leases;
+
+/* A read under way: what maps say of its blocks. */
+struct sim_map_read {
+	struct sim_map_look {
+		bool is_there; /* it could be read by a map */
+		uint32_t crc, epoch;
+		uint64_t serial;
+	} looks[HISTORY_BLOCKS_MAX];
+};
 
 /* sim_leases_is_in -- have sessions of this seed leases, where all processes are of one release? */
 bool sim_leases_is_in(uint64_t seed);
@@ -29,5 +43,11 @@ void sim_leases_forget(struct sim_leases *leases, const void *process);
 /* sim_leases_on_change -- a change of @count blocks from @first on, sent by @volume's session, was acknowledged. */
 void sim_leases_on_change(struct sim_leases *leases, const struct cleave_volume *volume,
     uint32_t first, uint32_t count);
+/* sim_leases_on_read -- a read of @count blocks from @first on is submitted to @volume. */
+void sim_leases_on_read(struct sim_leases *leases, struct cleave_volume *volume, uint32_t first,
+    uint32_t count, struct sim_map_read *ret_read);
+/* sim_leases_on_answer -- it has returned @data. */
+void sim_leases_on_answer(struct sim_leases *leases, struct cleave_volume *volume, uint32_t first,
+    uint32_t count, const struct sim_map_read *read, const uint8_t *data);
 
 #endif /* CLEAVE_TESTS_SIM_LEASES_H */

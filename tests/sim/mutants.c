@@ -96,9 +96,10 @@ static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound",
 /* In code that keeps hot blocks. */
 static const char *const of_hot[] = { "hot_place_unchecked" };
 
-/* In code that waits for read leases, and counts them. */
+/* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
-	"read_lease_from_answer", "fence_unwaited" };
+	"read_lease_from_answer", "fence_unwaited", "map_log_ignored", "map_dirty_ignored",
+	"map_cleared_under_write", "map_epoch_ignored" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -272,6 +273,7 @@ checker_of(const char *text)
 		{ ", but it was ", "a snapshot or clone is not what it was" },
 		{ "garbage in a snapshot", "a snapshot or clone is not what it was" },
 		{ "had a read lease", "I7: a read lease is not waited for" },
+		{ "a map of epoch", "I7: a map is gone by too long" },
 		{ "was acknowledged before", "I5: a snapshot is no point in time" },
 		{ "was served after", "I11: a fenced session is served" },
 		{ "is sealed at", "replicas: lengths differ" },

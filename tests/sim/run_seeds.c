@@ -47,7 +47,7 @@ struct tally {
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count, hot_count, hot_seed_count;
 	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
-	uint64_t lease_count;
+	uint64_t lease_count, map_block_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -145,6 +145,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->relief_count += result->relief_count;
 	tally->deed_count += result->deed_count;
 	tally->lease_count += result->lease_count;
+	tally->map_block_count += result->map_block_count;
 	tally->etcd_seed_count += result->is_on_etcd;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
@@ -207,14 +208,15 @@ print_totals(const struct tally *sum, double seconds)
 		     " seeds), %" PRIu64 " hot reads, in %" PRIu64 " seeds, %" PRIu64
 		     " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
 		     " shards given away by load, %" PRIu64 " deeds of enemies, %" PRIu64
-		     " changes under read leases, %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
-		     " seeds failed%s\n",
+		     " changes under read leases, %" PRIu64 " blocks read as maps say, %" PRIu64
+		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
 	    sum->hot_count, sum->hot_seed_count, sum->snapshot_count, sum->change_count,
-	    sum->relief_count, sum->deed_count, sum->lease_count, sum->etcd_seed_count, seconds,
-	    sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
+	    sum->relief_count, sum->deed_count, sum->lease_count, sum->map_block_count,
+	    sum->etcd_seed_count, seconds, sum->failed_count,
+	    table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int

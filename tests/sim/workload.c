@@ -85,6 +85,8 @@ slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count
 		    slot->data + (size_t)i * CLEAVE_BLOCK_BYTES);
 	slot->is_busy = true;
 	slot->volume = session->volume;
+	if (op == CLEAVE_READ && workload->leases != NULL)
+		sim_leases_on_read(workload->leases, slot->volume, first, count, &slot->maps);
 	rc = cleave_submit(session->volume, &slot->io);
 	if (rc == 0)
 		return;
@@ -248,6 +250,9 @@ slot_on_success(struct slot *slot)
 		    slot->first, session->number, workload->present->number);
 	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
 		note_looks(slot);
+	if (slot->io.op == CLEAVE_READ && workload->leases != NULL)
+		sim_leases_on_answer(workload->leases, slot->volume, slot->first, slot->count,
+		    &slot->maps, slot->data);
 	if (slot->io.op == CLEAVE_READ)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else

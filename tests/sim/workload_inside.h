@@ -8,6 +8,7 @@
 
 #include "cleave/client.h"
 #include "cleave/loop.h"
+#include "leases.h"
 #include "observer.h"
 #include "workload.h"
 
@@ -19,6 +20,7 @@ struct slot {
 	uint32_t number;
 	uint32_t floors[WORKLOAD_BLOCKS_MAX];
 	struct cleave_volume *volume; /* it was submitted to */
+	struct sim_map_read maps;     /* a read's, where sessions have leases */
 	bool is_busy, is_probe;
 	bool must_repeat; /* a read of verification has not been answered */
 };

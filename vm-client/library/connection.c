@@ -262,6 +262,9 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	assert(connection->sm.state == CONNECTION_UP);
 	if (msg->header->opcode == (WIRE_LEASE | WIRE_REPLY) && leases_on_message(connection, msg))
 		return;
+	if (msg->header->opcode == (WIRE_CHUNK_MAP | WIRE_REPLY) &&
+	    maps_on_message(connection, msg))
+		return;
 	if (wire_io_reply_decode(msg->header, &reply, &field) == 0)
 		message = connection_find(connection, &reply);
 	if (message == NULL) {
@@ -271,7 +274,7 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	}
 	if (connection->agreed_level >= CLEAVE_LEVEL_LIMITS)
 		pace_on_tag(connection->volume, reply.limits_tag);
-	leases_on_reply(message, &reply);
+	leases_on_reply(connection->volume, message->shard, &reply, message->sent_boot_ns);
 	message_on_reply(message, &reply, msg);
 }
 
@@ -313,6 +316,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		return;
 	CLIENT_STAT(volume->client, connection_losses, 1);
 	leases_on_closed(connection);
+	maps_on_closed(connection);
 	sm_move(&connection->sm, CONNECTION_DOWN);
 	if (is_asking && !is_old && retry_is_fatal(rc))
 		volume_fail(volume, rc);

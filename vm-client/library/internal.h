@@ -28,6 +28,7 @@
 #include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "map_cache.h"
 #include "remember.h"
 #include "retry.h"
 
@@ -315,8 +316,9 @@ bool leases_hold(const struct cleave_volume *volume, uint32_t shard, uint32_t ep
 bool leases_hold_any(const struct cleave_volume *volume, uint32_t shard);
 /* leases_now_ns -- the clock that they are counted by; 0: @volume wants none. */
 uint64_t leases_now_ns(const struct cleave_volume *volume);
-/* leases_on_reply -- an answer to @message: it may tell of a lease. */
-void leases_on_reply(struct message *message, const struct wire_io_reply *reply);
+/* leases_on_reply -- to a request that was sent at @sent_boot_ns: it may tell of a lease. */
+void leases_on_reply(struct cleave_volume *volume, uint32_t shard,
+    const struct wire_io_reply *reply, uint64_t sent_boot_ns);
 /* leases_on_ready, leases_on_closed -- of a connection. */
 void leases_on_ready(struct connection *connection);
 void leases_on_closed(struct connection *connection);
@@ -349,6 +351,7 @@ struct connection {
 	struct loop_link queue, sent;
 	uint32_t sent_count;
 	struct connection_lease lease;
+	struct connection_map map;
 	uint32_t failures_in_row;
 	char refused[128]; /* why a key was not believed when it ended last; "": that was not why */
 	struct loop_timer timer;
@@ -479,6 +482,7 @@ struct cleave_volume {
 	struct stall stall;
 	struct pace pace;
 	struct leases *leases; /* NULL: it wants none */
+	struct maps *maps;     /* likewise */
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;

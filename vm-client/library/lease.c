@@ -82,16 +82,16 @@ leases_hold_any(const struct cleave_volume *volume, uint32_t shard)
 }
 
 void
-leases_on_reply(struct message *message, const struct wire_io_reply *reply)
+leases_on_reply(struct cleave_volume *volume, uint32_t shard, const struct wire_io_reply *reply,
+    uint64_t sent_boot_ns)
 {
-	struct leases *leases = message->volume->leases;
+	struct leases *leases = volume->leases;
 
 	if (leases == NULL || !reply->is_leased || leases->length_ns == 0 ||
-	    message->shard >= leases->shard_count)
+	    shard >= leases->shard_count)
 		return;
-	lease_take(leases, message->shard, reply->epoch,
-	    MUTANT(read_lease_from_answer) ? leases_now_ns(message->volume)
-					   : message->sent_boot_ns);
+	lease_take(leases, shard, reply->epoch,
+	    MUTANT(read_lease_from_answer) ? leases_now_ns(volume) : sent_boot_ns);
 }
 
 /* ---- LEASE ---- */

@@ -237,14 +237,14 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->rc = 0;
 	message_take_piece(message);
 	pace_take(volume, message);
+	maps_on_start(message);
 	io->message_count++;
 	list_push_back(&volume->messages, &message->all_link);
 	stall_watch(volume);
 	if (message->is_write)
 		overlap_add(&volume->overlap, message);
 	message_block_or_route(message);
-	if (message->sm.state == MESSAGE_BLOCKED)
-		CLIENT_STAT(volume->client, overlaps, 1);
+	CLIENT_STAT(volume->client, overlaps, message->sm.state == MESSAGE_BLOCKED);
 }
 
 /* The last act of whoever calls it. */

@@ -90,6 +90,7 @@ volume_free(struct cleave_volume *volume)
 	loop_timer_stop(loop, &volume->open_timer);
 	stall_fini(volume);
 	pace_fini(volume);
+	maps_fini(volume);
 	leases_fini(volume);
 	loop_task_cancel(loop, &volume->task);
 	list_remove(&volume->split_wait);
