@@ -130,6 +130,46 @@ mt_run_dir_page(const struct mt_run_dir *dir, uint32_t block)
 	return at - 1;
 }
 
+/* The first block from @block on that the run holds, or, with @is_gap, that it does not; behind all: CLEAVE_CHUNK_BLOCKS. */
+static uint32_t
+set_next(const struct mt_run_dir *dir, uint32_t block, bool is_gap)
+{
+	uint32_t at;
+
+	if (dir->bits != NULL) {
+		while (block < CLEAVE_CHUNK_BLOCKS && mt_run_dir_has(dir, block) == is_gap)
+			block++;
+		return block;
+	}
+	SEARCH_FIRST(at, dir->bound_count, dir->bounds[at] <= block);
+	if ((at % 2 == 0) == is_gap)
+		return block;
+	return at < dir->bound_count ? dir->bounds[at] : CLEAVE_CHUNK_BLOCKS;
+}
+
+bool
+mt_run_dir_fits(const struct mt_run_dir *dir, uint32_t page, const struct mt_run_index *index)
+{
+	const struct mt_run_slot *slot = &dir->slots[page];
+	uint32_t page_end = CLEAVE_CHUNK_BLOCKS, at = 0, block = slot->place.first_block;
+	uint32_t frame_count = index == NULL ? 0 : index->frame_count;
+
+	assert(page < dir->slot_count);
+	if (page + 1 < dir->slot_count)
+		page_end = slot[1].place.first_block;
+	while (at < frame_count) {
+		uint32_t begin = index->frames[at].block, end = begin;
+
+		for (; at < frame_count && index->frames[at].block == end; at++)
+			end += index->frames[at].block_count;
+		if (begin < block || end > page_end || set_next(dir, block, false) != begin ||
+		    set_next(dir, begin, true) < end)
+			return false;
+		block = end;
+	}
+	return set_next(dir, block, false) >= page_end;
+}
+
 /* The frames of @page, and their CRCs, behind those that @index has. */
 static void
 join_page(struct mt_run_index *index, const struct mt_run_index *page)

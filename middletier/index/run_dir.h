@@ -53,6 +53,13 @@ bool mt_run_dir_has(const struct mt_run_dir *dir, uint32_t block);
 /* mt_run_dir_page -- which slot's batch has @block, which the run holds. */
 uint32_t mt_run_dir_page(const struct mt_run_dir *dir, uint32_t block);
 
+/*
+ * mt_run_dir_fits -- are the frames of @index, of the batch in slot @page, exactly those blocks of the set that are the batch's?
+ *
+ * @index: its frames ascend and are disjoint; NULL is one without frames.
+ */
+bool mt_run_dir_fits(const struct mt_run_dir *dir, uint32_t page, const struct mt_run_index *index);
+
 /* mt_run_dir_join -- all pages are loaded: the whole index, a copy of them. NULL: no memory. */
 struct mt_run_index *mt_run_dir_join(const struct mt_run_dir *dir);
 

@@ -4,7 +4,8 @@
  *
  * Where a batch ends the next one's head begins; payloads are not read. The first batch's predecessor is
  * another run's: of it only its own CRC, identity and place are checked; from then on the chain (batch.h).
- * Where the run's directory is known, a single head is taken: it is the one with the CRC that is written there.
+ * Where the run's directory is known, a single head is taken: it is as long as is written there, has the CRC and, for a
+ * CRC can be forged, exactly the blocks.
  */
 #include "index/run_heads.h"
 
@@ -40,12 +41,12 @@ mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uin
 
 	assert(page < run->dir->slot_count);
 	mt_run_heads_init(heads, run);
-	heads->is_page = true;
+	heads->dir = run->dir;
+	heads->page = page;
 	heads->at_bytes = slot->place.offset_bytes;
 	if (page + 1 < run->dir->slot_count)
 		heads->end_bytes = slot[1].place.offset_bytes;
 	heads->wish_bytes = slot->place.head_bytes;
-	heads->batch_crc = slot->place.batch_crc;
 }
 
 void
@@ -65,7 +66,8 @@ mt_run_heads_ask_bytes(const struct mt_run_heads *heads)
 void
 mt_run_heads_distrust(struct mt_run_heads *heads)
 {
-	heads->wish_bytes = RUN_READ_BYTES;
+	heads->wish_bytes = heads->dir == NULL ? RUN_READ_BYTES
+					       : heads->dir->slots[heads->page].place.head_bytes;
 }
 
 bool
@@ -109,7 +111,9 @@ heads_add_frames(struct mt_run_heads *heads, const uint8_t *head, const struct b
 			place.first_block = frame.block % CLEAVE_CHUNK_BLOCKS;
 		is_first = false;
 	}
-	return heads->is_page ? 0 : mt_run_builder_place(builder, &place);
+	if (heads->dir != NULL)
+		return mt_run_dir_fits(heads->dir, heads->page, builder->index) ? 0 : -EBADMSG;
+	return mt_run_builder_place(builder, &place);
 }
 
 /* All or none: another copy may be asked for this head again. */
@@ -122,6 +126,17 @@ heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct 
 	if (rc != 0)
 		mt_run_builder_undo(&heads->builder, &mark);
 	return rc;
+}
+
+/* Is it the batch that the directory names? */
+static bool
+heads_are_page(const struct mt_run_heads *heads, const struct batch_info *info)
+{
+	const struct mt_run_place *place = &heads->dir->slots[heads->page].place;
+
+	return info->batch_crc == place->batch_crc &&
+	    BATCH_HEADER_BYTES + info->desc_bytes == place->head_bytes &&
+	    heads->at_bytes + info->batch_bytes == heads->end_bytes;
 }
 
 int
@@ -138,13 +153,14 @@ mt_run_heads_take(struct mt_run_heads *heads, const struct extent_id *id, const 
 	int rc = batch_head_check(head, bytes, &check);
 
 	assert(heads->at_bytes < heads->end_bytes);
-	if (rc == -EMSGSIZE && BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
+	if (rc == -EMSGSIZE && heads->dir == NULL &&
+	    BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
 		heads->wish_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 		return -EAGAIN;
 	}
 	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != heads->chunk ||
 	    info->flushed_sequence != heads->flushed_sequence ||
-	    (heads->is_page && info->batch_crc != heads->batch_crc))
+	    (heads->dir != NULL && !heads_are_page(heads, info)))
 		return -EBADMSG;
 	rc = heads_take_frames(heads, head, info);
 	if (rc != 0)

@@ -11,6 +11,7 @@
 
 struct extent_id;
 struct mt_run;
+struct mt_run_dir;
 
 struct mt_run_heads {
 	uint64_t chunk, flushed_sequence; /* that every head has to name */
@@ -19,14 +20,14 @@ struct mt_run_heads {
 	uint32_t wish_bytes;              /* the next head is hoped to be no longer */
 	uint32_t prev_crc;
 	bool has_prev;
-	bool is_page;       /* a single batch: */
-	uint32_t batch_crc; /* whose CRC this has to be */
+	const struct mt_run_dir *dir; /* of a page: which knows it; NULL: the whole run */
+	uint32_t page;                /* its slot there */
 	struct mt_run_builder builder;
 };
 
 /* mt_run_heads_init -- nothing of @run was read. @run is not needed any more. */
 void mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run);
-/* mt_run_heads_init_page -- the head of the batch in slot @page of @run's directory alone. */
+/* mt_run_heads_init_page -- the head of the batch in slot @page of @run's directory alone, which stays until they end. */
 void mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uint32_t page);
 /* mt_run_heads_fini -- also after mt_run_heads_end. */
 void mt_run_heads_fini(struct mt_run_heads *heads);

@@ -418,6 +418,112 @@ Test(run_dir, another_batch_at_the_same_place)
 	cr_assert_eq(load_block(run, 400), -EBADMSG);
 }
 
+/* ---- forged heads ---- */
+
+static uint32_t
+head_crc(const uint8_t *head)
+{
+	return crc32c(crc32c(0, head, 124), head + BATCH_HEADER_BYTES, num_get_le32(head + 64));
+}
+
+/* Gives the changed @head the CRC that it names, by the request id of its first record: 64 bits that say nothing. */
+static void
+forge(uint8_t *head)
+{
+	uint8_t *id = head + BATCH_HEADER_BYTES + 32;
+	uint32_t wanted = num_get_le32(head + 124), base, diffs[32];
+	uint64_t flips[32], flip = 0;
+
+	num_put_le64(id, 0);
+	base = head_crc(head);
+	memset(diffs, 0, sizeof(diffs));
+	for (uint32_t i = 0; i < 64; i++) {
+		uint64_t bits = UINT64_C(1) << i;
+		uint32_t diff;
+
+		num_put_le64(id, bits);
+		diff = head_crc(head) ^ base;
+		for (uint32_t k = 0; k < 32 && diff != 0; k++) {
+			if ((diff >> k & 1) == 0)
+				continue;
+			if (diffs[k] == 0) {
+				diffs[k] = diff;
+				flips[k] = bits;
+				break;
+			}
+			diff ^= diffs[k];
+			bits ^= flips[k];
+		}
+	}
+	base ^= wanted;
+	for (uint32_t k = 0; k < 32; k++) {
+		if ((base >> k & 1) == 0)
+			continue;
+		base ^= diffs[k];
+		flip ^= flips[k];
+	}
+	num_put_le64(id, flip);
+	cr_assert_eq(head_crc(head), wanted);
+}
+
+/* Record @nth of a batch: its first block in the segment, and how many they are. */
+struct lie {
+	uint32_t nth, block, block_count;
+};
+
+/* A lookup of @block when copies 0 to @copy_count - 1 lie about its batch, in heads with the right CRC. Returns its rc. */
+static int
+load_block_of_liars(uint32_t block, const struct lie *lie, uint32_t copy_count)
+{
+	struct mt_run *run;
+	uint32_t at;
+	int rc;
+
+	fake_runs_extent();
+	run = evicted();
+	at = run->dir->slots[mt_run_dir_page(run->dir, block)].place.offset_bytes;
+	for (uint32_t i = 0; i < copy_count; i++) {
+		uint8_t *head = fake_runs_copy(fake_runs.extent, i)->bytes + at;
+		uint8_t *record = head + BATCH_HEADER_BYTES +
+		    lie->nth * (BATCH_DESC_FIXED_BYTES + 2 * 4); /* two blocks each before it */
+
+		num_put_le32(record + 16, lie->block);
+		num_put_le32(record + 20, lie->block_count);
+		forge(head);
+	}
+	rc = load_block(run, block);
+	if (rc == 0) {
+		struct mt_location location;
+
+		cr_assert_eq(mt_run_look(run, block, &location), MT_RUN_HERE);
+		cr_assert_eq(load(run), 0);
+	}
+	mt_index_remove_run(run);
+	return rc;
+}
+
+Test(run_dir, a_head_with_the_right_crc_and_other_blocks_is_not_believed)
+{
+	static const struct lie lies[] = {
+		{ 0, 301, 2 },  /* has not the first block, and one that is not there */
+		{ 1, 304, 1 },  /* one block less, in the middle */
+		{ 9, 327, 1 },  /* the last one not */
+		{ 9, 327, 80 }, /* what the next batch has, too */
+		{ 9, 326, 2 },  /* twice */
+		{ 9, 500, 2 },  /* behind its page */
+		{ 0, 290, 2 },  /* before it */
+	};
+
+	for (uint32_t i = 0; i < NUM_COUNT(lies); i++) {
+		struct lie lie = lies[i];
+		uint32_t first = (uint32_t)(CHUNK % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS);
+
+		lie.block += first;
+		cr_assert_eq(load_block_of_liars(300, &lie, 3), -EBADMSG, "lie %u", i);
+		cr_assert_eq(load_block_of_liars(300, &lie, 2), 0, "lie %u", i);
+	}
+}
+
 Test(run_dir, each_allocation_may_fail)
 {
 	struct mt_run *run = evicted();
