@@ -18,6 +18,7 @@
  */
 #include "cleave/batch.h"
 #include "base/mutant.h"
+#include "cleave/batch_directory.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -39,7 +40,7 @@ _Static_assert(offsetof(struct batch_header_disk, shard) == 8, "batch header");
 _Static_assert(offsetof(struct batch_header_disk, offset_bytes) == 24, "batch header");
 _Static_assert(offsetof(struct batch_header_disk, batch_bytes) == 56, "batch header");
 _Static_assert(offsetof(struct batch_header_disk, chunk) == 72, "batch header");
-_Static_assert(offsetof(struct batch_header_disk, reserved) == 88, "batch header");
+_Static_assert(offsetof(struct batch_header_disk, form) == 88, "batch header");
 _Static_assert(offsetof(struct batch_header_disk, batch_crc) == 124, "batch header");
 
 /* A record's fixed part, as stored. */
@@ -249,7 +250,7 @@ record_iter_init(struct record_iter *it, const void *head, const struct batch_in
 	assert(info->record_count <= BATCH_RECORDS_MAX);
 	*it = (struct record_iter){
 		.at = descs,
-		.end = descs + info->desc_bytes,
+		.end = descs + (info->is_directory ? 0 : info->desc_bytes),
 		.payload_offset_bytes = BATCH_HEADER_BYTES + info->desc_bytes,
 		.sequence = info->base_sequence,
 		.left_count = info->record_count,
@@ -312,6 +313,7 @@ batch_header_decode(const struct batch_header_disk *disk, struct batch_info *ret
 		.desc_bytes = le32toh(disk->desc_bytes),
 		.prev_crc = le32toh(disk->prev_crc),
 		.batch_crc = le32toh(disk->batch_crc),
+		.is_directory = disk->form == BATCH_FORM_DIRECTORY,
 	};
 }
 
@@ -334,7 +336,7 @@ batch_sizes_wrong_field(const struct batch_info *info)
 		return "used_bytes";
 	if (info->batch_bytes != num_round_up(info->used_bytes, BATCH_ALIGN))
 		return "batch_bytes";
-	if (info->kind == EXTENT_MANIFEST)
+	if (info->kind == EXTENT_MANIFEST || info->is_directory)
 		return info->used_bytes == head_bytes ? NULL : "used_bytes";
 	if (info->record_count > BATCH_RECORDS_MAX)
 		return "record_count";
@@ -356,6 +358,28 @@ batch_kind_wrong_field(const struct batch_info *info)
 	return NULL;
 }
 
+/* A directory is of batches before it, up to the one right in front of it. */
+static int
+batch_directory_check(const uint8_t *head, const struct batch_info *info, const char **ret_field)
+{
+	struct batch_directory directory;
+	struct batch_place last;
+	int rc;
+
+	if (info->record_count != 0)
+		return refuse(ret_field, "record_count");
+	rc = batch_directory_decode(head + BATCH_HEADER_BYTES, info->desc_bytes, &directory,
+	    ret_field);
+	if (rc != 0)
+		return rc;
+	batch_directory_place(&directory, directory.entry_count - 1, &last);
+	if (last.batch_crc != info->prev_crc)
+		return refuse(ret_field, "directory_crc");
+	if ((uint64_t)last.offset_bytes + last.head_bytes > info->offset_bytes)
+		return refuse(ret_field, "directory_offset");
+	return 0;
+}
+
 /* The walk over all records: each in range, all in the run's chunk, their payloads fill the batch. */
 static int
 batch_records_check(const void *head, const struct batch_info *info, const char **ret_field)
@@ -366,6 +390,8 @@ batch_records_check(const void *head, const struct batch_info *info, const char 
 
 	if (info->kind == EXTENT_MANIFEST)
 		return 0;
+	if (info->is_directory)
+		return batch_directory_check(head, info, ret_field);
 	record_iter_init(&it, head, info);
 	while ((rc = record_iter_next(&it, &record, ret_field)) == 1) {
 		uint64_t chunk = record.segment * SEGMENT_CHUNKS + record.block / CHUNK_BLOCKS;
@@ -406,6 +432,8 @@ batch_header_check(const struct batch_header_disk *disk, struct batch_check *che
 		return refuse(&check->ret_field, "version");
 	if (info->kind != check->kind || !batch_kind_is_known(info->kind))
 		return refuse(&check->ret_field, "kind");
+	if (disk->form > (info->kind == EXTENT_RUN ? BATCH_FORM_DIRECTORY : BATCH_FORM_RECORDS))
+		return refuse(&check->ret_field, "form");
 	if (info->offset_bytes != check->offset_bytes)
 		return refuse(&check->ret_field, "offset_bytes");
 	if (!check->is_probe && info->prev_crc != check->prev_crc && !MUTANT(slot_trusted))
@@ -463,7 +491,7 @@ batch_payload_check(const uint8_t *data, struct batch_check *check)
 	struct record_iter it;
 	struct record_desc record;
 
-	if (check->info.kind == EXTENT_MANIFEST)
+	if (check->info.kind == EXTENT_MANIFEST || check->info.is_directory)
 		return 0;
 	record_iter_init(&it, data, &check->info);
 	while (record_iter_next(&it, &record, &check->ret_field) == 1) {
@@ -524,9 +552,11 @@ batch_head_encode(void *head, struct batch_info *info)
 		.prev_crc = htole32(info->prev_crc),
 		.chunk = htole64(info->chunk),
 		.flushed_sequence = htole64(info->flushed_sequence),
+		.form = info->is_directory ? BATCH_FORM_DIRECTORY : BATCH_FORM_RECORDS,
 	};
 
 	assert(batch_kind_is_known(info->kind));
+	assert(!info->is_directory || info->kind == EXTENT_RUN);
 	assert(info->record_count <= UINT16_MAX);
 	assert(batch_sizes_wrong_field(info) == NULL);
 	assert(batch_kind_wrong_field(info) == NULL);

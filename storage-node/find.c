@@ -176,7 +176,7 @@ find_on_head_read(struct disk_io *io, int rc, void *arg)
 	}
 	SN_COUNT(node, heads_read, 1);
 	dev_copy_to_host(node->port, head, req->msg->payload, bytes);
-	if (batch_head_check(head, bytes, &check) != 0 ||
+	if (batch_head_check(head, bytes, &check) != 0 || check.info.is_directory ||
 	    BATCH_HEADER_BYTES + check.info.desc_bytes != bytes) {
 		find_end(req, -EBADMSG);
 		return;

@@ -17,7 +17,8 @@
  * A *log* batch has record descriptors. A *manifest* batch has edit bytes in their place (desc_bytes
  * of them, record_count edits, no payload): the gateway defines them (middletier/manifest/edit.h).
  * A *run* batch has record descriptors too, all of one chunk and in the order of their blocks: its
- * *frames*, up to 16 neighbouring blocks compressed together.
+ * *frames*, up to 16 neighbouring blocks compressed together. Or it is a run's last, a *directory* of those before it
+ * (batch_directory.h): bytes in the descriptors' place, no record, no payload.
  */
 #ifndef CLEAVE_BATCH_H
 #define CLEAVE_BATCH_H
@@ -53,6 +54,10 @@ struct extent_id {
 
 enum extent_kind { EXTENT_LOG = 1, EXTENT_RUN = 2, EXTENT_MANIFEST = 3 };
 
+#define BATCH_FORM_RECORDS 0u
+#define BATCH_FORM_DIRECTORY                                                                       \
+	1u /* in run extents alone; while the cluster is of CLEAVE_LEVEL_DIRECTORIES */
+
 /* As stored; never copied raw beyond batch.c. */
 struct batch_header_disk {
 	uint32_t magic;            /*   0 */
@@ -72,7 +77,8 @@ struct batch_header_disk {
 	uint32_t prev_crc;         /*  68 batch_crc of the batch before, or the seed */
 	uint64_t chunk;            /*  72 run batches: the chunk (segment * 512 + index); else 0 */
 	uint64_t flushed_sequence; /* 80 run batches: flushed to here; else 0 */
-	uint8_t reserved[36];      /*  88 zeros */
+	uint8_t form;              /*  88 BATCH_FORM_* */
+	uint8_t reserved[35];      /*  89 zeros */
 	uint32_t batch_crc;        /* 124 */
 } __attribute__((packed));
 _Static_assert(sizeof(struct batch_header_disk) == BATCH_HEADER_BYTES, "batch header");
@@ -110,6 +116,7 @@ struct batch_info {
 	uint64_t offset_bytes, mark_bytes, base_sequence, cut, chunk, flushed_sequence;
 	uint32_t batch_bytes, used_bytes, desc_bytes;
 	uint32_t prev_crc, batch_crc;
+	bool is_directory; /* record_count is 0 */
 };
 
 /* A checker's expectations, and its finds (ENGINE_JOB_BATCH, batch_check_run). */
@@ -168,7 +175,7 @@ struct record_iter {
 	uint64_t sequence;
 	uint32_t left_count;
 };
-/* record_iter_init -- walk @head, of a log or run batch, borrowed while @it is used; @info: of its check. */
+/* record_iter_init -- walk @head, of a log or run batch (a directory has no record), borrowed while @it is used; @info: of its check. */
 void record_iter_init(struct record_iter *it, const void *head, const struct batch_info *info);
 /* record_iter_next -- 1 and *@ret_record; 0 at the end; -EBADMSG and *@ret_field, a static name: *@ret_record is anything then. */
 int record_iter_next(struct record_iter *it, struct record_desc *ret_record,

@@ -64,6 +64,9 @@
  */
 #define CLEAVE_LEVEL_READS 2u
 
+/* nodes: run batches that are directories; store: "directory" of the edit RUN_ADDED */
+#define CLEAVE_LEVEL_DIRECTORIES 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

@@ -15,6 +15,7 @@
 
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "cleave/batch_directory.h"
 #include "unit/batch_builder.h"
 
 #define CHOICE_RESEAL 1u
@@ -48,13 +49,38 @@ check_records(const uint8_t *batch, const struct batch_info *info)
 }
 
 static void
+check_directory(const uint8_t *batch, const struct batch_info *info)
+{
+	const uint8_t *bytes = batch + BATCH_HEADER_BYTES;
+	struct batch_directory directory;
+	uint8_t again[BATCH_HEAD_BYTES_MAX] = { 0 };
+	const char *field = NULL;
+	struct batch_place place;
+
+	assert(batch_directory_decode(bytes, info->desc_bytes, &directory, &field) == 0);
+	assert(batch_directory_encode(again, directory.entry_count, directory.bound_count) ==
+	    info->desc_bytes);
+	for (uint32_t i = 0; i < directory.entry_count; i++) {
+		batch_directory_place(&directory, i, &place);
+		batch_directory_put_place(again, i, &place);
+	}
+	for (uint32_t i = 0; i < directory.bound_count; i++)
+		batch_directory_put_bound(again, i, batch_directory_bound(&directory, i));
+	for (uint32_t i = 0; directory.bound_count == 0 && i < BATCH_SET_BYTES_MAX / 8; i++)
+		batch_directory_put_bits(again, i, batch_directory_bits(&directory, i));
+	assert(memcmp(again, bytes, info->desc_bytes) == 0);
+}
+
+static void
 check_passed(const uint8_t *batch, const struct batch_info *info)
 {
 	uint32_t head_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 	uint8_t head[BATCH_HEAD_BYTES_MAX];
 	struct batch_info again = *info;
 
-	if (info->kind != EXTENT_MANIFEST)
+	if (info->is_directory)
+		check_directory(batch, info);
+	else if (info->kind != EXTENT_MANIFEST)
 		check_records(batch, info);
 	assert(head_bytes <= sizeof(head));
 	memcpy(head + BATCH_HEADER_BYTES, batch + BATCH_HEADER_BYTES, info->desc_bytes);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "cleave/batch_directory.h"
 #include "support/node_rig.h"
 
 #define BLOCKS 3u /* of a batch, a frame each */
@@ -98,6 +99,57 @@ answers(uint32_t batch, uint32_t block, uint32_t asked, uint32_t count)
 	    memcmp(call->payload + head_bytes, sent + at, bytes) == 0;
 	rig_done(call);
 	return is_right;
+}
+
+/* A directory of the last batch, sent as the next one. */
+static int
+append_directory(void)
+{
+	uint32_t last = extent.batch_count - 1, bytes;
+	struct batch_place place = { .offset_bytes = (uint32_t)extent.batches[last].offset_bytes,
+		.batch_crc = extent.batches[last].crc,
+		.head_bytes = head_bytes_of(last) };
+	struct batch_info info = { .id = extent.id,
+		.kind = EXTENT_RUN,
+		.is_directory = true,
+		.offset_bytes = extent.end_bytes,
+		.prev_crc = extent.end_crc };
+	uint8_t *batch = (uint8_t *)rig_batch(rig, &extent, 1, 0, &bytes);
+
+	memset(batch, 0, bytes);
+	info.desc_bytes = batch_directory_encode(batch + BATCH_HEADER_BYTES, 1, 2);
+	batch_directory_put_place(batch + BATCH_HEADER_BYTES, 0, &place);
+	batch_directory_put_bound(batch + BATCH_HEADER_BYTES, 1, BLOCKS);
+	info.used_bytes = BATCH_HEADER_BYTES + info.desc_bytes;
+	info.batch_bytes = BATCH_ALIGN;
+	batch_head_encode(batch, &info);
+	extent.end_bytes = info.offset_bytes + BATCH_ALIGN;
+	extent.end_crc = info.batch_crc;
+	extent.batches[last + 1].bytes = BATCH_ALIGN;
+	extent.batches[last + 1].crc = info.batch_crc;
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent.id,
+		.kind = extent.kind,
+		.offset_bytes = info.offset_bytes,
+		.length_bytes = info.batch_bytes,
+		.epoch = extent.epoch },
+	    batch, info.batch_bytes, NULL);
+}
+
+Test(find, a_directory_is_kept_and_verified_and_has_no_frames)
+{
+	cr_assert_eq(append_directory(), 0);
+	cr_assert_eq(find_rc(3, 0, 1), -EBADMSG);
+	cr_assert(answers(2, 1, 1, 1));
+	cr_assert_eq(rig_verify(rig, &extent, NULL), 0);
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert(rig_extent_matches(rig, &extent, extent.end_bytes));
+	cr_assert_eq(rig_verify(rig, &extent, NULL), 0);
+	/* A byte of it is as good as one of any other batch. */
+	disk_sim_rot(rig->disk, rig_data_offset(rig, 0, extent.batches[3].offset_bytes + 150), 3);
+	cr_assert_eq(rig_verify(rig, &extent, NULL), -EBADMSG);
 }
 
 Test(find, answers_the_head_and_the_frame)
