@@ -317,6 +317,8 @@ mt_index_add_run(struct mt_index *index, uint64_t chunk_number, const struct mt_
 	run->extent_index = like->extent_index;
 	run->offset_bytes = like->offset_bytes;
 	run->length_bytes = like->length_bytes;
+	run->directory_bytes = like->directory_bytes;
+	run->directory_crc = like->directory_crc;
 	run->flushed_sequence = like->flushed_sequence;
 	run->cut = like->cut;
 	at = chunk->runs.next;

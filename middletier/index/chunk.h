@@ -39,6 +39,8 @@ struct mt_run {
 	struct mt_chunk *chunk;
 	uint32_t extent_index;
 	uint32_t offset_bytes, length_bytes; /* in the extent: whole batches */
+	uint32_t directory_bytes;            /* the last of these: a directory; 0: there is none */
+	uint32_t directory_crc;              /* of that batch */
 	uint32_t read_units; /* heat.c: stored bytes that were read of it, in HEAT_UNIT_BYTES */
 	uint64_t flushed_sequence;
 	uint64_t cut;
@@ -46,8 +48,10 @@ struct mt_run {
 	struct mt_run_index *index; /* whole; NULL: not loaded */
 	struct mt_run_dir *dir;     /* what is known without; NULL: nothing, or there is no need */
 	struct mt_run_load *load;   /* of the whole index */
-	uint32_t hold_count;        /* index stays while > 0 */
+	struct mt_run_load *dir_load;
+	uint32_t hold_count; /* index stays while > 0 */
 	bool is_merging;
+	bool is_dir_bad;   /* no copy of its directory passed: it is as if there were none */
 	bool is_reread;    /* its index was dropped since a merge could not read what it says */
 	uint16_t heat_age; /* heat.c: the index's, when read_units was brought up to date */
 };

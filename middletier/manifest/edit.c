@@ -75,6 +75,10 @@ edit_put_run(struct edit_writer *writer, const struct mt_edit *edit)
 	edit_put_u64(writer, edit->length_bytes);
 	edit_put_u64(writer, edit->flushed_sequence);
 	edit_put_u64(writer, edit->cut);
+	if (edit->directory_bytes == 0)
+		return;
+	edit_put_u32(writer, edit->directory_bytes);
+	edit_put_u32(writer, edit->directory_crc);
 }
 
 static void

@@ -45,9 +45,11 @@ struct mt_edit {
 	uint64_t chunk;            /* RUN_* */
 	uint64_t flushed_sequence; /* RUN_ADDED */
 	uint64_t cut;              /* CUT, CUT_DROPPED, RUN_ADDED */
-	uint64_t sequence;         /* CUT; CHECKPOINT_END: next sequence seen */
-	uint64_t segment_base;     /* CUT: the segments that it matters to */
-	uint32_t segment_count;    /* CUT; 0: to none any more, it is but a number */
+	/* RUN_ADDED: of its last bytes, which are a batch with its directory, and that one's CRC; 0: it has none. */
+	uint32_t directory_bytes, directory_crc;
+	uint64_t sequence;      /* CUT; CHECKPOINT_END: next sequence seen */
+	uint64_t segment_base;  /* CUT: the segments that it matters to */
+	uint32_t segment_count; /* CUT; 0: to none any more, it is but a number */
 	union {
 		struct mt_volume volume;     /* VOLUME */
 		struct mt_snapshot snapshot; /* SNAPSHOT */

@@ -103,11 +103,27 @@ edit_decode_part(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, con
 }
 
 static int
-edit_decode_run(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+edit_decode_directory(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
 {
-	int rc = edit_decode_id(value, edit, ret_field);
+	edit->directory_bytes = num_get_le32(value);
+	edit->directory_crc = num_get_le32(value + 4);
+	EDIT_EXPECT(edit->directory_bytes > 0 && edit->directory_bytes <= BATCH_HEAD_BYTES_MAX &&
+		num_is_aligned(edit->directory_bytes, BATCH_ALIGN) &&
+		edit->directory_bytes < edit->length_bytes,
+	    "directory_bytes");
+	return 0;
+}
+
+static int
+edit_decode_run(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, const char **ret_field)
+{
+	bool has_directory = bytes == EDIT_RUN_BYTES + EDIT_DIRECTORY_BYTES;
+	int rc;
 
 	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
+	EDIT_EXPECT(edit->kind == MT_EDIT_RUN_REMOVED || bytes == EDIT_RUN_BYTES || has_directory,
+	    "value_bytes");
+	rc = edit_decode_id(value, edit, ret_field);
 	if (rc != 0)
 		return rc;
 	edit->chunk = num_get_le64(value + 8);
@@ -125,6 +141,8 @@ edit_decode_run(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 	    "length_bytes");
 	edit->flushed_sequence = num_get_le64(value + 32);
 	edit->cut = num_get_le64(value + 40);
+	if (has_directory)
+		return edit_decode_directory(value + EDIT_RUN_BYTES, edit, ret_field);
 	return 0;
 }
 
@@ -410,7 +428,7 @@ static bool
 edit_varies(uint8_t kind)
 {
 	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT ||
-	    kind == MT_EDIT_CLUSTER || kind == MT_EDIT_DATA_KEY;
+	    kind == MT_EDIT_CLUSTER || kind == MT_EDIT_DATA_KEY || kind == MT_EDIT_RUN_ADDED;
 }
 
 /* Bytes of a kind's value; a value that varies says so itself. 0: no such kind. */
@@ -420,7 +438,6 @@ edit_value_bytes(uint8_t kind, uint32_t bytes)
 	static const uint8_t table[] = { [MT_EDIT_EPOCH] = 8,
 		[MT_EDIT_EXTENT_SEALED] = 16,
 		[MT_EDIT_EXTENT_DELETED] = 8,
-		[MT_EDIT_RUN_ADDED] = 48,
 		[MT_EDIT_RUN_REMOVED] = 24,
 		[MT_EDIT_CUT] = 32,
 		[MT_EDIT_CHECKPOINT_END] = 8,
@@ -453,7 +470,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 		return rc != 0 ? rc : edit_decode_length(num_get_le64(value + 8), edit, ret_field);
 	case MT_EDIT_RUN_ADDED:
 	case MT_EDIT_RUN_REMOVED:
-		return edit_decode_run(value, edit, ret_field);
+		return edit_decode_run(value, bytes, edit, ret_field);
 	case MT_EDIT_CUT:
 		return edit_decode_cut(value, edit, ret_field);
 	case MT_EDIT_CUT_DROPPED:

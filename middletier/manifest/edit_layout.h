@@ -13,7 +13,8 @@
  *	EXTENT_SEALED     u64 extent, u64 length_bytes
  *	EXTENT_DELETED    u64 extent
  *	RUN_ADDED         u64 extent, u64 chunk, u64 offset_bytes, u64 length_bytes,
- *	                  u64 flushed_sequence, u64 cut
+ *	                  u64 flushed_sequence, u64 cut; where the run's last batch is a directory,
+ *	                  from level 2 on: u32 directory_bytes, u32 directory_crc
  *	RUN_REMOVED       u64 extent, u64 chunk, u64 offset_bytes
  *	CUT               u64 cut, u64 sequence, u64 segment_base, u32 segment_count, u32 zero
  *	CUT_DROPPED       u64 cut
@@ -44,7 +45,7 @@
  *	NAME              u64 number (a volume's id, or a snapshot's with its bit), u32 key_id, u8 flags
  *	                  (1: deleted), u8[3] zero, 92 bytes as catalog/sealed_name.c has them
  *
- * An extent is its packed id. A kind's value has one length: a longer one is another version, and
+ * An extent is its packed id. A kind's value has the length that is written here: a longer one is another version, and
  * refused, because an edit that is not understood may not be skipped.
  */
 #ifndef CLEAVE_MIDDLETIER_MANIFEST_EDIT_LAYOUT_H
@@ -61,6 +62,8 @@
 #define EDIT_OPENED_FIXED_BYTES 16u
 #define EDIT_REPLICA_BYTES 16u
 #define EDIT_LENGTH_BYTES 8u
+#define EDIT_RUN_BYTES 48u
+#define EDIT_DIRECTORY_BYTES 8u
 #define EDIT_REPLICA_DAMAGED 1u
 #define EDIT_VOLUME_FIXED_BYTES 56u
 #define EDIT_VOLUME_DELETED 1u

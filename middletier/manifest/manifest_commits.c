@@ -10,7 +10,7 @@
 #include "common/alloc.h"
 #include "manifest/edit.h"
 
-#define COMMIT_RUN_EDIT_BYTES 52u
+#define COMMIT_RUN_EDIT_BYTES 60u
 
 _Static_assert(MT_COMMIT_EDITS_MAX *COMMIT_RUN_EDIT_BYTES <= MANIFEST_EDITS_BYTES_MAX,
     "a merge's commit fits a batch");

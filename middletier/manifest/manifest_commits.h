@@ -14,7 +14,7 @@ struct mt_edit;
 
 /* A batch's head goes out behind the wire header, in one piece of host memory. */
 #define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
-#define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 52 bytes each */
+#define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 60 bytes each */
 
 typedef void (*mt_manifest_fn)(int rc, void *arg);
 

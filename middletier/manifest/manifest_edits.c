@@ -13,6 +13,7 @@
 /* As edit.c lays them out (test_edit.c compares). */
 #define STATE_EXTENT_BYTES 88u /* OPENED on MT_REPLICAS_MAX nodes, SEALED */
 #define STATE_RUN_BYTES 52u
+#define STATE_DIRECTORY_BYTES 8u /* of a run that has one, besides */
 #define STATE_CUT_BYTES 36u
 #define STATE_FIXED_BYTES 68u /* EPOCH, CLUSTER, CHECKPOINT_END */
 #define STATE_NEXT_KEY_BYTES 8u
@@ -22,6 +23,7 @@ mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
 {
 	assert(state->cut_count <= state->cut_max);
 	return (uint64_t)state->runs.count * STATE_RUN_BYTES +
+	    (uint64_t)state->runs.directory_count * STATE_DIRECTORY_BYTES +
 	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
 }
 
@@ -60,7 +62,9 @@ state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 		.offset_bytes = run->offset_bytes,
 		.length_bytes = run->length_bytes,
 		.flushed_sequence = run->flushed_sequence,
-		.cut = run->cut };
+		.cut = run->cut,
+		.directory_bytes = run->directory_bytes,
+		.directory_crc = run->directory_crc };
 }
 
 static void

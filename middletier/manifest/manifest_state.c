@@ -237,7 +237,9 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 		.offset_bytes = edit->offset_bytes,
 		.length_bytes = edit->length_bytes,
 		.flushed_sequence = edit->flushed_sequence,
-		.cut = edit->cut };
+		.cut = edit->cut,
+		.directory_bytes = edit->directory_bytes,
+		.directory_crc = edit->directory_crc };
 
 	STATE_EXPECT(extent != NULL, "run's extent was not opened");
 	STATE_EXPECT(of_run == NULL, "run added twice");

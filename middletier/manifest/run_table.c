@@ -216,6 +216,7 @@ mt_run_table_insert(struct mt_run_table *table, uint32_t index, const struct mt_
 	place = mt_array_insert(table->blocks[at]->runs, &table->blocks[at]->count,
 	    index - table->firsts[at], sizeof(*run));
 	*place = *run;
+	table->directory_count += run->directory_bytes != 0;
 	table_shift(table, at, 1);
 }
 
@@ -245,6 +246,7 @@ mt_run_table_remove(struct mt_run_table *table, uint32_t index)
 	assert(index < table->count);
 	at = table_block(table, index);
 	block = table->blocks[at];
+	table->directory_count -= block->runs[index - table->firsts[at]].directory_bytes != 0;
 	mt_array_remove(block->runs, &block->count, index - table->firsts[at],
 	    sizeof(block->runs[0]));
 	table_shift(table, at, UINT32_MAX);

@@ -20,10 +20,12 @@ struct mt_state_run {
 	uint64_t offset_bytes, length_bytes;
 	uint64_t flushed_sequence;
 	uint64_t cut;
+	uint32_t directory_bytes, directory_crc; /* as struct mt_edit has them */
 };
 
 struct mt_run_table {
-	uint32_t count; /* of runs */
+	uint32_t count;           /* of runs */
+	uint32_t directory_count; /* of runs that have a directory */
 	uint32_t block_count, block_max;
 	struct mt_run_block **blocks;
 	uint32_t *firsts;           /* of each block: how many runs are before it */

@@ -160,6 +160,8 @@ takeover_restore_runs(struct mt_takeover *takeover)
 			.length_bytes = (uint32_t)from->length_bytes,
 			.flushed_sequence = from->flushed_sequence,
 			.cut = from->cut,
+			.directory_bytes = from->directory_bytes,
+			.directory_crc = from->directory_crc,
 		};
 
 		if (mt_index_add_run(index, from->chunk, &run) == NULL)
