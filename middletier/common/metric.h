@@ -38,6 +38,7 @@
 	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
 	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
 	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
+	X(run_directories_loaded, "count", "directories of runs read from nodes")                  \
 	X(run_pages_loaded, "count", "indexes of single batches of runs read from nodes")          \
 	X(run_pages_found, "count", "of these, read together with what the reader wanted")         \
 	X(run_pages_dropped, "count", "those that had to make room for others")                    \

@@ -8,13 +8,15 @@
  *	     |                      |   +--+
  *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
  *
- *	                                   all pages are there, or a page cannot be had
- *	GATHERING ------------------------------------------------------------------> ENDED
+ *	           no directory that is on the nodes is good
+ *	QUEUED <-----------------------------------------------+
+ *	                                                       |   all pages are there, or a page cannot be had
+ *	                                                   GATHERING ---------------------------------> ENDED
  *
  * Heads are read one after the other (run_heads.c says what they are). Each head is taken from any copy
  * that passes: one that was bad for a batch may be good for the next. A load of a page, of a run whose directory is
- * known, reads a single head. The whole index of such a run is gathered: pages that are missing are loaded side by side
- * (run_load.c).
+ * known, reads a single head, and one of a directory the batch that is it. The whole index of such a run is gathered:
+ * pages that are missing are loaded side by side (run_load.c).
  *
  * What is out at a node when its load ends goes on in its reader, which nobody else waits for. run_load.c says who waits.
  */
@@ -58,7 +60,8 @@ const struct sm_state mt_run_load_table[RUN_LOAD_STATE_NR] = {
 	    SM_INITIAL },
 	[RUN_LOAD_READING] = { "reading", SM_TO(RUN_LOAD_WAITING) | SM_TO(RUN_LOAD_ENDED), 0 },
 	[RUN_LOAD_WAITING] = { "waiting", SM_TO(RUN_LOAD_QUEUED) | SM_TO(RUN_LOAD_ENDED), 0 },
-	[RUN_LOAD_GATHERING] = { "gathering", SM_TO(RUN_LOAD_ENDED), SM_INITIAL },
+	[RUN_LOAD_GATHERING] = { "gathering", SM_TO(RUN_LOAD_QUEUED) | SM_TO(RUN_LOAD_ENDED),
+	    SM_INITIAL },
 	[RUN_LOAD_ENDED] = { "ended", 0, SM_FINAL },
 };
 
@@ -93,15 +96,35 @@ mt_run_load_finish(struct mt_run_load *load, int rc)
 	loop_defer(cache->port->loop, &cache->end_task);
 }
 
+void
+mt_run_load_queue(struct mt_run_load *load)
+{
+	assert(load->page == MT_RUN_WHOLE);
+	load_move(load, RUN_LOAD_QUEUED, &cache_of(load)->queued);
+}
+
+static void
+load_complete_directory(struct mt_run_load *load)
+{
+	mt_run_load_finish(load, 0);
+	mt_run_cache_put_dir(load->run, mt_run_heads_end_directory(&load->heads));
+	metric_add(&load->shard->port->metrics[MT_METRIC_run_directories_loaded], 1);
+}
+
 /* All heads are there. */
 static void
 load_complete(struct mt_run_load *load)
 {
-	struct mt_run_index *index = mt_run_heads_end(&load->heads);
 	uint64_t *metrics = load->shard->port->metrics;
+	struct mt_run_index *index;
 
 	assert(mt_run_heads_are_over(&load->heads));
 	assert(load->reader == NULL);
+	if (load->page == MT_RUN_DIRECTORY) {
+		load_complete_directory(load);
+		return;
+	}
+	index = mt_run_heads_end(&load->heads);
 	mt_run_load_finish(load, index == NULL ? -ENOMEM : 0);
 	if (index == NULL)
 		return;

@@ -36,8 +36,8 @@ struct mt_run_load {
 	struct sm sm;
 	struct loop_link link; /* in the cache's list of its state */
 	struct mt_shard *shard;
-	struct mt_run *run;          /* NULL: it has gone, or wants the page no more */
-	uint32_t page;               /* MT_RUN_WHOLE: run->load is this one */
+	struct mt_run *run; /* NULL: it has gone, or wants the page no more */
+	uint32_t page; /* MT_RUN_WHOLE: run->load is this one; MT_RUN_DIRECTORY: run->dir_load */
 	struct loop_link pages_link; /* of a page: in the directory's loads while run is set */
 	struct loop_link waiters;
 	struct mt_run_heads heads;   /* as far as they were read */
@@ -70,6 +70,8 @@ mt_run_load_of(struct loop_link *link)
 
 /* mt_run_load_finish -- ENDED with @rc: those who wait are told soon. A call that is out goes on without it. */
 void mt_run_load_finish(struct mt_run_load *load, int rc);
+/* mt_run_load_queue -- GATHERING: its heads are read in their order instead. */
+void mt_run_load_queue(struct mt_run_load *load);
 /* mt_run_loads_go_on -- what is queued begins, as far as readers are free. */
 void mt_run_loads_go_on(struct mt_run_cache *cache);
 /* mt_run_loads_on_tick -- what waits for a copy tries again. */

@@ -3,7 +3,8 @@
  * run_dir.c -- where a run's batches are, and exactly which blocks it holds
  *
  * The rest of a run's index when it has to make room: 24 bytes a batch, and the set of its blocks. A block that is
- * not in the set costs no I/O; of one that is, one head is read, at a known place.
+ * not in the set costs no I/O; of one that is, one head is read, at a known place. Runs of some length have the same as
+ * their last batch (batch_directory.h), which is read where nothing is known of them.
  *
  * The set is a list of stretches, two bytes an end, or, where that were longer, a bit for each block of the chunk.
  * Of a compacted chunk it is 4 bytes; it is 2 KiB at most.
@@ -15,6 +16,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/search.h"
+#include "cleave/batch_directory.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "index/run_index.h"
@@ -69,34 +71,96 @@ fill_set(struct mt_run_dir *dir, const struct mt_run_index *index)
 	assert(count == dir->bound_count);
 }
 
-struct mt_run_dir *
-mt_run_dir_create(const struct mt_run_index *index)
+/* Room for @slot_count places and a set of so many bounds; of none: of bits. NULL: no memory. */
+static struct mt_run_dir *
+dir_alloc(uint32_t slot_count, uint32_t bound_count)
 {
-	uint32_t bound_count = count_bounds(index);
-	bool has_bits = bound_count > DIR_BOUNDS_MAX;
-	uint64_t slots_bytes = index->place_count * sizeof(struct mt_run_slot);
+	uint64_t slots_bytes = slot_count * sizeof(struct mt_run_slot);
 	uint64_t bytes = sizeof(struct mt_run_dir) + slots_bytes +
-	    (has_bits ? DIR_BITS_BYTES : bound_count * sizeof(uint16_t));
-	struct mt_run_dir *dir = index->place_count == 0 ? NULL : mt_calloc(1, bytes);
+	    (bound_count == 0 ? DIR_BITS_BYTES : bound_count * sizeof(uint16_t));
+	struct mt_run_dir *dir = mt_calloc(1, bytes);
 	void *set;
 
 	if (dir == NULL)
 		return NULL;
 	list_init(&dir->loads);
 	dir->bytes = (uint32_t)bytes;
-	dir->slot_count = index->place_count;
+	dir->slot_count = slot_count;
+	dir->bound_count = bound_count;
+	set = (uint8_t *)dir->slots + slots_bytes;
+	if (bound_count == 0)
+		dir->bits = set;
+	else
+		dir->bounds = set;
+	return dir;
+}
+
+struct mt_run_dir *
+mt_run_dir_create(const struct mt_run_index *index)
+{
+	uint32_t bound_count = count_bounds(index);
+	struct mt_run_dir *dir = NULL;
+
+	if (index->place_count != 0)
+		dir = dir_alloc(index->place_count, bound_count > DIR_BOUNDS_MAX ? 0 : bound_count);
+	if (dir == NULL)
+		return NULL;
 	for (uint32_t i = 0; i < index->place_count; i++)
 		dir->slots[i].place = index->places[i];
-	set = (uint8_t *)dir->slots + slots_bytes;
-	if (has_bits) {
-		dir->bits = set;
-	} else {
-		dir->bounds = set;
-		dir->bound_count = bound_count;
-	}
 	fill_set(dir, index);
 	return dir;
 }
+
+/* ---- on the nodes ---- */
+
+struct mt_run_dir *
+mt_run_dir_decode(const struct batch_directory *from)
+{
+	struct mt_run_dir *dir = dir_alloc(from->entry_count, from->bound_count);
+	struct batch_place place;
+
+	if (dir == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < from->entry_count; i++) {
+		batch_directory_place(from, i, &place);
+		dir->slots[i].place = (struct mt_run_place){ .offset_bytes = place.offset_bytes,
+			.head_bytes = place.head_bytes,
+			.batch_crc = place.batch_crc,
+			.first_block = place.first_block };
+	}
+	for (uint32_t i = 0; i < from->bound_count; i++)
+		dir->bounds[i] = (uint16_t)batch_directory_bound(from, i);
+	for (uint32_t i = 0; dir->bits != NULL && i < DIR_BITS_BYTES / sizeof(*dir->bits); i++)
+		dir->bits[i] = batch_directory_bits(from, i);
+	return dir;
+}
+
+uint32_t
+mt_run_dir_encoded_bytes(const struct mt_run_dir *dir)
+{
+	return batch_directory_bytes(dir->slot_count, dir->bound_count);
+}
+
+void
+mt_run_dir_encode(const struct mt_run_dir *dir, uint8_t *out)
+{
+	(void)batch_directory_encode(out, dir->slot_count, dir->bound_count);
+	for (uint32_t i = 0; i < dir->slot_count; i++) {
+		const struct mt_run_place *place = &dir->slots[i].place;
+
+		batch_directory_put_place(out, i,
+		    &(struct batch_place){ .offset_bytes = place->offset_bytes,
+			.head_bytes = place->head_bytes,
+			.batch_crc = place->batch_crc,
+			.first_block = place->first_block });
+	}
+	for (uint32_t i = 0; i < dir->bound_count; i++)
+		batch_directory_put_bound(out, i, dir->bounds[i]);
+	for (uint32_t i = 0; dir->bits != NULL && i < DIR_BITS_BYTES / sizeof(*dir->bits); i++)
+		batch_directory_put_bits(out, i, dir->bits[i]);
+}
+
+/* ---- looking ---- */
 
 void
 mt_run_dir_free(struct mt_run_dir *dir)

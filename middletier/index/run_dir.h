@@ -8,6 +8,7 @@
 
 #include "cleave/loop.h"
 
+struct batch_directory;
 struct mt_run;
 struct mt_run_index;
 
@@ -46,6 +47,11 @@ struct mt_run_dir {
  * NULL: no memory, or the index does not know the run's batches.
  */
 struct mt_run_dir *mt_run_dir_create(const struct mt_run_index *index);
+/* mt_run_dir_decode -- the directory of a run, from the bytes that stand behind it; no page is loaded. NULL: no memory. */
+struct mt_run_dir *mt_run_dir_decode(const struct batch_directory *from);
+/* mt_run_dir_encode -- those bytes, to @out: mt_run_dir_encoded_bytes of them. */
+void mt_run_dir_encode(const struct mt_run_dir *dir, uint8_t *out);
+uint32_t mt_run_dir_encoded_bytes(const struct mt_run_dir *dir);
 /* mt_run_dir_free -- without pages and loads. NULL is none. */
 void mt_run_dir_free(struct mt_run_dir *dir);
 /* mt_run_dir_has -- does the run hold @block of its chunk, as data or as a tombstone? Never wrong. */

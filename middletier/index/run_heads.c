@@ -5,7 +5,7 @@
  * Where a batch ends the next one's head begins; payloads are not read. The first batch's predecessor is
  * another run's: of it only its own CRC, identity and place are checked; from then on the chain (batch.h).
  * Where the run's directory is known, a single head is taken: it is as long as is written there, has the CRC and, for a
- * CRC can be forged, exactly the blocks.
+ * CRC can be forged, exactly the blocks. The directory that stands behind a run has the CRC that the manifest names.
  */
 #include "index/run_heads.h"
 
@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "cleave/batch_directory.h"
 #include "cleave/wire.h"
 #include "index/chunk.h"
 #include "index/run_dir.h"
@@ -29,7 +30,7 @@ mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run)
 		.chunk = run->chunk->number,
 		.flushed_sequence = run->flushed_sequence,
 		.at_bytes = run->offset_bytes,
-		.end_bytes = run->offset_bytes + run->length_bytes,
+		.end_bytes = run->offset_bytes + run->length_bytes - run->directory_bytes,
 		.wish_bytes = RUN_READ_BYTES,
 	};
 }
@@ -50,9 +51,24 @@ mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uin
 }
 
 void
+mt_run_heads_init_directory(struct mt_run_heads *heads, const struct mt_run *run)
+{
+	assert(run->directory_bytes > 0);
+	mt_run_heads_init(heads, run);
+	heads->is_directory = true;
+	heads->run_offset_bytes = run->offset_bytes;
+	heads->directory_crc = run->directory_crc;
+	heads->at_bytes = heads->end_bytes;
+	heads->end_bytes += run->directory_bytes;
+	heads->wish_bytes = run->directory_bytes;
+}
+
+void
 mt_run_heads_fini(struct mt_run_heads *heads)
 {
 	mt_run_builder_fini(&heads->builder);
+	mt_run_dir_free(heads->made);
+	heads->made = NULL;
 }
 
 uint32_t
@@ -66,8 +82,8 @@ mt_run_heads_ask_bytes(const struct mt_run_heads *heads)
 void
 mt_run_heads_distrust(struct mt_run_heads *heads)
 {
-	heads->wish_bytes = heads->dir == NULL ? RUN_READ_BYTES
-					       : heads->dir->slots[heads->page].place.head_bytes;
+	if (heads->dir == NULL && !heads->is_directory)
+		heads->wish_bytes = RUN_READ_BYTES; /* else it has one length alone */
 }
 
 bool
@@ -82,6 +98,16 @@ mt_run_heads_end(struct mt_run_heads *heads)
 {
 	assert(mt_run_heads_are_over(heads));
 	return mt_run_builder_take(&heads->builder);
+}
+
+struct mt_run_dir *
+mt_run_heads_end_directory(struct mt_run_heads *heads)
+{
+	struct mt_run_dir *dir = heads->made;
+
+	assert(mt_run_heads_are_over(heads) && heads->is_directory);
+	heads->made = NULL;
+	return dir;
 }
 
 /* The frames of a batch whose head has passed, and where it is; some of them, if it fails. */
@@ -128,6 +154,24 @@ heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct 
 	return rc;
 }
 
+/* The head has passed: the directory of this run, which begins with its first batch. */
+static int
+heads_take_directory(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
+{
+	struct batch_directory directory;
+	struct batch_place first;
+	const char *field;
+
+	if (batch_directory_decode(head + BATCH_HEADER_BYTES, info->desc_bytes, &directory,
+		&field) != 0)
+		return -EBADMSG;
+	batch_directory_place(&directory, 0, &first);
+	if (first.offset_bytes != heads->run_offset_bytes)
+		return -EBADMSG;
+	heads->made = mt_run_dir_decode(&directory);
+	return heads->made == NULL ? -ENOMEM : 0;
+}
+
 /* Is it the batch that the directory names? */
 static bool
 heads_are_page(const struct mt_run_heads *heads, const struct batch_info *info)
@@ -137,6 +181,20 @@ heads_are_page(const struct mt_run_heads *heads, const struct batch_info *info)
 	return info->batch_crc == place->batch_crc &&
 	    BATCH_HEADER_BYTES + info->desc_bytes == place->head_bytes &&
 	    heads->at_bytes + info->batch_bytes == heads->end_bytes;
+}
+
+/* Is a head that has passed the one that is wanted? */
+static bool
+heads_are_wanted(const struct mt_run_heads *heads, const struct batch_info *info)
+{
+	if (heads->at_bytes + info->batch_bytes > heads->end_bytes || info->chunk != heads->chunk ||
+	    info->flushed_sequence != heads->flushed_sequence ||
+	    info->is_directory != heads->is_directory)
+		return false;
+	if (heads->is_directory)
+		return info->batch_crc == heads->directory_crc &&
+		    heads->at_bytes + info->batch_bytes == heads->end_bytes;
+	return heads->dir == NULL || heads_are_page(heads, info);
 }
 
 int
@@ -153,16 +211,15 @@ mt_run_heads_take(struct mt_run_heads *heads, const struct extent_id *id, const 
 	int rc = batch_head_check(head, bytes, &check);
 
 	assert(heads->at_bytes < heads->end_bytes);
-	if (rc == -EMSGSIZE && heads->dir == NULL &&
+	if (rc == -EMSGSIZE && heads->dir == NULL && !heads->is_directory &&
 	    BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
 		heads->wish_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 		return -EAGAIN;
 	}
-	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != heads->chunk ||
-	    info->flushed_sequence != heads->flushed_sequence ||
-	    (heads->dir != NULL && !heads_are_page(heads, info)))
+	if (rc != 0 || !heads_are_wanted(heads, info))
 		return -EBADMSG;
-	rc = heads_take_frames(heads, head, info);
+	rc = heads->is_directory ? heads_take_directory(heads, head, info)
+				 : heads_take_frames(heads, head, info);
 	if (rc != 0)
 		return rc;
 	heads->at_bytes += info->batch_bytes;

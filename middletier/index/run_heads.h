@@ -22,6 +22,10 @@ struct mt_run_heads {
 	bool has_prev;
 	const struct mt_run_dir *dir; /* of a page: which knows it; NULL: the whole run */
 	uint32_t page;                /* its slot there */
+	bool is_directory;            /* the run's directory alone: */
+	uint32_t run_offset_bytes;    /* where it has the first batch */
+	uint32_t directory_crc;
+	struct mt_run_dir *made; /* when it is over */
 	struct mt_run_builder builder;
 };
 
@@ -29,6 +33,8 @@ struct mt_run_heads {
 void mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run);
 /* mt_run_heads_init_page -- the head of the batch in slot @page of @run's directory alone, which stays until they end. */
 void mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uint32_t page);
+/* mt_run_heads_init_directory -- the directory that stands behind @run's batches alone. */
+void mt_run_heads_init_directory(struct mt_run_heads *heads, const struct mt_run *run);
 /* mt_run_heads_fini -- also after mt_run_heads_end. */
 void mt_run_heads_fini(struct mt_run_heads *heads);
 /* mt_run_heads_ask_bytes -- so many bytes are to be read at at_bytes; never 0 while they are not over. */
@@ -46,5 +52,7 @@ void mt_run_heads_distrust(struct mt_run_heads *heads);
 bool mt_run_heads_are_over(const struct mt_run_heads *heads);
 /* mt_run_heads_end -- they are over: the index, which is the caller's. NULL: no memory. */
 struct mt_run_index *mt_run_heads_end(struct mt_run_heads *heads);
+/* mt_run_heads_end_directory -- that is over: it is the caller's, and has no run. */
+struct mt_run_dir *mt_run_heads_end_directory(struct mt_run_heads *heads);
 
 #endif /* CLEAVE_MIDDLETIER_INDEX_RUN_HEADS_H */

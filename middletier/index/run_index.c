@@ -80,7 +80,9 @@ chunk_is_loading(const struct mt_chunk *chunk)
 	const struct loop_link *link;
 
 	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
-		if (LIST_ENTRY(link, struct mt_run, link)->load != NULL)
+		const struct mt_run *run = LIST_ENTRY(link, struct mt_run, link);
+
+		if (run->load != NULL || run->dir_load != NULL)
 			return true;
 	}
 	return false;
@@ -139,20 +141,27 @@ index_drop(struct mt_run_cache *cache, struct mt_run *run)
 }
 
 void
-mt_run_cache_evict(struct mt_run *run)
+mt_run_cache_put_dir(struct mt_run *run, struct mt_run_dir *dir)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
-	struct mt_run_dir *dir = mt_run_dir_create(run->index);
 
-	assert(run->dir == NULL);
-	index_drop(cache, run);
-	if (dir == NULL)
-		return; /* all heads are read when it is wanted again */
+	assert(run->dir == NULL && run->index == NULL);
 	dir->run = run;
 	run->dir = dir;
 	cache->bytes += dir->bytes;
 	cache->dir_bytes += dir->bytes;
 	list_push_back(&cache->dirs, &dir->lru_link);
+}
+
+void
+mt_run_cache_evict(struct mt_run *run)
+{
+	struct mt_run_dir *dir = mt_run_dir_create(run->index);
+
+	assert(run->dir == NULL);
+	index_drop(mt_run_cache_of(run), run);
+	if (dir != NULL) /* else it, or all heads, are read when they are wanted again */
+		mt_run_cache_put_dir(run, dir);
 }
 
 void

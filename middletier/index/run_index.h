@@ -13,6 +13,7 @@ struct mt_location;
 struct mt_port;
 struct mt_run;
 struct mt_run_cache;
+struct mt_run_dir;
 struct mt_run_place;
 
 /* A frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */
@@ -26,6 +27,7 @@ struct mt_frame {
 };
 
 #define MT_RUN_WHOLE UINT32_MAX
+#define MT_RUN_DIRECTORY (UINT32_MAX - 1) /* run_load.c: in a page's place */
 
 /* All frames of a run, or those of one batch: a page. */
 struct mt_run_index {
@@ -77,6 +79,8 @@ uint64_t mt_run_index_bytes(const struct mt_run_index *index);
 void mt_run_cache_put(struct mt_run *run, struct mt_run_index *index);
 /* mt_run_cache_put_page -- of @run's directory; the slot has none. */
 void mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_index *index);
+/* mt_run_cache_put_dir -- nothing was known of @run, and now its directory is. */
+void mt_run_cache_put_dir(struct mt_run *run, struct mt_run_dir *dir);
 /* mt_run_cache_evict -- the whole index gives way to a directory, if there is memory for that. Nobody holds it. */
 void mt_run_cache_evict(struct mt_run *run);
 /* mt_run_cache_drop -- nothing of @run is known any more. Nothing of it is held or being loaded. */

@@ -34,6 +34,8 @@ load_detach(struct mt_run_load *load)
 {
 	if (load->page == MT_RUN_WHOLE)
 		load->run->load = NULL;
+	else if (load->page == MT_RUN_DIRECTORY)
+		load->run->dir_load = NULL;
 	else
 		list_remove(&load->pages_link);
 	load->run = NULL;
@@ -66,11 +68,23 @@ mt_run_load_end(struct mt_run *run, int rc)
 	assert(rc == 0 || rc == -ESTALE);
 	if (run->dir != NULL)
 		mt_run_load_end_pages(run->dir, rc);
+	if (run->dir_load != NULL) {
+		load_end(run->dir_load, rc);
+		if (rc != 0)
+			load_detach(run->dir_load);
+	}
 	if (run->load == NULL)
 		return;
 	load_end(run->load, rc);
 	if (rc != 0)
 		load_detach(run->load);
+}
+
+/* Is there a directory to be read? */
+static bool
+run_has_directory(const struct mt_run *run)
+{
+	return run->directory_bytes > 0 && !run->is_dir_bad;
 }
 
 static void gather_go_on(struct mt_run *run);
@@ -94,13 +108,21 @@ load_gathering(const struct mt_run *run)
 	return run->load != NULL && run->load->sm.state == RUN_LOAD_GATHERING ? run->load : NULL;
 }
 
-/* A page that cannot be had fails the whole that is gathered, too. Nobody joins @load any more. */
+/*
+ * A page that cannot be had fails the whole that is gathered, too. Nobody joins @load any more. Without a directory it is
+ * done as if there were none, by whoever looks again.
+ */
 static void
 load_fail(struct mt_run_load *load)
 {
 	struct mt_run_load *whole = load_gathering(load->run);
 
 	assert(load->rc != 0);
+	if (load->page == MT_RUN_DIRECTORY && load->rc == -EBADMSG) {
+		load->run->is_dir_bad = true;
+		load->rc = 0;
+		return;
+	}
 	if (whole != NULL && whole != load)
 		mt_run_load_finish(whole, load->rc);
 	load_detach(load);
@@ -179,6 +201,8 @@ load_find(const struct mt_run *run, uint32_t page)
 
 	if (page == MT_RUN_WHOLE)
 		return run->load;
+	if (page == MT_RUN_DIRECTORY)
+		return run->dir_load;
 	for (link = run->dir->loads.next; link != &run->dir->loads; link = link->next) {
 		struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, pages_link);
 
@@ -207,7 +231,7 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 	if (load == NULL)
 		return NULL;
 	load->magic = RUN_LOAD_MAGIC;
-	is_gathered = page == MT_RUN_WHOLE && run->dir != NULL;
+	is_gathered = page == MT_RUN_WHOLE && (run->dir != NULL || run_has_directory(run));
 	sm_init(&load->sm, "run_load", mt_run_load_table,
 	    is_gathered ? RUN_LOAD_GATHERING : RUN_LOAD_QUEUED, run->extent_index);
 	load->shard = run->chunk->index->shard;
@@ -215,6 +239,8 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 	load->page = page;
 	if (page == MT_RUN_WHOLE)
 		mt_run_heads_init(&load->heads, run);
+	else if (page == MT_RUN_DIRECTORY)
+		mt_run_heads_init_directory(&load->heads, run);
 	else
 		mt_run_heads_init_page(&load->heads, run, page);
 	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
@@ -222,6 +248,8 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 	list_push_back(is_gathered ? &cache->gathering : &cache->queued, &load->link);
 	if (page == MT_RUN_WHOLE)
 		run->load = load;
+	else if (page == MT_RUN_DIRECTORY)
+		run->dir_load = load;
 	else
 		list_push_back(&run->dir->loads, &load->pages_link);
 	return load;
@@ -240,6 +268,21 @@ gather_complete(struct mt_run_load *load)
 	metric_add(&load->shard->port->metrics[MT_METRIC_run_indexes_loaded], 1);
 }
 
+/* @run's whole index @load wants its directory, or, where no copy of that is good, all heads in their order. */
+static void
+gather_directory(struct mt_run *run, struct mt_run_load *load)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+
+	if (run->dir_load != NULL)
+		return;
+	if (!run_has_directory(run))
+		mt_run_load_queue(load);
+	else if (load_create(cache, run, MT_RUN_DIRECTORY) == NULL)
+		mt_run_load_finish(load, -ENOMEM);
+	mt_run_loads_go_on(cache);
+}
+
 /* Pages that @run's whole index wants are loaded, so many at a time. */
 static void
 gather_go_on(struct mt_run *run)
@@ -251,8 +294,11 @@ gather_go_on(struct mt_run *run)
 
 	if (load == NULL)
 		return;
-	assert(
-	    dir != NULL); /* while a whole index is being loaded no directory of its chunk goes */
+	/* While a whole index is being loaded no directory of its chunk goes. */
+	if (dir == NULL) {
+		gather_directory(run, load);
+		return;
+	}
 	if (dir->page_count == dir->slot_count) {
 		gather_complete(load);
 		return;
@@ -264,7 +310,7 @@ gather_go_on(struct mt_run *run)
 			continue;
 		if (load_create(mt_run_cache_of(run), run, i) == NULL) {
 			mt_run_load_finish(load, -ENOMEM);
-			return;
+			break; /* others begin all the same */
 		}
 		count++;
 	}
@@ -276,15 +322,15 @@ load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 	struct mt_run_load *load = load_find(run, page);
-	bool is_there = page == MT_RUN_WHOLE ? run->index != NULL
-					     : run->dir->slots[page].page != NULL;
+	bool is_page = page < MT_RUN_DIRECTORY;
+	bool is_there = is_page ? run->dir->slots[page].page != NULL : run->index != NULL;
 
 	assert(waiter->fn != NULL);
 	waiter->link = (struct loop_link){ NULL, NULL };
 	waiter->found.msg = NULL;
 	if (load == NULL) {
 		load = load_create(cache, run, page);
-		if (load != NULL && page != MT_RUN_WHOLE) {
+		if (load != NULL && is_page) {
 			load->block = waiter->block;
 			load->block_count = waiter->block_count;
 		}
@@ -297,7 +343,7 @@ load_join(struct mt_run *run, uint32_t page, struct mt_run_waiter *waiter)
 	list_push_back(&load->waiters, &waiter->link);
 	if (is_there && load->sm.state == RUN_LOAD_QUEUED)
 		mt_run_load_finish(load, 0);
-	else if (page == MT_RUN_WHOLE && run->dir != NULL)
+	else if (load->sm.state == RUN_LOAD_GATHERING)
 		gather_go_on(run);
 	else
 		mt_run_loads_go_on(cache);
@@ -319,11 +365,15 @@ mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *wait
 void
 mt_run_find_block(struct mt_run *run, uint32_t block, uint32_t count, struct mt_run_waiter *waiter)
 {
-	bool has_page = run->index == NULL && run->dir != NULL && mt_run_dir_has(run->dir, block);
+	uint32_t page = MT_RUN_WHOLE;
 
+	if (run->index == NULL && run->dir != NULL && mt_run_dir_has(run->dir, block))
+		page = mt_run_dir_page(run->dir, block);
+	else if (run->index == NULL && run->dir == NULL && run_has_directory(run))
+		page = MT_RUN_DIRECTORY;
 	waiter->block = block;
 	waiter->block_count = count;
-	load_join(run, has_page ? mt_run_dir_page(run->dir, block) : MT_RUN_WHOLE, waiter);
+	load_join(run, page, waiter);
 }
 
 void

@@ -47,7 +47,8 @@ void mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter);
 /*
  * mt_run_load_block -- likewise, what a lookup of @block of the chunk wants, for which mt_run_look said UNLOADED
  *
- * The head of its batch, if the run has a directory; else all. rc 0: look again.
+ * The head of its batch, if its directory is known; that one, if the run has it on the nodes; else all heads. rc 0: look
+ * again.
  */
 void mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter *waiter);
 /*
