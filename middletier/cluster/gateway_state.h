@@ -104,9 +104,11 @@ struct mt_gateway_options {
 	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
 	 * extent: no more is written to it by a checkpoint [all of it]. */
 	uint64_t manifest_bytes, manifest_part_bytes;
-	bool has_recipes;       /* for tests: merges are executed from their recipes */
-	uint32_t hot_count_min; /* for tests: a block is hot when it was read so often [2] */
-	uint64_t hold_ns;       /* for tests: after it a shard's hold for a snapshot ends [5 s] */
+	uint32_t
+	    directory_batches_min; /* for tests: runs of so many have directories; 0: as always */
+	bool has_recipes;          /* for tests: merges are executed from their recipes */
+	uint32_t hot_count_min;    /* for tests: a block is hot when it was read so often [2] */
+	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
 	uint8_t
 	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
 	enum mt_balance balance;

@@ -216,6 +216,8 @@ merge_apply(struct mt_merge *merge)
 		struct mt_run like = { .extent_index = part->extent_index,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
+			.directory_bytes = part->directory_bytes,
+			.directory_crc = part->directory_crc,
 			.flushed_sequence = work->exec.writer.flushed_sequence,
 			.cut = merge->cut };
 		struct mt_run *run = mt_index_add_run(index, merge->target, &like);
@@ -294,7 +296,9 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
 			.flushed_sequence = work->exec.writer.flushed_sequence,
-			.cut = merge->cut };
+			.cut = merge->cut,
+			.directory_bytes = part->directory_bytes,
+			.directory_crc = part->directory_crc };
 	}
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		const struct mt_run *run = work->plan.inputs[i].run;

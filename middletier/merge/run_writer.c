@@ -12,7 +12,7 @@
  * A port has one writer, for the merge at work: two batches of device memory, frames in the order of
  * their blocks. What is acknowledged in one extent is a *part*, a run of its own: when the extent is full
  * or breaks, the batches that are not acknowledged go to the next one, and a new part begins. Where a
- * frame lies is known when its batch is.
+ * frame lies is known when its batch is. A part of some length ends with its directory (run_directory.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -38,6 +38,7 @@
 #include "index/run_dir.h"
 #include "index/run_index.h"
 #include "merge/merge_step.h"
+#include "merge/run_directory.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
@@ -48,7 +49,6 @@ static const struct sm_state run_batch_table[RUN_BATCH_STATE_NR] = {
 	[RUN_BATCH_SENT] = { "sent", SM_TO(RUN_BATCH_READY) | SM_TO(RUN_BATCH_FREE), 0 },
 };
 
-static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_append *mt_append, int rc, void *arg);
 
 int
@@ -74,7 +74,7 @@ mt_run_writer_init(struct run_writer *writer, struct mt_port *port)
 		if (dev_ptr_is_null(batch->payload))
 			return -ENOMEM;
 	}
-	return 0;
+	return mt_run_directory_init(writer, port);
 }
 
 void
@@ -93,6 +93,7 @@ mt_run_writer_fini(struct run_writer *writer)
 		if (batch->writer != NULL)
 			mt_append_fini(&batch->batch, port);
 	}
+	mt_append_fini(&writer->directory, port);
 	mt_free(writer->frames);
 	mt_free(writer->crcs);
 	mt_free(writer->places);
@@ -134,14 +135,14 @@ mt_run_writer_is_quiet(const struct run_writer *writer)
 		if (writer->batches[i].sm.state != RUN_BATCH_FREE)
 			return false;
 	}
-	return true;
+	return !writer->is_directory_out;
 }
 
 static void
 writer_on_roll(void *arg)
 {
 	assert(((struct run_writer *)arg)->shard != NULL);
-	run_writer_pump(arg);
+	mt_run_writer_pump(arg);
 }
 
 void
@@ -219,11 +220,13 @@ batch_has_room(const struct run_batch *batch, uint32_t stored_bytes, uint32_t cr
 static struct run_batch *
 batch_open(struct run_writer *writer)
 {
-	uint64_t left_bytes = mt_run_roll_bytes(writer->shard);
+	uint64_t left_bytes = mt_run_roll_bytes(writer->shard), kept_bytes;
 	/* Less room than that at an extent's end is left alone: a frame, and its head. */
 	uint64_t tail_bytes_min = 2 * (uint64_t)writer->port->settings->frame_bytes + BATCH_ALIGN;
 
 	assert(writer->filling == NULL);
+	kept_bytes = num_min(mt_run_directory_bytes(writer), left_bytes);
+	left_bytes -= kept_bytes;
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
@@ -276,7 +279,7 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 		return writer->rc;
 	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
 		batch_close(writer);
-		run_writer_pump(writer);
+		mt_run_writer_pump(writer);
 		if (writer->rc != 0)
 			return writer->rc;
 		batch = NULL;
@@ -335,7 +338,8 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 	assert(writer->part_count <= MERGE_PARTS_MAX);
 	assert(batch->batch.extent != NULL);
 	if (part == NULL || part->extent_index != batch->batch.extent->index ||
-	    part->offset_bytes + part->length_bytes != info->offset_bytes) {
+	    part->offset_bytes + part->length_bytes != info->offset_bytes ||
+	    part->directory_bytes != 0) {
 		if (writer->part_count == MERGE_PARTS_MAX) {
 			writer_fail(writer, -EFBIG);
 			return;
@@ -394,7 +398,7 @@ batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
 	if (roll->sm.state == RUN_ROLL_SEALING)
 		mt_run_roll_step(roll); /* it may have waited for this one */
-	run_writer_pump(writer);
+	mt_run_writer_pump(writer);
 }
 
 /* True: go on with the next. */
@@ -402,16 +406,21 @@ static bool
 batch_send(struct run_writer *writer, struct run_batch *batch)
 {
 	struct mt_run_roll *roll = writer->shard->run_roll;
-	int rc = mt_extent_append(roll->extent, &batch->batch);
+	uint64_t bytes = batch->batch.info.batch_bytes + mt_run_directory_bytes(writer);
+	int rc = -ENOSPC;
 
 	assert(batch->sm.state == RUN_BATCH_READY);
 	assert(roll->sm.state == RUN_ROLL_OPEN);
+	if (bytes <= mt_run_roll_bytes(writer->shard) || roll->extent->sm.state != MT_EXTENT_OPEN)
+		rc = mt_extent_append(roll->extent, &batch->batch);
 	if (rc == 0) {
 		list_remove(&batch->link);
 		sm_move(&batch->sm, RUN_BATCH_SENT);
 	} else if (rc == -ENOSPC && roll->extent->end_bytes == 0) {
 		writer_fail(writer, -EFBIG); /* made for longer slots */
 		return false;
+	} else if (rc == -ENOSPC && mt_run_directory_step(writer)) {
+		return false; /* the part that is here is not at its end yet */
 	} else {
 		mt_run_roll_over(roll);
 	}
@@ -433,8 +442,8 @@ writer_end_filling(struct run_writer *writer)
 	sm_move(&batch->sm, RUN_BATCH_FREE);
 }
 
-static void
-run_writer_pump(struct run_writer *writer)
+void
+mt_run_writer_pump(struct run_writer *writer)
 {
 	struct mt_run_roll *roll = writer->shard->run_roll;
 
@@ -464,6 +473,9 @@ run_writer_pump(struct run_writer *writer)
 				break; /* it tells when it has got on */
 		}
 	}
+	if (writer->is_ending && writer->rc == 0 && writer->filling == NULL &&
+	    list_is_empty(&writer->ready))
+		(void)mt_run_directory_step(writer); /* who waits for the end sees that it is out */
 	writer->fn(writer->arg);
 }
 
@@ -472,7 +484,7 @@ mt_run_writer_retry(struct run_writer *writer)
 {
 	assert(writer->is_hoping);
 	writer->is_hoping = false;
-	run_writer_pump(writer);
+	mt_run_writer_pump(writer);
 }
 
 void
@@ -480,7 +492,7 @@ mt_run_writer_end(struct run_writer *writer)
 {
 	assert(!writer->is_ending);
 	writer->is_ending = true;
-	run_writer_pump(writer);
+	mt_run_writer_pump(writer);
 }
 
 int

@@ -50,6 +50,8 @@ struct run_part {
 	uint32_t offset_bytes, length_bytes;
 	uint32_t first_frame, frame_count;
 	uint32_t first_place, batch_count; /* in writer->places, as far as these go */
+	uint32_t directory_bytes;          /* behind these, within length_bytes; 0: there is none */
+	uint32_t directory_crc;
 };
 
 struct run_writer {
@@ -68,9 +70,11 @@ struct run_writer {
 	uint64_t stored_bytes; /* of the frames */
 	struct run_part parts[MERGE_PARTS_MAX];
 	uint32_t part_count;
-	bool is_ending;   /* no more frames: what fills is sent */
-	uint64_t hope_ns; /* until then room may yet come: extents are being deleted */
-	bool is_hoping;   /* mt_run_writer_retry is wanted, in a while */
+	struct mt_append directory; /* run_directory.c: of the part that ends */
+	bool is_directory_out;      /* it is at its replicas */
+	bool is_ending;             /* no more frames: what fills is sent */
+	uint64_t hope_ns;           /* until then room may yet come: extents are being deleted */
+	bool is_hoping;             /* mt_run_writer_retry is wanted, in a while */
 	int rc;
 	void (*fn)(void *arg); /* there is room, or an end, or a failure */
 	void *arg;
@@ -111,6 +115,8 @@ void mt_run_writer_release(struct run_writer *writer);
  * The shard's extents, which know of batches that are sent, are freed after this and before the writer.
  */
 void mt_run_writer_forget(struct run_writer *writer);
+/* mt_run_writer_pump -- send what can be, and tell the merge. For run_directory.c. */
+void mt_run_writer_pump(struct run_writer *writer);
 /* mt_run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
 bool mt_run_writer_is_quiet(const struct run_writer *writer);
 /* mt_run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */

@@ -446,6 +446,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
 		.has_recipes = from->has_recipes,
+		.directory_batches_min = from->directory_batches_min,
 		.hold_ns = from->hold_ns,
 		.level_max = own->level_max,
 		.client_receives = from->client_receives,

@@ -58,6 +58,7 @@ struct sim_cluster_options {
 	uint64_t device_bytes; /* of a gateway's port [16 MiB] */
 	uint64_t log_bytes;    /* of a shard, as gateway.h has it [a gateway's default] */
 	uint64_t manifest_bytes, manifest_part_bytes; /* the same */
+	uint32_t directory_batches_min;               /* of a run that ends with its directory */
 	bool has_recipes;                             /* merges are executed from their recipes */
 	uint64_t hold_ns;                             /* the same */
 	uint64_t hot_bytes;                           /* 0: none are kept */

@@ -223,6 +223,7 @@ choose_kept(const struct run *run, struct sim_cluster_options *options)
 		options->hot_bytes = RUN_HOT_BYTES * options->port_count;
 	if (sim_run_has_scarce_indexes(run->options.seed))
 		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
+	options->directory_batches_min = sim_run_has_directories(run->options.seed) ? 1 : 0;
 }
 
 /* Shards that go by load: many, of gateways that have room for them, or just so. Returns how many there are. */

@@ -167,6 +167,8 @@ bool sim_run_has_hot_blocks(uint64_t seed);
 bool sim_run_has_scarce_indexes(uint64_t seed);
 /* sim_run_has_recipes -- do gateways of @seed execute merges from their recipes (merge/RECIPE.md)? */
 bool sim_run_has_recipes(uint64_t seed);
+/* sim_run_has_directories -- do all runs of @seed that are named in a cluster of level 2 end with a directory, where it fits? */
+bool sim_run_has_directories(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */

@@ -25,6 +25,8 @@
 #define SCARCE_SEEDS 8u
 #define RECIPES_SALT UINT64_C(25904024)
 #define RECIPES_SEEDS 4u
+#define DIRECTORIES_SALT UINT64_C(77120931)
+#define DIRECTORIES_SEEDS 2u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -83,6 +85,12 @@ bool
 sim_run_has_recipes(uint64_t seed)
 {
 	return sim_run_hash(seed, RECIPES_SALT) % RECIPES_SEEDS == 0;
+}
+
+bool
+sim_run_has_directories(uint64_t seed)
+{
+	return sim_run_hash(seed, DIRECTORIES_SALT) % DIRECTORIES_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */
