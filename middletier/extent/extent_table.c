@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/shard.h"
 #include "extent/extent.h"
@@ -88,6 +89,18 @@ mt_shard_extent(const struct mt_shard *shard, uint32_t index)
 		return NULL;
 	extent = shard->extents[slot];
 	return extent != NULL && extent->index == index ? extent : NULL;
+}
+
+struct mt_extent *
+mt_shard_extent_named(const struct mt_shard *shard, const struct extent_id *id)
+{
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		struct mt_extent *extent = shard->extents[i];
+
+		if (extent != NULL && extent_id_pack(&extent->id) == extent_id_pack(id))
+			return extent;
+	}
+	return NULL;
 }
 
 void

@@ -53,6 +53,7 @@
 #include "merge/merge_input.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_result.h"
 #include "merge/merge_step.h"
 #include "merge/merge_store.h"
 #include "merge/merge_work.h"
@@ -192,6 +193,7 @@ merge_try_finish_failed(struct mt_merge *merge)
 	mt_merge_input_release(merge);
 	if (work->exec.writer.shard == merge->shard)
 		mt_run_writer_release(&work->exec.writer);
+	mt_merge_result_release(&work->result, shard);
 	mt_merge_input_unmark(merge);
 	merge_finish(merge);
 	mt_reclaim_kick(shard);
@@ -324,8 +326,10 @@ merge_ending_step(struct mt_merge *merge)
 	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
 		return;
-	if (rc == STEP_DONE)
+	if (rc == STEP_DONE) {
+		mt_merge_result_take(&work->result, &work->exec);
 		rc = mt_merge_commit(merge);
+	}
 	if (rc == STEP_AGAIN) {
 		sm_move(&merge->sm, MERGE_COMMITTING);
 	} else if (rc == STEP_DONE) {
@@ -418,8 +422,10 @@ merge_pump(struct mt_merge *merge)
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		mt_run_writer_retry(&work->exec.writer);
+	mt_merge_suspects_take(&work->exec);
 	do {
 		rc = merge_step(merge);
+		mt_merge_suspects_take(&work->exec);
 		if (work->exec.turn.again_ns != TURN_NEVER)
 			mt_merge_work_wait(work, work->exec.turn.again_ns);
 		work->exec.turn.again_ns = TURN_NEVER;
@@ -552,48 +558,4 @@ mt_merge_stop(struct mt_shard *shard)
 	}
 	if (work->merge != NULL && work->merge->shard == shard)
 		merge_fail(work->merge, -ECANCELED);
-}
-
-bool
-mt_merge_is_quiet(const struct mt_shard *shard)
-{
-	const struct merge_work *work = shard->port->merge_work;
-
-	if (work == NULL)
-		return true;
-	for (const struct loop_link *link = work->queue.next; link != &work->queue;
-	     link = link->next) {
-		if (LIST_ENTRY(link, struct mt_merge, link)->shard == shard)
-			return false;
-	}
-	return (work->merge == NULL || work->merge->shard != shard) &&
-	    (work->exec.writer.shard != shard || mt_run_writer_is_quiet(&work->exec.writer));
-}
-
-/* The process is being taken down: nothing comes back any more. */
-void
-mt_merge_fini(struct mt_shard *shard)
-{
-	struct merge_work *work = shard->port->merge_work;
-	struct loop_link *link, *next;
-
-	if (work == NULL)
-		return;
-	LIST_FOREACH_SAFE(&work->queue, link, next) {
-		struct mt_merge *merge = LIST_ENTRY(link, struct mt_merge, link);
-
-		if (merge->shard != shard)
-			continue;
-		list_remove(link);
-		mt_free(merge);
-	}
-	if (work->merge != NULL && work->merge->shard == shard) {
-		if (work->merge->sm.state != MERGE_DONE)
-			mt_merge_input_release(work->merge);
-		mt_free(work->merge);
-		work->merge = NULL;
-	}
-	/* Also after its last merge has ended. */
-	if (work->exec.writer.shard == shard)
-		mt_run_writer_forget(&work->exec.writer);
 }

@@ -57,10 +57,6 @@ int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, m
     void *arg);
 /* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
 void mt_merge_stop(struct mt_shard *shard);
-/* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
-bool mt_merge_is_quiet(const struct mt_shard *shard);
-/* mt_merge_fini -- the process is being taken down: the shard's merges are freed without a word to anybody. */
-void mt_merge_fini(struct mt_shard *shard);
 
 /* mt_merge_on_timer, mt_merge_on_task -- of a port's merge_work, their argument: what waits may go on. For merge_port.c. */
 void mt_merge_on_timer(struct loop_timer *timer, void *arg);

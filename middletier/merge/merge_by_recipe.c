@@ -61,21 +61,6 @@ mt_merge_by_recipe_destroy(struct merge_by_recipe *by_recipe)
 	mt_free(by_recipe);
 }
 
-/* The index of the extent that is called @id. -ESTALE: it has gone. */
-static int
-extent_find(const struct mt_shard *shard, const struct extent_id *id, uint32_t *ret_index)
-{
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		const struct mt_extent *extent = shard->extents[i];
-
-		if (extent == NULL || extent_id_pack(&extent->id) != extent_id_pack(id))
-			continue;
-		*ret_index = extent->index;
-		return 0;
-	}
-	return -ESTALE;
-}
-
 /* The executing part is told all but its windows. */
 static void
 recipe_tell(const struct mt_recipe_head *head, struct mt_merge *merge)
@@ -114,9 +99,13 @@ mt_merge_by_recipe_begin(struct mt_merge *merge)
 	assert(rc == 0); /* what we make ourselves passes */
 	recipe_tell(&by_recipe->recipe.head, merge);
 	for (uint32_t i = 0; rc == 0 && i < by_recipe->recipe.head.extent_count; i++) {
-		struct mt_recipe_extent extent = mt_recipe_extent(&by_recipe->recipe, i);
+		struct mt_recipe_extent named = mt_recipe_extent(&by_recipe->recipe, i);
+		const struct mt_extent *extent = mt_shard_extent_named(merge->shard, &named.id);
 
-		rc = extent_find(merge->shard, &extent.id, &by_recipe->extents[i]);
+		if (extent == NULL)
+			rc = -ESTALE;
+		else
+			by_recipe->extents[i] = extent->index;
 	}
 	mt_recipe_cursor_init(&by_recipe->cursor, &by_recipe->recipe, by_recipe->extents);
 	return rc;

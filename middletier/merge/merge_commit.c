@@ -46,6 +46,7 @@
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_result.h"
 #include "merge/merge_step.h"
 #include "merge/merge_work.h"
 #include "merge/run_writer.h"
@@ -165,14 +166,13 @@ stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
 static void
 merge_count(struct mt_merge *merge)
 {
-	struct merge_exec *exec = &merge_work_of(merge)->exec;
+	const struct merge_result *result = &merge_work_of(merge)->result;
 	uint64_t *metrics = merge->shard->port->metrics;
 	bool is_flush = merge->input.newest_layer != NULL;
-	uint64_t bytes = 0, read_bytes = exec->read_bytes;
+	uint64_t bytes = 0;
 
-	exec->read_bytes = 0;
-	for (uint32_t i = 0; i < exec->writer.part_count; i++)
-		bytes += exec->writer.parts[i].length_bytes;
+	for (uint32_t i = 0; i < result->part_count; i++)
+		bytes += result->parts[i].length_bytes;
 	if (merge->input.from != NULL) {
 		metric_add(&metrics[MT_METRIC_flattened_chunks], 1);
 		metric_add(&metrics[MT_METRIC_flattened_bytes], bytes);
@@ -182,7 +182,7 @@ merge_count(struct mt_merge *merge)
 	    merge->is_last_stage);
 	metric_add(&metrics[MT_METRIC_hot_merges], merge->is_last_stage && merge->input.is_hot);
 	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
-	metric_add(&metrics[MT_METRIC_merge_read_bytes], read_bytes);
+	metric_add(&metrics[MT_METRIC_merge_read_bytes], result->read_bytes);
 }
 
 /* How often what the merge takes from runs was read, in the mean of all that it still has; 0: it has none. */
@@ -207,28 +207,27 @@ static int
 merge_apply(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
+	struct merge_result *result = &work->result;
 	struct mt_index *index = merge->shard->block_index;
 	uint32_t heat = inputs_heat(&work->plan);
 
-	assert(work->exec.writer.shard == merge->shard);
-	for (uint32_t i = 0; i < work->exec.writer.part_count; i++) {
-		const struct run_part *part = &work->exec.writer.parts[i];
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		const struct run_part *part = &result->parts[i];
 		struct mt_run like = { .extent_index = part->extent_index,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
 			.directory_bytes = part->directory_bytes,
 			.directory_crc = part->directory_crc,
-			.flushed_sequence = work->exec.writer.flushed_sequence,
+			.flushed_sequence = result->flushed_sequence,
 			.cut = merge->cut };
 		struct mt_run *run = mt_index_add_run(index, merge->target, &like);
-		struct mt_run_index *frames;
 
 		if (run == NULL)
 			return -ENOMEM;
 		mt_heat_leave(run, heat);
-		frames = mt_run_writer_index(&work->exec.writer, part);
-		if (frames != NULL)
-			mt_run_index_give(run, frames);
+		if (result->indexes[i] != NULL)
+			mt_run_index_give(run, result->indexes[i]);
+		result->indexes[i] = NULL;
 	}
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		struct merge_input *input = &work->plan.inputs[i];
@@ -254,12 +253,11 @@ mt_merge_stage_apply(struct mt_merge *merge)
 	struct mt_port *port = merge->shard->port;
 	int rc;
 
-	assert(mt_run_writer_is_quiet(&work->exec.writer));
 	merge_count(merge);
 	if (!merge->is_last_stage)
 		metric_add(&port->metrics[MT_METRIC_merge_stages], 1);
 	rc = merge_apply(merge);
-	mt_run_writer_release(&work->exec.writer);
+	mt_merge_result_release(&work->result, merge->shard);
 	/* For what is yet to come there may be room only when what has gone is deleted. */
 	if (rc == 0 && !merge->is_last_stage)
 		work->exec.writer.hope_ns = loop_now_ns(port->loop) + STAGE_HOPE_NS;
@@ -287,15 +285,15 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 	struct merge_work *work = merge_work_of(merge);
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < work->exec.writer.part_count; i++) {
-		const struct run_part *part = &work->exec.writer.parts[i];
+	for (uint32_t i = 0; i < work->result.part_count; i++) {
+		const struct run_part *part = &work->result.parts[i];
 
 		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
 			.id = part->id,
 			.chunk = merge->target,
 			.offset_bytes = part->offset_bytes,
 			.length_bytes = part->length_bytes,
-			.flushed_sequence = work->exec.writer.flushed_sequence,
+			.flushed_sequence = work->result.flushed_sequence,
 			.cut = merge->cut,
 			.directory_bytes = part->directory_bytes,
 			.directory_crc = part->directory_crc };
@@ -318,7 +316,7 @@ int
 mt_merge_commit(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint32_t max = work->exec.writer.part_count + work->plan.input_count;
+	uint32_t max = work->result.part_count + work->plan.input_count;
 	struct mt_edit *edits = mt_calloc(max, sizeof(*edits));
 	uint32_t count;
 	int rc = 0;

@@ -18,9 +18,9 @@ bool mt_merge_stage_window(struct mt_merge *merge);
 /* mt_merge_stage_is_over -- so much was written that it is committed before it goes on. */
 bool mt_merge_stage_is_over(const struct mt_merge *merge);
 /*
- * mt_merge_commit -- what the stage has written is named: all of it is at its replicas
+ * mt_merge_commit -- the result of the stage is named
  *
- * All batches are at their replicas. STEP_AGAIN: mt_merge_notify tells when it is durable. STEP_DONE: there is nothing
+ * STEP_AGAIN: mt_merge_notify tells when it is durable. STEP_DONE: there is nothing
  * to name or to remove. Negative: the manifest takes no commit now, or -ENOMEM.
  */
 int mt_merge_commit(struct mt_merge *merge);

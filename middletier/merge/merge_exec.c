@@ -16,6 +16,7 @@ mt_merge_exec_begin(struct merge_exec *exec, struct mt_shard *shard, const struc
 	exec->task = *task;
 	exec->key_id = 0;
 	exec->read_bytes = 0;
+	exec->suspect_count = 0;
 	exec->is_cancelled = false;
 	exec->tell = tell;
 	exec->arg = arg;

@@ -3,9 +3,9 @@
  * merge_exec.h -- the executing part of a merge: stored records are fetched, checked, made to frames, and appended
  *
  * The deciding part (merge.c) knows indexes, snapshots and the manifest: it plans what becomes of which block, and names
- * what was written. This part has none of that. It is told a task, then one window after the other, and leaves parts
- * of run extents behind (run_writer.h); nothing that it does counts before the other part has named it. Of a shard it
- * uses extents, ring, epoch and the open run extent.
+ * what was written. This part has none of that. It is told a task, then one window after the other, and leaves parts of
+ * run extents behind, and names of copies that did not pass (merge_result.h); nothing that it does counts before the
+ * other part has named it. Of a shard it uses extents, ring, epoch and the open run extent.
  *
  *	begin ─> window filled ─> fetch ... ─> store_begin, store ... ─┬─> writer's end ─> its parts
  *	              ^                                                │
@@ -32,8 +32,9 @@ struct mt_shard;
 struct split_msg;
 
 _Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
-#define MERGE_READS_MAX 4u /* at nodes at a time: each takes a receive of the port */
-#define MERGE_JOBS_MAX 4u  /* loads at a time; beside them one store, for frames are in order */
+#define MERGE_READS_MAX 4u     /* at nodes at a time: each takes a receive of the port */
+#define MERGE_SUSPECTS_MAX 32u /* of a turn of the loop: there may be more, of which nobody hears */
+#define MERGE_JOBS_MAX 4u      /* loads at a time; beside them one store, for frames are in order */
 
 struct merge_read {
 	struct mt_call call;
@@ -66,6 +67,12 @@ struct merge_task {
 	    key_id; /* what it stores is encrypted with it; 0: with the highest of what it has read encrypted so far */
 };
 
+/* A copy that was read, or was to be read, and does not pass. */
+struct merge_suspect {
+	struct extent_id id;
+	uint32_t node_id;
+};
+
 struct merge_exec {
 	struct mt_port *port;
 	struct run_writer writer;
@@ -82,7 +89,9 @@ struct merge_exec {
 	struct merge_task task;
 	uint32_t key_id; /* what is stored now is encrypted with it; 0: nothing is */
 	uint64_t read_bytes;
-	bool is_cancelled; /* what comes back is let go */
+	struct merge_suspect suspects[MERGE_SUSPECTS_MAX];
+	uint32_t suspect_count; /* the shard was not told of these yet */
+	bool is_cancelled;      /* what comes back is let go */
 	/* Something came back; @rc: negative, it ends the merge. */
 	void (*tell)(int rc, void *arg);
 	void *arg;

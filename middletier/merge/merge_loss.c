@@ -44,10 +44,10 @@ loss_extent(const struct merge_exec *exec, const struct merge_source *source)
 	return mt_shard_extent(exec->shard, source->location.extent_index);
 }
 
-/* The copy is to be verified by its node. */
+/* The copy is to be verified by its node, for which its shard asks. */
 static void
-loss_suspect(const struct merge_exec *exec, const struct merge_source *source,
-    uint8_t replica_index, int rc)
+loss_suspect(struct merge_exec *exec, const struct merge_source *source, uint8_t replica_index,
+    int rc)
 {
 	struct mt_extent *extent = loss_extent(exec, source);
 	char text[MT_EXTENT_TEXT_BYTES];
@@ -55,7 +55,9 @@ loss_suspect(const struct merge_exec *exec, const struct merge_source *source,
 	metric_add(&exec->port->metrics[MT_METRIC_replica_read_errors], 1);
 	if (extent == NULL)
 		return;
-	mt_extent_suspect(extent, extent->replicas[replica_index].node_id);
+	if (exec->suspect_count < MERGE_SUSPECTS_MAX)
+		exec->suspects[exec->suspect_count++] = (struct merge_suspect){ .id = extent->id,
+			.node_id = extent->replicas[replica_index].node_id };
 	log_limited(LOG_WARN,
 	    "merge: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " rc=%s",
 	    extent->replicas[replica_index].node_id, mt_extent_text(extent, text),

@@ -15,6 +15,7 @@
 #include "merge/merge.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_result.h"
 
 /* A run whose index is being loaded. */
 struct merge_load {
@@ -33,6 +34,7 @@ struct merge_work {
 	struct merge_plan plan;
 	struct merge_load loads[MERGE_SOURCES_MAX];
 	struct merge_exec exec;
+	struct merge_result result; /* of the stage that was executed last, until it is committed */
 	struct merge_by_recipe *by_recipe; /* for tests; NULL: the plan itself is executed */
 	bool is_committing;                /* the manifest has its edits */
 	uint64_t paid_ns;

@@ -56,6 +56,7 @@
 #include "manifest/manifest.h"
 #include "merge/flush.h"
 #include "merge/merge.h"
+#include "merge/merge_port.h"
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 #include "read/read_path.h"

@@ -43,6 +43,23 @@ Test(extent_table, an_extent_is_found_by_its_index)
 	cr_assert_null(mt_shard_extent(&shard, UINT32_MAX));
 }
 
+Test(extent_table, an_extent_is_found_by_its_name)
+{
+	static struct mt_extent extents[20];
+	struct extent_id other = { 3, 9, 4 };
+
+	cr_assert_null(mt_shard_extent_named(&shard, &other));
+	for (uint32_t i = 0; i < 20; i++) {
+		extents[i].id = (struct extent_id){ 3, 9 + i % 2, 100 + i / 2 };
+		cr_assert_eq(mt_shard_extent_add(&shard, &extents[i]), 0);
+	}
+	mt_shard_extent_remove(&shard, &extents[7]);
+	for (uint32_t i = 0; i < 20; i++)
+		cr_assert_eq(mt_shard_extent_named(&shard, &extents[i].id),
+		    i == 7 ? NULL : &extents[i]);
+	cr_assert_null(mt_shard_extent_named(&shard, &other));
+}
+
 Test(extent_table, the_index_of_one_that_is_gone_names_nothing)
 {
 	struct mt_extent a = { 0 }, b = { 0 };

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_result.c -- what an execution of a merge gives back: runs that were written, and what they say */
+#include "merge/merge_result.h"
+
+#include <stddef.h>
+
+#include "base/check.h"
+#include "extent/extent.h"
+#include "extent/extent_copies.h"
+#include "extent/extent_table.h"
+#include "index/run_index.h"
+#include "merge/merge_exec.h"
+
+void
+mt_merge_suspects_take(struct merge_exec *exec)
+{
+	assert(exec->suspect_count <= MERGE_SUSPECTS_MAX);
+	for (uint32_t i = 0; i < exec->suspect_count; i++) {
+		const struct merge_suspect *suspect = &exec->suspects[i];
+		struct mt_extent *extent = mt_shard_extent_named(exec->shard, &suspect->id);
+
+		if (extent != NULL)
+			mt_extent_suspect(extent, suspect->node_id);
+	}
+	exec->suspect_count = 0;
+}
+
+void
+mt_merge_result_take(struct merge_result *result, struct merge_exec *exec)
+{
+	struct run_writer *writer = &exec->writer;
+
+	assert(result->part_count == 0);
+	assert(mt_merge_exec_is_quiet(exec));
+	result->flushed_sequence = writer->flushed_sequence;
+	result->read_bytes = exec->read_bytes;
+	exec->read_bytes = 0;
+	for (uint32_t i = 0; i < writer->part_count; i++) {
+		result->parts[i] = writer->parts[i];
+		result->indexes[i] = mt_run_writer_index(writer, &writer->parts[i]);
+	}
+	result->part_count = writer->part_count;
+	writer->part_count = 0;
+}
+
+void
+mt_merge_result_release(struct merge_result *result, const struct mt_shard *shard)
+{
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		struct mt_extent *extent = mt_shard_extent(shard, result->parts[i].extent_index);
+
+		assert(extent != NULL);
+		mt_extent_unuse(extent);
+	}
+	mt_merge_result_forget(result);
+}
+
+void
+mt_merge_result_forget(struct merge_result *result)
+{
+	assert(result->part_count <= MERGE_PARTS_MAX);
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		mt_run_index_free(result->indexes[i]);
+		result->indexes[i] = NULL;
+	}
+	result->part_count = 0;
+}
