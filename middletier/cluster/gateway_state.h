@@ -107,6 +107,7 @@ struct mt_gateway_options {
 	uint32_t
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: as always */
 	bool has_recipes;          /* for tests: merges are executed from their recipes */
+	uint32_t recipe_lies;      /* for tests: of so many one is executed wrongly [none] */
 	uint32_t hot_count_min;    /* for tests: a block is hot when it was read so often [2] */
 	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
 	uint8_t

@@ -50,6 +50,8 @@ struct mt_settings {
 	uint32_t
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: merge/run_directory.h says */
 	bool has_recipes; /* for tests: merges are executed from their recipes (merge/RECIPE.md) */
+	uint32_t
+	    recipe_lies; /* for tests: of so many recipes one is executed wrongly; 0: none is */
 };
 
 /* mt_shared -- what main and its ports show each other at any time, without a message */

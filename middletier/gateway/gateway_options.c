@@ -136,6 +136,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.manifest_part_bytes = options->manifest_part_bytes,
 		.has_recipes = options->has_recipes,
 		.directory_batches_min = options->directory_batches_min,
+		.recipe_lies = options->recipe_lies,
 	};
 }
 

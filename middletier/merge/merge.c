@@ -9,9 +9,10 @@
  *	  |                   |                         +------ the next window -------+
  *	  |                   |                                                        | no more
  *	  |                   v          durable                 acknowledged          v
- *	  +--------------> FAILED   DONE <------ COMMITTING <---------------------- ENDING
- *	                      ^                       |                                |
- *	                      +-----------------------+--------------------------------+
+ *	  +--------------> FAILED   DONE <------ COMMITTING <------------------+--- ENDING
+ *	                      ^                       |                        |       | made by a recipe
+ *	                      |                       |              it is so  +-- VERIFYING --> FETCHING, by the plan:
+ *	                      +-----------------------+--------------------------------+         it is not so
  *
  * One merge a port is at work; the others queue, flushes before compactions. The newest version of each
  * block goes into frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory
@@ -32,6 +33,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -41,16 +43,17 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "index/index.h"
-#include "index/run_index.h"
-#include "index/run_load.h"
+#include "merge/merge_by_recipe.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_fetch.h"
 #include "merge/merge_input.h"
+#include "merge/merge_load.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_result.h"
@@ -74,7 +77,13 @@ static const struct sm_state merge_table[MERGE_STATE_NR] = {
 	[MERGE_PAUSING] = { "pausing",
 	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
 	[MERGE_ENDING] = { "ending",
-	    SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED), 0 },
+	    SM_TO(MERGE_VERIFYING) | SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) |
+		SM_TO(MERGE_FAILED),
+	    0 },
+	[MERGE_VERIFYING] = { "verifying",
+	    SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FETCHING) |
+		SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED),
+	    0 },
 	[MERGE_COMMITTING] = { "committing",
 	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED),
 	    0 },
@@ -188,7 +197,8 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 
 	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
-	if (work->is_committing || !mt_merge_exec_is_quiet(&work->exec))
+	if (work->is_committing || !mt_merge_exec_is_quiet(&work->exec) ||
+	    !mt_merge_by_recipe_is_quiet(work))
 		return;
 	mt_merge_input_release(merge);
 	if (work->exec.writer.shard == merge->shard)
@@ -218,6 +228,7 @@ merge_fail(struct mt_merge *merge, int rc)
 		return;
 	}
 	mt_merge_exec_cancel(&work->exec, rc);
+	mt_merge_by_recipe_cancel(work);
 	mt_merge_work_soon(work);
 }
 
@@ -246,7 +257,8 @@ merge_next_stage(struct mt_merge *merge)
 {
 	int rc = mt_merge_stage_begin(merge);
 
-	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING);
+	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING ||
+	    merge->sm.state == MERGE_VERIFYING);
 	if (rc == 0)
 		(void)merge_next_window(merge);
 	else
@@ -316,20 +328,14 @@ merge_stage_done(struct mt_merge *merge)
 	mt_reclaim_kick(shard);
 }
 
-/* When the last batches are at their replicas, what they hold is named. */
+/* The result is named. @rc: STEP_DONE; negative: why it cannot be. */
 static void
-merge_ending_step(struct mt_merge *merge)
+merge_commit(struct mt_merge *merge, int rc)
 {
 	struct merge_work *work = merge_work_of(merge);
-	int rc = mt_run_writer_end_step(&work->exec.writer);
 
-	assert(merge->sm.state == MERGE_ENDING);
-	if (rc == STEP_AGAIN)
-		return;
-	if (rc == STEP_DONE) {
-		mt_merge_result_take(&work->result, &work->exec);
+	if (rc == STEP_DONE)
 		rc = mt_merge_commit(merge);
-	}
 	if (rc == STEP_AGAIN) {
 		sm_move(&merge->sm, MERGE_COMMITTING);
 	} else if (rc == STEP_DONE) {
@@ -339,6 +345,47 @@ merge_ending_step(struct mt_merge *merge)
 		if (work->exec.turn.budget == 0)
 			mt_merge_work_wait(work, 0);
 	}
+}
+
+/* When the last batches are at their replicas. */
+static int
+merge_ending_step(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	int rc = mt_run_writer_end_step(&work->exec.writer);
+
+	assert(merge->sm.state == MERGE_ENDING);
+	if (rc == STEP_AGAIN)
+		return rc;
+	if (rc == STEP_DONE)
+		mt_merge_result_take(&work->result, &work->exec);
+	if (rc == STEP_DONE && mt_merge_by_recipe_is_on(work)) {
+		sm_move(&merge->sm, MERGE_VERIFYING);
+		mt_merge_by_recipe_verify(merge);
+		return STEP_DONE;
+	}
+	merge_commit(merge, rc);
+	return STEP_AGAIN;
+}
+
+/* Nobody who executes a recipe is believed (I13): what is not as it should be is made anew, by the plan. */
+static void
+merge_verifying_step(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	int rc = mt_merge_by_recipe_verify_step(work);
+
+	assert(merge->sm.state == MERGE_VERIFYING);
+	if (rc == STEP_AGAIN)
+		return;
+	if (rc == STEP_DONE) {
+		merge_commit(merge, rc);
+		return;
+	}
+	metric_add(&work->port->metrics[MT_METRIC_merges_refused], 1);
+	mt_merge_result_release(&work->result, merge->shard);
+	mt_merge_stage_again(merge);
+	merge_next_stage(merge);
 }
 
 /* STEP_DONE: it is in another state, whose step may follow at once. STEP_AGAIN: it waits, or has ended. */
@@ -367,7 +414,10 @@ merge_step(struct mt_merge *merge)
 			rc = merge_next_window(merge);
 		break;
 	case MERGE_ENDING:
-		merge_ending_step(merge);
+		rc = merge_ending_step(merge);
+		break;
+	case MERGE_VERIFYING:
+		merge_verifying_step(merge);
 		break;
 	case MERGE_FAILED:
 		merge_try_finish_failed(merge);
@@ -485,58 +535,25 @@ merge_plan(struct mt_merge *merge)
 	merge_next_stage(merge);
 }
 
-static void
-merge_on_loaded(int rc, void *arg)
+void
+mt_merge_on_loads(struct mt_merge *merge, int rc)
 {
-	struct merge_load *load = arg;
-	struct mt_merge *merge = load->merge;
-
 	CHECK_OBJ(merge, MERGE_MAGIC);
-	assert(load->is_waiting);
-	load->is_waiting = false;
-	if (merge->sm.state == MERGE_FAILED)
-		return; /* another one could not be read */
 	assert(merge->sm.state == MERGE_LOADING);
-	if (rc != 0) {
-		merge_fail(merge, rc);
-		return;
-	}
-	assert(merge->waiting_count > 0 && load->input->run->index != NULL);
-	mt_run_hold(load->input->run);
-	load->input->is_held = true;
-	merge->waiting_count--;
-	if (merge->waiting_count == 0)
+	if (rc == 0)
 		merge_plan(merge);
+	else
+		merge_fail(merge, rc);
 }
 
 /* The merge's turn: the indexes of its runs, those that are there at once. */
 static void
 merge_begin(struct mt_merge *merge)
 {
-	struct merge_work *work = merge_work_of(merge);
-
+	assert(merge_work_of(merge)->exec.out_count == 0);
 	sm_move(&merge->sm, MERGE_LOADING);
-	assert(work->exec.out_count == 0);
 	mt_merge_input_take(merge);
-	for (uint32_t i = 0; i < work->plan.input_count; i++) {
-		struct merge_input *input = &work->plan.inputs[i];
-		struct merge_load *load = &work->loads[i];
-
-		*load = (struct merge_load){ .merge = merge, .input = input };
-		if (input->run == NULL || work->plan.is_hidden)
-			continue;
-		if (input->run->index != NULL) {
-			mt_run_hold(input->run);
-			input->is_held = true;
-			continue;
-		}
-		load->is_waiting = true;
-		load->waiter.fn = merge_on_loaded;
-		load->waiter.arg = load;
-		merge->waiting_count++;
-		mt_run_load(input->run, &load->waiter);
-	}
-	if (merge->waiting_count == 0)
+	if (mt_merge_load_begin(merge) == 0)
 		merge_plan(merge);
 }
 

@@ -62,6 +62,8 @@ void mt_merge_stop(struct mt_shard *shard);
 void mt_merge_on_timer(struct loop_timer *timer, void *arg);
 void mt_merge_on_task(struct loop_task *task, void *arg);
 
+/* mt_merge_on_loads -- LOADING is over: 0: all indexes that were waited for are held; negative: why one is not. For merge_load.c. */
+void mt_merge_on_loads(struct mt_merge *merge, int rc);
 /* mt_merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. For the steps' files. */
 void mt_merge_notify(struct mt_merge *merge, int rc);
 

@@ -119,11 +119,23 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 
 	assert(!work->plan.is_staged || merge->stage_bytes > 0);
+	merge->stage_block = work->plan.at;
 	merge->is_last_stage = !work->plan.is_staged ||
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
 	mt_run_writer_begin(&work->exec.writer, merge->shard, merge->target,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
 	return mt_merge_by_recipe_begin(merge);
+}
+
+void
+mt_merge_stage_again(struct mt_merge *merge)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	assert(merge_work_of(merge)->result.part_count == 0);
+	assert(merge->stage_block <= plan->at);
+	merge->is_refused = true;
+	plan->at = merge->stage_block;
 }
 
 bool

@@ -13,6 +13,8 @@ struct mt_merge;
  */
 void mt_merge_stage_plan(struct mt_merge *merge);
 int mt_merge_stage_begin(struct mt_merge *merge);
+/* mt_merge_stage_again -- the stage that was executed is given up: the next that begins is the same, by the plan. */
+void mt_merge_stage_again(struct mt_merge *merge);
 /* mt_merge_stage_window -- the next window; false: there are no blocks left. */
 bool mt_merge_stage_window(struct mt_merge *merge);
 /* mt_merge_stage_is_over -- so much was written that it is committed before it goes on. */

@@ -117,8 +117,8 @@ verify_advance(struct verify *verify, uint32_t count)
 }
 
 int
-mt_merge_verify(const struct mt_recipe *recipe, const struct mt_run_index *const *parts,
-    uint32_t part_count, const char **ret_field)
+mt_merge_verify(const struct mt_recipe *recipe, uint32_t frame_count,
+    const struct mt_run_index *const *parts, uint32_t part_count, const char **ret_field)
 {
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct verify verify = { .recipe = recipe,
@@ -127,7 +127,8 @@ mt_merge_verify(const struct mt_recipe *recipe, const struct mt_run_index *const
 		.zeros_crc = crc32c(0, zeros, sizeof(zeros)) };
 
 	*ret_field = NULL;
-	for (uint32_t i = 0; i < recipe->head.frame_count; i++) {
+	assert(frame_count <= recipe->head.frame_count);
+	for (uint32_t i = 0; i < frame_count; i++) {
 		struct mt_recipe_frame frame = mt_recipe_frame(recipe, i);
 
 		*ret_field = frame_field(&verify, &frame);

@@ -45,11 +45,12 @@ struct merge_work {
 
 enum mt_merge_state {
 	MERGE_QUEUED,
-	MERGE_LOADING,  /* indexes of its runs */
-	MERGE_FETCHING, /* a window's blocks */
-	MERGE_STORING,  /* its frames, into batches */
-	MERGE_PAUSING,  /* clients go first */
-	MERGE_ENDING,   /* the last batches are at their replicas */
+	MERGE_LOADING,   /* indexes of its runs */
+	MERGE_FETCHING,  /* a window's blocks */
+	MERGE_STORING,   /* its frames, into batches */
+	MERGE_PAUSING,   /* clients go first */
+	MERGE_ENDING,    /* the last batches are at their replicas */
+	MERGE_VERIFYING, /* what was made by a recipe is read back */
 	MERGE_COMMITTING,
 	MERGE_FAILED, /* what is out comes back */
 	MERGE_DONE,
@@ -69,7 +70,10 @@ struct mt_merge {
 	uint64_t flushed_sequence, cut;
 	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
 	uint64_t stage_bytes;    /* 0: there is only one */
+	uint32_t stage_block;    /* of the chunk: where the stage began */
 	bool is_last_stage;
+	bool
+	    is_refused; /* what was made by a recipe was not what that says: the rest is executed by the plan */
 	int rc;
 };
 

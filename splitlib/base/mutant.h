@@ -110,6 +110,8 @@
 	X(conflict_forgets, "a volume that a change did not find under its name counts as gone")   \
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
+	X(part_unverified, "runs are named whose last batches not all replicas were seen to have") \
+	X(recipe_trusted, "who executes a recipe is believed to have made what it says")           \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	X(address_ignored, "shards are taken though clients are told another gateway's address")   \
 	X(failing_ignored, "a node whose disk fails writes gets new extents all the same")         \

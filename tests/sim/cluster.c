@@ -447,6 +447,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.manifest_part_bytes = from->manifest_part_bytes,
 		.has_recipes = from->has_recipes,
 		.directory_batches_min = from->directory_batches_min,
+		.recipe_lies = from->has_recipes ? SIM_RECIPE_LIES : 0,
 		.hold_ns = from->hold_ns,
 		.level_max = own->level_max,
 		.client_receives = from->client_receives,

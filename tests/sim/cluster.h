@@ -36,6 +36,7 @@
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
 /* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
+#define SIM_RECIPE_LIES 5u /* of so many recipes one is executed wrongly */
 #define SIM_SESSION_NS NUM_S(8)
 
 /* Zero means the default in brackets. */

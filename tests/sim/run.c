@@ -701,6 +701,7 @@ run_result(struct run *run, struct sim_run_result *result)
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
+		.refused_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_refused),
 		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits) };
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);

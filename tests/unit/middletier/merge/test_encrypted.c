@@ -518,6 +518,8 @@ flush_all(struct flush_due *due)
 			mt_chunk_pin(chunk, MT_PIN_KEY);
 			chunk->retry_ns = loop_now_ns(fake.loop) + NUM_S(30);
 		}
+		fake_run_for(
+		    NUM_MS(50)); /* extents go that hold nothing, or they count as garbage */
 	}
 }
 

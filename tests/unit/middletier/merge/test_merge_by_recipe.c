@@ -14,6 +14,8 @@
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/run_index.h"
 #include "middletier/merge/merge_by_recipe.h"
 #include "middletier/merge/merge_work.h"
 #include "unit/fake_merge.h"
@@ -174,6 +176,31 @@ discarded(void)
 Test(merge_by_recipe, leaves_out_what_was_discarded)
 {
 	compare(discarded);
+}
+
+/* A frame that is left out, then a part that is said to go on. */
+Test(merge_by_recipe, what_is_executed_wrongly_is_made_anew)
+{
+	struct mt_location location;
+
+	fake_init(1, false);
+	fake.settings.has_recipes = true;
+	fake.settings.recipe_lies = 1;
+	fake_merges_start();
+	for (uint32_t round = 0; round < 2; round++) {
+		struct mt_run *run;
+
+		for (uint32_t i = 0; i < 2; i++)
+			cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+		merge(true, 0);
+		cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], round + 1);
+		cr_assert_eq(chunk()->run_count, round + 1);
+		run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+		cr_assert_not_null(run->index);
+		for (uint32_t i = 0; i < 32; i++)
+			cr_assert(mt_run_find(run, i, &location), "block %" PRIu32, i);
+	}
+	fake_merges_fini();
 }
 
 Test(merge_by_recipe, there_is_none_without_the_setting)

@@ -94,7 +94,7 @@ verify(void)
 {
 	const struct mt_run_index *const parts[] = { &first, &second };
 
-	return mt_merge_verify(&recipe, parts, 2, &field);
+	return mt_merge_verify(&recipe, FRAMES, parts, 2, &field);
 }
 
 static void
@@ -110,6 +110,16 @@ Test(merge_verify, what_the_recipe_says_passes)
 {
 	cr_assert_eq(verify(), 0, "%s", field);
 	cr_assert_null(field);
+}
+
+Test(merge_verify, the_first_frames_are_all_that_is_asked_for)
+{
+	const struct mt_run_index *const parts[] = { &first, &second };
+
+	second.frame_count--; /* a stage ends here */
+	cr_assert_eq(mt_merge_verify(&recipe, FRAMES - 1, parts, 2, &field), 0, "%s", field);
+	cr_assert_eq(mt_merge_verify(&recipe, FRAMES - 2, parts, 2, &field), -EBADMSG);
+	cr_assert_eq(mt_merge_verify(&recipe, FRAMES, parts, 2, &field), -EBADMSG);
 }
 
 Test(merge_verify, other_blocks_and_kinds_are_refused)

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_readback.c -- runs that somebody has made are read back: from nodes, as far as they say what is in them
+ *
+ *	     the parts are told          the last head has passed       every replica has that batch
+ *	IDLE ------------------> HEADS ---------------------------> LAST ---------------------------> HEADS, the next part
+ *	 ^                         |                                 |                                or IDLE: done
+ *	 +---- no copy passes -----+------ one has it not, ----------+
+ *	                                   or does not answer in time
+ *
+ * Nothing of it is believed that has been said, but where parts lie. Heads are read one behind the other from whichever
+ * replica passes (run_heads.c), so the chain of batches ends where the part does. A node serves what is durable alone,
+ * takes a batch behind its predecessor alone, and each has the CRC of that. So who has the last batch, byte for byte its
+ * header, has all of the part: it is asked of every replica, for a run is named when all have it (I13).
+ */
+#include "merge/merge_readback.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "common/settings.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_copies.h"
+#include "extent/extent_table.h"
+#include "extent/node_error.h"
+#include "extent/node_link.h"
+#include "index/index.h"
+#include "index/run_index.h"
+#include "merge/merge_result.h"
+#include "merge/merge_step.h"
+
+#define READBACK_RETRY_NS NUM_MS(50)
+
+static const struct sm_state readback_table[READBACK_STATE_NR] = {
+	[READBACK_IDLE] = { "idle", SM_TO(READBACK_HEADS), SM_INITIAL },
+	[READBACK_HEADS] = { "heads", SM_TO(READBACK_LAST) | SM_TO(READBACK_IDLE), 0 },
+	[READBACK_LAST] = { "last", SM_TO(READBACK_HEADS) | SM_TO(READBACK_IDLE), 0 },
+};
+
+void
+mt_merge_readback_init(struct merge_readback *readback, void (*tell)(void *arg), void *arg)
+{
+	assert(tell != NULL);
+	*readback = (struct merge_readback){ .tell = tell, .arg = arg };
+	sm_init(&readback->sm, "merge_readback", readback_table, READBACK_IDLE, 0);
+}
+
+static void
+readback_defer(struct merge_readback *readback)
+{
+	const struct mt_port *port = readback->shard->port;
+
+	readback->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
+}
+
+static void
+part_begin(struct merge_readback *readback)
+{
+	const struct run_part *part = &readback->result->parts[readback->part_at];
+	struct mt_chunk chunk = { .number = readback->chunk };
+	struct mt_run run = { .chunk = &chunk,
+		.extent_index = part->extent_index,
+		.offset_bytes = part->offset_bytes,
+		.length_bytes = part->length_bytes,
+		.flushed_sequence = readback->result->flushed_sequence };
+
+	assert(part->length_bytes > 0);
+	sm_move(&readback->sm, READBACK_HEADS);
+	mt_run_heads_init(&readback->heads, &run);
+	mt_chooser_reset(&readback->chooser);
+	readback_defer(readback);
+}
+
+void
+mt_merge_readback_begin(struct merge_readback *readback, struct mt_shard *shard, uint64_t chunk,
+    struct merge_result *result)
+{
+	assert(readback->sm.state == READBACK_IDLE);
+	assert(!readback->is_out);
+	readback->shard = shard;
+	readback->chunk = chunk;
+	readback->result = result;
+	readback->part_at = 0;
+	readback->rc = 0;
+	if (result->part_count > 0)
+		part_begin(readback);
+}
+
+static void
+readback_end(struct merge_readback *readback)
+{
+	if (readback->sm.state == READBACK_IDLE)
+		return;
+	mt_run_heads_fini(&readback->heads);
+	sm_move(&readback->sm, READBACK_IDLE);
+}
+
+static struct mt_extent *
+readback_extent(const struct merge_readback *readback)
+{
+	return mt_shard_extent(readback->shard,
+	    readback->result->parts[readback->part_at].extent_index);
+}
+
+/* ---- answers ---- */
+
+/* All heads of the part have passed. */
+static int
+heads_end(struct merge_readback *readback)
+{
+	struct mt_run_index **index = &readback->result->indexes[readback->part_at];
+
+	mt_run_index_free(*index);
+	*index = mt_run_heads_end(&readback->heads);
+	if (*index == NULL)
+		return -ENOMEM;
+	mt_run_heads_fini(&readback->heads);
+	sm_move(&readback->sm, READBACK_LAST);
+	readback->replica_at = 0;
+	readback_defer(readback);
+	return 0;
+}
+
+/* The head of a batch, as replica number replica_index has it. Negative ends it all. */
+static int
+heads_take(struct merge_readback *readback, const struct mt_extent *extent, uint32_t bytes)
+{
+	uint32_t at_bytes = readback->heads.at_bytes;
+	int rc = mt_run_heads_take(&readback->heads, &extent->id, readback->buffer, bytes);
+
+	if (rc == -EAGAIN)
+		return 0; /* more of it is asked for */
+	if (rc == -EBADMSG) {
+		mt_chooser_note_bad(&readback->chooser, readback->replica_index);
+		mt_run_heads_distrust(&readback->heads);
+		return 0;
+	}
+	if (rc != 0)
+		return rc;
+	readback->head_at_bytes = at_bytes;
+	memcpy(readback->head, readback->buffer, sizeof(readback->head));
+	mt_chooser_reset(&readback->chooser);
+	readback_defer(readback);
+	return mt_run_heads_are_over(&readback->heads) ? heads_end(readback) : 0;
+}
+
+/* The header of the last batch, as replica number replica_at has it. */
+static int
+last_take(struct merge_readback *readback)
+{
+	assert(readback->bytes == sizeof(readback->head));
+	if (memcmp(readback->head, readback->buffer, sizeof(readback->head)) != 0)
+		return -EBADMSG;
+	readback->replica_at++;
+	readback_defer(readback);
+	return 0;
+}
+
+/* No bytes, but @rc. */
+static int
+readback_note_error(struct merge_readback *readback, int rc)
+{
+	if (readback->sm.state == READBACK_LAST) {
+		readback->is_refused = true;
+		return mt_is_copy_bad(rc) ? -EBADMSG : 0;
+	}
+	if (mt_is_copy_bad(rc))
+		mt_chooser_note_bad(&readback->chooser, readback->replica_index);
+	else
+		mt_chooser_note_failed(&readback->chooser, readback->replica_index);
+	return 0;
+}
+
+static int
+readback_take(struct merge_readback *readback, const struct split_msg *msg, int rc)
+{
+	const struct mt_extent *extent = readback_extent(readback);
+	uint32_t bytes = readback->bytes;
+
+	if (rc == 0 && (msg == NULL || msg->payload_bytes != bytes))
+		rc = -EMSGSIZE;
+	if (extent == NULL)
+		return -ESTALE;
+	if (rc != 0)
+		return readback_note_error(readback, rc);
+	bytes = (uint32_t)num_min(bytes, sizeof(readback->buffer));
+	dev_copy_to_host(readback->shard->port->split, readback->buffer, msg->payload, bytes);
+	return readback->sm.state == READBACK_HEADS ? heads_take(readback, extent, bytes)
+						    : last_take(readback);
+}
+
+static void
+readback_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct merge_readback *readback = arg;
+
+	(void)reply;
+	assert(call == &readback->call && readback->is_out);
+	readback->is_out = false;
+	if (readback->sm.state != READBACK_IDLE && readback->rc == 0)
+		readback->rc = readback_take(readback, msg, rc);
+	if (msg != NULL)
+		split_msg_release(msg);
+	readback->tell(readback->arg);
+}
+
+/* ---- questions ---- */
+
+static bool
+readback_send(struct merge_readback *readback, const struct mt_extent *extent, struct mt_link *node,
+    uint32_t offset_bytes)
+{
+	readback->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = extent->id,
+		.offset_bytes = offset_bytes,
+		.length_bytes = readback->bytes,
+		.epoch = readback->shard->epoch };
+	readback->call.fn = readback_on_answer;
+	readback->call.arg = readback;
+	readback->is_out = mt_link_call(node, &readback->call) == 0;
+	return readback->is_out;
+}
+
+/* Nobody can be asked now. */
+static int
+readback_wait(struct merge_readback *readback, struct merge_turn *turn)
+{
+	if (loop_now_ns(readback->shard->port->loop) >= readback->deadline_ns)
+		return -EHOSTDOWN;
+	mt_chooser_retry(&readback->chooser);
+	turn_again(turn, READBACK_RETRY_NS);
+	return STEP_AGAIN;
+}
+
+static int
+heads_ask(struct merge_readback *readback, struct mt_extent *extent, struct merge_turn *turn)
+{
+	struct mt_copies copies = mt_extent_copies(extent);
+	struct mt_link *node;
+	int index;
+
+	while ((index = mt_chooser_pick(&readback->chooser, readback->shard->port, &copies,
+		    &node)) >= 0) {
+		readback->replica_index = (uint8_t)index;
+		readback->bytes = mt_run_heads_ask_bytes(&readback->heads);
+		if (readback_send(readback, extent, node, readback->heads.at_bytes))
+			return STEP_AGAIN;
+		mt_chooser_note_failed(&readback->chooser, (uint32_t)index);
+	}
+	if (mt_chooser_is_hopeless(&readback->chooser, extent->replica_count))
+		return -EBADMSG;
+	return readback_wait(readback, turn);
+}
+
+/* STEP_DONE: every replica has it. */
+static int
+last_ask(struct merge_readback *readback, const struct mt_extent *extent, struct merge_turn *turn)
+{
+	struct mt_link *node;
+
+	bool is_refused = readback->is_refused;
+
+	readback->is_refused = false;
+	if (readback->replica_at >= extent->replica_count || MUTANT(part_unverified))
+		return STEP_DONE;
+	node = mt_port_link(readback->shard->port, extent->replicas[readback->replica_at].node_id);
+	readback->bytes = sizeof(readback->head);
+	if (!is_refused && node != NULL && mt_link_is_up(node) &&
+	    readback_send(readback, extent, node, readback->head_at_bytes))
+		return STEP_AGAIN;
+	return readback_wait(readback, turn);
+}
+
+/* STEP_DONE: of all parts. */
+static int
+readback_go_on(struct merge_readback *readback, struct merge_turn *turn)
+{
+	while (readback->sm.state != READBACK_IDLE) {
+		struct mt_extent *extent = readback_extent(readback);
+		int rc;
+
+		if (extent == NULL)
+			return -ESTALE;
+		rc = readback->sm.state == READBACK_HEADS ? heads_ask(readback, extent, turn)
+							  : last_ask(readback, extent, turn);
+		if (rc != STEP_DONE)
+			return rc;
+		if (++readback->part_at == readback->result->part_count)
+			break;
+		part_begin(readback);
+	}
+	return STEP_DONE;
+}
+
+int
+mt_merge_readback_step(struct merge_readback *readback, struct merge_turn *turn)
+{
+	int rc = readback->rc;
+
+	if (rc == 0 && readback->is_out)
+		return STEP_AGAIN;
+	if (rc == 0)
+		rc = readback_go_on(readback, turn);
+	if (rc != STEP_AGAIN)
+		readback_end(readback);
+	return rc;
+}
+
+/* ---- ends ---- */
+
+void
+mt_merge_readback_cancel(struct merge_readback *readback)
+{
+	readback_end(readback);
+}
+
+bool
+mt_merge_readback_is_quiet(const struct merge_readback *readback)
+{
+	return !readback->is_out;
+}
+
+void
+mt_merge_readback_fini(struct merge_readback *readback)
+{
+	readback_end(readback);
+}
