@@ -47,9 +47,8 @@ struct mt_run {
 	uint64_t live_bytes; /* compact.c: of it and what is newer in its group; 0: not counted */
 	struct mt_run_index *index; /* whole; NULL: not loaded */
 	struct mt_run_dir *dir;     /* what is known without; NULL: nothing, or there is no need */
-	struct mt_run_load *load;   /* of the whole index */
-	struct mt_run_load *dir_load;
-	uint32_t hold_count; /* index stays while > 0 */
+	struct mt_run_load *load;   /* of the whole index, or of the directory alone */
+	uint16_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
 	bool is_dir_bad;   /* no copy of its directory passed: it is as if there were none */
 	bool is_reread;    /* its index was dropped since a merge could not read what it says */

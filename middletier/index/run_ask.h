@@ -37,7 +37,9 @@ struct mt_run_load {
 	struct loop_link link; /* in the cache's list of its state */
 	struct mt_shard *shard;
 	struct mt_run *run; /* NULL: it has gone, or wants the page no more */
-	uint32_t page; /* MT_RUN_WHOLE: run->load is this one; MT_RUN_DIRECTORY: run->dir_load */
+	uint32_t page;      /* MT_RUN_WHOLE, MT_RUN_DIRECTORY: the run's load is this one, ... */
+	struct mt_run_load
+	    *directory; /* ... or, of a whole: this is its directory's. NULL: none is */
 	struct loop_link pages_link; /* of a page: in the directory's loads while run is set */
 	struct loop_link waiters;
 	struct mt_run_heads heads;   /* as far as they were read */

@@ -80,9 +80,7 @@ chunk_is_loading(const struct mt_chunk *chunk)
 	const struct loop_link *link;
 
 	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
-		const struct mt_run *run = LIST_ENTRY(link, struct mt_run, link);
-
-		if (run->load != NULL || run->dir_load != NULL)
+		if (LIST_ENTRY(link, struct mt_run, link)->load != NULL)
 			return true;
 	}
 	return false;
@@ -281,6 +279,7 @@ void
 mt_run_hold(struct mt_run *run)
 {
 	assert(run->index != NULL);
+	assert(run->hold_count < UINT16_MAX);
 	run->hold_count++;
 }
 

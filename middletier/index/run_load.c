@@ -28,14 +28,50 @@
 
 /* ---- ends ---- */
 
+/* The load of @run's whole index, or of its directory, that is under way, or not told yet. NULL: there is none. */
+static struct mt_run_load *
+whole_load(const struct mt_run *run)
+{
+	return run->load != NULL && run->load->page == MT_RUN_WHOLE ? run->load : NULL;
+}
+
+static struct mt_run_load *
+directory_load(const struct mt_run *run)
+{
+	struct mt_run_load *whole = whole_load(run);
+
+	return whole != NULL ? whole->directory : run->load;
+}
+
+static void
+load_attach(struct mt_run_load *load, struct mt_run *run)
+{
+	struct mt_run_load *whole = whole_load(run);
+
+	if (load->page == MT_RUN_WHOLE) {
+		load->directory = run->load;
+		run->load = load;
+	} else if (load->page != MT_RUN_DIRECTORY) {
+		list_push_back(&run->dir->loads, &load->pages_link);
+	} else if (whole != NULL) {
+		whole->directory = load;
+	} else {
+		run->load = load;
+	}
+}
+
 /* Nobody joins the load any more: the next question gets a load of its own. */
 static void
 load_detach(struct mt_run_load *load)
 {
-	if (load->page == MT_RUN_WHOLE)
-		load->run->load = NULL;
+	struct mt_run_load *whole = whole_load(load->run);
+
+	if (load == whole)
+		load->run->load = load->directory;
+	else if (load->page == MT_RUN_DIRECTORY && whole != NULL)
+		whole->directory = NULL;
 	else if (load->page == MT_RUN_DIRECTORY)
-		load->run->dir_load = NULL;
+		load->run->load = NULL;
 	else
 		list_remove(&load->pages_link);
 	load->run = NULL;
@@ -65,19 +101,23 @@ mt_run_load_end_pages(struct mt_run_dir *dir, int rc)
 void
 mt_run_load_end(struct mt_run *run, int rc)
 {
+	struct mt_run_load *load;
+
 	assert(rc == 0 || rc == -ESTALE);
 	if (run->dir != NULL)
 		mt_run_load_end_pages(run->dir, rc);
-	if (run->dir_load != NULL) {
-		load_end(run->dir_load, rc);
+	load = directory_load(run);
+	if (load != NULL) {
+		load_end(load, rc);
 		if (rc != 0)
-			load_detach(run->dir_load);
+			load_detach(load);
 	}
-	if (run->load == NULL)
+	load = whole_load(run);
+	if (load == NULL)
 		return;
-	load_end(run->load, rc);
+	load_end(load, rc);
 	if (rc != 0)
-		load_detach(run->load);
+		load_detach(load);
 }
 
 /* Is there a directory to be read? */
@@ -105,7 +145,9 @@ tell(struct loop_link *waiters, int rc)
 static struct mt_run_load *
 load_gathering(const struct mt_run *run)
 {
-	return run->load != NULL && run->load->sm.state == RUN_LOAD_GATHERING ? run->load : NULL;
+	struct mt_run_load *load = whole_load(run);
+
+	return load != NULL && load->sm.state == RUN_LOAD_GATHERING ? load : NULL;
 }
 
 /*
@@ -154,7 +196,7 @@ load_tell(struct mt_run_load *load)
 	while ((link = list_pop_front(&load->waiters)) != NULL) {
 		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
 
-		/* While run->load is set the index stays, and a page while its load is listed. */
+		/* While its load is set the index stays, and a page while its load is listed. */
 		assert(load->rc != 0 || load->page != MT_RUN_WHOLE || load->run->index != NULL);
 		load_give_found(load, waiter);
 		waiter->fn(load->rc, waiter->arg);
@@ -200,9 +242,9 @@ load_find(const struct mt_run *run, uint32_t page)
 	const struct loop_link *link;
 
 	if (page == MT_RUN_WHOLE)
-		return run->load;
+		return whole_load(run);
 	if (page == MT_RUN_DIRECTORY)
-		return run->dir_load;
+		return directory_load(run);
 	for (link = run->dir->loads.next; link != &run->dir->loads; link = link->next) {
 		struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, pages_link);
 
@@ -246,12 +288,7 @@ load_create(struct mt_run_cache *cache, struct mt_run *run, uint32_t page)
 	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	list_init(&load->waiters);
 	list_push_back(is_gathered ? &cache->gathering : &cache->queued, &load->link);
-	if (page == MT_RUN_WHOLE)
-		run->load = load;
-	else if (page == MT_RUN_DIRECTORY)
-		run->dir_load = load;
-	else
-		list_push_back(&run->dir->loads, &load->pages_link);
+	load_attach(load, run);
 	return load;
 }
 
@@ -274,7 +311,7 @@ gather_directory(struct mt_run *run, struct mt_run_load *load)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 
-	if (run->dir_load != NULL)
+	if (load->directory != NULL)
 		return;
 	if (!run_has_directory(run))
 		mt_run_load_queue(load);

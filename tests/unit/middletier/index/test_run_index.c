@@ -495,6 +495,11 @@ Test(run_index, every_edge_is_taken)
 	mt_run_cache_evict(run);
 	cr_assert_eq(load(run), 0); /* gathered */
 	mt_run_cache_drop(run);
+	run->directory_bytes = BATCH_ALIGN; /* its end is none, so heads are read */
+	(void)load(run);
+	cr_assert(run->is_dir_bad);
+	mt_run_cache_drop(run);
+	run->directory_bytes = 0;
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_down(i, 0);
 	ask(0, run);
