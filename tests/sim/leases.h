@@ -5,8 +5,8 @@
  * Volumes of these seeds may be read past gateways, and each session has leases, as a client that reads by itself
  * would (middletier/session/LEASES.md). None reads so yet. What such reads need is checked instead: when a change is
  * acknowledged, no older session of the volume has a lease, by its own clock at that moment, on a shard that holds
- * any of it. A newer one may: it came when the change was done, and knows of it. A roll-back is a change by no session:
- * snapper_clone.c looks when one is answered.
+ * any of it. A newer one may: it came when the change was done, and knows of it. A roll-back, a smaller size and other
+ * reads are changes by no session: snapper_clone.c looks when one is answered.
  *
  * Sessions ask for maps, too, and each read that could have gone past its gateway by them, under the rules of
  * map_cache.c, is compared with what the gateway returned: the CRC of each block that its map has. A block is compared

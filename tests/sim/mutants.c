@@ -102,7 +102,7 @@ static const char *const of_recipes[] = { "recipe_trusted" };
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
 	"read_lease_from_answer", "fence_unwaited", "map_log_ignored", "map_dirty_ignored",
-	"map_cleared_under_write", "map_epoch_ignored" };
+	"map_cleared_under_write", "map_epoch_ignored", "reads_unfenced" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 

@@ -95,18 +95,28 @@ on_call(struct cleave_call *call, int rc, const char *reply, const char *error, 
 	answer(arg, error == NULL ? "call" : error, rc);
 }
 
+/* A request's other members, behind the name. */
+static const char *
+more_of(const struct snapper *snapper, const char *op)
+{
+	if (strcmp(op, "volume.delete") == 0)
+		return ",\"snapshots\":true,\"purge\":true";
+	if (strcmp(op, "volume.resize") == 0)
+		return ",\"size_bytes\":4096,\"shrink\":true,\"force\":true";
+	return snapper->is_forced ? ",\"force\":true" : "";
+}
+
 void
 snapper_ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op,
     const char *name, const char *other)
 {
-	char request[256];
+	const char *member = strcmp(op, "volume.reads") == 0 ? "reads" : "new";
+	char request[256], text[96] = "";
 
-	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
-	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
-	    other == NULL ? "" : "\"",
-	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true,\"purge\":true"
-		: snapper->is_forced         ? ",\"force\":true"
-					     : "");
+	if (other != NULL)
+		(void)snprintf(text, sizeof(text), ",\"%s\":\"%s\"", member, other);
+	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s}", op, name,
+	    text, more_of(snapper, op));
 	sim_world_trace(snapper_cluster(snapper)->world, "snapper asks %s", request);
 	snapper->then = then;
 	snapper->call =

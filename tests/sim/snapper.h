@@ -5,9 +5,10 @@
  * A process of its own, on a host that no workload uses, does one thing after the other: takes a
  * snapshot, reads one, clones one, writes to the clone and rolls it back, deletes. Some blocks of the clone
  * are zeroed before the roll-back, and again behind it. It may be flattened in the middle of that, and its origin
- * deleted as soon as that can be. Each snapshot has an
- * oracle: what the history knew to have happened when it was asked for, what had been submitted when it
- * was answered, and what it held when it was first read, from when on it never changes.
+ * deleted as soon as that can be. In seeds with read leases (leases.h) the clone is read elsewhere, or cut short, by
+ * force before it is rolled back. Each snapshot has an oracle: what the history knew to have happened when it was
+ * asked for, what had been submitted when it was answered, and what it held when it was first read, from when on it
+ * never changes.
  *
  * What fails is done again, until it is known to have happened, or not to be there.
  */

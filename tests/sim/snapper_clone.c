@@ -58,6 +58,7 @@ snapper_clone(struct snapper *snapper, struct shot *shot)
 	    snapper->options.volume, ++snapper->serial);
 	snapper->origin = shot;
 	snapper->is_clone_deleting = snapper->is_wiped = snapper->is_flattening = false;
+	snapper->reads = "direct"; /* as its origin */
 	clone_ask(snapper);
 }
 
@@ -154,14 +155,14 @@ late_write(struct snapper *snapper)
 	    late_on_io, late_closed);
 }
 
-/* A roll-back is a change by nobody: whoever was put out has no read lease when it is answered (leases.h). */
+/* A change by no session: whoever was put out has no read lease when it is answered (leases.h). */
 static void
 check_leases(struct snapper *snapper)
 {
 	for (uint32_t i = 0; i < snapper_cluster(snapper)->options.shard_count; i++) {
 		if (snapper->volume != NULL && leases_hold_any(snapper->volume, i))
 			sim_cluster_fail(snapper_cluster(snapper),
-			    "%s was changed back while who was put out had a read lease on shard "
+			    "%s was changed while who was put out had a read lease on shard "
 			    "%" PRIu32,
 			    snapper->clone_name, i);
 	}
@@ -193,6 +194,43 @@ roll_ask(struct snapper *snapper)
 	snapper_ask(snapper, roll_done, "snapshot.rollback", snapper->mark, NULL);
 }
 
+/* ---- read elsewhere, or cut short, in seeds with leases ---- */
+
+static void other_ask(struct snapper *snapper);
+
+static void
+other_done(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", snapper->clone_name);
+	if (rc != 0) {
+		snapper_again(snapper, other_ask);
+		return;
+	}
+	check_leases(snapper);
+	snapper_close(snapper, scribble_closed);
+}
+
+static void
+other_ask(struct snapper *snapper)
+{
+	snapper_ask(snapper, other_done, snapper->is_cut ? "volume.resize" : "volume.reads",
+	    snapper->clone_name, snapper->is_cut ? NULL : snapper->reads);
+}
+
+/* The roll-back that follows brings back what is cut off. */
+static void
+change_other(struct snapper *snapper)
+{
+	static const char *const names[] = { "gateway", "hot", "direct" };
+	const char *old = snapper->reads;
+
+	snapper->is_cut = snapper_below(snapper, 2) == 0;
+	while (!snapper->is_cut && strcmp(snapper->reads, old) == 0)
+		snapper->reads = names[snapper_below(snapper, NUM_COUNT(names))];
+	other_ask(snapper);
+}
+
 /* Whether it was written or not: it is rolled back. */
 static void
 scribble_on_io(struct cleave_io *io, int rc, void *arg)
@@ -204,7 +242,10 @@ scribble_on_io(struct cleave_io *io, int rc, void *arg)
 		scribble(snapper);
 	} else if (snapper_below(snapper, 2) == 0) {
 		snapper->is_forced = true;
-		roll_ask(snapper);
+		if (snapper_cluster(snapper)->options.has_leases && snapper_below(snapper, 2) == 0)
+			change_other(snapper);
+		else
+			roll_ask(snapper);
 	} else {
 		snapper_close(snapper, scribble_closed);
 	}

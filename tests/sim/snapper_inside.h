@@ -29,7 +29,7 @@ struct snapper {
 	struct cleave_client *client;
 	struct loop_timer timer;
 	bool is_busy, is_finishing, is_killed;
-	bool is_forced; /* the roll-back: the writer still has the volume open */
+	bool is_forced; /* the roll-back, or other reads: the writer still has the volume open */
 	void (*then)(struct snapper *snapper, int rc); /* what waits for an answer */
 	void (*retry)(struct snapper *snapper); /* what the timer is for; NULL: the next thing */
 	struct cleave_call call;
@@ -44,7 +44,9 @@ struct snapper {
 	struct shot *origin;               /* of the clone; NULL: there is none */
 	char clone_name[64], mark[64 + 8]; /* clone@mark: before anything was written to it */
 	bool is_clone_deleting;
-	struct shot kept;     /* is_flattening: the clone's origin as it was, */
+	const char *reads; /* has_leases: where the clone is read past its gateway, or shall be */
+	bool is_cut;       /* likewise: it is being made smaller */
+	struct shot kept;  /* is_flattening: the clone's origin as it was, */
 	struct shot *kept_of; /* and that itself, which is deleted when it can be */
 	bool is_flattening;
 	enum cleave_op
@@ -63,7 +65,7 @@ struct sim_cluster *snapper_cluster(const struct snapper *snapper);
 /* Steps, one at a time: each ends with snapper_done, or tries once more after a pause. */
 void snapper_again(struct snapper *snapper, void (*retry)(struct snapper *snapper));
 void snapper_done(struct snapper *snapper);
-/* snapper_ask -- a control request; @other: the clone's name, or NULL. Then @then, with the answer's status. */
+/* snapper_ask -- a control request; @other: the clone's name, where it is read, or NULL. Then @then, with the answer's status. */
 void snapper_ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op,
     const char *name, const char *other);
 void snapper_open(struct snapper *snapper, const char *name, void (*then)(struct snapper *, int));
