@@ -124,7 +124,7 @@ map_look(const struct sim_leases *leases, struct cleave_volume *volume, uint32_t
 
 	if (!maps_look(volume, history_offset(leases->history, block), &found))
 		return (struct sim_map_look){ .is_there = false };
-	return (struct sim_map_look){ true,
+	return (struct sim_map_look){ true, found.source != NULL,
 		found.source == NULL ? crc32c(0, zeros, sizeof(zeros)) : found.block_crc,
 		found.epoch, found.serial };
 }
@@ -186,7 +186,7 @@ sim_leases_on_answer(struct sim_leases *leases, struct cleave_volume *volume, ui
 
 		if (!look->is_there || !now.is_there || look->serial != now.serial)
 			continue;
-		leases->cluster->map_block_count++;
+		leases->cluster->map_block_count += look->is_stored;
 		if (look->crc != crc)
 			sim_cluster_fail(leases->cluster,
 			    "%s block %" PRIu32 ": a map of epoch %" PRIu32 " has CRC %08" PRIx32

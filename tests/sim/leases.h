@@ -24,7 +24,8 @@ struct sim_leases;
 /* A read under way: what maps say of its blocks. */
 struct sim_map_read {
 	struct sim_map_look {
-		bool is_there; /* it could be read by a map */
+		bool is_there;  /* it could be read by a map */
+		bool is_stored; /* ... which names a run */
 		uint32_t crc, epoch;
 		uint64_t serial;
 	} looks[HISTORY_BLOCKS_MAX];

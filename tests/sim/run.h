@@ -136,7 +136,7 @@ struct sim_run_result {
 	uint64_t relief_count;    /* shards given away by load */
 	uint64_t deed_count;      /* of enemies, all of them refused */
 	uint64_t lease_count;     /* changes done while their session had a read lease there */
-	uint64_t map_block_count; /* read as maps said, which could have been read by them */
+	uint64_t map_block_count; /* of runs, that were read as maps said */
 	bool is_on_etcd;
 };
 

@@ -209,7 +209,7 @@ print_totals(const struct tally *sum, double seconds)
 		     " seeds, %" PRIu64 " refused), %" PRIu64 " hot reads, in %" PRIu64
 		     " seeds, %" PRIu64 " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
 		     " shards given away by load, %" PRIu64 " deeds of enemies, %" PRIu64
-		     " changes under read leases, %" PRIu64 " blocks read as maps say, %" PRIu64
+		     " changes under read leases, %" PRIu64 " blocks of runs as maps say, %" PRIu64
 		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,

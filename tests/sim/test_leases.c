@@ -429,3 +429,70 @@ Test(leases, are_had_of_a_volume_that_became_one)
 	open_volume(&clients[0], "plain", 0);
 	sim_cluster_run_until(cluster, has_all, &clients[0], LIMIT_NS, "leases on all shards");
 }
+
+/* ---- maps ---- */
+
+static bool
+looks(const struct client *client, uint32_t index)
+{
+	struct map_block found;
+
+	return maps_look(client->volume, index * CLEAVE_BLOCK_BYTES, &found);
+}
+
+static bool
+has_map(void *arg)
+{
+	return looks(arg, 1);
+}
+
+static void
+open_mapped(struct client *client)
+{
+	const struct maps_options options = { .miss_max = 1 };
+
+	open_leased(client);
+	cr_assert_eq(maps_want(client->volume, &options), 0);
+	(void)request(client, CLEAVE_READ);
+	sim_cluster_run_until(cluster, has_map, client, LIMIT_NS, "a map");
+}
+
+Test(leases, a_session_is_told_where_blocks_lie)
+{
+	open_mapped(&clients[0]);
+	cr_assert(looks(&clients[0], 0), "never written");
+	block[0] = 1; /* zeros would be known as such */
+	(void)request(&clients[0], CLEAVE_WRITE);
+	cr_assert_not(looks(&clients[0], 0), "its own write");
+	cr_assert(looks(&clients[0], 1));
+	sim_cluster_run(cluster, NUM_S(2));
+	(void)request(&clients[0], CLEAVE_READ); /* which asks again */
+	sim_cluster_run_until(cluster, has_map, &clients[0], LIMIT_NS, "another map");
+	cr_assert_not(looks(&clients[0], 0), "it is in the log");
+	(void)request(&clients[0], CLEAVE_DISCARD);
+	cr_assert_not(looks(&clients[0], 0));
+	sim_cluster_run(cluster, NUM_S(2));
+	(void)request(&clients[0], CLEAVE_READ);
+	sim_cluster_run_until(cluster, has_map, &clients[0], LIMIT_NS, "one more");
+	cr_assert(looks(&clients[0], 0), "zeros of the log are zeros");
+}
+
+Test(leases, a_map_of_an_owner_before_is_void)
+{
+	open_mapped(&clients[0]);
+	(void)start_gateway_anew();
+	(void)request(&clients[0], CLEAVE_READ);
+	cr_assert(leases_hold_any(clients[0].volume, shard_of(&clients[0])));
+	cr_assert_not(looks(&clients[0], 1));
+	(void)request(&clients[0], CLEAVE_READ);
+	sim_cluster_run_until(cluster, has_map, &clients[0], LIMIT_NS, "a map of the new one");
+}
+
+Test(leases, a_session_that_was_taken_over_has_no_maps)
+{
+	open_mapped(&clients[0]);
+	open_volume(&clients[1], "leased", CLEAVE_OPEN_TAKE);
+	(void)request(&clients[1], CLEAVE_WRITE);
+	cr_assert_not(looks(&clients[0], 0));
+	cr_assert_not(looks(&clients[0], 1));
+}

@@ -51,6 +51,7 @@ struct map_window {
 	struct loop_link bucket_link, lru_link;
 	uint64_t index; /* in the volume */
 	bool is_out;    /* a connection asks for it */
+	bool is_void;   /* is_out: what comes counts no more */
 	struct map_page *pages;
 	uint32_t told_count; /* blocks that pages tell of, from the first on */
 	uint32_t epoch;      /* of what they tell */
@@ -297,6 +298,7 @@ window_ask(struct cleave_volume *volume, struct map_window *window, uint32_t sha
 	if (split_send(connection->qp, &ask->send) != 0)
 		return; /* a full queue: again, when it is read again */
 	ask->is_sending = ask->is_out = window->is_out = true;
+	window->is_void = false;
 	ask->window = window;
 	if (from > 0)
 		return;
@@ -451,7 +453,7 @@ maps_on_message(struct connection *connection, struct split_msg *msg)
 	leases_on_reply(volume, window_shard(volume, window->index), &reply, ask->sent_boot_ns);
 	if (reply.rc == -ENOTSUP)
 		volume->maps->refused_ns = loop_now_ns(client->loop);
-	if (reply.rc != 0)
+	if (reply.rc != 0 || window->is_void)
 		return true;
 	dev_copy_to_host(client->port, client->status, msg->payload, reply.payload_bytes);
 	if (crc32c(0, client->status, reply.payload_bytes) != reply.payload_crc) {
@@ -474,6 +476,22 @@ maps_on_closed(struct connection *connection)
 }
 
 /* ---- a volume's ---- */
+
+void
+maps_forget(struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	if (volume->maps == NULL)
+		return;
+	LIST_FOREACH_SAFE(&volume->maps->lru, link, next) {
+		struct map_window *window = LIST_ENTRY(link, struct map_window, lru_link);
+
+		window->is_void = true;
+		if (!window->is_out)
+			window_free(volume->maps, window);
+	}
+}
 
 int
 maps_want(struct cleave_volume *volume, const struct maps_options *options)

@@ -71,6 +71,12 @@ void maps_on_start(const struct message *message);
  * but for changes that the volume has made meanwhile. *@ret_block is borrowed until a message is handled.
  */
 bool maps_look(struct cleave_volume *volume, uint64_t offset_bytes, struct map_block *ret_block);
+/*
+ * maps_forget -- the volume has another size: nothing that is known of it, or being asked for, counts any more
+ *
+ * What was cut off reads as zeros, should it be there again, and no change of the volume's has told.
+ */
+void maps_forget(struct cleave_volume *volume);
 /* maps_on_message -- an answer to CHUNK_MAP; false: it breaks the protocol. */
 bool maps_on_message(struct connection *connection, struct split_msg *msg);
 /* maps_on_closed -- of a connection: what was asked there is not answered. */

@@ -57,6 +57,8 @@ resize_take(struct cleave_volume *volume, const char *reply, char ret_text[CLEAV
 		resize_say_another(volume, id, ret_text);
 	if (rc != 0)
 		return rc;
+	if ((uint64_t)size_bytes != volume->info.size_bytes)
+		maps_forget(volume);
 	volume->info.size_bytes = (uint64_t)size_bytes;
 	volume->info.segment_count = (uint32_t)segment_count;
 	return 0;

@@ -363,6 +363,21 @@ Test(session, requests_beyond_the_volume_are_refused_and_the_session_lives)
 	sg_close(&qp);
 }
 
+/* Maps are for sessions with read leases, of volumes that have them. */
+Test(session, a_map_is_refused_to_who_has_no_lease)
+{
+	struct wire_header header;
+	struct sg_qp qp;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	header = sg_io(WIRE_CHUNK_MAP, 1, 0, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -ENOTSUP);
+	cr_assert(!qp.is_closed);
+	cr_assert_eq(metric(MT_METRIC_chunk_maps), 0);
+	sg_close(&qp);
+}
+
 Test(session, a_volume_grows_under_its_session)
 {
 	struct wire_header header;

@@ -493,6 +493,27 @@ Test(map_cache, pages_of_two_owners_are_no_map)
 	cr_assert_not(looks(2002));
 }
 
+/* ---- another size ---- */
+
+Test(map_cache, a_volume_of_another_size_has_none_of_its_maps)
+{
+	ask_and_tell(0, EPOCH);
+	read_block(3 * WINDOW_BLOCKS);
+	cr_assert(was_asked());
+	maps_forget(&volume);
+	volume.info.size_bytes = MAP_BYTES;
+	cr_assert_not(looks(4));
+	answer_map(EPOCH, 2000); /* of what is not there any more */
+	cr_assert_not(was_asked());
+	volume.info.size_bytes = WINDOWS * MAP_BYTES;
+	cr_assert_not(looks(3 * WINDOW_BLOCKS + 4));
+	ask_and_tell(0, EPOCH);
+	cr_assert(looks(4));
+	pass(MAPS_AGAIN_NS);
+	ask_and_tell(3 * WINDOW_BLOCKS, EPOCH);
+	cr_assert(looks(3 * WINDOW_BLOCKS + 4));
+}
+
 /* ---- bounds ---- */
 
 Test(map_cache, the_least_recently_read_windows_go)
