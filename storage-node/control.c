@@ -165,6 +165,7 @@ control_status(const struct node *node)
 	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17], store[STORE_ID_TEXT_BYTES];
 	const char *gateway;
 	json_int_t gateway_count = (json_int_t)sn_peer_gateways(node, &gateway);
+	size_t counter_count = SN_COUNTER_NR - (node->permit == NULL ? SN_DIRECT_COUNTER_NR : 0);
 
 	assert(node->super.slot_count > 0); /* the superblock is known */
 	sn_store_text(node, store);
@@ -187,7 +188,7 @@ control_status(const struct node *node)
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
 	    "gateway_peer", gateway, "wall_ms", control_wall(node), "key_expires_s",
 	    control_key(node), "displaced", control_displaced(node), "direct", control_direct(node),
-	    "counters", control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR),
+	    "counters", control_counters_of(&node->counters, sn_counter_members, counter_count),
 	    "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }

@@ -12,6 +12,8 @@
 
 #define SN_METRIC_ONE(name, unit, help) +1
 #define SN_COUNTER_NR (0u NODE_COUNTER_LIST(SN_METRIC_ONE))
+/* The last ones of them. */
+#define SN_DIRECT_COUNTER_NR (0u NODE_DIRECT_COUNTER_LIST(SN_METRIC_ONE))
 #define SN_SPLIT_NR (0u SPLIT_COUNTER_LIST(SN_METRIC_ONE))
 
 /* NODE_COUNTER_LIST in struct node_counters, SPLIT_COUNTER_LIST in struct split_counters, for metric_member_read. */

@@ -84,6 +84,13 @@ struct node_options {
 	void *arg;
 };
 
+/* Counters of clients' reads: the status has them where clients are taken. */
+#define NODE_DIRECT_COUNTER_LIST(X)                                                                \
+	X(direct_reads, "count", "reads of clients, by a ticket, begun")                           \
+	X(direct_refused, "count", "requests of clients, or about tickets, that were refused")     \
+	X(tickets, "count", "tickets of clients that were believed")                               \
+	X(tickets_refused, "count", "tickets of clients that had ended, or were not believed")     \
+	X(volume_fences, "count", "times that a gateway ended tickets of a volume")
 #define NODE_COUNTER_LIST(X)                                                                       \
 	X(appends, "count", "appends acknowledged")                                                \
 	X(append_bytes, "bytes", "batches acknowledged")                                           \
@@ -96,10 +103,6 @@ struct node_options {
 	X(reads, "count", "reads answered")                                                        \
 	X(read_bytes, "bytes", "read for answers, alignment not counted")                          \
 	X(reads_failed, "count", "reads that the disk failed")                                     \
-	X(direct_reads, "count", "reads of clients, by a ticket, begun")                           \
-	X(direct_refused, "count", "requests of clients, or about tickets, that were refused")     \
-	X(tickets, "count", "tickets of clients that were believed")                               \
-	X(tickets_refused, "count", "tickets of clients that had ended, or were not believed")     \
 	X(finds, "count", "blocks of runs looked up for gateways, and read with them")             \
 	X(heads_read, "count", "heads of batches that were read for that: others were in memory")  \
 	X(creates, "count", "extents created")                                                     \
@@ -126,7 +129,8 @@ struct node_options {
 	X(damaged_extents, "count", "extents found damaged at start")                              \
 	X(verifies, "count", "copies verified whole")                                              \
 	X(verified_bytes, "bytes", "read for verifications")                                       \
-	X(verifies_bad, "count", "verifications that found damage")
+	X(verifies_bad, "count", "verifications that found damage")                                \
+	NODE_DIRECT_COUNTER_LIST(X)
 struct node_counters {
 #define NODE_COUNTER_MEMBER(name, unit, help) uint64_t name;
 	NODE_COUNTER_LIST(NODE_COUNTER_MEMBER)

@@ -235,6 +235,7 @@ sn_permit_fence(struct sn_request *req)
 	}
 	fence->attach = num_max(fence->attach, req->wire.offset_bytes);
 	node->permit->serial++;
+	SN_COUNT(node, volume_fences, 1);
 	sn_request_finish(req, &reply, NULL);
 }
 

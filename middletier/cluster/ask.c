@@ -123,7 +123,7 @@ ask_on_port(struct loop_post *post, void *arg)
 	if (port->index == 0 && ask->kind == MT_ASK_ATTACH)
 		mt_port_volume_fence(port, ask->volume.id, ask->volume.attach);
 	else if (port->index == 0 && ask->kind == MT_ASK_DELETE)
-		mt_port_volume_fence(port, ask->volume.id, UINT64_MAX);
+		mt_port_volume_fence(port, ask->volume.id, ask->volume.attach + 1);
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_now(&port->shards[i]);
 	if (ask->kind == MT_ASK_REBALANCE_LOOK)

@@ -56,6 +56,7 @@ ticket_on_key(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
 	struct mt_link *link = arg;
+
 	(void)reply;
 	assert(call == &link->ticket.call && link->ticket.is_asked);
 	link->ticket.is_asked = false;
@@ -118,15 +119,44 @@ mt_link_ticket(struct mt_link *link, uint64_t session_id, struct wire_ticket *ti
 
 /* ---- fences ---- */
 
+struct mt_link_fence {
+	struct mt_call call;
+	bool is_out;
+};
+
 static void
 fence_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
+	struct mt_link_fence *fence = arg;
+
 	(void)rc; /* a second layer: tickets end by themselves */
 	(void)reply;
-	(void)arg;
-	assert(msg == NULL);
-	mt_free(call);
+	assert(call == &fence->call && fence->is_out && msg == NULL);
+	fence->is_out = false;
+}
+
+static void
+fence_send(struct mt_link *link, uint64_t volume_id, uint64_t attach)
+{
+	struct mt_link_ticket *ticket = &link->ticket;
+	struct mt_link_fence *fence = NULL;
+
+	if (ticket->fences == NULL)
+		ticket->fences = mt_calloc(LINK_FENCES_MAX, sizeof(*ticket->fences));
+	for (uint32_t i = 0; i < LINK_FENCES_MAX && ticket->fences != NULL && fence == NULL; i++) {
+		if (!ticket->fences[i].is_out)
+			fence = &ticket->fences[i];
+	}
+	if (fence == NULL)
+		return;
+	fence->call = (struct mt_call){ .request = { .opcode = WIRE_VOLUME_FENCE,
+					    .id = { .shard = UINT32_MAX },
+					    .volume_id = volume_id,
+					    .offset_bytes = attach },
+		.fn = fence_on_answer,
+		.arg = fence };
+	fence->is_out = mt_link_call(link, &fence->call) == 0;
 }
 
 void
@@ -134,19 +164,15 @@ mt_port_volume_fence(struct mt_port *port, uint64_t volume_id, uint64_t attach)
 {
 	assert(volume_id != 0);
 	for (uint32_t i = 0; i < port->link_count; i++) {
-		struct mt_call *call;
-
-		if (!link_takes_clients(&port->links[i]))
-			continue;
-		call = mt_calloc(1, sizeof(*call));
-		if (call == NULL)
-			return;
-		call->request = (struct wire_node){ .opcode = WIRE_VOLUME_FENCE,
-			.id = { .shard = UINT32_MAX },
-			.volume_id = volume_id,
-			.offset_bytes = attach };
-		call->fn = fence_on_answer;
-		if (mt_link_call(&port->links[i], call) != 0)
-			mt_free(call);
+		if (link_takes_clients(&port->links[i]))
+			fence_send(&port->links[i], volume_id, attach);
 	}
+}
+
+void
+mt_link_ticket_fini(struct mt_link *link)
+{
+	mt_link_ticket_lost(link);
+	mt_free(link->ticket.fences);
+	link->ticket.fences = NULL;
 }

@@ -10,8 +10,12 @@
 struct mt_link;
 struct mt_port;
 
+#define LINK_FENCES_MAX 16u /* of a link, unanswered at a time */
+
 /* mt_link_ticket_ask -- ask the node for its key, where it takes clients: a no-op else, and while that is out. */
 void mt_link_ticket_ask(struct mt_link *link);
+/* mt_link_ticket_fini -- forget the key, and fences that end unseen. */
+void mt_link_ticket_fini(struct mt_link *link);
 /* mt_link_ticket_lost -- the connection is gone: the process that comes next has another key. */
 void mt_link_ticket_lost(struct mt_link *link);
 /*
@@ -26,8 +30,8 @@ int mt_link_ticket(struct mt_link *link, uint64_t session_id, struct wire_ticket
 /*
  * mt_port_volume_fence -- end tickets of @volume_id's attaches below @attach, at all nodes that take clients
  *
- * Best effort: nodes that are not up, or take no more calls, are left out. Tickets end by themselves, too. The port's
- * thread.
+ * Best effort: nodes that are not up, or have LINK_FENCES_MAX of them to answer, are left out. Tickets end by themselves,
+ * too. The port's thread.
  */
 void mt_port_volume_fence(struct mt_port *port, uint64_t volume_id, uint64_t attach);
 

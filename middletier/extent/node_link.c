@@ -446,6 +446,7 @@ mt_link_fini(struct mt_link *link)
 	 * without calling anyone. */
 	loop_timer_stop(link->port->loop, &link->life->retry_timer);
 	mt_link_calls_fini(link);
+	mt_link_ticket_fini(link);
 	mt_free(link->life);
 	link->life = NULL;
 	link->magic = 0;

@@ -39,13 +39,16 @@ struct mt_link_revoked {
 	bool is_told;                 /* the node has the port's newest */
 };
 
+struct mt_link_fence;
+
 /* The node's key for tickets of clients: link_ticket.c. */
 struct mt_link_ticket {
 	struct mt_call call;
-	bool is_asked;              /* call is out */
-	uint64_t asked_ns;          /* last */
-	uint64_t told_ns;           /* the request that has brought the key was sent then */
-	struct wire_ticket_key key; /* number 0: it is not known */
+	bool is_asked;                /* call is out */
+	uint64_t asked_ns;            /* last */
+	uint64_t told_ns;             /* the request that has brought the key was sent then */
+	struct wire_ticket_key key;   /* number 0: it is not known */
+	struct mt_link_fence *fences; /* that may be out; NULL: none was sent yet */
 };
 
 /* How fast a node is, as far as its link knows: slow_node.c. */

@@ -3,9 +3,12 @@
 """Clients read at real nodes, by tickets: with keys and without, and nobody where --direct does not say so."""
 import os
 import re
+import subprocess
+import urllib.request
 
-from libcluster import BUILD, CLUSTER_ID, Cluster, check, expect_error, main, run, run_argv
+from libcluster import BUILD, CLUSTER_ID, WAIT_S, Cluster, check, expect_error, main, run, run_argv, wait_for
 from libkeys import Authority, Keyed
+from libmetrics import metrics_address
 
 CLIENT = os.path.join(BUILD, "tests", "direct_client")
 
@@ -56,6 +59,40 @@ def with_keys():
         c.nodes[0].wait_line("audit: refused, a client that would read")
 
 
+def fences(c):
+    """Of each node, how often tickets of a volume were ended."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    counts = []
+    for node in c.nodes:
+        with opener.open(f"http://{metrics_address(node)}/metrics", timeout=WAIT_S) as reply:
+            counts.append(int(re.search(r"^cleave_storage_volume_fences_total\S* (\d+)", reply.read().decode(),
+                                        re.M).group(1)))
+    return counts
+
+
+def tickets_end_with_the_right_and_with_the_volume():
+    with Authority() as a, Keyed(a, disk_size="256M", node_args=("--direct", "on", "--metrics", "127.0.0.1:0")) as c:
+        c.volume_create("db-1", "64M")
+        c.cleave("user", "add", "db1", "db-*:rw")
+        load = subprocess.Popen(c.load_argv_as(a.issue("client/db1"), "--volume", "db-1", "--seconds", "600",
+                                               "--quiet", "--io-timeout", "20s"),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: min(fences(c)) >= 1, "no node was told of the attach")
+            c.gateway.wait_line("audit: session opened by=client/db1")
+            before = fences(c)
+            c.cleave("user", "set", "db1", "--disable")
+            wait_for(lambda: all(now > then for now, then in zip(fences(c), before)),
+                     "a node was not told that the right has gone")
+        finally:
+            load.kill()
+            load.wait()
+        before = fences(c)
+        c.cleave("volume", "delete", "db-1", "--force")
+        wait_for(lambda: all(now > then for now, then in zip(fences(c), before)),
+                 "a node was not told that the volume has gone")
+
+
 def nobody_where_it_is_off():
     with Cluster(disk_size="256M") as c:
         answers = ask(with_data(c))
@@ -70,4 +107,5 @@ def keys_alone_without_a_key_is_refused():
 
 
 if __name__ == "__main__":
-    main(without_keys, with_keys, nobody_where_it_is_off, keys_alone_without_a_key_is_refused)
+    main(without_keys, with_keys, tickets_end_with_the_right_and_with_the_volume, nobody_where_it_is_off,
+         keys_alone_without_a_key_is_refused)

@@ -354,8 +354,12 @@ Test(node_reader, a_ticket_for_no_slot_ends_the_connection)
 	cr_assert_eq(node_counters(rig->node)->messages_bad, 1);
 }
 
-Test(node_reader, a_slot_without_memory_holds_nothing)
+Test(node_reader, a_client_without_memory_is_refused_and_a_slot_holds_nothing)
 {
+	rig_disconnect(rig);
+	sn_alloc_fail_at(1);
+	cr_assert_eq(try_as_client(client_port, SESSION_A), -ENOMEM);
+	sn_alloc_fail_at(0);
 	come_as_client(SESSION_A);
 	sn_alloc_fail_at(1);
 	cr_assert_eq(present_one(SESSION_A, 0), 0);

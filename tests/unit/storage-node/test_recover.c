@@ -539,6 +539,7 @@ Test(recover, stop_before_it_is_ready)
 Test(recover, every_allocation_fails)
 {
 	append_many(&extent, 2);
+	rig->options.direct = NODE_DIRECT_TRUSTED; /* so that it has all that a node may have */
 	for (uint32_t n = 1;; n++) {
 		struct node_options options = { .sim_host = rig->node_host,
 			.listen = "sim://node:1",

@@ -153,7 +153,8 @@ is_true(void *arg)
 	return *(bool *)arg;
 }
 
-Test(link_ticket, an_attach_that_ports_are_told_of_fences_older_ones_and_a_deletion_all)
+/* A volume may come back from the trash: then its next attach has tickets again. */
+Test(link_ticket, an_attach_that_ports_are_told_of_fences_older_ones_and_a_deletion_that_one)
 {
 	struct mt_volume volume = { .id = VOLUME, .attach = ATTACH + 1 };
 	struct wire_ticket ticket, newer;
@@ -174,4 +175,34 @@ Test(link_ticket, an_attach_that_ports_are_told_of_fences_older_ones_and_a_delet
 	cr_assert(mt_rig_run_until(rig, is_true, &is_asked));
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert_eq(judge(0, &newer, SESSION), -EKEYREVOKED);
+	newer.attach++;
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &newer), 0);
+	cr_assert_eq(judge(0, &newer, SESSION), 0);
+}
+
+Test(link_ticket, fences_have_a_bound_and_those_beyond_it_are_left_out)
+{
+	struct wire_ticket ticket;
+
+	begin(NODE_DIRECT_TRUSTED);
+	for (uint32_t i = 0; i < 2 * LINK_FENCES_MAX; i++)
+		mt_port_volume_fence(mt_rig_port(rig), VOLUME + 1 + i, ATTACH + 1);
+	cr_assert_leq(mt_rig_link(rig, 0)->call_count, LINK_FENCES_MAX + 2);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(mt_rig_link(rig, 0)->call_count, 0);
+	cr_assert_eq(make(0, &ticket), 0);
+	ticket.volume_id = VOLUME + 2 * LINK_FENCES_MAX; /* of the last one */
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &ticket), 0);
+	cr_assert_eq(judge(0, &ticket, SESSION), 0, "left out");
+	mt_port_volume_fence(mt_rig_port(rig), ticket.volume_id, ATTACH + 1);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(judge(0, &ticket, SESSION), -EKEYREVOKED, "there is room again");
+}
+
+/* As a port does that is killed: what is out ends unseen, and nothing is left of it. */
+Test(link_ticket, a_gateway_is_killed_while_fences_are_out)
+{
+	begin(NODE_DIRECT_TRUSTED);
+	mt_port_volume_fence(mt_rig_port(rig), VOLUME, ATTACH);
+	mt_rig_gateway_kill(rig);
 }
