@@ -103,8 +103,7 @@ struct mt_port {
 		uint64_t until_ns;
 		bool is_due; /* in this turn of the loop */
 	} ahead;
-	uint32_t
-	    drop_look_count; /* segment_drop.c's: in this turn of the loop, by all its shards */
+	uint32_t drop_look_count; /* segment_drop.c's: in this turn, of all its shards */
 	struct mt_read_state *read;
 	struct mt_throttle *throttle;     /* port/throttle.c */
 	struct mt_shares *shares;         /* port/shares.c */

@@ -71,8 +71,9 @@ sight_on_event(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)events;
 	while (read(watcher->fd, told, sizeof(told)) > 0)
-		;                 /* that something was told is enough */
-	(void)sight_watch(sight); /* where nothing is there: who asks looks again */
+		; /* that something was told is enough */
+	/* Where nothing is there any more, who asks looks again. */
+	(void)sight_watch(sight);
 	sight_look(sight);
 }
 
