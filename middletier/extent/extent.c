@@ -8,6 +8,8 @@
  *	   v                               v                                       |
  *	 (freed)                         SEALED <----------------------------------+
  *
+ * One that the manifest names begins as BROKEN: it is restored. One that a guest adopts (merge_guest.c) begins as OPEN.
+ *
  * A *request* is a CREATE, TRUNCATE or DELETE at one node: allocated for it, in the extent's list until it
  * is answered, and left to end alone when the extent is freed before. These are few (one a replica and
  * extent); appends allocate nothing.
@@ -48,7 +50,8 @@
 static const struct sm_state extent_table[MT_EXTENT_STATE_NR] = {
 	[MT_EXTENT_CREATING] = { "creating", SM_TO(MT_EXTENT_OPEN) | SM_TO(MT_EXTENT_BROKEN),
 	    SM_INITIAL },
-	[MT_EXTENT_OPEN] = { "open", SM_TO(MT_EXTENT_BROKEN) | SM_TO(MT_EXTENT_SEALED), 0 },
+	[MT_EXTENT_OPEN] = { "open", SM_TO(MT_EXTENT_BROKEN) | SM_TO(MT_EXTENT_SEALED),
+	    SM_INITIAL },
 	[MT_EXTENT_BROKEN] = { "broken", SM_TO(MT_EXTENT_SEALED), SM_INITIAL },
 	[MT_EXTENT_SEALED] = { "sealed", 0, SM_FINAL },
 };
@@ -425,11 +428,11 @@ extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
 		extent_finish_create(extent);
 }
 
-struct mt_extent *
-mt_extent_restore(struct mt_shard *shard, const struct extent_id *id, enum extent_kind kind,
-    const struct mt_replica *replicas, uint32_t replica_count)
+static struct mt_extent *
+extent_of(struct mt_shard *shard, const struct extent_id *id, enum extent_kind kind,
+    const struct mt_replica *replicas, uint32_t replica_count, enum mt_extent_state state)
 {
-	struct mt_extent *extent = extent_alloc(shard, id, kind, MT_EXTENT_BROKEN);
+	struct mt_extent *extent = extent_alloc(shard, id, kind, state);
 
 	assert(replica_count >= 1);
 	assert(replica_count <= MT_REPLICAS_MAX);
@@ -438,6 +441,30 @@ mt_extent_restore(struct mt_shard *shard, const struct extent_id *id, enum exten
 	for (uint32_t i = 0; i < replica_count; i++)
 		extent->replicas[i] = replicas[i];
 	extent->replica_count = replica_count;
+	return extent;
+}
+
+struct mt_extent *
+mt_extent_restore(struct mt_shard *shard, const struct extent_id *id, enum extent_kind kind,
+    const struct mt_replica *replicas, uint32_t replica_count)
+{
+	return extent_of(shard, id, kind, replicas, replica_count, MT_EXTENT_BROKEN);
+}
+
+struct mt_extent *
+mt_extent_adopt(struct mt_shard *shard, const struct extent_id *id, enum extent_kind kind,
+    const struct mt_replica *replicas, uint32_t replica_count, const struct mt_extent_end *end)
+{
+	struct mt_extent *extent =
+	    extent_of(shard, id, kind, replicas, replica_count, MT_EXTENT_OPEN);
+
+	assert(end->acked_bytes <= end->end_bytes && end->end_bytes <= end->capacity_bytes);
+	if (extent == NULL)
+		return NULL;
+	extent->capacity_bytes = end->capacity_bytes;
+	extent->end_bytes = end->end_bytes;
+	extent->acked_bytes = end->acked_bytes;
+	extent->chain_crc = end->chain_crc;
 	return extent;
 }
 

@@ -75,6 +75,15 @@ struct mt_extent *mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn 
 /* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
 struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,
     enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);
+/* Where an open extent is, for who goes on with it. */
+struct mt_extent_end {
+	uint64_t capacity_bytes, end_bytes, acked_bytes;
+	uint32_t chain_crc;
+};
+/* mt_extent_adopt -- likewise, OPEN: appends go on at @end, and nobody else's do meanwhile. */
+struct mt_extent *mt_extent_adopt(struct mt_shard *shard, const struct extent_id *id,
+    enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count,
+    const struct mt_extent_end *end);
 /* mt_extent_free -- NULL is a no-op; requests and appends that are out end unseen. */
 void mt_extent_free(struct mt_extent *extent);
 /* mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably. */

@@ -14,6 +14,9 @@
  *	                      |                       |              it is so  +-- VERIFYING --> FETCHING, by the plan:
  *	                      +-----------------------+--------------------------------+         it is not so
  *
+ * Where a guest's execution fails, from FETCHING on, it is RECALLING until nothing of that is out, then FETCHING by the
+ * plan.
+ *
  * One merge a port is at work; the others queue, flushes before compactions. The newest version of each
  * block goes into frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory
  * (merge_fetch.c), compressed again into batches (merge_store.c) and appended to the open run extent
@@ -65,32 +68,6 @@
 
 #define MERGE_HOPE_NS NUM_MS(10)
 
-static const struct sm_state merge_table[MERGE_STATE_NR] = {
-	[MERGE_QUEUED] = { "queued", SM_TO(MERGE_LOADING) | SM_TO(MERGE_FAILED), SM_INITIAL },
-	[MERGE_LOADING] = { "loading",
-	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
-	[MERGE_FETCHING] = { "fetching", SM_TO(MERGE_STORING) | SM_TO(MERGE_FAILED), 0 },
-	[MERGE_STORING] = { "storing",
-	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_PAUSING) | SM_TO(MERGE_ENDING) |
-		SM_TO(MERGE_FAILED),
-	    0 },
-	[MERGE_PAUSING] = { "pausing",
-	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
-	[MERGE_ENDING] = { "ending",
-	    SM_TO(MERGE_VERIFYING) | SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) |
-		SM_TO(MERGE_FAILED),
-	    0 },
-	[MERGE_VERIFYING] = { "verifying",
-	    SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FETCHING) |
-		SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED),
-	    0 },
-	[MERGE_COMMITTING] = { "committing",
-	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED),
-	    0 },
-	[MERGE_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
-	[MERGE_DONE] = { "done", 0, SM_FINAL },
-};
-
 static void merge_begin(struct mt_merge *merge);
 static void merge_pump(struct mt_merge *merge);
 
@@ -105,7 +82,7 @@ mt_merge_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (work->merge == NULL)
 		return;
-	work->exec.turn.budget = mt_merge_turn_jobs(work->merge);
+	work->executor->turn.budget = mt_merge_turn_jobs(work->merge);
 	merge_pump(work->merge);
 }
 
@@ -122,7 +99,7 @@ mt_merge_on_task(struct loop_task *task, void *arg)
 		return;
 	}
 	/* The batches of an earlier merge, of another shard, come back first. */
-	if (!mt_run_writer_is_quiet(&work->exec.writer))
+	if (!mt_run_writer_is_quiet(&work->executor->writer))
 		return;
 	work->merge = mt_merge_work_pop(work);
 	if (work->merge == NULL)
@@ -154,7 +131,7 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->target = mt_merge_input_target(input);
 	merge->fn = fn;
 	merge->arg = arg;
-	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
+	sm_init(&merge->sm, "merge", mt_merge_table, MERGE_QUEUED, shard->index);
 	mt_merge_input_mark(shard->block_index, input, true);
 	mt_merge_work_push(work, merge);
 	/* Whatever is at work stands in its way. */
@@ -197,10 +174,11 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 
 	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
-	if (work->is_committing || !mt_merge_exec_is_quiet(&work->exec) ||
+	if (work->is_committing || !mt_merge_exec_is_quiet(work->executor) ||
 	    !mt_merge_by_recipe_is_quiet(work))
 		return;
 	mt_merge_input_release(merge);
+	mt_merge_by_recipe_end(merge);
 	if (work->exec.writer.shard == merge->shard)
 		mt_run_writer_release(&work->exec.writer);
 	mt_merge_result_release(&work->result, shard);
@@ -227,8 +205,25 @@ merge_fail(struct mt_merge *merge, int rc)
 		merge_finish(merge);
 		return;
 	}
-	mt_merge_exec_cancel(&work->exec, rc);
+	mt_merge_exec_cancel(work->executor, rc);
 	mt_merge_by_recipe_cancel(work);
+	mt_merge_work_soon(work);
+}
+
+/* The execution has failed: a guest's is made anew by the plan, when nothing of that is out any more. */
+static void
+merge_break_off(struct mt_merge *merge, int rc)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	if (merge->sm.state == MERGE_RECALLING)
+		return;
+	if (merge->sm.state == MERGE_FAILED || !mt_merge_by_recipe_is_guest(work)) {
+		merge_fail(merge, rc);
+		return;
+	}
+	sm_move(&merge->sm, MERGE_RECALLING);
+	mt_merge_exec_cancel(work->executor, rc);
 	mt_merge_work_soon(work);
 }
 
@@ -241,14 +236,14 @@ merge_next_window(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 
 	assert(work->merge == merge);
-	assert(work->exec.out_count == 0);
+	assert(work->executor->out_count == 0);
 	if (!mt_merge_stage_is_over(merge) && mt_merge_stage_window(merge)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
-		mt_merge_fetch_begin(&work->exec);
+		mt_merge_fetch_begin(work->executor);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
 	sm_move(&merge->sm, MERGE_ENDING);
-	mt_run_writer_end(&work->exec.writer);
+	mt_run_writer_end(&work->executor->writer);
 	return STEP_DONE;
 }
 
@@ -258,7 +253,7 @@ merge_next_stage(struct mt_merge *merge)
 	int rc = mt_merge_stage_begin(merge);
 
 	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING ||
-	    merge->sm.state == MERGE_VERIFYING);
+	    merge->sm.state == MERGE_VERIFYING || merge->sm.state == MERGE_RECALLING);
 	if (rc == 0)
 		(void)merge_next_window(merge);
 	else
@@ -271,10 +266,10 @@ static int
 merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint64_t pause_ns =
-	    mt_merge_pause_ns(merge, (uint64_t)work->exec.window.block_count * CLEAVE_BLOCK_BYTES);
+	uint64_t pause_ns = mt_merge_pause_ns(merge,
+	    (uint64_t)work->executor->window.block_count * CLEAVE_BLOCK_BYTES);
 
-	assert(work->exec.window.frame_at == work->exec.window.frame_count);
+	assert(work->executor->window.frame_at == work->executor->window.frame_count);
 	if (pause_ns == 0)
 		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
@@ -341,8 +336,8 @@ merge_commit(struct mt_merge *merge, int rc)
 	} else if (rc == STEP_DONE) {
 		merge_done(merge);
 	} else {
-		merge_fail(merge, rc); /* start_task ends it, not this turn */
-		if (work->exec.turn.budget == 0)
+		merge_break_off(merge, rc); /* start_task ends it, not this turn */
+		if (work->executor->turn.budget == 0)
 			mt_merge_work_wait(work, 0);
 	}
 }
@@ -352,13 +347,13 @@ static int
 merge_ending_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	int rc = mt_run_writer_end_step(&work->exec.writer);
+	int rc = mt_run_writer_end_step(&work->executor->writer);
 
 	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
 		return rc;
 	if (rc == STEP_DONE)
-		mt_merge_result_take(&work->result, &work->exec);
+		mt_merge_result_take(&work->result, work->executor);
 	if (rc == STEP_DONE && mt_merge_by_recipe_is_on(work)) {
 		sm_move(&merge->sm, MERGE_VERIFYING);
 		mt_merge_by_recipe_verify(merge);
@@ -366,6 +361,16 @@ merge_ending_step(struct mt_merge *merge)
 	}
 	merge_commit(merge, rc);
 	return STEP_AGAIN;
+}
+
+/* The stage is executed once more. */
+static void
+merge_by_plan(struct mt_merge *merge)
+{
+	metric_add(&merge->shard->port->metrics[MT_METRIC_merges_refused], 1);
+	mt_merge_by_recipe_end(merge);
+	mt_merge_stage_again(merge);
+	merge_next_stage(merge);
 }
 
 /* Nobody who executes a recipe is believed (I13): what is not as it should be is made anew, by the plan. */
@@ -382,10 +387,17 @@ merge_verifying_step(struct mt_merge *merge)
 		merge_commit(merge, rc);
 		return;
 	}
-	metric_add(&work->port->metrics[MT_METRIC_merges_refused], 1);
 	mt_merge_result_release(&work->result, merge->shard);
-	mt_merge_stage_again(merge);
-	merge_next_stage(merge);
+	merge_by_plan(merge);
+}
+
+/* Until nothing of the guest's is out. */
+static void
+merge_recalling_step(struct mt_merge *merge)
+{
+	assert(merge->sm.state == MERGE_RECALLING);
+	if (mt_merge_exec_is_quiet(merge_work_of(merge)->executor))
+		merge_by_plan(merge);
 }
 
 /* STEP_DONE: it is in another state, whose step may follow at once. STEP_AGAIN: it waits, or has ended. */
@@ -398,14 +410,14 @@ merge_step(struct mt_merge *merge)
 	assert(work->merge == merge);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
-		rc = mt_merge_fetch_step(&work->exec);
+		rc = mt_merge_fetch_step(work->executor);
 		if (rc == STEP_DONE) {
-			mt_merge_store_begin(&work->exec);
+			mt_merge_store_begin(work->executor);
 			sm_move(&merge->sm, MERGE_STORING);
 		}
 		break;
 	case MERGE_STORING:
-		rc = mt_merge_store_step(&work->exec);
+		rc = mt_merge_store_step(work->executor);
 		if (rc == STEP_DONE)
 			rc = merge_pay(merge);
 		break;
@@ -419,6 +431,9 @@ merge_step(struct mt_merge *merge)
 	case MERGE_VERIFYING:
 		merge_verifying_step(merge);
 		break;
+	case MERGE_RECALLING:
+		merge_recalling_step(merge);
+		break;
 	case MERGE_FAILED:
 		merge_try_finish_failed(merge);
 		break;
@@ -431,7 +446,7 @@ merge_step(struct mt_merge *merge)
 static bool
 merge_is_hoping(const struct mt_merge *merge)
 {
-	const struct run_writer *writer = &merge_work_of(merge)->exec.writer;
+	const struct run_writer *writer = &merge_work_of(merge)->executor->writer;
 
 	return writer->is_hoping && writer->shard == merge->shard;
 }
@@ -441,14 +456,14 @@ static void
 merge_next_turn(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	bool is_spent = work->exec.turn.budget == 0;
+	bool is_spent = work->executor->turn.budget == 0;
 
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		mt_merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
-		if (is_spent || (work->exec.out_count == 0 && !work->timer.is_active))
+		if (is_spent || (work->executor->out_count == 0 && !work->timer.is_active))
 			mt_merge_work_wait(work, 0);
 		break;
 	case MERGE_LOADING:
@@ -466,21 +481,22 @@ static void
 merge_pump(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
+	const struct mt_shard *shard = merge->shard;
 	int rc;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
-		mt_run_writer_retry(&work->exec.writer);
-	mt_merge_suspects_take(&work->exec);
+		mt_run_writer_retry(&work->executor->writer);
+	mt_merge_suspects_take(work->executor, shard);
 	do {
 		rc = merge_step(merge);
-		mt_merge_suspects_take(&work->exec);
-		if (work->exec.turn.again_ns != TURN_NEVER)
-			mt_merge_work_wait(work, work->exec.turn.again_ns);
-		work->exec.turn.again_ns = TURN_NEVER;
+		mt_merge_suspects_take(work->executor, shard);
+		if (work->executor->turn.again_ns != TURN_NEVER)
+			mt_merge_work_wait(work, work->executor->turn.again_ns);
+		work->executor->turn.again_ns = TURN_NEVER;
 		if (rc < 0)
-			merge_fail(merge, rc);
+			merge_break_off(merge, rc);
 	} while (rc != STEP_AGAIN);
 	if (work->merge == merge)
 		merge_next_turn(merge);
@@ -490,7 +506,7 @@ static void
 merge_committed(struct mt_merge *merge, int rc)
 {
 	assert(merge->sm.state == MERGE_COMMITTING);
-	assert(merge_work_of(merge)->exec.out_count == 0);
+	assert(merge_work_of(merge)->executor->out_count == 0);
 	if (rc < 0)
 		merge_fail(merge, rc);
 	else if (merge->is_last_stage)
@@ -509,7 +525,7 @@ mt_merge_notify(struct mt_merge *merge, int rc)
 		return;
 	}
 	if (rc < 0)
-		merge_fail(merge, rc);
+		merge_break_off(merge, rc);
 	merge_pump(merge);
 }
 
@@ -550,7 +566,7 @@ mt_merge_on_loads(struct mt_merge *merge, int rc)
 static void
 merge_begin(struct mt_merge *merge)
 {
-	assert(merge_work_of(merge)->exec.out_count == 0);
+	assert(merge_work_of(merge)->executor->out_count == 0);
 	sm_move(&merge->sm, MERGE_LOADING);
 	mt_merge_input_take(merge);
 	if (mt_merge_load_begin(merge) == 0)

@@ -3,10 +3,13 @@
  * merge_by_recipe.c -- for tests: a port's merges are made recipes, and executed from what those say
  *
  * What a worker elsewhere will be told is all that the executing part is told here: its task, what its runs say, and its
- * windows come from the decoded bytes. Extents are found by their names, and nothing is taken from the ring, which a
- * worker lacks. What comes of it are the bytes that the plan itself would have made. They are not believed for that,
- * but read back from nodes, and compared with the recipe. Now and then the executing part lies, so that it is seen that
- * lies are refused: a frame is left out, or a part is said to go on where it has ended.
+ * windows come from the decoded bytes. Nothing is taken from the ring, which a worker lacks. Where the shard has an open
+ * run extent with room for all, that is lent to a guest (merge_guest.h), who has no more of the shard than the recipe:
+ * what he cannot is done by the plan. Else the port's own part executes it.
+ *
+ * What comes of it are the bytes that the plan itself would have made. They are not believed for that, but read back
+ * from nodes, and compared with the recipe. Now and then the executing part lies, so that it is seen that lies are
+ * refused: a frame is left out, a part is said to go on where it has ended, or batches count that have failed.
  */
 #include "merge/merge_by_recipe.h"
 
@@ -26,6 +29,7 @@
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "merge/merge_exec.h"
+#include "merge/merge_guest.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_readback.h"
 #include "merge/merge_result.h"
@@ -36,12 +40,14 @@
 #include "merge/recipe_decode.h"
 #include "merge/recipe_make.h"
 #include "merge/recipe_window.h"
+#include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
 enum by_recipe_lie {
 	LIE_NONE,
 	LIE_LEAVES_OUT, /* the last frame of the first window */
 	LIE_CLAIMS,     /* that the last part is longer */
+	LIE_UNACKED,    /* a guest: that batches are acknowledged that have failed */
 };
 
 struct merge_by_recipe {
@@ -51,7 +57,8 @@ struct merge_by_recipe {
 	struct mt_recipe_cursor cursor;
 	uint32_t extents[RECIPE_EXTENTS_MAX];
 	struct merge_readback readback;
-	uint32_t stage_count; /* that were executed from recipes */
+	struct merge_guest guest; /* is_on: the stage is executed by it */
+	uint32_t stage_count;     /* that were executed from recipes */
 	enum by_recipe_lie lie;
 	bool is_on; /* false: the stage is executed from the plan */
 };
@@ -66,7 +73,8 @@ by_recipe_on_readback(void *arg)
 }
 
 int
-mt_merge_by_recipe_create(struct merge_work *work)
+mt_merge_by_recipe_create(struct merge_work *work, uint64_t window_bytes,
+    void (*writer_fn)(void *arg))
 {
 	struct merge_by_recipe *by_recipe = mt_calloc(1, sizeof(*by_recipe));
 
@@ -80,7 +88,7 @@ mt_merge_by_recipe_create(struct merge_work *work)
 	}
 	mt_merge_readback_init(&by_recipe->readback, by_recipe_on_readback, work);
 	work->by_recipe = by_recipe;
-	return 0;
+	return mt_merge_guest_init(&by_recipe->guest, work->port, window_bytes, writer_fn, work);
 }
 
 void
@@ -89,6 +97,7 @@ mt_merge_by_recipe_destroy(struct merge_by_recipe *by_recipe)
 	if (by_recipe == NULL)
 		return;
 	mt_merge_readback_fini(&by_recipe->readback);
+	mt_merge_guest_fini(&by_recipe->guest);
 	mt_free(by_recipe->bytes);
 	mt_free(by_recipe);
 }
@@ -111,8 +120,10 @@ recipe_encrypts(const struct mt_recipe *recipe)
 static enum by_recipe_lie
 lie_choose(const struct merge_by_recipe *by_recipe, uint32_t lies)
 {
-	if (lies == 0 || by_recipe->stage_count % lies != 0)
+	if (lies == 0)
 		return LIE_NONE;
+	if (by_recipe->stage_count % lies != 0) /* mostly it is none */
+		return by_recipe->stage_count % 2 == 0 ? LIE_UNACKED : LIE_NONE;
 	return by_recipe->stage_count / lies % 2 == 0 ? LIE_CLAIMS : LIE_LEAVES_OUT;
 }
 
@@ -137,6 +148,116 @@ recipe_tell(const struct mt_recipe_head *head, struct mt_merge *merge)
 	    head->cut);
 }
 
+/* ---- a guest ---- */
+
+/* Has the shard's open extent, which is the recipe's target, room for all of it, about? */
+static bool
+is_lendable(const struct mt_merge *merge, const struct mt_recipe_head *head)
+{
+	const struct mt_run_roll *roll = merge->shard->run_roll;
+
+	if (head->target == RECIPE_NO_TARGET)
+		return false;
+	assert(roll->sm.state == RUN_ROLL_OPEN);
+	return roll->extent->append_count == 0 &&
+	    mt_merge_plan_left_bytes(&merge_work_of(merge)->plan) <=
+	    mt_run_roll_bytes(merge->shard);
+}
+
+static int
+guest_take_over(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_by_recipe *by_recipe = work->by_recipe;
+	int rc = mt_merge_guest_begin(&by_recipe->guest, &by_recipe->recipe, work->exec.tell,
+	    work->exec.arg);
+
+	if (rc != 0)
+		return rc;
+	mt_run_roll_lend(merge->shard->run_roll);
+	by_recipe->guest.exec.writer.claims_all = by_recipe->lie == LIE_UNACKED;
+	mt_recipe_cursor_init(&by_recipe->cursor, &by_recipe->recipe, by_recipe->guest.extents);
+	work->executor = &by_recipe->guest.exec;
+	return 0;
+}
+
+/* The result is of the guest's extents: the owner has objects of these. */
+static void
+guest_result(struct merge_by_recipe *by_recipe, const struct mt_shard *owner,
+    struct merge_result *result)
+{
+	assert(by_recipe->guest.is_on);
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		struct run_part *part = &result->parts[i];
+		struct mt_extent *extent = mt_shard_extent_named(owner, &part->id);
+
+		assert(extent != NULL); /* it is lent */
+		mt_extent_unuse(mt_shard_extent(&by_recipe->guest.shard, part->extent_index));
+		mt_extent_use(extent);
+		part->extent_index = extent->index;
+	}
+}
+
+static void
+guest_gone(struct merge_work *work)
+{
+	assert(mt_merge_exec_is_quiet(&work->by_recipe->guest.exec));
+	mt_merge_guest_end(&work->by_recipe->guest);
+	work->executor = &work->exec;
+}
+
+/* All of the result is what it should be: the extent is the owner's again, as far as the last part goes. */
+static void
+guest_done(struct merge_work *work)
+{
+	const struct merge_result *result = &work->result;
+	struct mt_run_roll *roll = work->merge->shard->run_roll;
+	const struct run_part *last;
+
+	if (!work->by_recipe->guest.is_on || roll->sm.state != RUN_ROLL_LENT)
+		return;
+	if (result->part_count == 0) {
+		mt_run_roll_recall(roll);
+		return;
+	}
+	last = &result->parts[result->part_count - 1];
+	assert(last->extent_index == roll->extent->index);
+	mt_run_roll_return(roll, last->offset_bytes + last->length_bytes,
+	    mt_merge_readback_chain(&work->by_recipe->readback));
+}
+
+void
+mt_merge_by_recipe_end(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_run_roll *roll = merge->shard->run_roll;
+
+	if (work->by_recipe == NULL || !work->by_recipe->guest.is_on)
+		return;
+	mt_run_writer_release(&work->by_recipe->guest.exec.writer);
+	guest_gone(work);
+	if (roll->sm.state == RUN_ROLL_LENT)
+		mt_run_roll_recall(roll);
+}
+
+void
+mt_merge_by_recipe_forget(struct merge_work *work, const struct mt_shard *shard)
+{
+	if (work->by_recipe == NULL || !work->by_recipe->guest.is_on ||
+	    work->by_recipe->recipe.head.shard != shard->index)
+		return;
+	mt_merge_guest_end(&work->by_recipe->guest);
+	work->executor = &work->exec;
+}
+
+bool
+mt_merge_by_recipe_is_guest(const struct merge_work *work)
+{
+	return work->by_recipe != NULL && work->by_recipe->guest.is_on;
+}
+
+/* ---- a stage ---- */
+
 int
 mt_merge_by_recipe_begin(struct mt_merge *merge)
 {
@@ -159,6 +280,8 @@ mt_merge_by_recipe_begin(struct mt_merge *merge)
 	by_recipe->is_on = true;
 	by_recipe->stage_count++;
 	by_recipe->lie = lie_choose(by_recipe, merge->shard->port->settings->recipe_lies);
+	if (is_lendable(merge, &by_recipe->recipe.head) && guest_take_over(merge) == 0)
+		return 0;
 	recipe_tell(&by_recipe->recipe.head, merge);
 	for (uint32_t i = 0; rc == 0 && i < by_recipe->recipe.head.extent_count; i++) {
 		struct mt_recipe_extent named = mt_recipe_extent(&by_recipe->recipe, i);
@@ -183,10 +306,10 @@ bool
 mt_merge_by_recipe_window(struct merge_work *work)
 {
 	struct mt_recipe_cursor *cursor = &work->by_recipe->cursor;
-	bool is_there = mt_recipe_window(cursor, &work->exec.window);
+	bool is_there = mt_recipe_window(cursor, &work->executor->window);
 
 	if (is_there && work->by_recipe->lie == LIE_LEAVES_OUT) {
-		work->exec.window.frame_count--;
+		work->executor->window.frame_count--;
 		work->by_recipe->lie = LIE_NONE;
 	}
 	assert(work->by_recipe->is_on);
@@ -204,6 +327,8 @@ mt_merge_by_recipe_verify(struct mt_merge *merge)
 	struct merge_result *result = &work->result;
 
 	assert(work->by_recipe->is_on);
+	if (work->by_recipe->guest.is_on)
+		guest_result(work->by_recipe, merge->shard, result);
 	if (work->by_recipe->lie == LIE_CLAIMS && result->part_count > 0)
 		result->parts[result->part_count - 1].length_bytes += BATCH_ALIGN;
 	mt_merge_readback_begin(&work->by_recipe->readback, merge->shard, merge->target, result);
@@ -215,7 +340,7 @@ mt_merge_by_recipe_verify_step(struct merge_work *work)
 	struct merge_by_recipe *by_recipe = work->by_recipe;
 	const struct mt_run_index *indexes[MERGE_PARTS_MAX];
 	const char *field = "what nodes hold";
-	int rc = mt_merge_readback_step(&by_recipe->readback, &work->exec.turn);
+	int rc = mt_merge_readback_step(&by_recipe->readback, &work->executor->turn);
 
 	if (rc == STEP_AGAIN)
 		return rc;
@@ -225,13 +350,15 @@ mt_merge_by_recipe_verify_step(struct merge_work *work)
 		rc = mt_merge_verify(&by_recipe->recipe, by_recipe->cursor.frame_at, indexes,
 		    work->result.part_count, &field);
 	}
-	if (rc == 0)
+	if (rc >= 0) {
+		guest_done(work);
+		mt_merge_by_recipe_end(work->merge);
 		return STEP_DONE;
-	if (rc < 0)
-		log_limited(LOG_WARN,
-		    "merge: what was made by a recipe is not what was asked for, it is made anew "
-		    "here shard=%" PRIu32 " chunk=%" PRIu64 " wrong=%s rc=%s",
-		    work->merge->shard->index, work->merge->target, field, log_errno(rc));
+	}
+	log_limited(LOG_WARN,
+	    "merge: what was made by a recipe is not what was asked for, it is made anew "
+	    "here shard=%" PRIu32 " chunk=%" PRIu64 " wrong=%s rc=%s",
+	    work->merge->shard->index, work->merge->target, field, log_errno(rc));
 	return rc;
 }
 

@@ -154,7 +154,7 @@ mt_merge_stage_is_over(const struct mt_merge *merge)
 {
 	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage &&
-	    merge_work_of(merge)->exec.writer.stored_bytes >= merge->stage_bytes * 3 / 4;
+	    merge_work_of(merge)->executor->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
 }
 
 /* Does nothing of @run lie behind what was merged? A copy takes no run away. */

@@ -1,10 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge_exec.c -- the executing part of a merge: its beginning, and its end before it is through */
+/* merge_exec.c -- the executing part of a merge: its memory, its beginning, and its end before it is through */
 #include "merge/merge_exec.h"
 
+#include <errno.h>
+
 #include "base/check.h"
+#include "base/num.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "common/port.h"
 #include "merge/merge_fetch.h"
 #include "merge/run_writer.h"
+
+#define MERGE_RECEIVES_SHARE 8u /* of a port's receives: replies to a merge, but one at least */
+
+int
+mt_merge_exec_init(struct merge_exec *exec, struct mt_port *port, uint64_t window_bytes,
+    void (*writer_fn)(void *arg), void *arg)
+{
+	int rc;
+
+	assert(port->receive_count > 0);
+	exec->port = port;
+	exec->turn.again_ns = TURN_NEVER;
+	exec->read_max = (uint32_t)num_max(1,
+	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
+	exec->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
+	assert(exec->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
+	exec->window.memory = dev_alloc(port->split, window_bytes);
+	if (dev_ptr_is_null(exec->window.memory))
+		return -ENOMEM;
+	rc = mt_run_writer_init(&exec->writer, port);
+	exec->writer.fn = writer_fn;
+	exec->writer.arg = arg;
+	return rc;
+}
+
+void
+mt_merge_exec_fini(struct merge_exec *exec)
+{
+	mt_run_writer_fini(&exec->writer);
+	/* A port that was closed has taken its arenas along. */
+	if (!dev_ptr_is_null(exec->window.memory) && exec->port->split != NULL)
+		dev_free(exec->port->split, exec->window.memory);
+	exec->window.memory = DEV_PTR_NULL;
+}
 
 void
 mt_merge_exec_begin(struct merge_exec *exec, struct mt_shard *shard, const struct merge_task *task,

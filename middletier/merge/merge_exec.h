@@ -97,6 +97,15 @@ struct merge_exec {
 	void *arg;
 };
 
+/*
+ * mt_merge_exec_init -- with memory of @port: a window of @window_bytes, and the writer's batches; all zeros before
+ *
+ * 0; -ENOMEM: mt_merge_exec_fini takes what there is. @writer_fn: run_writer's, with @arg.
+ */
+int mt_merge_exec_init(struct merge_exec *exec, struct mt_port *port, uint64_t window_bytes,
+    void (*writer_fn)(void *arg), void *arg);
+/* mt_merge_exec_fini -- nothing of it comes back any more. Also of one that is all zeros. */
+void mt_merge_exec_fini(struct merge_exec *exec);
 /* mt_merge_exec_begin -- a merge of @shard, by @task. Nothing of an earlier one is out. @tell may be called from now on. */
 void mt_merge_exec_begin(struct merge_exec *exec, struct mt_shard *shard,
     const struct merge_task *task, void (*tell)(int rc, void *arg), void *arg);

@@ -27,17 +27,17 @@ int
 mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 {
 	struct merge_work *work;
-	int rc = mt_merge_work_create(port, device_bytes, mt_merge_on_timer, mt_merge_on_task);
+	int rc = mt_merge_work_create(port, mt_merge_on_timer, mt_merge_on_task);
 
 	if (rc != 0)
 		return rc;
 	work = port->merge_work;
 	assert(work != NULL);
-	rc = mt_run_writer_init(&work->exec.writer, port);
-	work->exec.writer.fn = port_on_writer;
-	work->exec.writer.arg = work;
+	rc = mt_merge_exec_init(&work->exec, port, mt_merge_window_bytes(device_bytes),
+	    port_on_writer, work);
 	if (rc == 0 && port->settings->has_recipes)
-		rc = mt_merge_by_recipe_create(work);
+		rc = mt_merge_by_recipe_create(work, mt_merge_window_bytes(device_bytes),
+		    port_on_writer);
 	if (rc != 0)
 		mt_merge_port_fini(port);
 	return rc;
@@ -48,7 +48,7 @@ mt_merge_port_fini(struct mt_port *port)
 {
 	if (port->merge_work != NULL) {
 		mt_merge_by_recipe_destroy(port->merge_work->by_recipe);
-		mt_run_writer_fini(&port->merge_work->exec.writer);
+		mt_merge_exec_fini(&port->merge_work->exec);
 	}
 	mt_merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
@@ -96,6 +96,7 @@ mt_merge_fini(struct mt_shard *shard)
 		mt_free(work->merge);
 		work->merge = NULL;
 	}
+	mt_merge_by_recipe_forget(work, shard);
 	/* Also after its last merge has ended. */
 	if (work->exec.writer.shard == shard)
 		mt_run_writer_forget(&work->exec.writer);

@@ -315,6 +315,13 @@ mt_merge_readback_step(struct merge_readback *readback, struct merge_turn *turn)
 	return rc;
 }
 
+uint32_t
+mt_merge_readback_chain(const struct merge_readback *readback)
+{
+	assert(readback->sm.state == READBACK_IDLE && readback->rc == 0);
+	return readback->heads.prev_crc;
+}
+
 /* ---- ends ---- */
 
 void

@@ -62,6 +62,8 @@ void mt_merge_readback_begin(struct merge_readback *readback, struct mt_shard *s
  * -EHOSTDOWN: a replica did not answer until the node time-out; -ESTALE: an extent has gone; -ENOMEM. IDLE after both.
  */
 int mt_merge_readback_step(struct merge_readback *readback, struct merge_turn *turn);
+/* mt_merge_readback_chain -- STEP_DONE: the batch_crc of the last batch of the last part. */
+uint32_t mt_merge_readback_chain(const struct merge_readback *readback);
 /* mt_merge_readback_cancel -- IDLE; what is out comes back unseen. Also when it is IDLE. */
 void mt_merge_readback_cancel(struct merge_readback *readback);
 /* mt_merge_readback_is_quiet -- nothing is out. */

@@ -12,12 +12,12 @@
 #include "merge/merge_exec.h"
 
 void
-mt_merge_suspects_take(struct merge_exec *exec)
+mt_merge_suspects_take(struct merge_exec *exec, const struct mt_shard *shard)
 {
 	assert(exec->suspect_count <= MERGE_SUSPECTS_MAX);
 	for (uint32_t i = 0; i < exec->suspect_count; i++) {
 		const struct merge_suspect *suspect = &exec->suspects[i];
-		struct mt_extent *extent = mt_shard_extent_named(exec->shard, &suspect->id);
+		struct mt_extent *extent = mt_shard_extent_named(shard, &suspect->id);
 
 		if (extent != NULL)
 			mt_extent_suspect(extent, suspect->node_id);

@@ -25,8 +25,8 @@ struct merge_result {
 	uint32_t part_count;
 };
 
-/* mt_merge_suspects_take -- copies that did not pass so far: the shard that @exec is of has their nodes verify them. */
-void mt_merge_suspects_take(struct merge_exec *exec);
+/* mt_merge_suspects_take -- copies that did not pass so far: @shard, whose extents they are of, has their nodes verify them. */
+void mt_merge_suspects_take(struct merge_exec *exec, const struct mt_shard *shard);
 /*
  * mt_merge_result_take -- all that @exec has written is at its replicas: it is @result's now, which was empty
  *

@@ -33,8 +33,7 @@
 #include "merge/reclaim_room.h"
 #include "merge/run_writer.h"
 
-#define MERGE_MEMORY_SHARE 32u  /* of a port's device memory: a merge's window, at most */
-#define MERGE_RECEIVES_SHARE 8u /* of a port's receives: replies to a merge, but one at least */
+#define MERGE_MEMORY_SHARE 32u /* of a port's device memory: a merge's window, at most */
 
 /* ---- its life ---- */
 
@@ -47,48 +46,28 @@ mt_merge_device_bytes(uint64_t device_bytes)
 	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 }
 
-/* Frees what was made, also where not all of it was. */
-static void
-work_free(struct merge_work *work)
+uint64_t
+mt_merge_window_bytes(uint64_t device_bytes)
 {
-	struct mt_port *port = work->port;
-
-	/* A port that was closed has taken its arenas along. */
-	if (!dev_ptr_is_null(work->exec.window.memory) && port->split != NULL)
-		dev_free(port->split, work->exec.window.memory);
-	work->magic = 0;
-	mt_free(work);
+	return mt_merge_device_bytes(device_bytes) - (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 }
 
 int
-mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
-    void (*timer_fn)(struct loop_timer *timer, void *arg),
+mt_merge_work_create(struct mt_port *port, void (*timer_fn)(struct loop_timer *timer, void *arg),
     void (*task_fn)(struct loop_task *task, void *arg))
 {
-	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
-	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 	struct merge_work *work;
 
 	assert(port->merge_work == NULL);
-	assert(port->receive_count > 0);
 	work = mt_calloc(1, sizeof(*work));
 	if (work == NULL)
 		return -ENOMEM;
 	work->magic = MERGE_WORK_MAGIC;
-	work->port = work->exec.port = port;
-	work->exec.turn.again_ns = TURN_NEVER;
+	work->port = port;
+	work->executor = &work->exec;
 	list_init(&work->queue);
 	loop_timer_init(&work->timer, timer_fn, work);
 	loop_task_init(&work->start_task, task_fn, work);
-	work->exec.read_max = (uint32_t)num_max(1,
-	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
-	work->exec.window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
-	assert(work->exec.window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
-	work->exec.window.memory = dev_alloc(port->split, window_bytes);
-	if (dev_ptr_is_null(work->exec.window.memory)) {
-		work_free(work);
-		return -ENOMEM;
-	}
 	port->merge_work = work;
 	return 0;
 }
@@ -103,7 +82,8 @@ mt_merge_work_destroy(struct merge_work *work)
 	assert(list_is_empty(&work->queue));
 	loop_timer_stop(work->port->loop, &work->timer);
 	loop_task_cancel(work->port->loop, &work->start_task);
-	work_free(work);
+	work->magic = 0;
+	mt_free(work);
 }
 
 /* ---- when ---- */

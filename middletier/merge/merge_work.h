@@ -34,6 +34,7 @@ struct merge_work {
 	struct merge_plan plan;
 	struct merge_load loads[MERGE_SOURCES_MAX];
 	struct merge_exec exec;
+	struct merge_exec *executor; /* of the stage at work: exec, or a guest's (merge_guest.h) */
 	struct merge_result result; /* of the stage that was executed last, until it is committed */
 	struct merge_by_recipe *by_recipe; /* for tests; NULL: the plan itself is executed */
 	bool is_committing;                /* the manifest has its edits */
@@ -51,11 +52,14 @@ enum mt_merge_state {
 	MERGE_PAUSING,   /* clients go first */
 	MERGE_ENDING,    /* the last batches are at their replicas */
 	MERGE_VERIFYING, /* what was made by a recipe is read back */
+	MERGE_RECALLING, /* a guest has failed: what is out comes back, then the plan is executed */
 	MERGE_COMMITTING,
 	MERGE_FAILED, /* what is out comes back */
 	MERGE_DONE,
 	MERGE_STATE_NR
 };
+
+extern const struct sm_state mt_merge_table[MERGE_STATE_NR];
 
 struct mt_merge {
 	uint32_t magic;
@@ -88,15 +92,18 @@ uint64_t mt_merge_device_bytes(uint64_t device_bytes);
 /* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
 uint32_t mt_merge_progress(const struct mt_shard *shard);
 
+/* mt_merge_window_bytes -- of these, what a window takes. */
+uint64_t mt_merge_window_bytes(uint64_t device_bytes);
+
 /*
- * mt_merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
+ * mt_merge_work_create -- a port's merges; the executing part is not made yet
  *
- * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work, its writer not made yet; -ENOMEM: nothing is left.
+ * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work; -ENOMEM: nothing is left.
  */
-int mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
+int mt_merge_work_create(struct mt_port *port,
     void (*timer_fn)(struct loop_timer *timer, void *arg),
     void (*task_fn)(struct loop_task *task, void *arg));
-/* mt_merge_work_destroy -- no merge is left, nor its writer. NULL is none. */
+/* mt_merge_work_destroy -- no merge is left, nor the executing part. NULL is none. */
 void mt_merge_work_destroy(struct merge_work *work);
 /* mt_merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
 void mt_merge_work_push(struct merge_work *work, struct mt_merge *merge);

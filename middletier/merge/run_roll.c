@@ -2,16 +2,17 @@
 /*
  * run_roll.c -- the extent that a shard's runs go to, and from one to the next
  *
- *	       wanted             created               durable
- *	NONE ----------> CREATING ---------> COMMITTING ----------> OPEN
- *	 ^ ^                 | cannot be                              | full, or broken
- *	 | +-----------------+                                        v
- *	 +------------------------- sealed by an edit ------------ SEALING
+ *	       wanted             created               durable            lent
+ *	NONE ----------> CREATING ---------> COMMITTING ----------> OPEN <------> LENT
+ *	 ^ ^                 | cannot be                              | full, or    | recalled
+ *	 | +-----------------+                                        v broken      v
+ *	 +------------------------- sealed by an edit ------------ SEALING <--------+
  *
  * One at a time, shared by the runs of all chunks. It is in the manifest before anything is appended to
  * it, so that a run can be named as soon as it is written; a take-over seals it like any open extent. It
  * is sealed at the length that all its replicas acknowledged, when it is full or has broken, or could have
- * more replicas by now.
+ * more replicas by now. Lent, it takes batches of a guest alone, of which this object hears when it comes back: no edit
+ * has named any of them before.
  *
  * Everything is driven by mt_run_roll_step. When there cannot be an extent, rc says why, and whoever wanted
  * it asks again later.
@@ -47,7 +48,10 @@ static const struct sm_state run_roll_table[RUN_ROLL_STATE_NR] = {
 	[RUN_ROLL_CREATING] = { "creating",
 	    SM_TO(RUN_ROLL_COMMITTING) | SM_TO(RUN_ROLL_NONE) | SM_TO(RUN_ROLL_STOPPED), 0 },
 	[RUN_ROLL_COMMITTING] = { "committing", SM_TO(RUN_ROLL_OPEN) | SM_TO(RUN_ROLL_STOPPED), 0 },
-	[RUN_ROLL_OPEN] = { "open", SM_TO(RUN_ROLL_SEALING) | SM_TO(RUN_ROLL_STOPPED), 0 },
+	[RUN_ROLL_OPEN] = { "open",
+	    SM_TO(RUN_ROLL_LENT) | SM_TO(RUN_ROLL_SEALING) | SM_TO(RUN_ROLL_STOPPED), SM_INITIAL },
+	[RUN_ROLL_LENT] = { "lent",
+	    SM_TO(RUN_ROLL_OPEN) | SM_TO(RUN_ROLL_SEALING) | SM_TO(RUN_ROLL_STOPPED), 0 },
 	[RUN_ROLL_SEALING] = { "sealing", SM_TO(RUN_ROLL_NONE) | SM_TO(RUN_ROLL_STOPPED), 0 },
 	[RUN_ROLL_STOPPED] = { "stopped", 0, SM_FINAL },
 };
@@ -64,6 +68,20 @@ mt_run_roll_init(struct mt_shard *shard)
 	roll->shard = shard;
 	sm_init(&roll->sm, "run_roll", run_roll_table, RUN_ROLL_NONE, shard->index);
 	shard->run_roll = roll;
+	return 0;
+}
+
+int
+mt_run_roll_borrow(struct mt_shard *shard, struct mt_extent *extent)
+{
+	int rc = mt_run_roll_init(shard);
+
+	assert(extent->sm.state == MT_EXTENT_OPEN);
+	if (rc != 0)
+		return rc;
+	shard->run_roll->is_guest = true;
+	shard->run_roll->extent = extent;
+	sm_init(&shard->run_roll->sm, "run_roll", run_roll_table, RUN_ROLL_OPEN, shard->index);
 	return 0;
 }
 
@@ -102,7 +120,7 @@ mt_run_roll_fini(struct mt_shard *shard)
 	if (roll == NULL)
 		return;
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
-	/* Until it is offered it is nobody else's. */
+	/* Until it is offered it is nobody else's; a guest's has an index. */
 	if (roll->extent != NULL && roll->extent->index == UINT32_MAX)
 		mt_extent_free(roll->extent);
 	roll->magic = 0;
@@ -250,9 +268,45 @@ mt_run_roll_step(struct mt_run_roll *roll)
 }
 
 void
+mt_run_roll_lend(struct mt_run_roll *roll)
+{
+	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->extent->sm.state == MT_EXTENT_OPEN && roll->extent->append_count == 0);
+	assert(!roll->is_guest);
+	sm_move(&roll->sm, RUN_ROLL_LENT);
+}
+
+void
+mt_run_roll_return(struct mt_run_roll *roll, uint64_t end_bytes, uint32_t chain_crc)
+{
+	struct mt_extent *extent = roll->extent;
+
+	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->sm.state == RUN_ROLL_LENT);
+	assert(extent->end_bytes == extent->acked_bytes);
+	assert(end_bytes > extent->end_bytes && end_bytes <= extent->capacity_bytes);
+	extent->end_bytes = extent->acked_bytes = end_bytes;
+	extent->chain_crc = chain_crc;
+	sm_move(&roll->sm, RUN_ROLL_OPEN);
+}
+
+void
+mt_run_roll_recall(struct mt_run_roll *roll)
+{
+	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->sm.state == RUN_ROLL_LENT);
+	sm_move(&roll->sm, RUN_ROLL_SEALING);
+	mt_run_roll_step(roll);
+}
+
+void
 mt_run_roll_over(struct mt_run_roll *roll)
 {
 	assert(roll->sm.state == RUN_ROLL_OPEN);
+	if (roll->is_guest) {
+		sm_move(&roll->sm, RUN_ROLL_STOPPED);
+		return;
+	}
 	sm_move(&roll->sm, RUN_ROLL_SEALING);
 	mt_run_roll_step(roll);
 }

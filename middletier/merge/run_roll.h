@@ -27,6 +27,7 @@ enum run_roll_state {
 	RUN_ROLL_CREATING,   /* its nodes are asked */
 	RUN_ROLL_COMMITTING, /* the edit that names it is on its way */
 	RUN_ROLL_OPEN,       /* takes batches, unless it has broken */
+	RUN_ROLL_LENT,       /* takes those of a guest alone, who has an object of it himself */
 	RUN_ROLL_SEALING,    /* its last appends end, then the edit that seals it */
 	RUN_ROLL_STOPPED,
 	RUN_ROLL_STATE_NR
@@ -38,6 +39,7 @@ struct mt_run_roll {
 	struct sm sm;
 	struct mt_extent *extent; /* not in NONE */
 	bool is_committing;       /* an edit is out */
+	bool is_guest;            /* mt_run_roll_borrow */
 	int rc; /* why there is none: the last failure; 0: none since the last success */
 	void (*fn)(void *arg); /* told of each change; NULL: nobody is */
 	void *arg;
@@ -47,6 +49,17 @@ struct mt_run_roll {
 uint64_t mt_run_roll_bytes(const struct mt_shard *shard);
 /* mt_run_roll_step -- go on towards an open extent as far as can be. */
 void mt_run_roll_step(struct mt_run_roll *roll);
+/*
+ * mt_run_roll_lend -- OPEN, with nothing out: a guest appends to it from its end on, and nobody else
+ *
+ * mt_run_roll_return: every replica was seen to have it up to @end_bytes, where the chain is @chain_crc: OPEN, and its
+ * owner's again. mt_run_roll_recall: it takes no more, and is sealed where it was lent; the guest has nothing out.
+ */
+void mt_run_roll_lend(struct mt_run_roll *roll);
+void mt_run_roll_return(struct mt_run_roll *roll, uint64_t end_bytes, uint32_t chain_crc);
+void mt_run_roll_recall(struct mt_run_roll *roll);
+/* mt_run_roll_borrow -- for a guest's shard: its roll, OPEN, with @extent, which was lent; no other follows. 0; -ENOMEM. */
+int mt_run_roll_borrow(struct mt_shard *shard, struct mt_extent *extent);
 /* mt_run_roll_over -- OPEN: it takes no more. */
 void mt_run_roll_over(struct mt_run_roll *roll);
 

@@ -158,7 +158,7 @@ mt_run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t 
 	writer->cut = cut;
 	writer->frame_count = writer->crc_count = writer->place_count = writer->part_count = 0;
 	writer->stored_bytes = 0;
-	writer->is_ending = writer->is_hoping = false;
+	writer->is_ending = writer->is_hoping = writer->claims_all = false;
 	writer->rc = 0;
 	shard->run_roll->fn = writer_on_roll;
 	shard->run_roll->arg = writer;
@@ -384,8 +384,11 @@ batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 	struct run_batch *batch = arg;
 	struct run_writer *writer = batch->writer;
 	struct mt_run_roll *roll = writer->shard->run_roll;
-	bool is_stale = rc == -ESTALE || rc == -EACCES;
+	bool is_stale;
 
+	if (writer->claims_all)
+		rc = 0;
+	is_stale = rc == -ESTALE || rc == -EACCES;
 	assert(&batch->batch == mt_append);
 	assert(batch->sm.state == RUN_BATCH_SENT);
 	if (rc != 0 && !is_stale && writer->rc == 0)
@@ -394,6 +397,8 @@ batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 		sm_move(&batch->sm, RUN_BATCH_FREE);
 	if (rc == 0 && writer->rc == 0)
 		batch_acknowledged(writer, batch);
+	else if (is_stale && roll->is_guest)
+		writer_fail(writer, rc); /* its owner will hear of it himself */
 	else if (is_stale)
 		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
 	if (roll->sm.state == RUN_ROLL_SEALING)

@@ -72,6 +72,7 @@ struct run_writer {
 	uint32_t part_count;
 	struct mt_append directory; /* run_directory.c: of the part that ends */
 	bool is_directory_out;      /* it is at its replicas */
+	bool claims_all;            /* for tests: batches that have failed count as acknowledged */
 	bool is_ending;             /* no more frames: what fills is sent */
 	uint64_t hope_ns;           /* until then room may yet come: extents are being deleted */
 	bool is_hoping;             /* mt_run_writer_retry is wanted, in a while */

@@ -101,7 +101,10 @@ memory_for_count(const struct mt_port_options *options, uint32_t count)
 uint64_t
 mt_port_device_bytes(const struct mt_port_options *options)
 {
-	return options->device_bytes +
+	uint64_t guest_bytes =
+	    options->settings->has_recipes ? mt_merge_device_bytes(options->device_bytes) : 0;
+
+	return options->device_bytes + guest_bytes +
 	    num_round_up(mt_hot_device_bytes(options->settings->hot_bytes), CLEAVE_BLOCK_BYTES);
 }
 

@@ -97,7 +97,7 @@ static const char *const of_encrypted[] = { "salt_not_drawn", "place_not_bound",
 static const char *const of_hot[] = { "hot_place_unchecked" };
 
 /* In code that executes recipes. */
-static const char *const of_recipes[] = { "recipe_trusted" };
+static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
@@ -134,19 +134,18 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * and clients say no id; no gateway asks at its own address there, no disk fails writes and no flush, or for a moment
  * all that is asked of it, slots are of one size, no authority's folder is put back, clones are seldom flattened
  * behind flushes of theirs, clients compare CRCs, how much of the nodes all logs take is not looked at, a copy that
- * goes has told of nothing that the others lack, who executes recipes there writes to all replicas, and no disk that
- * failed reads reads again while a node is away, or before the next start. Unit tests have them on
- * (test_share_mutant.c, test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c,
- * test_loss.c, test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c,
- * test_find.c, test_hot_blocks.c, test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_merge_readback.c).
+ * goes has told of nothing that the others lack, and no disk that failed reads reads again while a node is away, or
+ * before the next start. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
+ * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
+ * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_log_pool.c, test_agree.c,
+ * test_unreadable.c, test_cut.c, test_unread.c, test_control_holder.c, test_control_fence.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
 	"hot_hold_ignored", "pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked",
 	"number_unpassed", "unread_left", "ticket_unchecked", "fence_volume_ignored",
-	"fence_unlisted", "reads_unfenced", "holder_untold", "part_unverified" };
+	"fence_unlisted", "reads_unfenced", "holder_untold" };
 
 struct search {
 	struct mutant_set mutants;

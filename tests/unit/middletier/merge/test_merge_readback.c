@@ -2,8 +2,7 @@
 /*
  * test_merge_readback.c -- what was made by a recipe is named when every replica was seen to have it, or made anew
  *
- * The code is built in with a planted bug, part_unverified: the executing part of this port writes to all replicas, so
- * that no seed of the simulator comes upon it.
+ * The code is built in with a planted bug, part_unverified.
  */
 #define CLEAVE_MUTANTS
 #include "middletier/merge/merge_readback.c"

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_merge_guest.c -- a guest executes merges of a shard of which it knows a recipe: what is lent to it, and comes back
+ *
+ * The first merge of each test makes the run extent that is lent for the second.
+ */
+#include "base/list.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/wire.h"
+#include "middletier/common/metric.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/run_index.h"
+#include "middletier/merge/merge_by_recipe.h"
+#include "middletier/merge/merge_work.h"
+#include "middletier/merge/run_roll.h"
+#include "unit/fake_merge.h"
+
+#define BLOCKS 32u /* a batch */
+
+static struct {
+	void (*fn)(void); /* when a guest's first window is stored */
+	uint32_t storing_count, verifying_count, recalling_count;
+	uint64_t lent_bytes; /* the extent's end then */
+	uint32_t lent_index;
+} seen;
+
+static void
+on_move(const struct sm *sm, uint32_t from, uint32_t to)
+{
+	(void)from;
+	if (strcmp(sm->name, "merge") != 0 || !mt_merge_by_recipe_is_guest(fake.port.merge_work))
+		return;
+	seen.verifying_count += to == MERGE_VERIFYING;
+	seen.recalling_count += to == MERGE_RECALLING;
+	if (to != MERGE_STORING || seen.storing_count++ > 0)
+		return;
+	cr_assert_eq(fake.shard.run_roll->sm.state, RUN_ROLL_LENT);
+	seen.lent_bytes = fake.shard.run_roll->extent->end_bytes;
+	seen.lent_index = fake.shard.run_roll->extent->index;
+	if (seen.fn != NULL)
+		seen.fn();
+}
+
+static struct mt_chunk *
+chunk(void)
+{
+	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+}
+
+static void
+begin(void)
+{
+	struct mt_merge_input input = { .level = 1 };
+
+	for (uint32_t i = 0; i < BLOCKS; i += 16)
+		cr_assert_eq(fake_wait(fake_write(i, 16, 4)), 0);
+	input.chunk = chunk();
+	cr_assert_eq(mt_index_freeze(chunk()), 0);
+	input.newest_layer = LIST_ENTRY(chunk()->layers.next, struct mt_layer, link);
+	input.oldest_layer = LIST_ENTRY(chunk()->layers.prev, struct mt_layer, link);
+	cr_assert_eq(fake_merge_begin(&input), 0);
+}
+
+static void
+setup(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	fake_init(1, false);
+	fake.settings.has_recipes = true;
+	fake_merges_start();
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(fake.shard.run_roll->sm.state, RUN_ROLL_OPEN);
+	sm_set_tracer(on_move);
+}
+
+static void
+teardown(void)
+{
+	sm_set_tracer(NULL);
+	fake_merges_fini();
+}
+
+TestSuite(merge_guest, .init = setup, .fini = teardown);
+
+static const struct mt_run *
+newest(void)
+{
+	struct mt_run *run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	struct mt_location location;
+
+	cr_assert_not_null(run->index);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		cr_assert(mt_run_find(run, i, &location), "block %u", i);
+	return run;
+}
+
+Test(merge_guest, what_was_lent_comes_back_with_a_new_end)
+{
+	const struct mt_extent *extent = fake.shard.run_roll->extent;
+
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.verifying_count, 1);
+	cr_assert_eq(seen.recalling_count, 0);
+	cr_assert_eq(fake.shard.run_roll->sm.state, RUN_ROLL_OPEN);
+	cr_assert_eq(newest()->extent_index, extent->index);
+	cr_assert_eq(newest()->offset_bytes + newest()->length_bytes, extent->end_bytes);
+	cr_assert_eq(extent->acked_bytes, extent->end_bytes);
+	cr_assert_eq(extent->use_count, 0);
+	cr_assert_eq(fake.port.merge_work->executor, &fake.port.merge_work->exec);
+	/* And its owner goes on behind that, in the same chain. */
+	fake.settings.has_recipes = false;
+	mt_merge_by_recipe_destroy(fake.port.merge_work->by_recipe);
+	fake.port.merge_work->by_recipe = NULL;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.verifying_count, 1);
+	cr_assert_eq(newest()->offset_bytes + newest()->length_bytes, extent->end_bytes);
+}
+
+/* The execution has come to nothing: the extent is sealed where it was lent, and a run is made by the plan. */
+static void
+expect_by_plan(void)
+{
+	const struct mt_extent *extent;
+
+	fake_run_for(NUM_MS(50));
+	cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], 1);
+	extent = mt_shard_extent(&fake.shard, seen.lent_index);
+	cr_assert_eq(extent->sm.state, MT_EXTENT_SEALED);
+	cr_assert_eq(extent->sealed_bytes, seen.lent_bytes);
+	cr_assert_neq(newest()->extent_index, extent->index);
+	cr_assert_eq(chunk()->run_count, 2);
+}
+
+static void
+fail_append(int rc)
+{
+	uint32_t node = fake.shard.run_roll->extent->replicas[1].node_id - 1;
+
+	fake.nodes[node].fault =
+	    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND, .countdown = 1, .rc = rc };
+}
+
+static void
+a_disk_fails(void)
+{
+	fail_append(-EIO);
+}
+
+Test(merge_guest, where_a_replica_fails_the_rest_is_done_by_the_plan)
+{
+	seen.fn = a_disk_fails;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.recalling_count, 1);
+	expect_by_plan();
+}
+
+/* The guest says that the batch was written. */
+Test(merge_guest, a_batch_that_failed_is_not_named_though_the_guest_says_so)
+{
+	fake.settings.recipe_lies = 1000; /* which has every second one count what failed */
+	seen.fn = a_disk_fails;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.recalling_count, 0);
+	cr_assert_eq(seen.verifying_count, 1);
+	expect_by_plan();
+}
+
+static void
+another_owner(void)
+{
+	fail_append(-ESTALE);
+}
+
+/* The owner hears of it by itself. */
+Test(merge_guest, a_newer_owner_is_no_end_of_the_guests)
+{
+	seen.fn = another_owner;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.recalling_count, 1);
+	cr_assert_eq(fake.stop_rc, 0);
+	expect_by_plan();
+}
+
+Test(merge_guest, what_is_refused_is_sealed_off)
+{
+	fake.settings.recipe_lies = 1;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.verifying_count, 1);
+	expect_by_plan();
+}
+
+static bool
+is_storing(void *arg)
+{
+	(void)arg;
+	return seen.storing_count > 0;
+}
+
+static void
+all_nodes_stall(void)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].is_stalled = true;
+}
+
+static void
+stall_while_storing(void)
+{
+	seen.fn = all_nodes_stall;
+	begin();
+	cr_assert_eq(sim_world_run(fake.world, is_storing, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	fake_run_for(NUM_MS(20));
+}
+
+Test(merge_guest, a_merge_that_is_stopped_waits_for_what_the_guest_has_out)
+{
+	stall_while_storing();
+	mt_run_roll_stop(&fake.shard);
+	mt_merge_stop(&fake.shard);
+	fake_run_for(NUM_MS(1));
+	cr_assert(!mt_merge_is_quiet(&fake.shard));
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake_node_resume(i);
+	cr_assert_eq(fake_merge_end(), -ECANCELED);
+	cr_assert(mt_merge_is_quiet(&fake.shard));
+	cr_assert(!mt_merge_by_recipe_is_guest(fake.port.merge_work));
+	cr_assert_eq(chunk()->run_count, 1);
+}
+
+/* As in a process that is killed: teardown finds a guest at work. */
+Test(merge_guest, a_process_may_end_in_the_middle)
+{
+	stall_while_storing();
+	cr_assert(mt_merge_by_recipe_is_guest(fake.port.merge_work));
+}
