@@ -11,6 +11,8 @@
  */
 #include "index/run_dir.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "base/list.h"
 #include "base/mutant.h"
@@ -161,6 +163,27 @@ mt_run_dir_encode(const struct mt_run_dir *dir, uint8_t *out)
 }
 
 /* ---- looking ---- */
+
+static bool
+place_is_same(const struct mt_run_place *a, const struct mt_run_place *b)
+{
+	return a->offset_bytes == b->offset_bytes && a->head_bytes == b->head_bytes &&
+	    a->batch_crc == b->batch_crc && a->first_block == b->first_block;
+}
+
+bool
+mt_run_dir_is_same(const struct mt_run_dir *a, const struct mt_run_dir *b)
+{
+	if (a->slot_count != b->slot_count || a->bound_count != b->bound_count)
+		return false;
+	for (uint32_t i = 0; i < a->slot_count; i++) {
+		if (!place_is_same(&a->slots[i].place, &b->slots[i].place))
+			return false;
+	}
+	if (a->bits != NULL)
+		return memcmp(a->bits, b->bits, DIR_BITS_BYTES) == 0;
+	return memcmp(a->bounds, b->bounds, a->bound_count * sizeof(*a->bounds)) == 0;
+}
 
 void
 mt_run_dir_free(struct mt_run_dir *dir)

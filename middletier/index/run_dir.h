@@ -52,6 +52,8 @@ struct mt_run_dir *mt_run_dir_decode(const struct batch_directory *from);
 /* mt_run_dir_encode -- those bytes, to @out: mt_run_dir_encoded_bytes of them. */
 void mt_run_dir_encode(const struct mt_run_dir *dir, uint8_t *out);
 uint32_t mt_run_dir_encoded_bytes(const struct mt_run_dir *dir);
+/* mt_run_dir_is_same -- have @a and @b the same batches, at the same places, and the same blocks? Whatever is loaded. */
+bool mt_run_dir_is_same(const struct mt_run_dir *a, const struct mt_run_dir *b);
 /* mt_run_dir_free -- without pages and loads. NULL is none. */
 void mt_run_dir_free(struct mt_run_dir *dir);
 /* mt_run_dir_has -- does the run hold @block of its chunk, as data or as a tombstone? Never wrong. */

@@ -9,7 +9,8 @@
  *	                                   or does not answer in time
  *
  * Nothing of it is believed that has been said, but where parts lie. Heads are read one behind the other from whichever
- * replica passes (run_heads.c), so the chain of batches ends where the part does. A node serves what is durable alone,
+ * replica passes (run_heads.c), so the chain of batches ends where the part does. A part's directory is its last batch, and
+ * has to be what the heads before it come to. A node serves what is durable alone,
  * takes a batch behind its predecessor alone, and each has the CRC of that. So who has the last batch, byte for byte its
  * header, has all of the part: it is asked of every replica, for a run is named when all have it (I13).
  */
@@ -33,6 +34,7 @@
 #include "extent/node_error.h"
 #include "extent/node_link.h"
 #include "index/index.h"
+#include "index/run_dir.h"
 #include "index/run_index.h"
 #include "merge/merge_result.h"
 #include "merge/merge_step.h"
@@ -61,18 +63,34 @@ readback_defer(struct merge_readback *readback)
 	readback->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 }
 
-static void
-part_begin(struct merge_readback *readback)
+static const struct run_part *
+readback_part(const struct merge_readback *readback)
 {
-	const struct run_part *part = &readback->result->parts[readback->part_at];
-	struct mt_chunk chunk = { .number = readback->chunk };
-	struct mt_run run = { .chunk = &chunk,
+	return &readback->result->parts[readback->part_at];
+}
+
+/* The part at hand, as a run of @chunk. */
+static struct mt_run
+part_run(const struct merge_readback *readback, struct mt_chunk *chunk)
+{
+	const struct run_part *part = readback_part(readback);
+
+	return (struct mt_run){ .chunk = chunk,
 		.extent_index = part->extent_index,
 		.offset_bytes = part->offset_bytes,
 		.length_bytes = part->length_bytes,
+		.directory_bytes = part->directory_bytes,
+		.directory_crc = part->directory_crc,
 		.flushed_sequence = readback->result->flushed_sequence };
+}
 
-	assert(part->length_bytes > 0);
+static void
+part_begin(struct merge_readback *readback)
+{
+	struct mt_chunk chunk = { .number = readback->chunk };
+	struct mt_run run = part_run(readback, &chunk);
+
+	assert(run.length_bytes > run.directory_bytes);
 	sm_move(&readback->sm, READBACK_HEADS);
 	mt_run_heads_init(&readback->heads, &run);
 	mt_chooser_reset(&readback->chooser);
@@ -112,16 +130,56 @@ readback_extent(const struct merge_readback *readback)
 
 /* ---- answers ---- */
 
+/* The directory goes on with the chain behind the other heads. */
+static void
+directory_begin(struct merge_readback *readback)
+{
+	struct mt_chunk chunk = { .number = readback->chunk };
+	struct mt_run run = part_run(readback, &chunk);
+	uint32_t prev_crc = readback->heads.prev_crc;
+
+	mt_run_heads_fini(&readback->heads);
+	mt_run_heads_init_directory(&readback->heads, &run);
+	readback->heads.prev_crc = prev_crc;
+	readback->heads.has_prev = true;
+}
+
+/* Is the directory what the heads come to? Else blocks would not be found by it. */
+static int
+directory_end(struct merge_readback *readback)
+{
+	struct mt_run_dir *said = mt_run_heads_end_directory(&readback->heads);
+	struct mt_run_dir *seen = mt_run_dir_create(readback->result->indexes[readback->part_at]);
+	int rc = seen == NULL ? -ENOMEM : mt_run_dir_is_same(said, seen) ? 0 : -EBADMSG;
+
+	mt_run_dir_free(said);
+	mt_run_dir_free(seen);
+	return rc;
+}
+
 /* All heads of the part have passed. */
 static int
-heads_end(struct merge_readback *readback)
+index_end(struct merge_readback *readback)
 {
 	struct mt_run_index **index = &readback->result->indexes[readback->part_at];
 
 	mt_run_index_free(*index);
 	*index = mt_run_heads_end(&readback->heads);
-	if (*index == NULL)
-		return -ENOMEM;
+	return *index == NULL ? -ENOMEM : 0;
+}
+
+static int
+heads_end(struct merge_readback *readback)
+{
+	bool is_directory = readback->heads.is_directory;
+	int rc = is_directory ? directory_end(readback) : index_end(readback);
+
+	if (rc != 0)
+		return rc;
+	if (!is_directory && readback_part(readback)->directory_bytes > 0) {
+		directory_begin(readback);
+		return 0;
+	}
 	mt_run_heads_fini(&readback->heads);
 	sm_move(&readback->sm, READBACK_LAST);
 	readback->replica_at = 0;
@@ -265,9 +323,8 @@ heads_ask(struct merge_readback *readback, struct mt_extent *extent, struct merg
 static int
 last_ask(struct merge_readback *readback, const struct mt_extent *extent, struct merge_turn *turn)
 {
-	struct mt_link *node;
-
 	bool is_refused = readback->is_refused;
+	struct mt_link *node;
 
 	readback->is_refused = false;
 	if (readback->replica_at >= extent->replica_count || MUTANT(part_unverified))

@@ -10,6 +10,8 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "cleave/batch_directory.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
@@ -18,6 +20,7 @@
 #include "middletier/index/memtable.h"
 #include "middletier/merge/merge_by_recipe.h"
 #include "middletier/merge/merge_work.h"
+#include "unit/batch_builder.h"
 #include "unit/fake_merge.h"
 
 #define BLOCKS 32u /* a batch */
@@ -187,6 +190,70 @@ all_copies_differ(void)
 Test(merge_readback, heads_that_no_replica_has_are_not_named)
 {
 	verifying.fn = all_copies_differ;
+	merge();
+	expect(true);
+}
+
+/* ---- parts that end with their directory ---- */
+
+static void
+have_directories(void)
+{
+	fake.settings.directory_batches_min = 1;
+	atomic_store(&fake.shared.cluster_level, CLEAVE_LEVEL_DIRECTORIES);
+}
+
+Test(merge_readback, a_directory_is_the_last_batch)
+{
+	have_directories();
+	merge();
+	cr_assert_gt(verifying.part.directory_bytes, 0);
+	expect(false);
+}
+
+static uint32_t
+directory_at(void)
+{
+	return verifying.part.offset_bytes + verifying.part.length_bytes -
+	    verifying.part.directory_bytes;
+}
+
+static void
+last_copy_lacks_the_directory(void)
+{
+	copy_of(2)->length = directory_at();
+}
+
+Test(merge_readback, a_directory_that_a_replica_lacks_is_not_named)
+{
+	have_directories();
+	verifying.fn = last_copy_lacks_the_directory;
+	merge();
+	expect(true);
+}
+
+/* The last block is not in it; else it is as good as any, in all copies, and the CRC that is told is its. */
+static void
+directory_hides_a_block(void)
+{
+	struct run_part *part = &fake.port.merge_work->result.parts[0];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		uint8_t *head = copy_of(i)->bytes + directory_at();
+		uint8_t *bounds = head + BATCH_HEADER_BYTES +
+		    batch_directory_bytes(part->batch_count, 2) - 4;
+
+		cr_assert_eq(num_get_le16(bounds + 2), BLOCKS);
+		num_put_le16(bounds + 2, BLOCKS - 1);
+		builder_reseal(head, part->directory_bytes);
+		part->directory_crc = num_get_le32(head + BATCH_HEADER_BYTES - 4);
+	}
+}
+
+Test(merge_readback, a_directory_that_hides_a_block_is_not_named)
+{
+	have_directories();
+	verifying.fn = directory_hides_a_block;
 	merge();
 	expect(true);
 }
