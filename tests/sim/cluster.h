@@ -132,7 +132,7 @@ struct sim_cluster {
 	uint64_t installed_ns; /* when a process was last replaced by another release's; 0: never */
 	uint64_t
 	    lease_count; /* leases.h: changes done while their session had a read lease there */
-	uint64_t map_block_count; /* leases.h: blocks of runs that were read as maps said */
+	uint64_t map_read_count; /* leases.h: blocks of runs that were read as maps said */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;

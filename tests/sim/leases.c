@@ -186,7 +186,7 @@ sim_leases_on_answer(struct sim_leases *leases, struct cleave_volume *volume, ui
 
 		if (!look->is_there || !now.is_there || look->serial != now.serial)
 			continue;
-		leases->cluster->map_block_count += look->is_stored;
+		leases->cluster->map_read_count += look->is_stored;
 		if (look->crc != crc)
 			sim_cluster_fail(leases->cluster,
 			    "%s block %" PRIu32 ": a map of epoch %" PRIu32 " has CRC %08" PRIx32

@@ -707,7 +707,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->deed_count = sim_enemy_deed_count(run->enemy);
 	result->lease_count = run->cluster->lease_count;
-	result->map_block_count = run->cluster->map_block_count;
+	result->map_read_count = run->cluster->map_read_count;
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);

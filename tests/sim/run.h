@@ -122,21 +122,21 @@ struct sim_run_result {
 	uint64_t virtual_ns;
 	uint64_t op_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
-	uint64_t takeover_count;  /* shards that began to serve, beyond the first time */
-	uint64_t repair_count;    /* copies made anew */
-	uint64_t sweep_count;     /* orphans deleted */
-	uint64_t delete_count;    /* at nodes, judged */
-	uint64_t blind_count;     /* of these those without a manifest */
-	uint64_t merge_count;     /* flushes and compactions */
-	uint64_t stage_count;     /* parts of large ones that took effect before the rest */
-	uint64_t refused_count;   /* parts of merges that were made wrongly by recipes, and anew */
-	uint64_t hot_count;       /* blocks that were read from tables of hot ones */
-	uint64_t snapshot_count;  /* taken */
-	uint64_t change_count;    /* of nodes: came, left, stayed, were refused */
-	uint64_t relief_count;    /* shards given away by load */
-	uint64_t deed_count;      /* of enemies, all of them refused */
-	uint64_t lease_count;     /* changes done while their session had a read lease there */
-	uint64_t map_block_count; /* of runs, that were read as maps said */
+	uint64_t takeover_count; /* shards that began to serve, beyond the first time */
+	uint64_t repair_count;   /* copies made anew */
+	uint64_t sweep_count;    /* orphans deleted */
+	uint64_t delete_count;   /* at nodes, judged */
+	uint64_t blind_count;    /* of these those without a manifest */
+	uint64_t merge_count;    /* flushes and compactions */
+	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
+	uint64_t refused_count;  /* parts of merges that were made wrongly by recipes, and anew */
+	uint64_t hot_count;      /* blocks that were read from tables of hot ones */
+	uint64_t snapshot_count; /* taken */
+	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
+	uint64_t relief_count;   /* shards given away by load */
+	uint64_t deed_count;     /* of enemies, all of them refused */
+	uint64_t lease_count;    /* changes done while their session had a read lease there */
+	uint64_t map_read_count; /* of runs, that were read as maps said */
 	bool is_on_etcd;
 };
 

@@ -47,7 +47,7 @@ struct tally {
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count, refused_count, hot_count, hot_seed_count;
 	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
-	uint64_t lease_count, map_block_count;
+	uint64_t lease_count, map_read_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -146,7 +146,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->relief_count += result->relief_count;
 	tally->deed_count += result->deed_count;
 	tally->lease_count += result->lease_count;
-	tally->map_block_count += result->map_block_count;
+	tally->map_read_count += result->map_read_count;
 	tally->etcd_seed_count += result->is_on_etcd;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
@@ -216,7 +216,7 @@ print_totals(const struct tally *sum, double seconds)
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
 	    sum->refused_count, sum->hot_count, sum->hot_seed_count, sum->snapshot_count,
 	    sum->change_count, sum->relief_count, sum->deed_count, sum->lease_count,
-	    sum->map_block_count, sum->etcd_seed_count, seconds, sum->failed_count,
+	    sum->map_read_count, sum->etcd_seed_count, seconds, sum->failed_count,
 	    table->is_interrupted ? " (interrupted)" : "");
 }
 
