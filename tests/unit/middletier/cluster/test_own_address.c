@@ -349,11 +349,10 @@ Test(own_address, the_next_gateway_is_told_of_where_another_one_answers)
 	cr_assert(mt_rig_logged(rig, "health: address-wrong: "));
 }
 
-/* The first one is well, and the other one's address leads nowhere. */
-Test(own_address, each_port_of_the_next_gateway_is_asked)
+/* Two gateways that look at each other alone; the second one has a second port, and tells clients that it is at @address. */
+static void
+start_with_a_further_port(const char *address)
 {
-	struct wanted silent = { 0, CLEAVE_HEALTH_GATEWAY_SILENT, SECOND, "sim://nobody:7101" };
-
 	rig->gateway_options.is_address_asked = false;
 	rig->gateway_options.is_health_watched = true;
 	peer_start(0);
@@ -361,12 +360,27 @@ Test(own_address, each_port_of_the_next_gateway_is_asked)
 	rig->gateway_options.ports[1] = rig->gateway_options.ports[0];
 	(void)snprintf(rig->gateway_options.ports[1].address, SPLIT_ADDRESS_BYTES_MAX,
 	    "sim://peer1:7101");
-	(void)snprintf(rig->gateway_options.ports[1].advertise, SPLIT_ADDRESS_BYTES_MAX,
-	    "sim://nobody:7101");
+	(void)snprintf(rig->gateway_options.ports[1].advertise, SPLIT_ADDRESS_BYTES_MAX, "%s",
+	    address);
 	peer_start(1);
-	wait_said(0, silent.code, silent.object, silent.words);
+}
+
+Test(own_address, each_port_of_the_next_gateway_is_asked)
+{
+	struct wanted wrong = { 0, CLEAVE_HEALTH_ADDRESS_WRONG, SECOND, "sim://peer0:7100" };
+
+	start_with_a_further_port(wrong.words);
+	wait_said(0, wrong.code, wrong.object, wrong.words);
 	mt_rig_run(rig, NUM_S(30));
-	cr_assert(says(&silent), "it is over though nothing has changed");
+	cr_assert(says(&wrong), "it is over though nothing has changed");
+}
+
+Test(own_address, a_further_port_that_no_gateway_reaches_makes_nobody_silent)
+{
+	start_with_a_further_port("sim://nobody:7101");
+	mt_rig_run(rig, NUM_S(30));
+	check_not_said(0, CLEAVE_HEALTH_GATEWAY_SILENT, SECOND);
+	cr_assert_not(mt_rig_logged(rig, "health: gateway-silent"));
 }
 
 /* ---- its life ---- */
