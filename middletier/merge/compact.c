@@ -8,7 +8,8 @@
  * when its next merge ends.
  *
  * Whole batches are written: what is live takes no fewer bytes than a merge of it would write. Else a run of
- * one frame, most of whose batch is padding, would look like garbage for ever, and be merged again and again.
+ * one frame, most of whose batch is padding, would look like garbage for ever, and be merged again and again. So
+ * would the directory that it ends with.
  */
 #include "merge/compact.h"
 
@@ -165,6 +166,7 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 {
 	uint64_t seen[CLEAVE_CHUNK_BLOCKS / 64u];
 	uint64_t bytes = 0, batch_bytes = BATCH_HEADER_BYTES; /* were it all in one batch */
+	uint64_t directory_bytes = 0;
 
 	assert(group->newest != NULL && group->oldest != NULL);
 	memset(seen, 0, sizeof(seen));
@@ -173,6 +175,8 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 
 		if (frames == NULL)
 			return false;
+		if (run->flushed_sequence == group->oldest->flushed_sequence)
+			directory_bytes += run->directory_bytes;
 		for (uint32_t i = 0; i < frames->frame_count; i++) {
 			const struct mt_frame *frame = &frames->frames[i];
 			uint64_t stored = frame->stored_bytes +
@@ -196,7 +200,7 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 		if (run == group->oldest)
 			break;
 	}
-	*ret_bytes = num_max(bytes, num_round_up(batch_bytes, BATCH_ALIGN));
+	*ret_bytes = num_max(bytes, num_round_up(batch_bytes, BATCH_ALIGN)) + directory_bytes;
 	return true;
 }
 

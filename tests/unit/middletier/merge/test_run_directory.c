@@ -11,6 +11,7 @@
 #include "middletier/index/index.h"
 #include "middletier/index/run_dir.h"
 #include "middletier/index/run_index.h"
+#include "middletier/merge/compact.h"
 #include "middletier/merge/run_directory.h"
 #include "middletier/merge/run_writer.h"
 #include "unit/fake_merge.h"
@@ -205,6 +206,16 @@ Test(run_directory, runs_of_one_extent_each_have_their_own)
 		expect_directory(mt_run_of(link));
 	/* The one has it not, and costs its directory alone. */
 	cr_assert_eq(first_look(0), 4);
+}
+
+Test(run_directory, is_no_garbage)
+{
+	fake.settings.directory_batches_min = 1;
+	write_blocks(0, 1);
+	cr_assert_eq(flush(), 0);
+	cr_assert_eq(newest()->directory_bytes, BATCH_ALIGN);
+	mt_compact_count(fake.shard.block_index, chunk());
+	cr_assert_eq(newest()->live_bytes, newest()->length_bytes, "it would be merged for ever");
 }
 
 Test(run_directory, whatever_the_nodes_do_meanwhile)
