@@ -114,6 +114,8 @@ directory_on_done(struct mt_append *append, int rc, void *arg)
 		part->length_bytes += append->info.batch_bytes;
 		part->directory_bytes = append->info.batch_bytes;
 		part->directory_crc = append->info.batch_crc;
+	} else if ((rc == -ESTALE || rc == -EACCES) && roll->is_guest) {
+		mt_run_writer_cancel(writer, rc); /* its owner will hear of it himself */
 	} else if (rc == -ESTALE || rc == -EACCES) {
 		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
 	}

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "cleave/level.h"
 #include "cleave/wire.h"
 #include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
@@ -184,6 +185,26 @@ another_owner(void)
 Test(merge_guest, a_newer_owner_is_no_end_of_the_guests)
 {
 	seen.fn = another_owner;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(seen.recalling_count, 1);
+	cr_assert_eq(fake.stop_rc, 0);
+	expect_by_plan();
+}
+
+/* The second batch of the guest's is its run's directory. */
+static void
+another_owner_behind(void)
+{
+	another_owner();
+	fake.nodes[fake.shard.run_roll->extent->replicas[1].node_id - 1].fault.countdown = 2;
+}
+
+Test(merge_guest, nor_one_that_its_directory_meets)
+{
+	fake.settings.directory_batches_min = 1;
+	atomic_store(&fake.shared.cluster_level, CLEAVE_LEVEL_DIRECTORIES);
+	seen.fn = another_owner_behind;
 	begin();
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(seen.recalling_count, 1);
