@@ -206,7 +206,10 @@ guest_gone(struct merge_work *work)
 	work->executor = &work->exec;
 }
 
-/* All of the result is what it should be: the extent is the owner's again, as far as the last part goes. */
+/*
+ * All of the result is what it should be: the extent is the owner's again, as far as the last part goes. Replicas of one that
+ * broke behind that may have more, and take nothing that goes on there.
+ */
 static void
 guest_done(struct merge_work *work)
 {
@@ -224,6 +227,8 @@ guest_done(struct merge_work *work)
 	assert(last->extent_index == roll->extent->index);
 	mt_run_roll_return(roll, last->offset_bytes + last->length_bytes,
 	    mt_merge_readback_chain(&work->by_recipe->readback));
+	if (work->by_recipe->guest.shard.run_roll->extent->sm.state != MT_EXTENT_OPEN)
+		mt_run_roll_over(roll);
 }
 
 void

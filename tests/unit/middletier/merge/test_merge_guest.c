@@ -212,6 +212,34 @@ Test(merge_guest, nor_one_that_its_directory_meets)
 	expect_by_plan();
 }
 
+static void
+a_disk_fails_behind(void)
+{
+	a_disk_fails();
+	fake.nodes[fake.shard.run_roll->extent->replicas[1].node_id - 1].fault.countdown = 2;
+}
+
+/* The run is as good without its directory, but nobody appends to what has broken. */
+Test(merge_guest, an_extent_that_broke_behind_the_run_is_sealed_there)
+{
+	const struct mt_extent *extent = fake.shard.run_roll->extent;
+
+	fake.settings.directory_batches_min = 1;
+	atomic_store(&fake.shared.cluster_level, CLEAVE_LEVEL_DIRECTORIES);
+	seen.fn = a_disk_fails_behind;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	fake_run_for(NUM_MS(50));
+	cr_assert_eq(seen.verifying_count, 1);
+	cr_assert_eq(newest()->extent_index, extent->index);
+	cr_assert_eq(newest()->directory_bytes, 0);
+	cr_assert_eq(extent->sm.state, MT_EXTENT_SEALED);
+	cr_assert_eq(extent->sealed_bytes, newest()->offset_bytes + newest()->length_bytes);
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], 0);
+}
+
 Test(merge_guest, what_is_refused_is_sealed_off)
 {
 	fake.settings.recipe_lies = 1;
