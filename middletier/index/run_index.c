@@ -13,7 +13,8 @@
  * disks, so they are loaded when they are wanted (run_load.c) and the least recently used go when their
  * bytes exceed the port's share of --index-cache. A directory (run_dir.c) is left, which says where the run's
  * batches are and which blocks it holds; a lookup then wants the frames of one batch, a *page*, and those alone
- * of the run that holds the block.
+ * of the run that holds the block. A run of some length has the same on the nodes: where nothing is known of one, a lookup
+ * goes from there to the directory.
  *
  * A run that is held stays whole. While the whole index of a run is being loaded those of its chunk stay, and the
  * directories: a lookup that needs several runs gets them all, however small the cache. The directories of the chunk
