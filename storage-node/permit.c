@@ -93,21 +93,25 @@ sn_permit_fini(struct node *node)
 
 /* ---- who asks ---- */
 
-/* May the gateway that has sent @req know of tickets? */
+/* May the gateway that has sent @req know of tickets? The key is a payload: it is told where nobody reads it on its way. */
 static int
 permit_judge_asker(struct sn_request *req)
 {
 	const struct split_qp *qp = req->msg->qp;
 	struct node *node = req->node;
+	bool is_key = req->wire.opcode == WIRE_TICKET_KEY;
 
 	if (node->permit == NULL)
 		return -ENOTSUP;
-	if (node->options.direct == NODE_DIRECT_TRUSTED || split_qp_subject(qp) != NULL)
+	if (node->options.direct == NODE_DIRECT_TRUSTED ||
+	    (split_qp_subject(qp) != NULL &&
+		(!is_key || split_qp_security(qp) == SPLIT_SECURITY_SEAL)))
 		return 0;
 	SN_COUNT(node, direct_refused, 1);
 	log_limited(LOG_WARN,
-	    "audit: refused, a gateway without a key asks about tickets of clients peer=%s opcode=0x%02x: start it "
-	    "with --key, or this node with --direct trusted",
+	    "audit: refused, a gateway without a key, or whose connection is signed only, asks about tickets of "
+	    "clients peer=%s opcode=0x%02x: start it with --key, and it or this node with --security seal; or this "
+	    "node with --direct trusted",
 	    split_qp_peer(qp), req->wire.opcode);
 	return -EKEYREJECTED;
 }

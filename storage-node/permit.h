@@ -30,11 +30,11 @@ void sn_permit_fini(struct node *node);
 /*
  * sn_permit_tell_key -- @req, a TICKET_KEY of a gateway: answered with the key, drawn if the last one is old
  *
- * Errors, told to it: -ENOTSUP the node takes no clients; -EKEYREJECTED its connection is open, at a node that believes
- * in keys alone; -EIO no random bytes.
+ * Errors, told to it: -ENOTSUP the node takes no clients; -EKEYREJECTED its connection is open, or signed alone, at a node
+ * that believes in keys alone; -EIO no random bytes.
  */
 void sn_permit_tell_key(struct sn_request *req);
-/* sn_permit_fence -- @req, a VOLUME_FENCE of a gateway: answered once older tickets have ended. Errors as above. */
+/* sn_permit_fence -- @req, a VOLUME_FENCE of a gateway: answered once older tickets have ended. Errors as above; signed will do. */
 void sn_permit_fence(struct sn_request *req);
 /*
  * sn_permit_judge -- may the session @session_id read what @ticket, decoded, says? @peer: for the log

@@ -27,7 +27,7 @@
 
 static struct key_authority authority;
 static struct split_key *node_key, *gateway_key, *client_key, *monitor_key;
-static struct split_port *gateway_port, *client_port, *monitor_port, *open_port;
+static struct split_port *gateway_port, *client_port, *monitor_port, *open_port, *sign_port;
 static struct node_rig *rig;
 static struct rig_extent extent;
 static struct wire_ticket_key ticket_key;
@@ -154,6 +154,7 @@ teardown(void)
 	split_port_close(client_port);
 	split_port_close(monitor_port);
 	split_port_close(open_port);
+	split_port_close(sign_port);
 	rig_extent_fini(&extent);
 	rig_destroy(rig);
 	split_key_free(node_key);
@@ -494,6 +495,28 @@ Test(node_reader, a_gateway_without_a_key_is_told_none)
 	cr_assert_eq(refused_count(), 2);
 	come_as_client(SESSION_A);
 	cr_assert_eq(present_one(SESSION_A, 0), 1, "nothing was fenced");
+}
+
+/* A payload is no secret there, and the key is one. */
+Test(node_reader, a_gateway_whose_connection_is_signed_alone_is_told_none)
+{
+	const struct split_port_options options = { .loop = rig->gateway_loop,
+		.key = gateway_key,
+		.security = SPLIT_SECURITY_SIGN,
+		.sim_host = rig->gateway_host,
+		.device_bytes = NUM_MIB(8),
+		.receive_count = 16,
+		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
+	struct wire_ticket_key key;
+
+	sign_port = open_roce_instance(&options);
+	cr_assert_eq(come(sign_port, &gateway_hello), 0);
+	cr_assert_eq(split_qp_security(rig->qp), SPLIT_SECURITY_SIGN);
+	cr_assert_eq(ask_key(&key), -EKEYREJECTED);
+	cr_assert_eq(refused_count(), 1);
+	cr_assert_eq(fence(VOLUME, ATTACH), 0, "a fence is no secret");
+	come_as_gateway();
+	cr_assert_eq(ask_key(&key), 0);
 }
 
 Test(node_reader, who_is_no_client_or_has_no_key_does_not_come_to_read)
