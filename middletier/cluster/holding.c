@@ -292,11 +292,14 @@ fence_sees(const struct mt_gateway *gateway, const struct meta_item *item)
 	char key[MT_MEMBER_KEY_BYTES];
 	const char *field;
 
-	mt_member_key(key, gateway->options.gateway_id);
-	if (strcmp(item->key, key) == 0 || MUTANT(fence_unlisted))
+	if (MUTANT(fence_unlisted))
 		return true;
 	if (mt_member_decode(item->value, item->value_bytes, &listed, &field) != 0)
 		return false;
+	/* With our number: ours, or that of a process that was started since, while this one had lost its lease. */
+	mt_member_key(key, gateway->options.gateway_id);
+	if (strcmp(item->key, key) == 0)
+		return listed.boot_id == gateway->options.boot_id;
 	for (uint32_t i = 0; i < member->peer_count; i++) {
 		mt_member_key(key, member->peers[i].gateway_id);
 		if (strcmp(item->key, key) == 0)

@@ -211,6 +211,22 @@ Test(fence, a_planted_bug_does_not_ask_it)
 	expect_end(count, 0, "volume");
 }
 
+/* Started while the first gateway had lost its lease: it may serve by what it read before the fence. */
+Test(fence, another_process_of_the_own_number_may_have_granted_some)
+{
+	const struct mt_gateway *gateway = peers[0].gateway;
+	char key[MT_MEMBER_KEY_BYTES], value[128];
+	struct meta_item item = { .key = key, .value = value };
+
+	mt_member_key(key, gateway->options.gateway_id);
+	for (uint64_t other = 0; other < 2; other++) {
+		item.value_bytes = (size_t)snprintf(value, sizeof(value),
+		    "{\"format\":1,\"boot_id\":\"%016" PRIx64 "\",\"ports\":[\"tcp://h:1\"]}",
+		    gateway->options.boot_id + other);
+		cr_assert_eq(fence_sees(gateway, &item), other == 0);
+	}
+}
+
 /* ---- the op ---- */
 
 Test(fence, reads_of_an_attached_volume_change_by_force)
