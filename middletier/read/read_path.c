@@ -201,6 +201,11 @@ read_map(struct mt_read *read)
 {
 	struct mt_read_state *state = read->shard->port->read;
 
+	/* Indexes that it would ask for now nobody stops. */
+	if (read->shard->write->is_stopped) {
+		mt_read_on_painted(read, -EREMCHG);
+		return;
+	}
 	if (!turn_has_room(state)) {
 		read_starve(read);
 		return;

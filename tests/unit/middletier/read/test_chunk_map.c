@@ -407,6 +407,26 @@ Test(chunk_map, of_a_shard_that_stops_or_does_not_serve)
 	cr_assert_eq(map.blocks[3].seen, ZEROS);
 }
 
+/* A shard that stops waits for its reads: this one waits for no node any more. */
+Test(chunk_map, that_waits_for_its_turn_when_the_shard_stops)
+{
+	struct fake_msg *msg;
+
+	(void)fake_runs_one(5, 0, 4, 1);
+	(void)one_frame(CHUNK + 1, 5, 0, RECORD_WRITE, 0, 4, 1);
+	look(0, 4); /* of this one the index is in memory */
+	for (uint32_t i = 0; i < 3; i++)
+		fake_node_down(i, 0);
+	fake_pass(NUM_MS(1));
+	cr_assert_eq(fake_wait(ask(0, 4)), 0);
+	msg = ask(CLEAVE_CHUNK_BLOCKS, 4);
+	fake_stop(-EREMCHG);
+	mt_run_stop(&fake.shard);
+	fake_run_for(NUM_MS(5));
+	cr_assert(msg->is_answered);
+	cr_assert_eq(msg->reply.rc, -EREMCHG);
+}
+
 /* Another owner may have taken changes: nothing is told. */
 Test(chunk_map, without_a_lease_of_the_gateway)
 {
