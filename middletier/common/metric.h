@@ -54,7 +54,7 @@
 	X(flattened_bytes, "bytes", "bytes of the runs that this wrote")                           \
 	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
 	X(merges_without_key, "count", "merges put off because a data key is not here")            \
-	X(merges_refused, "count", "parts of merges made anew: others made not what was asked")    \
+	X(merges_refused, "count", "parts of merges made anew: others failed, or were not right")  \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \
