@@ -103,7 +103,13 @@ struct mt_port {
 		uint64_t until_ns;
 		bool is_due; /* in this turn of the loop */
 	} ahead;
-	uint32_t drop_look_count; /* segment_drop.c's: in this turn, of all its shards */
+	struct { /* segment_drop.c's: walks of all its shards */
+		uint32_t count;
+		uint32_t look_count;      /* in this turn of the loop */
+		struct loop_link waiting; /* for their turns */
+		struct loop_timer timer;
+		struct loop_turn_end turn_end;
+	} drop;
 	struct mt_read_state *read;
 	struct mt_throttle *throttle;     /* port/throttle.c */
 	struct mt_shares *shares;         /* port/shares.c */

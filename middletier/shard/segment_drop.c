@@ -7,9 +7,9 @@
  *
  * The walk goes over the segments' chunks by their numbers, and begins anew when it is asked to, at the first one that
  * it had to leave. All walks of a port together take at most DROP_LOOK_MAX chunks in a turn of its loop, and as many runs
- * more as a commit has. Each goes on by itself: a volume of 64 TiB is a million chunks, and who asks comes once a second at
- * most (drop.c). What it has to
- * wait for, runs that are being merged or read and manifests that take no edit, it leaves until it is asked again.
+ * more as a commit has; who finds no room in a turn waits in a line. Each goes on by itself: a volume of 64 TiB is a million
+ * chunks, and who asks comes once a second at most (drop.c). What it has to wait for, runs that are being merged or read
+ * and manifests that take no edit, it leaves until it is asked again.
  *
  * The log comes last: as long as it holds a record of the volume, a take-over brings the chunk back; then the
  * mark "deleted/ID" is there still, and all begins anew. A chunk that is busy is not compacted again meanwhile, or it
@@ -55,8 +55,7 @@ struct segment_drop {
 	struct mt_shard *shard;
 	uint64_t segment_base;
 	uint32_t segment_count;
-	struct loop_timer timer; /* the next piece, in the next turn */
-	struct loop_turn_end turn_end;
+	struct loop_link wait_link; /* in port->drop.waiting: the next piece, in a later turn */
 	uint64_t at;      /* chunks before this number are gone, but for those that were busy */
 	uint64_t busy_at; /* the walk has ended: where it begins anew; DROP_NONE: nothing is left */
 	bool has_progress; /* something has gone since the last call of mt_segments_drop */
@@ -89,24 +88,19 @@ drop_end(const struct segment_drop *drop)
 static void
 drop_go_on(struct segment_drop *drop)
 {
-	loop_timer_start(drop->shard->port->loop, &drop->timer, 0);
-}
+	struct mt_port *port = drop->shard->port;
 
-static void
-drop_on_turn_end(struct loop_turn_end *hook, void *arg)
-{
-	struct segment_drop *drop = arg;
-
-	(void)hook;
-	assert(hook == &drop->turn_end);
-	drop->shard->port->drop_look_count = 0;
+	if (!list_contains(&drop->wait_link))
+		list_push_back(&port->drop.waiting, &drop->wait_link);
+	if (!port->drop.timer.is_active)
+		loop_timer_start(port->loop, &port->drop.timer, 0);
 }
 
 /* This turn of the port has something left: other walks have not taken all of it. */
 static bool
-drop_has_turn(const struct segment_drop *drop)
+drop_has_turn(const struct mt_port *port)
 {
-	return drop->shard->port->drop_look_count < DROP_LOOK_MAX;
+	return port->drop.look_count < DROP_LOOK_MAX;
 }
 
 static void
@@ -151,11 +145,11 @@ static bool
 drop_forget_runs(struct segment_drop *drop)
 {
 	assert(drop->is_committed && !drop->is_committing);
-	if (!drop_has_turn(drop)) {
+	if (!drop_has_turn(drop->shard->port)) {
 		drop_go_on(drop);
 		return false;
 	}
-	drop->shard->port->drop_look_count += drop->run_count;
+	drop->shard->port->drop.look_count += drop->run_count;
 	while (drop->run_count > 0) {
 		struct mt_run *run = drop->runs[drop->run_count - 1];
 
@@ -193,7 +187,7 @@ drop_take_runs(struct segment_drop *drop, const struct mt_chunk *chunk)
 		if (drop->run_count == MT_COMMIT_EDITS_MAX)
 			return false;
 		drop->runs[drop->run_count++] = LIST_ENTRY(link, struct mt_run, link);
-		drop->shard->port->drop_look_count++;
+		drop->shard->port->drop.look_count++;
 	}
 	return true;
 }
@@ -206,7 +200,7 @@ drop_look(struct segment_drop *drop)
 	struct mt_chunk *chunk;
 
 	assert(drop->at < drop_end(drop));
-	drop->shard->port->drop_look_count++;
+	drop->shard->port->drop.look_count++;
 	if (mt_segment_find(index, mt_chunk_segment(drop->at)) == NULL) {
 		drop->at = (mt_chunk_segment(drop->at) + 1) * CLEAVE_SEGMENT_CHUNKS;
 		return false;
@@ -249,7 +243,7 @@ drop_walk(struct segment_drop *drop)
 	uint64_t begin = drop->at;
 
 	assert(drop->run_count == 0 && !drop->is_committing);
-	while (drop->at < drop_end(drop) && drop_has_turn(drop) && !drop_look(drop))
+	while (drop->at < drop_end(drop) && drop_has_turn(drop->shard->port) && !drop_look(drop))
 		;
 	if (drop->run_count > 0) {
 		drop->at = begin; /* those whose runs are going, go then */
@@ -282,22 +276,42 @@ drop_chunks(struct segment_drop *drop)
 	return drop_walk(drop);
 }
 
+/* All walks have a timer together, and an end of turns: those that wait cost a turn nothing, however many they are. */
 static void
 drop_on_timer(struct loop_timer *timer, void *arg)
 {
-	struct segment_drop *drop = arg;
+	struct mt_port *port = arg;
+	struct loop_link *link;
 
-	(void)timer;
-	if (drop->shard->sm.state == MT_SHARD_SERVING &&
-	    drop_may_go(drop->shard, drop->segment_base, drop->segment_count))
-		(void)drop_chunks(drop);
+	assert(timer == &port->drop.timer);
+	/* Whoever waits again has used the turn up. */
+	while (drop_has_turn(port) && (link = list_pop_front(&port->drop.waiting)) != NULL) {
+		struct segment_drop *drop = LIST_ENTRY(link, struct segment_drop, wait_link);
+
+		if (drop->shard->sm.state == MT_SHARD_SERVING &&
+		    drop_may_go(drop->shard, drop->segment_base, drop->segment_count))
+			(void)drop_chunks(drop);
+	}
+	if (!list_is_empty(&port->drop.waiting) && !timer->is_active)
+		loop_timer_start(port->loop, timer, 0);
+}
+
+static void
+drop_on_turn_end(struct loop_turn_end *hook, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)hook;
+	assert(hook == &port->drop.turn_end);
+	port->drop.look_count = 0;
 }
 
 /* A walk that has come to its end looks again at what it had to leave. */
 static void
 drop_again(struct segment_drop *drop)
 {
-	if (drop->timer.is_active || drop->at < drop_end(drop) || drop->busy_at == DROP_NONE)
+	if (list_contains(&drop->wait_link) || drop->at < drop_end(drop) ||
+	    drop->busy_at == DROP_NONE)
 		return;
 	drop->at = drop->busy_at;
 	drop->busy_at = DROP_NONE;
@@ -342,13 +356,30 @@ drop_log(struct segment_drop *drop)
 	return mt_manifest_is_settled(shard) ? 0 : -EAGAIN;
 }
 
+/* The port has one walk more. */
+static void
+drop_join(struct mt_port *port)
+{
+	if (port->drop.count++ > 0)
+		return;
+	list_init(&port->drop.waiting);
+	loop_timer_init(&port->drop.timer, drop_on_timer, port);
+	loop_turn_end_add(port->loop, &port->drop.turn_end, drop_on_turn_end, port);
+}
+
 static void
 drop_free(struct segment_drop *drop)
 {
-	loop_timer_stop(drop->shard->port->loop, &drop->timer);
-	loop_turn_end_remove(drop->shard->port->loop, &drop->turn_end);
+	struct mt_port *port = drop->shard->port;
+
+	list_remove(&drop->wait_link);
 	list_remove(&drop->link);
 	mt_free(drop);
+	assert(port->drop.count > 0);
+	if (--port->drop.count > 0)
+		return;
+	loop_timer_stop(port->loop, &port->drop.timer);
+	loop_turn_end_remove(port->loop, &port->drop.turn_end);
 }
 
 static struct segment_drop *
@@ -370,8 +401,7 @@ drop_find(struct mt_shard *shard, uint64_t segment_base, uint32_t segment_count)
 	drop->segment_count = segment_count;
 	drop->at = drop_first(drop);
 	drop->busy_at = DROP_NONE;
-	loop_timer_init(&drop->timer, drop_on_timer, drop);
-	loop_turn_end_add(shard->port->loop, &drop->turn_end, drop_on_turn_end, drop);
+	drop_join(shard->port);
 	list_push_back(&shard->drops, &drop->link);
 	return drop;
 }
@@ -391,7 +421,7 @@ mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment
 	if (drop == NULL)
 		return -EAGAIN;
 	drop_again(drop);
-	if (!drop->timer.is_active)
+	if (!list_contains(&drop->wait_link))
 		rc = drop_chunks(drop);
 	if (rc == 0)
 		rc = drop_log(drop);

@@ -454,6 +454,32 @@ Test(segment_drop, many_at_once_take_a_bounded_piece_of_a_turn_together)
 	cr_assert_leq(walk.pieces, 20, "nor is it a trickle");
 }
 
+/* How much is called at the end of every turn of the port. */
+static uint32_t
+turn_end_count(void)
+{
+	uint32_t count = 0;
+
+	for (const struct loop_link *at = fake.loop->turn_ends.next; at != &fake.loop->turn_ends;
+	     at = at->next)
+		count++;
+	return count;
+}
+
+/* A thousand volumes that are deleted wait for half a minute, and longer, until the log of then has gone. */
+Test(segment_drop, however_many_wait_a_turn_ends_with_one_call_for_them)
+{
+	uint32_t count = turn_end_count();
+
+	cr_assert_eq(fake_wait(fake_write(0, 1, 1)), 0); /* the log has a record, maybe of theirs */
+	look_at_extents();
+	for (uint32_t i = 0; i < 100; i++)
+		cr_assert_neq(mt_segments_drop(&fake.shard, FAKE_SEGMENT + i, 1), 0);
+	cr_assert_eq(turn_end_count(), count + 1, "the port's");
+	mt_segments_drop_reset(&fake.shard);
+	cr_assert_eq(turn_end_count(), count);
+}
+
 /* A chunk that has to stay for a while holds up none behind it, and is not all that is looked at again. */
 Test(segment_drop, what_is_busy_is_left_and_looked_at_again_when_asked)
 {
