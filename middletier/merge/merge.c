@@ -82,7 +82,7 @@ mt_merge_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (work->merge == NULL)
 		return;
-	work->executor->turn.budget = mt_merge_turn_jobs(work->merge);
+	mt_merge_turn(work->merge, &work->executor->turn);
 	merge_pump(work->merge);
 }
 

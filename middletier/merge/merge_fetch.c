@@ -497,6 +497,7 @@ static int
 fetch_ask(struct merge_exec *exec)
 {
 	struct merge_window *window = &exec->window;
+	uint32_t read_max = (uint32_t)num_min(exec->read_max, num_max(1, exec->turn.reads));
 	uint32_t slot = 0;
 
 	for (uint32_t i = 0; i < window->source_count; i++) {
@@ -504,9 +505,9 @@ fetch_ask(struct merge_exec *exec)
 
 		if (source->sm.state != MERGE_SOURCE_WANTED || source_is_in_ring(exec, source))
 			continue;
-		while (slot < exec->read_max && exec->reads[slot].is_used)
+		while (slot < read_max && exec->reads[slot].is_used)
 			slot++;
-		if (slot == exec->read_max)
+		if (slot == read_max)
 			return 0;
 		while (source->sm.state == MERGE_SOURCE_WANTED &&
 		    read_send(exec, &exec->reads[slot], i))

@@ -25,13 +25,15 @@ port_pressure(const struct mt_port *port)
 	return pressure;
 }
 
-uint32_t
-mt_merge_turn_jobs(const struct mt_merge *merge)
+void
+mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 {
 	const struct mt_port *port = merge->shard->port;
+	uint32_t pressure = port_pressure(port);
 
 	assert(merge_work_of(merge)->merge == merge);
-	return mt_pace_turn_jobs(port_pressure(port), port->write_count, mt_turn_is_short(port));
+	turn->budget = mt_pace_turn_jobs(pressure, port->write_count, mt_turn_is_short(port));
+	turn->reads = mt_pace_reads(pressure);
 }
 
 struct engine_set *

@@ -5,12 +5,14 @@
 
 #include <stdint.h>
 
+#include "merge/merge_step.h"
+
 struct engine_set;
 struct mt_merge;
 struct mt_port;
 
-/* mt_merge_turn_jobs -- engine jobs in this turn of the loop. */
-uint32_t mt_merge_turn_jobs(const struct mt_merge *merge);
+/* mt_merge_turn -- what @merge, at work, may do in this turn of the loop: engine jobs, and READs at nodes at a time. */
+void mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn);
 /*
  * mt_merge_engines -- where the next job runs: in the background, or where those of writes do
  *

@@ -16,6 +16,8 @@ enum merge_step {
 /* A turn of the loop. */
 struct merge_turn {
 	uint32_t budget; /* engine jobs that a merge may begin in it yet */
+	uint32_t
+	    reads; /* at nodes at a time, but one at least; a merge may be able to have fewer */
 	uint64_t
 	    again_ns; /* a step wants to be tried again after this, whatever comes; TURN_NEVER */
 };

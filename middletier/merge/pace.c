@@ -39,6 +39,8 @@
 #define PACE_JOBS_BUSY 2u  /* somebody writes, or the latency class is at work */
 #define PACE_JOBS_HURRY 4u /* writes wait for merges */
 #define PACE_JOBS_FULL 16u /* writes stand still */
+#define PACE_READS_LEISURE 4u
+#define PACE_READS_HURRY 16u
 
 static uint32_t
 part_of(uint64_t bytes, uint64_t whole)
@@ -84,6 +86,13 @@ mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 	if (write_count == 0)
 		return PACE_JOBS_IDLE;
 	return pressure >= PACE_HURRY ? PACE_JOBS_HURRY : PACE_JOBS_BUSY;
+}
+
+uint32_t
+mt_pace_reads(uint32_t pressure)
+{
+	assert(pressure <= PACE_FULL);
+	return pressure >= PACE_HURRY ? PACE_READS_HURRY : PACE_READS_LEISURE;
 }
 
 /* The log drains in lumps: measured from one to another, and only while merges had no pauses. */

@@ -23,6 +23,8 @@ uint32_t mt_pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);
 
 /* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write. */
 uint64_t mt_pace_merge_rate(uint32_t pressure);
+/* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
+uint32_t mt_pace_reads(uint32_t pressure);
 /* mt_pace_turn_jobs -- a merge's engine jobs in a turn, with @write_count writes in flight; @is_ahead: short turns. */
 uint32_t mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead);
 

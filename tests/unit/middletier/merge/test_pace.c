@@ -66,6 +66,16 @@ Test(pace, merges_go_faster_the_longer_the_log_is)
 	cr_assert_eq(mt_pace_merge_rate(PACE_FULL), PACE_UNLIMITED);
 }
 
+Test(pace, a_merge_that_writes_wait_for_reads_more_at_a_time)
+{
+	uint32_t leisure = mt_pace_reads(0);
+
+	cr_assert_geq(leisure, 1);
+	cr_assert_eq(mt_pace_reads(PACE_HURRY - 1), leisure);
+	cr_assert_gt(mt_pace_reads(PACE_HURRY), leisure);
+	cr_assert_eq(mt_pace_reads(PACE_FULL), mt_pace_reads(PACE_HURRY));
+}
+
 Test(pace, a_turn_of_the_loop_has_fewest_jobs_while_somebody_writes_and_the_log_is_short)
 {
 	uint32_t busy = mt_pace_turn_jobs(0, 1, false),
