@@ -39,9 +39,10 @@ class Named(Cluster):
 def a_cluster_of_names():
     """Nodes, ports, the map and the calls between gateways, through kills of a node and of a gateway."""
     with Named(gateways=2, ports=2) as c:
+        wait_for(lambda: c.cleave("gateway", "list").stdout.count(f"tcp://{NAME}:") == 2,
+                 "the gateways are not listed by their names")
         listed = c.cleave("gateway", "list").stdout
-        check(listed.count(f"tcp://{NAME}:") == 2 and "127.0.0.1" not in listed
-              and "0.0.0.0" not in listed, f"no names in\n{listed}")
+        check("127.0.0.1" not in listed and "0.0.0.0" not in listed, f"addresses in\n{listed}")
         with Load(c) as load:
             load.wait_writes(300)
             c.cleave("snapshot", "create", "v@s")  # a call to the other gateway

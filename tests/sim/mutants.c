@@ -101,8 +101,8 @@ static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
-	"read_lease_from_answer", "fence_unwaited", "map_log_ignored", "map_dirty_ignored",
-	"map_cleared_under_write", "map_epoch_ignored", "reads_unfenced" };
+	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
+	"map_epoch_ignored", "reads_unfenced" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -138,14 +138,14 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * before the next start. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
  * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_log_pool.c, test_agree.c,
- * test_unreadable.c, test_cut.c, test_unread.c, test_control_holder.c, test_control_fence.c).
+ * test_unreadable.c, test_cut.c, test_unread.c, test_control_holder.c, test_control_fence.c, test_client_lease.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
 	"hot_hold_ignored", "pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked",
 	"number_unpassed", "unread_left", "ticket_unchecked", "fence_volume_ignored",
-	"fence_unlisted", "reads_unfenced", "holder_untold" };
+	"fence_unlisted", "holder_untold", "read_lease_from_answer" };
 
 struct search {
 	struct mutant_set mutants;
