@@ -22,7 +22,6 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/replicate.h"
 #include "index/run_dir.h"
@@ -102,7 +101,6 @@ static void
 directory_on_done(struct mt_append *append, int rc, void *arg)
 {
 	struct run_writer *writer = arg;
-	struct mt_run_roll *roll = writer->shard->run_roll;
 
 	assert(append == &writer->directory);
 	assert(writer->is_directory_out);
@@ -114,14 +112,8 @@ directory_on_done(struct mt_append *append, int rc, void *arg)
 		part->length_bytes += append->info.batch_bytes;
 		part->directory_bytes = append->info.batch_bytes;
 		part->directory_crc = append->info.batch_crc;
-	} else if ((rc == -ESTALE || rc == -EACCES) && roll->is_guest) {
-		mt_run_writer_cancel(writer, rc); /* its owner will hear of it himself */
-	} else if (rc == -ESTALE || rc == -EACCES) {
-		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
 	}
-	if (roll->sm.state == RUN_ROLL_SEALING)
-		mt_run_roll_step(roll); /* it may have waited for this one */
-	mt_run_writer_pump(writer);
+	mt_run_writer_returned(writer, rc);
 }
 
 /* Writes the bytes of the part's directory. Returns how many; 0: there is none. */

@@ -49,6 +49,7 @@ static const struct sm_state run_batch_table[RUN_BATCH_STATE_NR] = {
 	[RUN_BATCH_SENT] = { "sent", SM_TO(RUN_BATCH_READY) | SM_TO(RUN_BATCH_FREE), 0 },
 };
 
+static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_append *mt_append, int rc, void *arg);
 
 int
@@ -142,7 +143,7 @@ static void
 writer_on_roll(void *arg)
 {
 	assert(((struct run_writer *)arg)->shard != NULL);
-	mt_run_writer_pump(arg);
+	run_writer_pump(arg);
 }
 
 void
@@ -279,7 +280,7 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 		return writer->rc;
 	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
 		batch_close(writer);
-		mt_run_writer_pump(writer);
+		run_writer_pump(writer);
 		if (writer->rc != 0)
 			return writer->rc;
 		batch = NULL;
@@ -378,32 +379,30 @@ batch_requeue(struct run_writer *writer, struct run_batch *batch)
 	list_insert_before(at, &batch->link);
 }
 
+/* A node knows a newer owner. */
+static bool
+is_stale(int rc)
+{
+	return rc == -ESTALE || rc == -EACCES;
+}
+
 static void
 batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 {
 	struct run_batch *batch = arg;
 	struct run_writer *writer = batch->writer;
-	struct mt_run_roll *roll = writer->shard->run_roll;
-	bool is_stale;
 
 	if (writer->claims_all)
 		rc = 0;
-	is_stale = rc == -ESTALE || rc == -EACCES;
 	assert(&batch->batch == mt_append);
 	assert(batch->sm.state == RUN_BATCH_SENT);
-	if (rc != 0 && !is_stale && writer->rc == 0)
+	if (rc != 0 && !is_stale(rc) && writer->rc == 0)
 		batch_requeue(writer, batch);
 	else
 		sm_move(&batch->sm, RUN_BATCH_FREE);
 	if (rc == 0 && writer->rc == 0)
 		batch_acknowledged(writer, batch);
-	else if (is_stale && roll->is_guest)
-		writer_fail(writer, rc); /* its owner will hear of it himself */
-	else if (is_stale)
-		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
-	if (roll->sm.state == RUN_ROLL_SEALING)
-		mt_run_roll_step(roll); /* it may have waited for this one */
-	mt_run_writer_pump(writer);
+	mt_run_writer_returned(writer, rc);
 }
 
 /* True: go on with the next. */
@@ -447,8 +446,8 @@ writer_end_filling(struct run_writer *writer)
 	sm_move(&batch->sm, RUN_BATCH_FREE);
 }
 
-void
-mt_run_writer_pump(struct run_writer *writer)
+static void
+run_writer_pump(struct run_writer *writer)
 {
 	struct mt_run_roll *roll = writer->shard->run_roll;
 
@@ -485,11 +484,25 @@ mt_run_writer_pump(struct run_writer *writer)
 }
 
 void
+mt_run_writer_returned(struct run_writer *writer, int rc)
+{
+	struct mt_run_roll *roll = writer->shard->run_roll;
+
+	if (is_stale(rc) && roll->is_guest)
+		writer_fail(writer, rc); /* its owner will hear of it himself */
+	else if (is_stale(rc))
+		mt_shard_stop(writer->shard, -ESTALE);
+	if (roll->sm.state == RUN_ROLL_SEALING)
+		mt_run_roll_step(roll); /* it may have waited for this one */
+	run_writer_pump(writer);
+}
+
+void
 mt_run_writer_retry(struct run_writer *writer)
 {
 	assert(writer->is_hoping);
 	writer->is_hoping = false;
-	mt_run_writer_pump(writer);
+	run_writer_pump(writer);
 }
 
 void
@@ -497,7 +510,7 @@ mt_run_writer_end(struct run_writer *writer)
 {
 	assert(!writer->is_ending);
 	writer->is_ending = true;
-	mt_run_writer_pump(writer);
+	run_writer_pump(writer);
 }
 
 int

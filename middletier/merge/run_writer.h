@@ -116,8 +116,8 @@ void mt_run_writer_release(struct run_writer *writer);
  * The shard's extents, which know of batches that are sent, are freed after this and before the writer.
  */
 void mt_run_writer_forget(struct run_writer *writer);
-/* mt_run_writer_pump -- send what can be, and tell the merge. For run_directory.c. */
-void mt_run_writer_pump(struct run_writer *writer);
+/* mt_run_writer_returned -- an append of its has come back with @rc, and was taken note of: it goes on. For run_directory.c. */
+void mt_run_writer_returned(struct run_writer *writer, int rc);
 /* mt_run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
 bool mt_run_writer_is_quiet(const struct run_writer *writer);
 /* mt_run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
