@@ -14,15 +14,11 @@
 #include "middletier/index/run_load.h"
 #include "unit/fake_runs.h"
 
+#define WAITERS 3u
+#include "unit/run_waiters.h"
+
 #define CHUNK mt_chunk_number(FAKE_SEGMENT, 0)
 #define BATCHES 6u
-#define WAITERS 3u
-
-static struct waiter {
-	struct mt_run_waiter waiter;
-	uint32_t told_count;
-	int rc;
-} waiters[WAITERS];
 
 static void
 setup(void)
@@ -32,38 +28,6 @@ setup(void)
 }
 
 TestSuite(directory_load, .init = setup, .fini = fake_runs_fini);
-
-static void
-on_told(int rc, void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->told_count++;
-	waiter->rc = rc;
-}
-
-static struct mt_run_waiter *
-waiter_of(uint32_t i)
-{
-	waiters[i] = (struct waiter){ .waiter = { .fn = on_told, .arg = &waiters[i] } };
-	return &waiters[i].waiter;
-}
-
-static int
-wait_told(void)
-{
-	cr_assert_eq(waiters[0].told_count, 0, "told from within the call");
-	fake_run_for(NUM_S(5));
-	cr_assert_eq(waiters[0].told_count, 1);
-	return waiters[0].rc;
-}
-
-static int
-load(struct mt_run *run)
-{
-	mt_run_load(run, waiter_of(0));
-	return wait_told();
-}
 
 /* Looks @block up as a read does: asks until it is known. Returns what is said, or why nothing is. */
 static int

@@ -22,69 +22,20 @@
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
 #include "unit/fake_runs.h"
+#include "unit/run_waiters.h"
 
 #define CHUNK mt_chunk_number(FAKE_SEGMENT, 0)
-#define WAITERS 8u
 
 struct mutant_set mutants_on;
-
-static struct waiter {
-	struct mt_run_waiter waiter;
-	uint32_t told_count;
-	int rc;
-} waiters[WAITERS];
 
 static void
 setup(void)
 {
-	fake_init(43, false);
-	fake_start();
-	fake_run_for(NUM_MS(10));
-	memset(&fake_runs, 0, sizeof(fake_runs));
+	fake_runs_start(43);
 	memset(waiters, 0, sizeof(waiters));
-	fake_runs_extent();
 }
 
-static void
-teardown(void)
-{
-	cr_assert_eq(fake_replies_held(), 0, "every reply of a node was released");
-	fake_fini();
-}
-
-TestSuite(run_dir, .init = setup, .fini = teardown);
-
-static void
-on_told(int rc, void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->told_count++;
-	waiter->rc = rc;
-}
-
-static struct mt_run_waiter *
-waiter_of(uint32_t i)
-{
-	waiters[i] = (struct waiter){ .waiter = { .fn = on_told, .arg = &waiters[i] } };
-	return &waiters[i].waiter;
-}
-
-static int
-wait_told(void)
-{
-	cr_assert_eq(waiters[0].told_count, 0, "told from within the call");
-	fake_run_for(NUM_S(5));
-	cr_assert_eq(waiters[0].told_count, 1);
-	return waiters[0].rc;
-}
-
-static int
-load(struct mt_run *run)
-{
-	mt_run_load(run, waiter_of(0));
-	return wait_told();
-}
+TestSuite(run_dir, .init = setup, .fini = fake_runs_fini);
 
 static int
 load_block(struct mt_run *run, uint32_t block)

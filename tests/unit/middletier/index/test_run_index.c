@@ -28,22 +28,11 @@ static struct waiter {
 static void
 setup(void)
 {
-	fake_init(41, false);
-	fake_start();
-	fake_run_for(NUM_MS(10));
-	memset(&fake_runs, 0, sizeof(fake_runs));
+	fake_runs_start(41);
 	memset(waiters, 0, sizeof(waiters));
-	fake_runs_extent();
 }
 
-static void
-teardown(void)
-{
-	cr_assert_eq(fake_replies_held(), 0, "every reply of a node was released");
-	fake_fini();
-}
-
-TestSuite(run_index, .init = setup, .fini = teardown);
+TestSuite(run_index, .init = setup, .fini = fake_runs_fini);
 
 static void
 on_told(int rc, void *arg)

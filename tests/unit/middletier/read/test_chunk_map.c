@@ -26,13 +26,7 @@ setup(void)
 	fake_runs_codec = ENGINE_NONE;
 }
 
-static void
-teardown(void)
-{
-	fake_runs_fini();
-}
-
-TestSuite(chunk_map, .init = setup, .fini = teardown);
+TestSuite(chunk_map, .init = setup, .fini = fake_runs_fini);
 
 /* An answer, block by block. */
 enum seen { UNTOLD, UNNAMED, ZEROS, STORED };

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "splitlib/sim/loop_sim.h"
+#include "unit/time_passes.h"
 
 struct mutant_set mutants_on;
 
@@ -19,21 +20,9 @@ static struct mt_port port;
 static struct mt_shard shard;
 
 static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-static void
 pass(uint64_t ns)
 {
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(port.loop, &timer, ns);
-	(void)sim_world_run(world, NULL, NULL, sim_world_now_ns(world) + ns);
-	loop_timer_stop(port.loop, &timer);
+	time_passes(world, port.loop, ns);
 }
 
 static void

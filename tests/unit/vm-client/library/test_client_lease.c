@@ -7,6 +7,7 @@
 
 #include "splitlib/base/num.h"
 #include "splitlib/sim/loop_sim.h"
+#include "unit/time_passes.h"
 
 #define EPOCH 7u
 #define LENGTH_NS NUM_MS(400)
@@ -40,21 +41,9 @@ teardown(void)
 TestSuite(lease, .init = setup, .fini = teardown);
 
 static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-static void
 pass(uint64_t ns)
 {
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(client.loop, &timer, ns);
-	(void)sim_world_run(world, NULL, NULL, sim_world_now_ns(world) + ns);
-	loop_timer_stop(client.loop, &timer);
+	time_passes(world, client.loop, ns);
 }
 
 /* The answer to a request comes @late_ns after that was sent. */

@@ -12,6 +12,7 @@
 
 #include "cleave/status.h"
 #include "splitlib/sim/loop_sim.h"
+#include "unit/time_passes.h"
 
 #define EPOCH 7u
 #define WINDOW_BLOCKS 4096u
@@ -104,21 +105,9 @@ dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes)
 }
 
 static void
-on_passed(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-}
-
-static void
 pass(uint64_t ns)
 {
-	struct loop_timer timer;
-
-	loop_timer_init(&timer, on_passed, NULL);
-	loop_timer_start(client.loop, &timer, ns);
-	(void)sim_world_run(world, NULL, NULL, sim_world_now_ns(world) + ns);
-	loop_timer_stop(client.loop, &timer);
+	time_passes(world, client.loop, ns);
 }
 
 static void
