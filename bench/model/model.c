@@ -16,14 +16,17 @@
 
 #include "base/num.h"
 #include "designs.h"
+#include "params.h"
 
 #define OFF_MAX 0.10
 #define REQUESTS 40000u /* of each port, or of a server without cards */
 #define LOGICAL_CORES 48u
 
 static bool
-params_set(struct params *params, const char *name, double value)
+params_set(void *arg, const char *name, double value)
 {
+	struct params *params = arg;
+
 #define PARAMS_TAKE(member)                                                                        \
 	if (strcmp(name, #member) == 0) {                                                          \
 		params->member = value;                                                            \
@@ -38,26 +41,10 @@ static int
 params_read(struct params *params, const char *path)
 {
 	static const struct params nothing;
-	FILE *file = fopen(path, "r");
-	char line[512], name[64];
-	double value;
 
-	if (file == NULL) {
-		perror(path);
-		return -1;
-	}
 	*params = nothing;
-	while (fgets(line, sizeof(line), file) != NULL) {
-		if (line[0] == '#' || sscanf(line, "%63s %lf", name, &value) != 2)
-			continue;
-		if (value <= 0 || !params_set(params, name, value)) {
-			(void)fprintf(stderr, "%s: %s: no such parameter, or not above 0\n", path,
-			    name);
-			(void)fclose(file);
-			return -1;
-		}
-	}
-	(void)fclose(file);
+	if (params_file_read(path, params_set, params) != 0)
+		return -1;
 #define PARAMS_CHECK(member)                                                                       \
 	if (params->member <= 0) {                                                                 \
 		(void)fprintf(stderr, "%s: lacks " #member "\n", path);                            \

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "params.h"
 #include "reads.h"
 
 #define OFF_MAX 0.10
@@ -46,8 +47,10 @@ struct params {
 };
 
 static bool
-params_set(struct params *params, const char *name, double value)
+params_set(void *arg, const char *name, double value)
 {
+	struct params *params = arg;
+
 #define PARAMS_TAKE(member)                                                                        \
 	if (strcmp(name, #member) == 0) {                                                          \
 		params->member = value;                                                            \
@@ -56,31 +59,6 @@ params_set(struct params *params, const char *name, double value)
 	PARAMS_LIST(PARAMS_TAKE)
 #undef PARAMS_TAKE
 	return false;
-}
-
-static int
-params_read(struct params *params, const char *path)
-{
-	FILE *file = fopen(path, "r");
-	char line[512], name[64];
-	double value;
-	int rc = 0;
-
-	if (file == NULL) {
-		perror(path);
-		return -1;
-	}
-	while (rc == 0 && fgets(line, sizeof(line), file) != NULL) {
-		if (line[0] == '#' || sscanf(line, "%63s %lf", name, &value) != 2)
-			continue;
-		if (value <= 0 || !params_set(params, name, value)) {
-			(void)fprintf(stderr, "%s: %s: no such parameter, or not above 0\n", path,
-			    name);
-			rc = -1;
-		}
-	}
-	(void)fclose(file);
-	return rc;
 }
 
 static int
@@ -314,7 +292,7 @@ main(int argc, char *argv[])
 		return 2;
 	}
 	for (int i = 1; i < argc - is_check; i++) {
-		if (params_read(&params, argv[i]) != 0)
+		if (params_file_read(argv[i], params_set, &params) != 0)
 			return 2;
 	}
 	if (params_check(&params) != 0)
