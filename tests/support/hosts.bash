@@ -62,9 +62,26 @@ hosts_network() {
 hosts_network_down() {
 	local i
 	for ((i = 1; i <= hosts_max; i++)); do
+		[ ! -e "/sys/class/net/cleave-h$i" ] || ip link delete "cleave-h$i"
 		[ ! -e "/run/netns/$(host_space "$i")" ] || ip netns delete "$(host_space "$i")"
 	done
 	[ ! -e "/sys/class/net/$hosts_bridge" ] || ip link delete "$hosts_bridge"
+}
+
+# hosts_network_left: spaces that this folder has not made. Those that something runs in are another cluster's;
+# those that nothing runs in were left by a script that was killed, and hold nothing: they are removed.
+hosts_network_left() {
+	local i space pids left=
+	for ((i = 1; i <= hosts_max; i++)); do
+		space=$(host_space "$i")
+		[ -e "/run/netns/$space" ] || continue
+		pids=$(ip netns pids "$space" | paste -sd ' ')
+		[ -z "$pids" ] || die "$space is there already, of another folder, and runs (pids $pids): ./dev down --hosts there"
+		left=1
+	done
+	[ -n "$left" ] || return 0
+	say "nothing runs in the network namespaces that an earlier ./dev up --hosts left: they are made anew"
+	hosts_network_down
 }
 
 # on_host N COMMAND...: replaces this shell; start_daemon runs it in the background
@@ -167,8 +184,7 @@ hosts_up() {
 	mkdir -p "$home"
 	[ -e "$home/$home_mark" ] || [ -z "$(ls -A "$home")" ] ||
 		die "$home holds something that ./dev up --hosts did not make: set CLEAVE_HOME to another folder"
-	[ -e "$home/hosts" ] || [ ! -e "/run/netns/$(host_space 1)" ] ||
-		die "there is $(host_space 1) already, of another folder: ./dev down --hosts there"
+	[ -e "$home/hosts" ] || hosts_network_left
 	[ ! -e "$home/hosts" ] || [ "$(cat "$home/hosts")" = "$1" ] ||
 		die "$home has $(cat "$home/hosts") hosts: ./dev down --hosts --erase, to begin with $1"
 	echo "made by ./dev up --hosts, removed by ./dev down --hosts --erase" >"$home/$home_mark"
