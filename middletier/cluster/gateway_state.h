@@ -126,6 +126,7 @@ struct mt_gateway_options {
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint64_t hot_bytes;          /* of hot blocks (read/hot.h), all ports together; 0: none */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
+	uint32_t read_frame_bytes;   /* those that are stored for readers; 0: as all */
 	enum mt_run_codec run_codec; /* how they are compressed [by how often they are read] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* The gateway will never serve: no cluster's store, or another's, disks too small. Stop it. */

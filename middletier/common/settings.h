@@ -28,6 +28,8 @@ struct mt_settings {
 	uint32_t min_replicas; /* copies without which nothing is confirmed */
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
+	/* Likewise of frames that are stored for readers, where run_codec is AUTO; 0: frame_bytes. */
+	uint32_t read_frame_bytes;
 	enum mt_run_codec run_codec;
 	bool has_read_ahead; /* frames that clients read piece by piece are kept: read_frames.h */
 	uint64_t node_timeout_ns;

@@ -117,6 +117,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.boot_id = options->boot_id,
 		.min_replicas = options->min_replicas,
 		.frame_bytes = options->frame_bytes,
+		.read_frame_bytes = options->read_frame_bytes,
 		.run_codec = options->run_codec,
 		.has_read_ahead = options->has_read_ahead,
 		.node_timeout_ns = options->node_timeout_ns,

@@ -50,9 +50,10 @@ struct mt_run {
 	struct mt_run_load *load;   /* of the whole index, or of the directory alone */
 	uint16_t hold_count;        /* index stays while > 0 */
 	bool is_merging;
-	bool is_dir_bad;   /* no copy of its directory passed: it is as if there were none */
-	bool is_reread;    /* its index was dropped since a merge could not read what it says */
-	uint16_t heat_age; /* heat.c: the index's, when read_units was brought up to date */
+	bool is_dir_bad;     /* no copy of its directory passed: it is as if there were none */
+	bool is_reread;      /* its index was dropped since a merge could not read what it says */
+	uint8_t small_share; /* heat.c: of its last reads, those of a part of a frame, in 255ths */
+	uint16_t heat_age;   /* heat.c: the index's, when read_units was brought up to date */
 };
 
 /* Why the last merge of a chunk's layers could not move them: they stay in memory, and pin the log. */

@@ -75,8 +75,16 @@ mt_heat_is_cold(const struct mt_chunk *chunk)
 	return chunk->index->heat_age > 0 && mt_heat_of_chunk(chunk) < HEAT_COLD;
 }
 
+/* The newest read counts a sixteenth. */
+static uint8_t
+share_after(uint8_t share, bool is_small)
+{
+	return is_small ? (uint8_t)(share + (UINT8_MAX - share + 15) / 16)
+			: (uint8_t)(share - (share + 15) / 16);
+}
+
 void
-mt_heat_on_read(struct mt_run *run, const struct mt_location *location)
+mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_small)
 {
 	struct mt_index *index = run->chunk->index;
 	uint64_t read_bytes = run_read_bytes(run) + location->stored_bytes;
@@ -84,6 +92,7 @@ mt_heat_on_read(struct mt_run *run, const struct mt_location *location)
 	assert(run->length_bytes > 0);
 	run_set_read_bytes(run, num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes));
 	run->heat_age = index->heat_age;
+	run->small_share = share_after(run->small_share, is_small);
 	if (index->hot_run == NULL && ENGINE_CODEC(location->codec_id) == ENGINE_ZSTD &&
 	    run->length_bytes >= HEAT_RUN_BYTES_MIN && mt_heat_of_run(run) >= HEAT_ALONE)
 		index->hot_run = run;
@@ -95,11 +104,28 @@ mt_heat_half(struct mt_index *index)
 	index->heat_age++;
 }
 
+bool
+mt_heat_is_small(const struct mt_run *newest, const struct mt_run *oldest)
+{
+	uint64_t small_bytes = 0, read_bytes = 0;
+
+	assert(newest->chunk == oldest->chunk);
+	for (const struct mt_run *run = newest;;
+	     run = NUM_CONTAINER_OF(run->link.next, const struct mt_run, link)) {
+		assert(&run->link != &newest->chunk->runs);
+		small_bytes += run_read_bytes(run) * run->small_share / UINT8_MAX;
+		read_bytes += run_read_bytes(run);
+		if (run == oldest)
+			return small_bytes > read_bytes / 2;
+	}
+}
+
 void
-mt_heat_leave(struct mt_run *run, uint32_t heat)
+mt_heat_leave(struct mt_run *run, uint32_t heat, bool is_small)
 {
 	assert(run->read_units == 0);
 	run->heat_age = run->chunk->index->heat_age;
+	run->small_share = is_small ? UINT8_MAX : 0;
 	run_set_read_bytes(run, (uint64_t)num_min(heat, HEAT_MAX) * run->length_bytes / 2);
 }
 

@@ -9,6 +9,8 @@
  *	from HEAT_MERGED    a merge that is done anyway stores for readers
  *	from HEAT_ALONE     a merge is done for the readers alone: what they have paid by then is what it costs
  *
+ * Whether reads wanted a frame's blocks one by one, or all of them, is known of the last ones, a dozen or two: mt_heat_is_small.
+ *
  * Nothing of it is kept anywhere: who takes a shard over begins at 0. merge/HEAT.md has the figures behind it.
  */
 #ifndef CLEAVE_MIDDLETIER_INDEX_HEAT_H
@@ -35,9 +37,10 @@ struct mt_run;
 /*
  * mt_heat_on_read -- a client's read decompresses the record at @location, which is in @run
  *
+ * @is_small: the read as a whole wants less than what frames usually have.
  * Threads: the port's, as all of these.
  */
-void mt_heat_on_read(struct mt_run *run, const struct mt_location *location);
+void mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_small);
 /* mt_heat_half -- HEAT_HALF_S have passed. */
 void mt_heat_half(struct mt_index *index);
 /* mt_heat_of_run, mt_heat_of_chunk -- the heat of a run; of all runs of a chunk, 0 where it has none. */
@@ -47,8 +50,10 @@ uint32_t mt_heat_of_chunk(const struct mt_chunk *chunk);
 uint32_t mt_heat_of_runs(const struct mt_run *newest, const struct mt_run *oldest);
 /* mt_heat_is_cold -- what is in @chunk's runs is hardly read; false where the shard has not been served for HEAT_HALF_S. */
 bool mt_heat_is_cold(const struct mt_chunk *chunk);
-/* mt_heat_leave -- @run, which a merge has just made of runs of this @heat, has half of it. */
-void mt_heat_leave(struct mt_run *run, uint32_t heat);
+/* mt_heat_is_small -- most of what makes the runs from @newest to @oldest hot were small reads. */
+bool mt_heat_is_small(const struct mt_run *newest, const struct mt_run *oldest);
+/* mt_heat_leave -- @run, which a merge has just made of runs of this @heat, has half of it. Its last reads were theirs. */
+void mt_heat_leave(struct mt_run *run, uint32_t heat, bool is_small);
 /*
  * mt_heat_hottest -- a run that has become worth a merge for its readers, and holds frames that are dear to read
  *

@@ -236,7 +236,7 @@ merge_apply(struct mt_merge *merge)
 
 		if (run == NULL)
 			return -ENOMEM;
-		mt_heat_leave(run, heat);
+		mt_heat_leave(run, heat, work->plan.is_read_small);
 		if (result->indexes[i] != NULL)
 			mt_run_index_give(run, result->indexes[i]);
 		result->indexes[i] = NULL;

@@ -22,6 +22,7 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "index/heat.h"
 #include "index/index.h"
 #include "index/index_cuts.h"
 #include "index/run_index.h"
@@ -199,6 +200,24 @@ input_take_run(struct mt_merge *merge, struct mt_run *run)
 	merge->cut = num_max(merge->cut, run->cut);
 }
 
+/* Frames that are read often, a block here and there, are small where their heat decides it: a read fetches all of a frame. */
+static void
+input_set_frames(const struct mt_settings *settings, const struct mt_merge_input *input,
+    struct merge_plan *plan)
+{
+	uint32_t frame_bytes = settings->frame_bytes, read_bytes = settings->read_frame_bytes;
+
+	if (settings->run_codec != MT_RUN_CODEC_AUTO || read_bytes == 0)
+		read_bytes = frame_bytes;
+	assert(read_bytes <= frame_bytes);
+	plan->is_read_small = input->newest_run != NULL &&
+	    mt_heat_is_small(input->newest_run, input->oldest_run);
+	plan->frame_blocks = (input->is_hot && plan->is_read_small ? read_bytes : frame_bytes) /
+	    CLEAVE_BLOCK_BYTES;
+	plan->read_frame_blocks = read_bytes / CLEAVE_BLOCK_BYTES;
+	plan->recoded = input->recoded;
+}
+
 void
 mt_merge_input_take(struct mt_merge *merge)
 {
@@ -207,12 +226,11 @@ mt_merge_input_take(struct mt_merge *merge)
 	struct loop_link *link;
 
 	assert(merge_work_of(merge)->merge == merge);
+	input_set_frames(merge->shard->port->settings, input, plan);
 	plan->input_count = 0;
 	plan->target = merge->target;
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);
-	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;
-	plan->recoded = input->recoded;
 	if (input->from != NULL) {
 		/* Oldest of all: cut 0, and nothing of the log is flushed by it. */
 		plan->is_hidden = false;

@@ -208,14 +208,31 @@ window_add_block(struct merge_window *window, const struct merge_input *input, u
 	};
 }
 
-static bool
-frame_continues(const struct merge_plan *plan, const struct merge_frame *frame, uint32_t block,
-    uint8_t kind)
+/*
+ * How many blocks the frame of @block may have, whose newest version is at @location. What a run holds in small frames,
+ * for who reads it, is not joined to larger ones while it stays as it is stored.
+ */
+static uint32_t
+frame_blocks_max(const struct merge_plan *plan, uint32_t block, const struct mt_location *location)
 {
-	assert(plan->frame_blocks > 0 && frame->count > 0);
+	uint16_t newest = plan->newest[block];
+
+	if (newest != PLAN_HIDDEN && plan->inputs[newest - 1].run != NULL &&
+	    location->record_kind == RECORD_WRITE &&
+	    location->record_blocks <= plan->read_frame_blocks &&
+	    ENGINE_CODEC(location->codec_id) == ENGINE_LZ4 && plan->recoded != ENGINE_LZ4)
+		return (uint32_t)num_min(plan->read_frame_blocks, plan->frame_blocks);
+	return plan->frame_blocks;
+}
+
+/* Does @frame, of up to @blocks_max, go on with a block of such a @kind? */
+static bool
+frame_continues(const struct merge_frame *frame, uint32_t blocks_max, uint32_t block, uint8_t kind)
+{
+	assert(blocks_max > 0 && frame->count > 0);
 	if (frame->block + frame->count != block || frame->kind != kind)
 		return false;
-	return kind != RECORD_WRITE || block % plan->frame_blocks != 0;
+	return kind != RECORD_WRITE || block % blocks_max != 0;
 }
 
 /*
@@ -268,17 +285,21 @@ mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 {
 	struct merge_frame *frame = NULL;
 	uint32_t last_block = UINT32_MAX - 1; /* of a write */
+	uint32_t blocks_max = plan->frame_blocks;
 
 	assert(window->block_max >= plan->frame_blocks);
 	assert(window->block_max <= MERGE_WINDOW_BLOCKS_MAX);
 	mt_merge_window_clear(window);
 	for (; plan->at < CLEAVE_CHUNK_BLOCKS; plan->at++) {
 		struct mt_location location;
+		uint32_t before_max = blocks_max;
 
 		if (!plan_find(plan, plan->at, &location))
 			continue;
+		blocks_max = frame_blocks_max(plan, plan->at, &location);
 		if (frame == NULL ||
-		    !frame_continues(plan, frame, plan->at, location.record_kind)) {
+		    !frame_continues(frame, (uint32_t)num_min(blocks_max, before_max), plan->at,
+			location.record_kind)) {
 			/* Whole frames: none is cut by a window's end. */
 			if (window->frame_count == MERGE_WINDOW_FRAMES_MAX ||
 			    window->block_count + plan->frame_blocks > window->block_max)

@@ -31,13 +31,15 @@ struct merge_plan {
 	bool is_staged; /* inputs may stay behind what replaces a part of them */
 	bool is_hidden; /* all of it: nothing is kept */
 	uint32_t frame_blocks;
-	uint8_t recoded;       /* as struct mt_merge_input has it */
-	uint32_t at;           /* the first block that no window has had */
-	uint64_t stored_bytes; /* of the newest versions, about */
-	uint8_t hidden_kind;   /* RECORD_* of a discard of the whole chunk */
+	bool is_read_small;         /* its runs, by small reads: mt_heat_is_small */
+	uint32_t read_frame_blocks; /* of frames stored for readers, which may stay so */
+	uint8_t recoded;            /* as struct mt_merge_input has it */
+	uint32_t at;                /* the first block that no window has had */
+	uint64_t stored_bytes;      /* of the newest versions, about */
+	uint8_t hidden_kind;        /* RECORD_* of a discard of the whole chunk */
 };
 
-/* mt_merge_plan_make -- inputs, has_beneath and frame_blocks are set; the runs are loaded. */
+/* mt_merge_plan_make -- inputs, has_beneath, (read_)frame_blocks and recoded are set; the runs are loaded. */
 void mt_merge_plan_make(struct merge_plan *plan);
 /* mt_merge_plan_window -- the next blocks; false: there are none left. */
 bool mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window);

@@ -6,6 +6,7 @@
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
@@ -25,12 +26,19 @@ chunk_block(const struct read_stretch *stretch, const struct mt_read *read)
 	    (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + stretch->first);
 }
 
+/* Does it want less than frames usually have? */
+static bool
+read_is_small(const struct mt_read *read)
+{
+	return read->block_count * CLEAVE_BLOCK_BYTES < read->shard->port->settings->frame_bytes;
+}
+
 /* A frame is decompressed for this read alone: it may be worth to be stored for readers. Capacity volumes want space. */
 static void
 ahead_warm(const struct read_stretch *stretch, const struct mt_read *read)
 {
 	if (read->session->volume.service_class != SERVICE_CAPACITY)
-		mt_heat_on_read(stretch->index_run, &stretch->location);
+		mt_heat_on_read(stretch->index_run, &stretch->location, read_is_small(read));
 }
 
 /* The last of its fill: those behind it are filled before they are asked for. */
@@ -51,6 +59,14 @@ ahead_of(struct read_frame *frame, const struct read_stretch *stretch, const str
 		mt_read_frame_release(frame);
 }
 
+/* The next read wants the rest of the frame then, or the next frames, which are small as well. */
+static bool
+ahead_is_worth(const struct read_stretch *stretch, const struct mt_read *read)
+{
+	return read->is_sequential &&
+	    (stretch->count < stretch->location.record_blocks || read_is_small(read));
+}
+
 static struct read_frame *
 ahead_find(const struct read_stretch *stretch, const struct mt_read *read)
 {
@@ -65,7 +81,7 @@ ahead_find(const struct read_stretch *stretch, const struct mt_read *read)
 	if (extent == NULL)
 		return NULL;
 	frame = mt_read_frames_find(frames, extent_id_pack(&extent->id), location->offset_bytes);
-	if (frame == NULL && read->is_sequential && stretch->count < location->record_blocks)
+	if (frame == NULL && ahead_is_worth(stretch, read))
 		return mt_read_frames_fill(frames, read->shard, stretch->index_run,
 		    chunk_block(stretch, read));
 	if (frame != NULL && read->is_sequential && frame->is_last)

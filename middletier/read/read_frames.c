@@ -301,7 +301,6 @@ static bool
 frame_may_be_kept(const struct mt_read_frames *frames, const struct mt_frame *frame)
 {
 	return frame->record_kind == RECORD_WRITE && (frame->codec_id & ENGINE_ENCRYPTED) == 0 &&
-	    frame->block_count > 1 &&
 	    frame->block_count * CLEAVE_BLOCK_BYTES <= frames->frame_bytes;
 }
 
@@ -329,7 +328,7 @@ static void
 fill_gather(struct read_fill *fill, uint64_t extent, const struct mt_run_index *index, uint32_t at)
 {
 	struct mt_read_frames *frames = fill->frames;
-	uint32_t end_bytes = index->frames[at].offset_bytes;
+	uint32_t end_bytes = index->frames[at].offset_bytes, block_count = 0;
 
 	fill->count = fill->at = fill->fetch_bytes = 0;
 	fill->offset_bytes = end_bytes;
@@ -337,7 +336,9 @@ fill_gather(struct read_fill *fill, uint64_t extent, const struct mt_run_index *
 		const struct mt_frame *from = &index->frames[at];
 		struct read_frame *frame;
 
+		block_count += from->block_count;
 		if (!frame_may_be_kept(frames, from) || from->offset_bytes != end_bytes ||
+		    (fill->count > 0 && block_count > READ_FILL_BLOCKS_MAX) ||
 		    fill->fetch_bytes + from->stored_bytes > MT_RECEIVE_BYTES ||
 		    mt_read_frames_find(frames, extent, from->offset_bytes) != NULL)
 			break;

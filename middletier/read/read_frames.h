@@ -37,7 +37,8 @@ struct mt_shard;
 	8u /* fewer would be gone before they are read: a port that has no room keeps none */
 #define READ_FRAMES_SHARE 64u   /* of the port's device memory: one part in so many, at most */
 #define READ_FILLS_MAX 4u       /* of a port, at a time */
-#define READ_FILL_FRAMES_MAX 4u /* of a fill */
+#define READ_FILL_FRAMES_MAX 8u /* of a fill */
+#define READ_FILL_BLOCKS_MAX 16u
 
 enum read_frame_state {
 	READ_FRAME_FREE,

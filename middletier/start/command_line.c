@@ -441,12 +441,17 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->has_read_ahead = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	options->frame_bytes = (uint32_t)values->frame_bytes;
+	options->read_frame_bytes =
+	    (uint32_t)num_min(values->read_frame_bytes, values->frame_bytes);
 	options->run_codec = (enum mt_run_codec)values->run_codec;
 	if (where->place != NULL)
 		rc = line_both(rc, line_take_lease(error, values, where, options));
 	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
 		rc = line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",
 		    values->frame_bytes);
+	if ((values->read_frame_bytes & (values->read_frame_bytes - 1)) != 0)
+		rc = line_refuse(error, "--read-frame-bytes: %" PRIu64 ": no power of two",
+		    values->read_frame_bytes);
 	return rc;
 }
 

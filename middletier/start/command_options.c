@@ -129,6 +129,11 @@ static const struct config_option option_table[] = {
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",
 	    "16K", false, CLEAVE_BLOCK_BYTES, ENGINE_RECORD_BYTES_MAX, NULL },
+	{ "read-frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, read_frame_bytes),
+	    "SIZE",
+	    "Likewise for what is read again and again, where --run-codec is auto: a read fetches no more "
+	    "than that. At most --frame-bytes.",
+	    "4K", false, CLEAVE_BLOCK_BYTES, ENGINE_RECORD_BYTES_MAX, NULL },
 	{ "run-codec", 0, CONFIG_CHOICE, offsetof(struct mt_command_line, run_codec), "CODEC",
 	    "What compresses them: zstd, which is small; lz4, which takes a quarter more space and is read "
 	    "with a fraction of the CPU time; auto, lz4 for what is read again and again, zstd for the rest.",

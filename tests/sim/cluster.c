@@ -443,6 +443,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.offers_reads = from->has_leases,
 		.has_read_ahead = from->has_heat,
 		.run_codec = from->has_heat ? MT_RUN_CODEC_AUTO : MT_RUN_CODEC_ZSTD,
+		.read_frame_bytes = from->has_heat ? CLEAVE_BLOCK_BYTES : 0,
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
 		.has_recipes = from->has_recipes,

@@ -383,6 +383,88 @@ Test(hot, between_hot_and_cold_frames_stay_as_they_are)
 	cr_assert_eq(newest_run()->index->frames[DENSE_BLOCKS / FRAME_BLOCKS].stored_crc, crc);
 }
 
+/* CRCs of the stored bytes of the frames that hold the packed blocks, one frame a block. */
+static void
+small_frames(uint32_t ret_crcs[PACKED_BLOCKS])
+{
+	const struct mt_run_index *index = newest_run()->index;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < index->frame_count; i++)
+		if (ENGINE_CODEC(index->frames[i].codec_id) == ENGINE_LZ4) {
+			cr_assert_eq(index->frames[i].block_count, 1);
+			cr_assert_lt(count, PACKED_BLOCKS);
+			ret_crcs[count++] = index->frames[i].stored_crc;
+		}
+	cr_assert_eq(count, PACKED_BLOCKS);
+}
+
+Test(hot, a_read_of_what_is_hot_fetches_no_more_than_its_block)
+{
+	uint32_t crcs[PACKED_BLOCKS], now[PACKED_BLOCKS];
+	struct mt_merge_input input;
+
+	fake.settings.read_frame_bytes = CLEAVE_BLOCK_BYTES;
+	make_run();
+	warm_to(HEAT_ALONE);
+	cr_assert_eq(find(&input), 0);
+	merge(&input);
+	small_frames(crcs);
+	cr_assert_eq(frames_of(ENGINE_NONE), DENSE_BLOCKS);
+	expect_all();
+	/* Between hot and cold they stay so, beside others that are as long as ever. */
+	mt_heat_half(fake.shard.block_index);
+	write_blocks(BLOCKS, FRAME_BLOCKS, 1);
+	flush();
+	compact();
+	small_frames(now);
+	cr_assert_arr_eq(now, crcs, sizeof(crcs));
+	cr_assert_eq(frames_of(ENGINE_ZSTD), 1);
+	expect_all();
+	for (uint32_t i = 0; i < 8; i++)
+		mt_heat_half(fake.shard.block_index);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), 0);
+	cr_assert_eq(frames_of(ENGINE_ZSTD), 1 + PACKED_BLOCKS / FRAME_BLOCKS);
+	expect_all();
+}
+
+/* Small frames would cost a reader of whole ones four loads in place of one. */
+Test(hot, frames_that_are_read_whole_stay_large)
+{
+	struct mt_merge_input input;
+
+	fake.settings.read_frame_bytes = CLEAVE_BLOCK_BYTES;
+	make_run();
+	for (uint32_t i = 0; mt_heat_of_run(newest_run()) < HEAT_ALONE; i++) {
+		cr_assert_lt(i, 10000u);
+		cr_assert_eq(fake_wait(fake_read(i * FRAME_BLOCKS % DENSE_BLOCKS, FRAME_BLOCKS)),
+		    0);
+	}
+	cr_assert_eq(fake_wait(fake_read(DENSE_BLOCKS, FRAME_BLOCKS)), 0);
+	cr_assert_eq(find(&input), 0);
+	merge(&input);
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
+	/* The new run's readers are those of the old one, until others come. */
+	mt_heat_half(fake.shard.block_index);
+	cr_assert_not(mt_heat_is_small(newest_run(), newest_run()));
+	warm_to(HEAT_MERGED);
+	cr_assert(mt_heat_is_small(newest_run(), newest_run()));
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS);
+	expect_all();
+}
+
+Test(hot, frames_have_one_size_where_an_option_says_which_codec)
+{
+	fake.settings.read_frame_bytes = CLEAVE_BLOCK_BYTES;
+	fake.settings.run_codec = MT_RUN_CODEC_LZ4;
+	make_run();
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
+	compact();
+	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
+}
+
 Test(hot, an_option_says_which_codec_whatever_is_read)
 {
 	fake.settings.run_codec = MT_RUN_CODEC_LZ4;

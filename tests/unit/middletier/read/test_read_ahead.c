@@ -96,7 +96,7 @@ check_sequential(uint64_t version)
 	before = read_requests();
 	read_all(version);
 	/* The first read has nothing before it: it fetches the first frame for itself. */
-	cr_assert_eq(read_requests() - before, 1 + FRAMES / READ_FILL_FRAMES_MAX);
+	cr_assert_eq(read_requests() - before, 1 + BLOCKS / READ_FILL_BLOCKS_MAX);
 	cr_assert_eq(metric(MT_METRIC_reads_from_frames), BLOCKS - 1);
 	cr_assert_eq(metric(MT_METRIC_reads_from_node), 1);
 	fake_run_for(NUM_MS(10));
@@ -119,6 +119,25 @@ Test(read_ahead, compressed_frames_too)
 		teardown();
 		setup();
 	}
+}
+
+/* Frames of a block each, as who reads a volume at random has them: who reads in order has many fetched at once. */
+Test(read_ahead, frames_of_one_block_are_fetched_together)
+{
+	uint32_t before;
+
+	fake_runs_batch(CHUNK, 5, 0);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		fake_runs_frame(RECORD_WRITE, i, 1, 1);
+	fake_runs_batch_end();
+	(void)fake_runs_end();
+	fake_expect(BLOCKS, 0);
+	before = read_requests();
+	read_all(1);
+	/* The first two: nothing was before the one, and the other has the next ones filled. */
+	cr_assert_leq(read_requests() - before, 2 + BLOCKS / READ_FILL_FRAMES_MAX);
+	cr_assert_geq(metric(MT_METRIC_reads_from_frames), BLOCKS - 2);
+	fake_run_for(NUM_MS(10));
 }
 
 Test(read_ahead, reads_that_are_out_together_share_a_frame)
