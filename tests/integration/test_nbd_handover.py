@@ -497,6 +497,24 @@ def what_a_predecessor_may_not_give():
             os.unlink(path)
 
 
+def an_address_that_others_reach_is_not_taken_without_a_word():
+    """What wanted a key wants none at a successor without one: the predecessor goes on, and its clients with it."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        keys = os.path.join(c.folder, "keys")
+        run_argv(["psktool", "-u", "alice", "-p", keys])
+        words = ("--volume", "v", "--control", os.path.join(c.folder, "control"))
+        with Agent(c, *words, "--listen", "tcp://0.0.0.0:0", "--tls-psk", keys) as agent:
+            port = agent.wait_line("ready listen=tcp").split("tcp://0.0.0.0:")[1].split()[0]
+            uri = f"nbds://alice@127.0.0.1:{port}/v?tls-psk-file={keys}"
+            run_argv(["nbdinfo", uri])
+            for weaker in ((), ("--tls-psk", keys, "--tls-optional")):
+                successor = Agent(c, *words, *weaker, "--replace").start(wait=False)
+                check(successor.wait_exit() == 1, f"a successor's exit status with {weaker}")
+                check(successor.count_lines("--replace:.*other hosts reach it.*--listen-open") == 1, "the reason")
+                run_argv(["nbdinfo", uri])
+
+
 def head(kind, offset, length, cookie=7):
     return struct.pack(">IHHQQI", 0x25609513, 0, kind, cookie, offset, length)
 
@@ -707,7 +725,7 @@ def ends_of_clients_under_tls():
 
 
 if __name__ == "__main__":
-    main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
+    main(what_a_predecessor_may_not_give, an_address_that_others_reach_is_not_taken_without_a_word, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, a_name_that_is_another_volume_s_now,
          a_name_that_nobody_has_any_more, a_new_client_while_what_was_renamed_is_opened, exports_that_were_attached_at_run_time, what_could_not_be_taken_is_taken_no_more,
          a_predecessor_that_was_stopped_for_a_while, replaced_by_a_successor_under_load,

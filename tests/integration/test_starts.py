@@ -64,16 +64,25 @@ def addresses_that_make_no_sense_are_refused_at_once():
                      "--listen tcp://nosuch:1", "no such host", codes=(1,))
 
 
-def an_agent_without_tls_serves_nobody_else():
+def an_agent_serves_nobody_else_whom_it_does_not_know():
     """By an address or a socket of systemd's, which is judged when it is opened; a word says that it may."""
     what = ("other hosts reach it", "--tls-certificates", "--listen-open")
     with Cluster(nodes=1, gateway_args=("--min-replicas", "1")) as c, socket.socket() as open_one:
         agent = ("cleave-agent", "--gateway", c.address, "--all")
+        psk = os.path.join(c.folder, "psk")
+        with open(psk, "w") as f:
+            f.write("alice:" + "5a" * 32 + "\n")
         open_one.bind(("0.0.0.0", 0))
         open_one.listen()
-        for listen in ("tcp://0.0.0.0:0", "tcp://[::]:0"):
-            expect_error(run(*agent, "--listen", listen, check_rc=False), "--listen", re.escape(listen), *what, codes=(2,))
+        # TLS that asks nobody for a certificate, or is left to clients, keeps nobody out.
+        for words in ((), ("--tls-certificates", c.folder), ("--tls-psk", psk, "--tls-optional"),
+                      ("--tls-certificates", c.folder, "--tls-verify-peer", "--tls-optional")):
+            for listen in ("tcp://0.0.0.0:0", "tcp://[::]:0"):
+                expect_error(run(*agent, *words, "--listen", listen, check_rc=False), "--listen", re.escape(listen), *what,
+                             codes=(2,))
         expect_error(run(*agent, "--listen", "tcp://:0", check_rc=False), "--listen", *what)
+        expect_error(run(*agent, "--tls-psk", psk, "--tls-optional", "--listen", "tcp://:0", check_rc=False), "--listen",
+                     *what)
         argv = ["sh", "-c", f'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&{open_one.fileno()}', "sh",
                 binary(agent[0]), *agent[1:]]
         result = subprocess.run(argv, pass_fds=[open_one.fileno()], stdin=subprocess.DEVNULL, text=True, timeout=60,
@@ -81,6 +90,8 @@ def an_agent_without_tls_serves_nobody_else():
         expect_error(result, "LISTEN_FDS", *what, codes=(1,))
         with Agent(c, "--all", "--listen", "tcp://0.0.0.0:0", "--listen-open") as told:
             told.wait_line("ready listen=tcp://0.0.0.0")
+        with Agent(c, "--all", "--listen", "tcp://0.0.0.0:0", "--tls-psk", psk) as known:
+            known.wait_line("ready listen=tcp://0.0.0.0")
 
 
 def too_few_domains_are_refused_at_once():
@@ -251,6 +262,6 @@ def a_start_that_waits_tells_what_for():
         check(gateway.count_lines("ended before") == 0, "it has served")
 
 
-main(addresses_that_make_no_sense_are_refused_at_once, an_agent_without_tls_serves_nobody_else, too_few_domains_are_refused_at_once,
+main(addresses_that_make_no_sense_are_refused_at_once, an_agent_serves_nobody_else_whom_it_does_not_know, too_few_domains_are_refused_at_once,
      node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
      disks_that_are_too_small_are_named, a_start_that_waits_tells_what_for)

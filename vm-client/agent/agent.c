@@ -165,7 +165,7 @@ static int
 agent_listen(struct agent *agent)
 {
 	const struct config_list *listens = &agent->options->listens;
-	char bound[160], error[256];
+	char bound[160], error[512];
 	int count = nbd_options_listen_fds();
 
 	assert(!agent->options->is_stdio);
@@ -246,7 +246,7 @@ static int
 agent_start_control(struct agent *agent)
 {
 	const struct agent_options *o = agent->options;
-	char error[256];
+	char error[512];
 
 	assert(agent->server != NULL && agent->control == NULL);
 	if (o->control == NULL)
@@ -373,8 +373,9 @@ agent_run(struct agent *agent)
 	if (agent_load_tls(agent) != 0)
 		return EXIT_FAILURE;
 	server.tls = agent->tls;
-	server.is_plain_open = o->is_listen_open;
+	server.is_open = o->is_listen_open;
 	server.requires_tls = agent->tls != NULL && !o->tls_is_optional;
+	server.knows_clients = nbd_options_know_clients(o);
 	server.client = agent->client;
 	agent->server = nbd_server_create(&server);
 	if (agent->server == NULL) {

@@ -455,7 +455,8 @@ struct nbd_server_options {
 	bool allows_any;     /* every volume of the cluster, by its name */
 	struct nbd_tls *tls; /* borrowed; NULL: plain only */
 	bool requires_tls;
-	bool is_plain_open;     /* without TLS, too, it may listen where other hosts reach it */
+	bool knows_clients;     /* each of them shows a certificate, or that it has a key */
+	bool is_open;           /* it may listen where other hosts reach it, whoever they are */
 	enum nbd_resize resize; /* what clients may do */
 	bool attaches_at_once;  /* with the first client, not with the first change */
 	bool takes;             /* a volume from whoever writes it */
@@ -503,9 +504,10 @@ struct nbd_server {
 
 struct nbd_server *nbd_server_create(const struct nbd_server_options *options);
 /* Whoever reaches such an address reads and writes the exports, as does who sees what goes by. */
-#define NBD_OPEN_TEXT                                                                                                \
-	"other hosts reach it, and whoever does reads and writes the volumes: add --tls-certificates or --tls-psk, " \
-	"or --listen-open (listen-open = yes) where that is meant"
+#define NBD_OPEN_TEXT                                                                                           \
+	"other hosts reach it, and whoever does reads and writes the volumes: have clients show who they are, " \
+	"by --tls-certificates with --tls-verify-peer, or --tls-psk, and without --tls-optional; or say "       \
+	"--listen-open (listen-open = yes) where that is meant"
 
 /* nbd_server_is_exposed -- does socket @fd listen where other hosts reach it, and the options do not say that it may? */
 bool nbd_server_is_exposed(const struct nbd_server *server, int fd);

@@ -49,8 +49,9 @@ static const struct config_option option_table[] = {
 	{ "stdio", 's', CONFIG_FLAG, O(is_stdio), NULL,
 	    "Serve one client on standard input and output, then exit.", NULL, false, 0, 0, NULL },
 	{ "tls-certificates", 0, CONFIG_STRING, O(tls_certificates), "FOLDER",
-	    "Require TLS, with ca-cert.pem, server-cert.pem and server-key.pem in FOLDER.", NULL,
-	    false, 0, 0, NULL },
+	    "Require TLS, with ca-cert.pem, server-cert.pem and server-key.pem in FOLDER. Clients need a certificate with "
+	    "--tls-verify-peer alone.",
+	    NULL, false, 0, 0, NULL },
 	{ "tls-verify-peer", 0, CONFIG_FLAG, O(tls_verifies_peer), NULL,
 	    "Clients must show a certificate that the CA has signed.", NULL, false, 0, 0, NULL },
 	{ "tls-psk", 0, CONFIG_STRING, O(tls_psk), "FILE",
@@ -59,8 +60,8 @@ static const struct config_option option_table[] = {
 	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
 	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
 	{ "listen-open", 0, CONFIG_FLAG, O(is_listen_open), NULL,
-	    "Without --tls-...: --listen may be an address that other hosts reach; whoever does reads and writes the "
-	    "volumes.",
+	    "--listen may be an address that other hosts reach, though clients need not show who they are (by --tls-psk, "
+	    "or --tls-verify-peer): whoever does reads and writes the volumes.",
 	    NULL, false, 0, 0, NULL },
 	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
 	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
@@ -127,11 +128,19 @@ nbd_options_listen_fds(void)
 	return (int)value;
 }
 
+bool
+nbd_options_know_clients(const struct agent_options *o)
+{
+	bool asks = o->tls_psk != NULL || (o->tls_certificates != NULL && o->tls_verifies_peer);
+
+	return asks && !o->tls_is_optional;
+}
+
 /* For every start; what a name stands for is judged when it is listened at. */
 static void
 check_open(const struct agent_options *o, struct config_result *result)
 {
-	bool may_be_open = o->is_listen_open || o->tls_certificates != NULL || o->tls_psk != NULL;
+	bool may_be_open = o->is_listen_open || nbd_options_know_clients(o);
 
 	for (uint32_t i = 0; i < o->listens.count && !may_be_open; i++) {
 		const char *text = o->listens.items[i];

@@ -41,6 +41,11 @@ extern const struct config_program agent_program;
  * Returns how many there are.
  */
 uint32_t nbd_options_check(struct agent_options *options, struct config_result *result);
+/*
+ * nbd_options_know_clients -- does each client show who it is, by a certificate or a key? TLS alone does not: whoever reaches
+ * the address comes in.
+ */
+bool nbd_options_know_clients(const struct agent_options *options);
 /* nbd_options_listen_fds -- how many sockets systemd has opened for this process. */
 int nbd_options_listen_fds(void);
 

@@ -338,7 +338,7 @@ is_exposed_at(const struct nbd_server *server, const struct sockaddr_storage *ad
 {
 	bool is_tcp = address->ss_family == AF_INET || address->ss_family == AF_INET6;
 
-	return is_tcp && server->options.tls == NULL && !server->options.is_plain_open &&
+	return is_tcp && !server->options.knows_clients && !server->options.is_open &&
 	    !tcp_address_is_loopback(address);
 }
 

@@ -22,6 +22,8 @@ take_listener(struct nbd_server *server, const json_t *object, int fd)
 
 	if (fd < 0 || json_unpack((json_t *)(uintptr_t)object, "{s:s}", "path", &path) != 0)
 		return -EBADMSG;
+	if (nbd_server_is_exposed(server, fd))
+		return -EPERM;
 	return nbd_server_adopt(server, fd, path);
 }
 
@@ -226,6 +228,8 @@ take_text(int rc)
 		return "the agent there keeps its clients";
 	if (rc == -ENXIO)
 		return "a client there uses what is not exported here: the agent there keeps its clients";
+	if (rc == -EPERM)
+		return "the agent there keeps its clients: of an address where it listens, " NBD_OPEN_TEXT;
 	return strerror(-rc);
 }
 
