@@ -427,7 +427,7 @@ serve(struct gateway_process *process, const struct mt_command_line *values,
 	int rc;
 
 	daemon_tell_start(&process->daemon, result);
-	mt_command_secure_tell(&process->secure, options);
+	mt_command_secure_tell(&process->secure, options, where->place);
 	prepare_descriptors(options);
 	rc = run(process, values, where, options);
 	process_fini(process);

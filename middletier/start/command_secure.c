@@ -3,10 +3,14 @@
 #include "start/command_secure.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "cleave/secure_options.h"
+#include "cleave/split.h"
 #include "cluster/gateway_state.h"
 #include "start/command_line.h"
 
@@ -50,14 +54,44 @@ mt_command_secure_reload(const struct mt_command_line *fresh, struct secure *sec
 		mt_revoked_rekey(gateway, secure->key);
 }
 
+/* The first member of an etcd without TLS that is not of this host, as tcp://HOST:PORT in @ret_member. */
+static bool
+store_is_open(const char *place, char ret_member[SPLIT_ADDRESS_BYTES_MAX])
+{
+	static const char scheme[] = "etcd://";
+	const char *text = place + strlen(scheme);
+
+	if (strncmp(place, scheme, strlen(scheme)) != 0)
+		return false;
+	for (;;) {
+		size_t bytes = strcspn(text, ",/");
+
+		(void)snprintf(ret_member, SPLIT_ADDRESS_BYTES_MAX, "tcp://%.*s", (int)bytes, text);
+		if (strncmp(text, "localhost:", strlen("localhost:")) != 0 &&
+		    secure_is_reached(ret_member))
+			return true;
+		if (text[bytes] != ',')
+			return false;
+		text += bytes + 1;
+	}
+}
+
 /* A port that others reach, where there is one: the warning is about it. */
 void
-mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options)
+mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options,
+    const char *place)
 {
+	char member[SPLIT_ADDRESS_BYTES_MAX];
 	const char *address = options->ports[0].address;
 
 	assert(options->port_count > 0);
 	for (uint32_t i = 1; i < options->port_count && !secure_is_reached(address); i++)
 		address = options->ports[i].address;
+	if (secure->key != NULL && store_is_open(place, member))
+		log_warn(
+		    "gateway: the metadata store is open: whoever reaches it says who owns what, and who may do what, "
+		    "and passwords go there in the clear address=%s: give the etcd TLS (etcds://), and --meta-cert "
+		    "or --meta-user",
+		    member);
 	secure_tell("gateway", secure, address);
 }

@@ -27,7 +27,13 @@ void mt_command_secure_take(const struct mt_command_line *values, bool is_server
  */
 void mt_command_secure_reload(const struct mt_command_line *fresh, struct secure *secure,
     struct mt_gateway *gateway);
-/* mt_command_secure_tell -- what its log says of that when it starts: secure_tell. */
-void mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options);
+/*
+ * mt_command_secure_tell -- what its log says of that when it starts: secure_tell
+ *
+ * And a warning where there is a key, and @place, the metadata store, is an etcd in the clear on a network: whoever is on
+ * that says who owns what, whatever keys there are.
+ */
+void mt_command_secure_tell(const struct secure *secure, const struct mt_gateway_options *options,
+    const char *place);
 
 #endif /* CLEAVE_MIDDLETIER_START_COMMAND_SECURE_H */

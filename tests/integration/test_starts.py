@@ -8,6 +8,7 @@ import subprocess
 
 import libcluster
 from libagent import Agent
+from libkeys import Authority
 from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run, run_argv
 
 
@@ -92,6 +93,21 @@ def an_agent_serves_nobody_else_whom_it_does_not_know():
             told.wait_line("ready listen=tcp://0.0.0.0")
         with Agent(c, "--all", "--listen", "tcp://0.0.0.0:0", "--tls-psk", psk) as known:
             known.wait_line("ready listen=tcp://0.0.0.0")
+
+
+def an_etcd_in_the_clear_is_told():
+    """Of a gateway with a key alone, for which whoever writes the store is a hole; and not of its own host."""
+    told = "the metadata store is open: .* address=tcp://192.0.2.1:2379: .*etcds://"
+    with Authority() as authority:
+        for place, is_told in (("etcd://127.0.0.1:1,192.0.2.1:2379", True), ("etcds://192.0.2.1:2379", False),
+                               ("etcd://127.0.0.1:1,localhost:1", False)):
+            gateway = Daemon("gateway", [binary("cleave-gateway"), "--meta", place, "--cluster-id", CLUSTER_ID, "--port",
+                                         "tcp://127.0.0.1:0", "--key", authority.issue("gateway/1")]).start(wait=False)
+            try:
+                gateway.wait_line("has a key")
+                check(gateway.count_lines(told) == int(is_told), f"{place}: {gateway.lines}")
+            finally:
+                gateway.kill()
 
 
 def too_few_domains_are_refused_at_once():
@@ -262,6 +278,6 @@ def a_start_that_waits_tells_what_for():
         check(gateway.count_lines("ended before") == 0, "it has served")
 
 
-main(addresses_that_make_no_sense_are_refused_at_once, an_agent_serves_nobody_else_whom_it_does_not_know, too_few_domains_are_refused_at_once,
+main(addresses_that_make_no_sense_are_refused_at_once, an_agent_serves_nobody_else_whom_it_does_not_know, an_etcd_in_the_clear_is_told, too_few_domains_are_refused_at_once,
      node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
      disks_that_are_too_small_are_named, a_start_that_waits_tells_what_for)
