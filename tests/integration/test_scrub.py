@@ -3,9 +3,10 @@
 """Flips planted on the disks are found by one scrub and repaired (fault 9); a lost node's copies, too."""
 import json
 import os
+import signal
 import time
 
-from libcluster import WAIT_S, Cluster, check, main
+from libcluster import WAIT_S, Cluster, binary, check, main, run_argv
 from test_bit_flip import find_payloads, flip, restart_gateway, write_pattern
 
 BLOCKS = 256
@@ -122,6 +123,30 @@ def reads_find_and_heal():
         check(c.metric("copies_made") > 0, "no copy was made anew")
 
 
+def every_gateway_is_asked():
+    """Whichever is asked first; one that stands still is named, and the others' shards are verified all the same."""
+    with Cluster(nodes=3, gateways=2, shards=4, gateway_args=("--lease-ms", "60000")) as c:
+        def ask(address, *words):
+            return run_argv([binary("cleave"), "--gateway", address, *words], check_rc=False)
+
+        c.volume_create("v", "16M")
+        c.load("--volume", "v", "--bytes", "4M")
+        wait_for(lambda: [g["shards_owned"] for g in json.loads(c.cleave("--json", "gateway", "list").stdout)["gateways"]]
+                 == [2, 2], "the shards are not shared out")
+        for address in c.gateway_addresses:
+            check(json.loads(ask(address, "--json", "scrub").stdout)["shards"] == 4, f"some shards alone, by {address}")
+            check(set(json.loads(ask(address, "--json", "sweep").stdout)) == {"orphans", "total", "confirmed"}, "sweep")
+        c.gateways[1].signal(signal.SIGSTOP)
+        try:
+            for words, done in ((("scrub",), "scrubbing 2 shards"), (("sweep", "--confirm"), "0 go now")):
+                result = ask(c.gateway_addresses[0], "--timeout", "1s", *words)
+                check(result.returncode == 1 and "1 of 2 gateways do not answer" in result.stderr and
+                      c.gateway_addresses[1] in result.stderr, f"{words}: {result.stderr}")
+                check(done in result.stdout, f"{words}: {result.stdout}")
+        finally:
+            c.gateways[1].signal(signal.SIGCONT)
+
+
 def lost_node_is_replaced():
     with Cluster(nodes=4, slot_size="1M", disk_size="2G",
                  gateway_args=["--repair-after", "1s", "--min-replicas", "2"]) as c:
@@ -158,4 +183,5 @@ def lost_node_is_replaced():
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
-    main(scrub_finds_and_heals, scrub_finds_what_is_wrong_in_open_extents, reads_find_and_heal, lost_node_is_replaced)
+    main(scrub_finds_and_heals, scrub_finds_what_is_wrong_in_open_extents, reads_find_and_heal,
+         every_gateway_is_asked, lost_node_is_replaced)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_status.c -- cleave status, which begins with health (command_health.c); node list, scrub, sweep */
+/* command_status.c -- cleave status, which begins with health (command_health.c); node list */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -217,81 +217,5 @@ command_node_list(struct command_session *session)
 	if (rc == 0 && !session->options->is_json)
 		node_print_draining(session, &question);
 	command_question_fini(&question);
-	return rc;
-}
-
-int
-command_scrub(struct command_session *session)
-{
-	json_t *reply = NULL;
-	int rc = command_ask(session, json_pack("{s:s}", "op", "scrub"), false, &reply);
-
-	if (rc != 0)
-		return rc;
-	if (session->options->is_json)
-		rc = command_print_json(reply, session->out);
-	else
-		fprintf(session->out, "scrubbing %" PRIu64 " shards\n",
-		    command_u64(reply, "shards"));
-	json_decref(reply);
-	return rc;
-}
-
-static int
-print_orphans(const json_t *reply, FILE *out)
-{
-	static const struct table_column columns[] = {
-		{ "NODE", true },
-		{ "EXTENT", false },
-		{ "INCARNATION", true },
-		{ "SEEN FOR s", true },
-		{ "GOES IN s", true },
-		{ "", false },
-	};
-	const json_t *orphans = json_object_get(reply, "orphans"), *orphan;
-	uint64_t total = command_u64(reply, "total");
-	struct table *table = table_create(columns, NUM_COUNT(columns));
-	size_t i;
-	int rc;
-
-	assert(reply != NULL && out != NULL);
-	json_array_foreach(orphans, i, orphan)
-	{
-		const char *what = json_is_true(json_object_get(orphan, "held")) ? "held back" : "";
-
-		if (json_is_true(json_object_get(orphan, "confirmed")))
-			what = "confirmed";
-		table_add(table, "%" PRIu64, command_u64(orphan, "node"));
-		table_add(table, "%s", command_text(orphan, "extent"));
-		table_add(table, "%" PRIu64, command_u64(orphan, "incarnation"));
-		table_add(table, "%" PRIu64, command_u64(orphan, "seen_s"));
-		table_add(table, "%" PRIu64, command_u64(orphan, "left_s"));
-		table_add(table, "%s", what);
-	}
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	if (total > json_array_size(orphans))
-		fprintf(out, "and %" PRIu64 " more\n", total - json_array_size(orphans));
-	return rc;
-}
-
-int
-command_sweep(struct command_session *session)
-{
-	json_t *reply = NULL;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:b}", "op", "sweep", "confirm", (int)session->options->is_confirmed),
-	    session->options->is_confirmed, &reply);
-
-	assert(session->client != NULL && session->out != NULL);
-	if (rc != 0)
-		return rc;
-	if (session->options->is_json)
-		rc = command_print_json(reply, session->out);
-	else
-		rc = print_orphans(reply, session->out);
-	if (rc == 0 && !session->options->is_json && session->options->is_confirmed)
-		fprintf(session->out, "%" PRIu64 " go now\n", command_u64(reply, "confirmed"));
-	json_decref(reply);
 	return rc;
 }

@@ -236,10 +236,10 @@ static const struct command command_table[] = {
 	    "a look.",
 	    { COMMAND_NOTHING }, COMMAND_TOP, command_top },
 	{ "scrub", NULL, "",
-	    "Have every copy of the gateway's shards verified now; status counts what was found.",
+	    "Have every copy verified now, by all gateways that live; status counts what was found.",
 	    { COMMAND_NOTHING }, 0, command_scrub },
 	{ "sweep", NULL, "[--confirm]",
-	    "Show what nodes hold of the gateway's shards and no manifest names: it is deleted when it "
+	    "Show what nodes hold and no manifest names, as all gateways that live see it: it is deleted when it "
 	    "was seen for --orphan-grace, a sixteenth of a node's extents at a time; with --confirm at "
 	    "once.",
 	    { COMMAND_NOTHING }, COMMAND_CONFIRM, command_sweep },
