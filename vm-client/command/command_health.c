@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "command_ask.h"
 #include "command_ask_all.h"
 #include "library/gateways.h"
 #include "table.h"
@@ -280,6 +281,30 @@ take_answer(struct command_health *health, const struct command_asked *ask)
 	reasons_add_own(health, CLEAVE_HEALTH_GATEWAY_SILENT, object, text);
 }
 
+/*
+ * The list of gateways has none: the one that told it has no lease yet, or no more, and serves nobody. What it says of
+ * itself is the cluster's health then; nothing would be wrong where nobody was asked.
+ */
+static int
+ask_the_unlisted(struct command_session *session, struct command_health *health)
+{
+	json_t *reply = NULL, *told;
+	int rc = command_ask(session, json_pack("{s:s}", "op", "health"), false, &reply);
+
+	assert(health->gateway_count == 0);
+	if (rc != 0 && rc != -EINVAL)
+		return rc;
+	health->gateway_count = 1;
+	told = json_object_get(reply, "health");
+	if (told != NULL)
+		command_health_take(health, told);
+	else
+		reasons_add_own(health, CLEAVE_HEALTH_LEVELS_MIXED, "cluster",
+		    "the gateway that was asked is of a release that tells no health");
+	json_decref(reply);
+	return 0;
+}
+
 int
 command_health_ask(struct command_session *session, const struct cleave_gateway_entry *gateways,
     uint32_t count, struct command_health *ret_health)
@@ -307,7 +332,8 @@ command_health_ask(struct command_session *session, const struct cleave_gateway_
 	drop_lesser_room(ret_health);
 	rc = command_ask_all_refused(session, asked, count);
 	command_ask_all_fini(asked, count);
-	return rc;
+	return rc == 0 && ret_health->gateway_count == 0 ? ask_the_unlisted(session, ret_health)
+							 : rc;
 }
 
 /* A gateway that is there, and a key that is not believed or has no right, is no gateway that has to be started. */

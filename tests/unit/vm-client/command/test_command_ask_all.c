@@ -142,3 +142,24 @@ Test(ask_all, of_several_addresses_each_that_is_silent_is_named)
 	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "code"), "key-refused");
 	command_health_fini(&health);
 }
+
+Test(ask_all, a_gateway_that_is_in_no_list_is_asked_itself)
+{
+	struct command_health health;
+
+	fixture_client(f);
+	session.client = f->client;
+	f->fake.control_answer =
+	    "{\"health\":{\"level\":\"ERROR\",\"reasons\":[{\"code\":\"lease-out\",\"level\":\"ERROR\","
+	    "\"object\":\"gateway 1\",\"text\":\"it has no lease\"}]}}";
+	cr_assert_eq(command_health_ask(&session, NULL, 0, &health), 0, "%s", session.error);
+	cr_assert_eq(health.level, CLEAVE_HEALTH_ERROR, "all was well, and nobody was asked");
+	cr_assert_eq(health.gateway_count, 1);
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "code"), "lease-out");
+	command_health_fini(&health);
+	/* A release that does not know the question. */
+	f->fake.control_answer = NULL;
+	cr_assert_eq(command_health_ask(&session, NULL, 0, &health), 0, "%s", session.error);
+	cr_assert_str_eq(command_text(json_array_get(health.reasons, 0), "code"), "levels-mixed");
+	command_health_fini(&health);
+}
