@@ -22,6 +22,9 @@ mt_command_secure_take(const struct mt_command_line *values, bool is_server,
 		.number = is_server || values->is_release ? values->gateway_id : 0,
 		.cluster_id = options->cluster_id };
 
+	*ret_secure = (struct secure){ .key = NULL };
+	if (values->is_dump)
+		return; /* it speaks with no node: whoever may read the store may do that */
 	secure_take(&mt_command_line_program, result, &values->secure, &wanted, ret_secure);
 	options->key = ret_secure->key;
 	options->security = ret_secure->security;

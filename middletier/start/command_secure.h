@@ -15,7 +15,7 @@ struct secure;
  * mt_command_secure_take -- *@ret_secure as the command line and the environment say; and @options borrows from it
  *
  * The key has to be a gateway's, of --cluster-id. With @is_server its number is the gateway's, and --gateway-id may not
- * be another; and ports that others reach want a key, or the word open. What is wrong goes to config_problem. The caller
+ * be another; and ports that others reach want a key, or the word open. A dump of the store needs none, and takes none. What is wrong goes to config_problem. The caller
  * closes *@ret_secure when the gateway is gone.
  */
 void mt_command_secure_take(const struct mt_command_line *values, bool is_server,

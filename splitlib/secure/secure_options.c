@@ -62,6 +62,15 @@ key_path(const struct secure_options *options, char path[PATH_MAX])
 	return path;
 }
 
+/* What has named that file, for messages: who typed no --key looks for none. */
+static const char *
+key_word(const struct secure_options *options)
+{
+	if (options->key != NULL)
+		return "--key";
+	return variable("CLEAVE_KEY") != NULL ? "$CLEAVE_KEY" : "systemd's credential key";
+}
+
 static int
 level_take(const struct secure_options *options, enum split_security *ret_security, char *why)
 {
@@ -101,7 +110,8 @@ open_key(const struct secure_options *options, struct secure *secure, char *why)
 	secure->key = split_key_load(path, inner);
 	if (secure->key == NULL) {
 		rc = -errno;
-		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "--key: %.240s", inner);
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "%s: %.220s", key_word(options),
+		    inner);
 	} else if (revoked != NULL) {
 		rc = secure_revoke(secure, revoked, false, why);
 	}
@@ -176,8 +186,8 @@ secure_take(const struct config_program *program, struct config_result *result,
 	}
 	if (ret_secure->key != NULL &&
 	    split_subject_check(split_key_subject(ret_secure->key), wanted, why) != 0)
-		config_problem(program, result, "--key: %s: give it the key that was issued for it",
-		    why);
+		config_problem(program, result, "%s: %s: give it the key that was issued for it",
+		    key_word(options), why);
 }
 
 /* A renewed key that would be refused by everybody is of no use. */

@@ -96,6 +96,12 @@ def keys_belong_to_daemons():
                      "--key: gateway/1 is not gateway 2", codes=(2,))
         expect_error(run_argv([*gateway.argv[:-1], a.issue("client/x")], check_rc=False),
                      "--key: client/x is no gateway", codes=(2,))
+        # Who has $CLEAVE_KEY for the command, and types no --key, is told which of them is meant; a dump needs none.
+        admin = {**os.environ, "CLEAVE_KEY": c.client_key}
+        expect_error(run_argv(gateway.argv[:-2], check_rc=False, env=admin),
+                     r"cleave-gateway: \$CLEAVE_KEY: admin/test is no gateway", codes=(2,))
+        dump = run_argv([binary("cleave"), "meta", "dump", "--meta", c.meta], env=admin).stdout
+        check('{"end":' in dump, f"no dump: {dump}")
         expect_error(run_argv([*gateway.argv, "--security", "shut"], check_rc=False),
                      "--security: 'shut': seal, sign or open is wanted", codes=(2,))
         # What others reach wants a key, or the word.
