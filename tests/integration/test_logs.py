@@ -205,6 +205,9 @@ def configurations_are_checked_to_their_end():
                f"tls-psk = {c.folder}/psk\ntls-verify-peer = yes\nreplace = yes\n",
                "--gateway: 'tcp://x'", "--replace: needs --control", "nothing to export", "--tls-verify-peer: needs",
                f"--listen: {c.folder}/none: No such", "--listen: 'udp://h:1'", f"--tls-psk: {c.folder}/psk")
+        listen = f"unix:{c.folder}/nbd"
+        expect("cleave-agent", f'listen = {listen}\nvolume = "v"\nvolume = v w\nvolume =\nvolume = v@\nvolume = v@s\nvolume = v\n',
+               """--volume: '"v"' is no name""", "--volume: 'v w' is no name", "--volume: '' is no name", "--volume: 'v@' is no name")
         # Nothing of it is touched, nobody is in its way: each daemon's own options, while it runs.
         for daemon in (c.gateway, c.nodes[0]):
             check(check_config(*daemon.argv) == (0, []), f"{check_config(*daemon.argv)}")

@@ -17,6 +17,7 @@
 #include "base/config_value.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
+#include "library/exports_file.h"
 #include "library/gateways.h"
 #include "nbd.h"
 
@@ -154,6 +155,23 @@ check_open(const struct agent_options *o, struct config_result *result)
 	}
 }
 
+/* An export of such a name would be there, and nobody could have it: quotes in a configuration are of the name. */
+static void
+check_volumes(const struct agent_options *o, struct config_result *result)
+{
+	char error[EXPORTS_FILE_ERROR_BYTES];
+	struct exports_line line;
+
+	for (uint32_t i = 0; i < o->volumes.count; i++) {
+		const char *name = o->volumes.items[i];
+
+		if (exports_line_parse(name, strlen(name), &line, error) != 1 ||
+		    strcmp(line.name, name) != 0)
+			config_problem(&agent_program, result,
+			    "--volume: '%.100s' is no name of a volume or VOLUME@SNAPSHOT", name);
+	}
+}
+
 /* Options that exclude each other, or want another one. */
 static void
 check_together(const struct agent_options *o, struct config_result *result)
@@ -178,6 +196,7 @@ check_together(const struct agent_options *o, struct config_result *result)
 		    "--tls-optional: needs --tls-certificates or --tls-psk");
 	if (o->is_stdio && o->listens.count > 0)
 		config_problem(program, result, "--stdio and --listen exclude each other");
+	check_volumes(o, result);
 	check_open(o, result);
 }
 
