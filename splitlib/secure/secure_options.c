@@ -62,7 +62,7 @@ key_path(const struct secure_options *options, char path[PATH_MAX])
 	return path;
 }
 
-/* What has named that file, for messages: who typed no --key looks for none. */
+/* --key or the variable, whichever has named that file: for messages, since who typed no --key looks for none. */
 static const char *
 key_word(const struct secure_options *options)
 {
