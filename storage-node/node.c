@@ -133,7 +133,7 @@ node_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 	const struct node *node = arg;
 
 	log_limited(LOG_WARN,
-	    "node: closed a connection that asks for nothing, %s address=%s peer=%s silent_ms=%" PRIu64
+	    "node: closed the connection that was used least, %s address=%s peer=%s silent_ms=%" PRIu64
 	    " connections_max=%u",
 	    why, node->address, peer, silent_ns / NUM_MS(1), split_port_accepted_max(node->port));
 }

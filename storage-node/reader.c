@@ -7,8 +7,9 @@
  *	ECHO, and the status of its own connection
  *
  * Nothing else: no list, no append, no status of the node. A reader has WIRE_TICKET_SLOTS_MAX slots, allocated by
- * blocks as they are used (I9). Readers have SN_READER_PART of the node's places, so that gateways find one; until its
- * first ticket is believed a reader is a guest, which gives way (split_qp_keep).
+ * blocks as they are used (I9). Readers have SN_READER_PART of the node's places, and those of one key half of these,
+ * so that others find one. Gateways always do: until its first ticket is believed a reader is a guest, which gives way
+ * to whoever comes (split_qp_keep), and from then on it lodges: it gives its place where there is no guest to do so.
  */
 #include "reader.h"
 
@@ -16,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "base/check.h"
@@ -27,8 +29,9 @@
 #include "read.h"
 #include "request.h"
 
-/* Three of so many quarters of the node's places. */
+/* The parts of the node's places that readers have, and those with one key. */
 #define SN_READER_PART(places) ((places) / 4 * 3)
+#define SN_READER_KEY_PART(places) (SN_READER_PART(places) / 2)
 
 void
 sn_readers_init(struct node *node)
@@ -44,6 +47,42 @@ sn_readers_fini(struct node *node)
 		return;
 	while (!list_is_empty(&node->readers))
 		sn_reader_close(LIST_ENTRY(list_first(&node->readers), struct sn_reader, link));
+}
+
+static uint32_t
+reader_count_of(const struct node *node, const struct split_subject *subject)
+{
+	const struct loop_link *link;
+	uint32_t count = 0;
+
+	for (link = node->readers.next; link != &node->readers; link = link->next) {
+		const struct split_subject *other = split_qp_subject(
+		    LIST_ENTRY(link, struct sn_reader, link)->qp);
+
+		count += other != NULL && other->role == subject->role &&
+		    strcmp(other->name, subject->name) == 0;
+	}
+	return count;
+}
+
+/* Is there a place for who comes with @subject (NULL: without a key)? */
+static int
+reader_judge_places(const struct node *node, const struct split_subject *subject, char *why)
+{
+	uint32_t places = split_port_accepted_max(node->port);
+	uint32_t count;
+
+	if (node->reader_count >= SN_READER_PART(places)) {
+		(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+		    "so many clients are connected already: %u", node->reader_count);
+		return -EBUSY;
+	}
+	count = subject == NULL ? 0 : reader_count_of(node, subject);
+	if (count < SN_READER_KEY_PART(places))
+		return 0;
+	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+	    "so many connections with its key are here already: %u", count);
+	return -EBUSY;
 }
 
 int
@@ -64,15 +103,11 @@ sn_reader_judge(const struct node *node, const struct split_qp *qp, char *why)
 	}
 	if (subject != NULL && split_subject_check(subject, &wanted, why) != 0)
 		return -EKEYREJECTED;
-	if (node->reader_count < SN_READER_PART(split_port_accepted_max(node->port)))
-		return 0;
-	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX, "so many clients are connected already: %u",
-	    node->reader_count);
-	return -EBUSY;
+	return reader_judge_places(node, subject, why);
 }
 
 struct sn_reader *
-sn_reader_open(struct node *node, uint64_t session_id)
+sn_reader_open(struct node *node, const struct split_qp *qp, uint64_t session_id)
 {
 	struct sn_reader *reader = sn_calloc(1, sizeof(*reader));
 
@@ -80,6 +115,7 @@ sn_reader_open(struct node *node, uint64_t session_id)
 	if (reader == NULL)
 		return NULL;
 	reader->peer = (struct sn_peer){ .node = node, .is_reader = true };
+	reader->qp = qp;
 	reader->session_id = session_id;
 	list_push_back(&node->readers, &reader->link);
 	node->reader_count++;
@@ -180,7 +216,7 @@ reader_take_tickets(struct sn_reader *reader, struct split_msg *msg,
 	SN_COUNT(node, tickets_refused,
 	    direct->ticket_count - (uint64_t)__builtin_popcountll(reply.offset_bytes));
 	if (reply.offset_bytes != 0)
-		split_qp_keep(msg->qp);
+		split_qp_lodge(msg->qp);
 	sn_request_finish(sn_request_take(node, msg, &wire), &reply, NULL);
 	return 0;
 }

@@ -21,6 +21,7 @@ struct split_qp;
 struct sn_reader {
 	struct sn_peer peer;   /* the argument of its queue pair */
 	struct loop_link link; /* in node->readers */
+	const struct split_qp *qp;
 	uint64_t session_id;
 	struct sn_ticket *blocks[SN_READER_BLOCKS_MAX]; /* NULL: none was presented there */
 };
@@ -32,11 +33,11 @@ void sn_readers_fini(struct node *node);
  * sn_reader_judge -- may who comes with @qp read here, as a client?
  *
  * Returns 0; -ENOTSUP the node takes no clients; -EKEYREJECTED its key is for somebody else, or it has none; -EBUSY
- * SN_READER_PART of the node's places are taken. *@why: a text of SPLIT_KEY_WHY_BYTES_MAX bytes.
+ * SN_READER_PART of the node's places are taken, or the part of those that one key may have. *@why: a text of SPLIT_KEY_WHY_BYTES_MAX bytes.
  */
 int sn_reader_judge(const struct node *node, const struct split_qp *qp, char *why);
-/* sn_reader_open -- a reader for the session @session_id, the node's until sn_reader_close; NULL: no memory. */
-struct sn_reader *sn_reader_open(struct node *node, uint64_t session_id);
+/* sn_reader_open -- a reader for the session @session_id on @qp, the node's until sn_reader_close; NULL: no memory. */
+struct sn_reader *sn_reader_open(struct node *node, const struct split_qp *qp, uint64_t session_id);
 /* sn_reader_of -- @peer's, which is a reader's. */
 struct sn_reader *sn_reader_of(struct sn_peer *peer);
 /* sn_reader_close -- the connection is gone, and its tickets with it. */

@@ -324,7 +324,7 @@ server_accept_reader(struct node *node, struct split_qp *qp, const struct wire_h
 	int rc = sn_reader_judge(node, qp, why);
 
 	if (rc == 0) {
-		reader = sn_reader_open(node, hello->session_id);
+		reader = sn_reader_open(node, qp, hello->session_id);
 		if (reader != NULL) {
 			server_accept(node, qp, &reader->peer, hello->level);
 			return;

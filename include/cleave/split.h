@@ -100,14 +100,14 @@ struct split_port_options {
 	void (*on_full)(const char *peer, int rc, void *arg);
 	void *on_full_arg;
 	/*
-	 * Guests are the connections that came in and are not kept (split_qp_keep). They give way: where there is
-	 * no place, or no descriptor, for one that comes, the guest that has been silent longest, of those with
-	 * nothing under way, is closed for it; and where receives are short, a guest that does not return what it
-	 * was lent within a second. Off: they stay, and who comes is refused.
+	 * Guests are the connections that came in and are not kept (split_qp_keep). They give way: where there is no place,
+	 * or no descriptor, for one that comes, the guest that has been silent longest, of those with nothing under way, is
+	 * closed for it, or else one that lodges (split_qp_lodge); and where receives are short, a guest that does not
+	 * return what it was lent within a second. Off: they stay, and who comes is refused.
 	 */
 	bool guests_give_way;
 	/*
-	 * Optional, for the log: a guest was closed, counted in qps_cut. @silent_ns: since it last asked for
+	 * Optional, for the log: a guest or a lodger was closed, counted in qps_cut. @silent_ns: since it last asked for
 	 * something, or said hello. @why: a static text. Calls nothing of the library.
 	 */
 	void (*on_cut)(const char *peer, uint64_t silent_ns, const char *why, void *arg);
@@ -397,13 +397,15 @@ void split_qp_refuse(struct split_qp *qp, int rc, const char *why);
 void split_qp_close(struct split_qp *qp);
 
 /*
- * split_qp_keep -- @qp, which came in, has shown that it is there for something: it never has to give way
+ * split_qp_keep, split_qp_lodge -- @qp, which came in, has shown that it is there for something: it does not give way
  *
- * From on_accept on, also before split_qp_accept. No-op the second time, and where guests do not give way.
+ * From on_accept on, also before split_qp_accept. Who lodges gives its place alone, where no guest has one to give: who
+ * has been silent longest, unanswered requests or not. It may be kept later. No-op where guests do not give way.
  * Ownership: @qp stays whose it was.
  * Threads:   the port's loop's.
  */
 void split_qp_keep(struct split_qp *qp);
+void split_qp_lodge(struct split_qp *qp);
 
 /*
  * split_port_qp_of -- the oldest queue pair of @port that is READY and has the argument @arg

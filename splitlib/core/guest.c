@@ -15,8 +15,13 @@
  * again when it has something to ask. A connection that is kept stays, as silent as it may be. Connections that
  * have not said hello yet are guests, too.
  *
+ * A *lodger* (split_qp_lodge) is kept as far as receives go. Its place it gives where no guest has one to give: the
+ * lodger that was used least recently, silent ones before those that wait for an answer. So whoever floods a port
+ * with hellos costs its lodgers one place, which the flood's guests take from each other.
+ *
  * A place is free as soon as the transport has let go of the connection. A device may still be at work on
- * its queue pair (quiesce): then the newcomer is refused this time, and finds a place when it comes again.
+ * its queue pair (quiesce), or an answer is owed to it: then the newcomer is refused this time, and finds a place when
+ * it comes again. One lodger leaves so at a time.
  */
 #include <inttypes.h>
 
@@ -32,6 +37,7 @@
 #include "transport.h"
 
 #define GUEST_DEBT_NS NUM_S(1)
+#define GUEST_WHY_PLACE "its place is needed"
 
 static void guest_on_timer(struct loop_timer *timer, void *arg);
 
@@ -60,30 +66,51 @@ guest_begin(struct split_qp *qp)
 	list_push_back(&qp->port->guests, &qp->guest_link);
 }
 
+void
+guest_end(struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	list_remove(&qp->guest_link);
+	if (qp->port->lodger_leaving == qp)
+		qp->port->lodger_leaving = NULL;
+}
+
 bool
 guest_is(const struct split_qp *qp)
 {
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	return list_contains(&qp->guest_link);
+	return !qp->is_lodger && list_contains(&qp->guest_link);
 }
 
 void
 guest_on_heard(struct split_qp *qp)
 {
-	if (!guest_is(qp))
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (!list_contains(&qp->guest_link))
 		return;
 	qp->heard_of_ns = loop_now_ns(qp->port->loop);
 	list_remove(&qp->guest_link);
-	list_push_back(&qp->port->guests, &qp->guest_link);
+	list_push_back(qp->is_lodger ? &qp->port->lodgers : &qp->port->guests, &qp->guest_link);
 }
 
 void
 split_qp_keep(struct split_qp *qp)
 {
-	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	bool was_guest = guest_is(qp);
+
+	list_remove(&qp->guest_link);
+	if (was_guest)
+		credit_on_kept(qp);
+}
+
+void
+split_qp_lodge(struct split_qp *qp)
+{
 	if (!guest_is(qp))
 		return;
 	list_remove(&qp->guest_link);
+	qp->is_lodger = true;
+	list_push_back(&qp->port->lodgers, &qp->guest_link);
 	credit_on_kept(qp);
 }
 
@@ -91,7 +118,7 @@ split_qp_keep(struct split_qp *qp)
 static bool
 guest_is_busy(const struct split_qp *qp)
 {
-	assert(guest_is(qp));
+	assert(list_contains(&qp->guest_link));
 	return qp->is_offered || qp->is_rejecting || qp->batch_count > 0 || qp->replies_owed > 0 ||
 	    !list_is_empty(&qp->messages) || !list_is_empty(&qp->sendable);
 }
@@ -102,7 +129,7 @@ guest_cut(struct split_qp *qp, const char *why)
 	struct split_port *port = qp->port;
 	uint64_t silent_ns = loop_now_ns(port->loop) - qp->heard_of_ns;
 
-	assert(guest_is(qp) && qp->is_acceptor && why != NULL);
+	assert(list_contains(&qp->guest_link) && qp->is_acceptor && why != NULL);
 	list_remove(&qp->guest_link);
 	metric_add(&port->counters.qps_cut, 1);
 	qp_fail(qp, 0, "%s", why);
@@ -115,35 +142,62 @@ guest_cut(struct split_qp *qp, const char *why)
 
 /* ---- places ---- */
 
+/* The first of @guests that may be closed; NULL: there is none. */
 static struct split_qp *
-guest_to_go(struct split_port *port)
+guest_to_go(const struct loop_link *guests, bool takes_busy)
 {
-	struct loop_link *link, *next;
+	const struct loop_link *link;
 
-	LIST_FOREACH_SAFE(&port->guests, link, next) {
+	for (link = guests->next; link != guests; link = link->next) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, guest_link);
 
-		if (qp_is_open(qp) && qp->transport != NULL && !guest_is_busy(qp))
+		if (qp_is_open(qp) && qp->transport != NULL && (takes_busy || !guest_is_busy(qp)))
 			return qp;
 	}
 	return NULL;
 }
 
-bool
-guest_make_room(struct split_port *port)
+/* Closes @qp at once. False: its place is free later. */
+static bool
+guest_give_place(struct split_qp *qp)
 {
-	struct split_qp *qp = guest_to_go(port);
-
-	assert(qp == NULL || qp->port == port);
-	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	if (qp == NULL)
-		return false;
-	guest_cut(qp, "its place is needed");
+	guest_cut(qp, GUEST_WHY_PLACE);
 	if (qp->ops->quiesce != NULL)
 		return false;
 	qp->ops->close(qp);
 	qp_uncount(qp);
 	return true;
+}
+
+static bool
+lodger_make_room(struct split_port *port)
+{
+	struct split_qp *qp;
+
+	if (port->lodger_leaving != NULL)
+		return false;
+	qp = guest_to_go(&port->lodgers, false);
+	if (qp != NULL && guest_give_place(qp))
+		return true;
+	if (qp == NULL) {
+		qp = guest_to_go(&port->lodgers, true);
+		if (qp != NULL)
+			guest_cut(qp, GUEST_WHY_PLACE);
+	}
+	port->lodger_leaving = qp;
+	return false;
+}
+
+bool
+guest_make_room(struct split_port *port)
+{
+	struct split_qp *qp;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	qp = guest_to_go(&port->guests, false);
+	if (qp == NULL)
+		return lodger_make_room(port);
+	return guest_give_place(qp);
 }
 
 /* ---- receives ---- */

@@ -170,6 +170,7 @@ port_lists_init(struct split_port *port)
 {
 	list_init(&port->qps);
 	list_init(&port->guests);
+	list_init(&port->lodgers);
 	list_init(&port->listeners);
 	list_init(&port->send_due);
 	list_init(&port->orphans);

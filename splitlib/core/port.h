@@ -35,9 +35,12 @@ struct split_port {
 	struct port_credits credits;
 	struct loop_link qps;              /* oldest first */
 	uint32_t qp_count, accepted_count; /* the surplus ones are in neither */
-	uint32_t qp_room;        /* qp_count_max, or less: what the port's device has room for */
-	uint32_t surplus_count;  /* beyond the room: to be told that there is none */
-	struct loop_link guests; /* QPs that came in and are not kept: longest silent first */
+	uint32_t qp_room;         /* qp_count_max, or less: what the port's device has room for */
+	uint32_t surplus_count;   /* beyond the room: to be told that there is none */
+	struct loop_link guests;  /* QPs that came in and are not kept: longest silent first */
+	struct loop_link lodgers; /* kept, but their places: the least used first */
+	struct split_qp
+	    *lodger_leaving; /* was cut, and its place is free soon; NULL: there is none */
 	struct loop_timer guest_timer; /* some owe receives */
 	uint32_t qp_id_next;
 	struct loop_link

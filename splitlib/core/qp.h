@@ -68,10 +68,10 @@ struct split_qp {
 	bool is_acceptor;  /* the peer connected */
 	bool is_surplus;   /* counted in port->surplus_count, and refused when its hello has come */
 	bool is_uncounted; /* cut, and another one has its place: in no count */
-	struct loop_link guest_link; /* in port->guests */
-	uint64_t
-	    heard_of_ns; /* of a guest: when it connected, said hello, or asked for something */
-	bool is_offered; /* on_accept was called, the answer is still to come */
+	struct loop_link guest_link; /* in port->guests, or port->lodgers */
+	bool is_lodger;
+	uint64_t heard_of_ns; /* of those: when it connected, said hello, or asked for something */
+	bool is_offered;      /* on_accept was called, the answer is still to come */
 	bool is_rejecting;
 	bool is_abandoned; /* nobody will call us: free at the end of closing */
 	int close_rc;

@@ -116,7 +116,7 @@ qp_free(struct split_qp *qp)
 	loop_task_cancel(port->loop, &qp->close_task);
 	loop_task_cancel(port->loop, &qp->ready_task);
 	list_remove(&qp->link);
-	list_remove(&qp->guest_link);
+	guest_end(qp);
 	if (!qp->is_uncounted)
 		qp_uncount(qp);
 	one_sided_fini(qp);

@@ -304,15 +304,14 @@ rig_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct node_rig *rig = arg;
 
-	(void)qp;
 	(void)reason;
+	if (qp != rig->qp)
+		return; /* a test has put it aside */
 	rig->qp = NULL;
 	rig->is_closed = true;
 	rig->is_connected = false;
 	rig->closed_rc = rc;
-	for (uint32_t i = 0; i < RIG_CALLS_MAX; i++) {
-		struct rig_call *call = &rig->calls[i];
-
+	for (struct rig_call *call = rig->calls; call < rig->calls + RIG_CALLS_MAX; call++) {
 		if (call->is_used && !call->is_answered) {
 			call->is_answered = true;
 			call->rc = -ECONNRESET;

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/num.h"
 #include "cleave/ticket.h"
+#include "storage-node/reader.h"
 #include "support/key_maker.h"
 #include "support/node_rig.h"
 
@@ -26,8 +28,9 @@
 #define TO 12000u
 
 static struct key_authority authority;
-static struct split_key *node_key, *gateway_key, *client_key, *monitor_key;
-static struct split_port *gateway_port, *client_port, *monitor_port, *open_port, *sign_port;
+static struct split_key *node_key, *gateway_key, *client_key, *other_key, *monitor_key;
+static struct split_port *gateway_port, *client_port, *other_port, *monitor_port, *open_port,
+    *sign_port;
 static struct node_rig *rig;
 static struct rig_extent extent;
 static struct wire_ticket_key ticket_key;
@@ -118,6 +121,7 @@ setup_keyed(void)
 	node_key = key_make(&authority, CLUSTER "node/7");
 	gateway_key = key_make(&authority, CLUSTER "gateway/1");
 	client_key = key_make(&authority, CLUSTER "client/db");
+	other_key = key_make(&authority, CLUSTER "client/web");
 	monitor_key = key_make(&authority, CLUSTER "monitor/m");
 	begin(&(struct rig_options){ .node_key = node_key,
 	    .own_key = gateway_key,
@@ -125,6 +129,7 @@ setup_keyed(void)
 	    .security = SPLIT_SECURITY_OPEN,
 	    .connections_max = 16 });
 	client_port = rig_port_open(rig, client_key);
+	other_port = rig_port_open(rig, other_key);
 	monitor_port = rig_port_open(rig, monitor_key);
 	open_port = rig_port_open(rig, NULL);
 	cr_assert_eq(ask_key(&ticket_key), 0);
@@ -152,6 +157,7 @@ teardown(void)
 	rig_disconnect(rig);
 	rig->port = gateway_port;
 	split_port_close(client_port);
+	split_port_close(other_port);
 	split_port_close(monitor_port);
 	split_port_close(open_port);
 	split_port_close(sign_port);
@@ -160,6 +166,7 @@ teardown(void)
 	split_key_free(node_key);
 	split_key_free(gateway_key);
 	split_key_free(client_key);
+	split_key_free(other_key);
 	split_key_free(monitor_key);
 	if (node_key != NULL)
 		key_authority_fini(&authority);
@@ -437,6 +444,24 @@ Test(node_reader, a_newer_attach_ends_tickets_of_older_ones)
 	cr_assert_eq(present_one(SESSION_A, 0), 1, "the fence is what keeps it out");
 }
 
+/* Another connection; the rig's stays open, and is put aside. */
+static int
+come_beside(struct split_port *port, const struct wire_hello *hello)
+{
+	rig->qp = NULL;
+	rig->port = port;
+	return rig_connect_as(rig, hello);
+}
+
+static void
+become(struct split_qp *qp, struct split_port *port)
+{
+	rig->qp = qp;
+	rig->port = port;
+	rig->is_connected = true;
+	rig->is_closed = false;
+}
+
 /* A fence by another connection, while the rig's stays. */
 static void
 fence_beside(uint64_t attach)
@@ -444,15 +469,10 @@ fence_beside(uint64_t attach)
 	struct split_qp *qp = rig->qp;
 	struct split_port *port = rig->port;
 
-	rig->qp = NULL;
-	rig->port = gateway_port;
-	cr_assert_eq(rig_connect_as(rig, &gateway_hello), 0);
+	cr_assert_eq(come_beside(gateway_port, &gateway_hello), 0);
 	cr_assert_eq(fence(VOLUME, attach), 0);
 	rig_disconnect(rig);
-	rig->qp = qp;
-	rig->port = port;
-	rig->is_connected = true;
-	rig->is_closed = false;
+	become(qp, port);
 }
 
 Test(node_reader, a_ticket_that_was_believed_ends_by_a_fence_too)
@@ -583,40 +603,82 @@ Test(node_reader, a_client_is_told_of_its_own_connection_alone)
 		cr_assert_eq(rig->hello[i], 0);
 }
 
-/* 16 places: 12 for clients. */
+/* ---- places: there are 16, 12 for clients, six for each key ---- */
+
+static int
+try_beside(struct split_port *port, uint64_t session_id)
+{
+	return come_beside(port,
+	    &(struct wire_hello){ .role = WIRE_ROLE_CLIENT, .level = 2, .session_id = session_id });
+}
+
+/* Their sessions are SESSION_A, and those that follow; each has shown a ticket. */
+static void
+fill_with_clients(struct split_qp *ret_clients[12])
+{
+	rig_disconnect(rig);
+	for (uint32_t i = 0; i < 12; i++) {
+		cr_assert_eq(try_beside(i < 6 ? client_port : other_port, SESSION_A + i), 0);
+		cr_assert_eq(present_one(SESSION_A + i, 0), 1);
+		ret_clients[i] = rig->qp;
+	}
+}
+
+static bool
+has_reader(uint64_t session_id)
+{
+	const struct loop_link *link;
+
+	for (link = rig->node->readers.next; link != &rig->node->readers; link = link->next) {
+		if (LIST_ENTRY(link, struct sn_reader, link)->session_id == session_id)
+			return true;
+	}
+	return false;
+}
+
 Test(node_reader, gateways_find_a_place_however_many_clients_come)
 {
 	struct split_qp *clients[12];
 
-	rig_disconnect(rig);
-	for (uint32_t i = 0; i < NUM_COUNT(clients); i++) {
-		rig->qp = NULL;
-		rig->port = client_port;
-		cr_assert_eq(rig_connect_as(rig,
-				 &(struct wire_hello){ .role = WIRE_ROLE_CLIENT,
-				     .level = 2,
-				     .session_id = SESSION_A + i }),
-		    0);
-		cr_assert_eq(present_one(SESSION_A + i, 0), 1);
-		clients[i] = rig->qp;
-	}
-	rig->qp = NULL;
-	cr_assert_eq(rig_connect_as(rig,
-			 &(struct wire_hello){ .role = WIRE_ROLE_CLIENT,
-			     .level = 2,
-			     .session_id = SESSION_B }),
-	    -EBUSY);
+	fill_with_clients(clients);
+	cr_assert_eq(try_beside(other_port, SESSION_B), -EBUSY);
 	for (uint32_t i = 0; i < 4; i++) {
-		rig->qp = NULL;
-		rig->port = gateway_port;
-		cr_assert_eq(rig_connect_as(rig, &gateway_hello), 0, "gateway %u", i);
+		cr_assert_eq(come_beside(gateway_port, &gateway_hello), 0, "gateway %u", i);
 		cr_assert_eq(ask_key(&ticket_key), 0);
 	}
 	/* A client that goes makes room for another. */
-	rig->qp = clients[0];
-	rig->port = client_port;
+	become(clients[0], client_port);
 	rig_disconnect(rig);
 	cr_assert_eq(try_as_client(client_port, SESSION_B), 0);
+}
+
+/* As after its restart, when clients with tickets of other gateways were there first. */
+Test(node_reader, the_client_that_was_used_least_gives_its_place_to_a_gateway)
+{
+	struct split_qp *clients[12];
+
+	fill_with_clients(clients);
+	become(clients[0], client_port);
+	expect_served(0);
+	for (uint32_t i = 0; i < 4 + 11; i++) {
+		cr_assert_eq(come_beside(gateway_port, &gateway_hello), 0, "gateway %u", i);
+		cr_assert_eq(ask_key(&ticket_key), 0);
+	}
+	cr_assert_eq(rig->node->reader_count, 1);
+	cr_assert(has_reader(SESSION_A), "it was used last");
+	cr_assert_eq(split_port_counters(node_port(rig->node))->qps_cut, 11);
+}
+
+Test(node_reader, one_key_has_half_of_the_places_for_clients)
+{
+	rig_disconnect(rig);
+	for (uint32_t i = 0; i < 6; i++) {
+		cr_assert_eq(try_beside(client_port, SESSION_A + i), 0);
+		cr_assert_eq(present_one(SESSION_A + i, 0), 1);
+	}
+	cr_assert_eq(try_beside(client_port, SESSION_B), -EBUSY);
+	cr_assert_eq(try_beside(other_port, SESSION_B), 0);
+	cr_assert_eq(present_one(SESSION_B, 0), 1);
 }
 
 /* ---- without keys ---- */

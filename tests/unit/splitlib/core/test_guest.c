@@ -253,6 +253,65 @@ BOTH(guest, who_waits_for_an_answer_stays)
 	fixture_close(&f);
 }
 
+static void
+come_to_lodge(uint32_t index)
+{
+	come(index);
+	split_qp_lodge(comers[index].there.qp);
+}
+
+BOTH(guest, who_lodges_gives_its_place_where_no_guest_has_one)
+{
+	open_room(kind);
+	for (uint32_t i = 0; i < ROOM - 1; i++)
+		come_to_lodge(i);
+	come(ROOM - 1);
+	ask(0);
+	fixture_run(&f, is_answered, 0);
+	come(ROOM);
+	expect_gone(ROOM - 1);
+	split_qp_keep(comers[ROOM].there.qp);
+	come(ROOM + 1);
+	expect_gone(1);
+	come(ROOM + 2);
+	expect_gone(ROOM + 1);
+	split_qp_keep(comers[0].there.qp);
+	split_qp_keep(comers[2].there.qp);
+	split_qp_lodge(comers[2].there.qp); /* it is kept: nothing changes */
+	split_qp_keep(comers[ROOM + 2].there.qp);
+	expect_no_room_for(ROOM + 3);
+	cr_assert_eq(cut.count, 3);
+	fixture_close(&f);
+}
+
+/* Whoever comes, and however many: one of them at a time, and the next attempt finds a place. */
+BOTH(guest, who_lodges_and_waits_for_an_answer_gives_its_place_too)
+{
+	open_room(kind);
+	for (uint32_t i = 0; i < ROOM; i++) {
+		come_to_lodge(i);
+		comers[i].there.mode = SIDE_HOLD;
+		ask(i);
+		fixture_run(&f, is_heard, i);
+	}
+	begin(ROOM);
+	begin(ROOM + 1);
+	fixture_run(&f, is_decided, ROOM);
+	fixture_run(&f, is_decided, ROOM + 1);
+	cr_assert_geq(f.server_port->counters.qps_refused, 1);
+	expect_gone(0);
+	cr_assert_eq(cut.count, 1);
+	side_answer(comers[0].there.held[0]);
+	fixture_idle(&f);
+	come(ROOM + 2);
+	for (uint32_t i = 1; i < ROOM; i++) {
+		cr_assert_eq(comers[i].there.closed_count, 0);
+		side_answer(comers[i].there.held[0]);
+		fixture_run(&f, is_answered, i);
+	}
+	fixture_close(&f);
+}
+
 static bool
 all_are_decided(struct fixture *fixture, uint64_t wanted)
 {
