@@ -249,7 +249,7 @@ static int
 permit_refuse(const struct wire_ticket *ticket, const char *peer)
 {
 	log_limited(LOG_WARN,
-	    "audit: refused, a ticket was forged, or is another session's peer=%s volume=%" PRIu64
+	    "audit: refused, a ticket was forged, or is another session's, or client's peer=%s volume=%" PRIu64
 	    " attach=%" PRIu64 " extent=%u.%u.%llu",
 	    peer, ticket->volume_id, ticket->attach, ticket->id.shard, ticket->id.epoch,
 	    (unsigned long long)ticket->id.counter);
@@ -257,17 +257,16 @@ permit_refuse(const struct wire_ticket *ticket, const char *peer)
 }
 
 int
-sn_permit_judge(struct node *node, const struct wire_ticket *ticket, uint64_t session_id,
-    const char *peer, struct sn_ticket *ret_ticket)
+sn_permit_judge(struct node *node, const struct wire_ticket *ticket,
+    const struct ticket_bearer *bearer, const char *peer, struct sn_ticket *ret_ticket)
 {
-	const struct ticket_bearer bearer = { node->super.node_id, session_id };
 	const struct permit_key *key;
 
-	assert(node->permit != NULL && ret_ticket != NULL);
+	assert(node->permit != NULL && bearer->node_id == node->super.node_id);
 	key = permit_key_of(node->permit, ticket->key_number, loop_now_ns(node->loop));
 	if (key == NULL)
 		return -EKEYREVOKED;
-	if (!ticket_is_good(&key->key, &bearer, ticket) && !MUTANT(ticket_unchecked))
+	if (!ticket_is_good(&key->key, bearer, ticket) && !MUTANT(ticket_unchecked))
 		return permit_refuse(ticket, peer);
 	if (permit_is_fenced(node->permit, ticket->volume_id, ticket->attach))
 		return -EKEYREVOKED;

@@ -11,6 +11,7 @@
 struct node;
 struct sn_permit;
 struct sn_request;
+struct ticket_bearer;
 
 #define SN_FENCED_MAX 65536u /* volumes with a fence; one more, and every ticket ends */
 
@@ -37,13 +38,13 @@ void sn_permit_tell_key(struct sn_request *req);
 /* sn_permit_fence -- @req, a VOLUME_FENCE of a gateway: answered once older tickets have ended. Errors as above; signed will do. */
 void sn_permit_fence(struct sn_request *req);
 /*
- * sn_permit_judge -- may the session @session_id read what @ticket, decoded, says? @peer: for the log
+ * sn_permit_judge -- may @bearer read here what @ticket, decoded, says? @peer: for the log
  *
- * Returns 0 and *@ret_ticket; -EKEYREVOKED it has ended; -EKEYREJECTED it was forged, or is another session's, which
- * is a line in the log.
+ * Returns 0 and *@ret_ticket; -EKEYREVOKED it has ended; -EKEYREJECTED it was forged, or is another session's, or
+ * client's, which is a line in the log.
  */
-int sn_permit_judge(struct node *node, const struct wire_ticket *ticket, uint64_t session_id,
-    const char *peer, struct sn_ticket *ret_ticket);
+int sn_permit_judge(struct node *node, const struct wire_ticket *ticket,
+    const struct ticket_bearer *bearer, const char *peer, struct sn_ticket *ret_ticket);
 /* sn_permit_is_valid -- has @ticket, that was believed once, not ended? */
 bool sn_permit_is_valid(struct node *node, struct sn_ticket *ticket);
 

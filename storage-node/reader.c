@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "cleave/secure.h"
 #include "cleave/split.h"
+#include "cleave/ticket.h"
 #include "node_state.h"
 #include "read.h"
 #include "request.h"
@@ -179,8 +180,10 @@ reader_put(struct sn_reader *reader, const struct split_msg *msg, const struct w
 {
 	struct sn_ticket **block = &reader->blocks[ticket->slot / SN_READER_BLOCK];
 	struct sn_ticket believed = { .expires_ns = 0 };
-	int rc = sn_permit_judge(reader->peer.node, ticket, reader->session_id,
-	    split_qp_peer(msg->qp), &believed);
+	const struct ticket_bearer bearer = { reader->peer.node->super.node_id, reader->session_id,
+		split_qp_subject(msg->qp) };
+	int rc =
+	    sn_permit_judge(reader->peer.node, ticket, &bearer, split_qp_peer(msg->qp), &believed);
 
 	if (rc == 0 && *block == NULL)
 		*block = sn_calloc(SN_READER_BLOCK, sizeof(**block));

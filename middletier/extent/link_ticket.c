@@ -102,9 +102,10 @@ mt_link_ticket_lost(struct mt_link *link)
 }
 
 int
-mt_link_ticket(struct mt_link *link, uint64_t session_id, struct wire_ticket *ticket)
+mt_link_ticket(struct mt_link *link, uint64_t session_id, const struct split_subject *subject,
+    struct wire_ticket *ticket)
 {
-	const struct ticket_bearer bearer = { link->node_id, session_id };
+	const struct ticket_bearer bearer = { link->node_id, session_id, subject };
 
 	CHECK_OBJ(link, LINK_MAGIC);
 	if (!link_takes_clients(link))

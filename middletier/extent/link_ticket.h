@@ -9,6 +9,7 @@
 
 struct mt_link;
 struct mt_port;
+struct split_subject;
 
 #define LINK_FENCES_MAX 16u /* of a link, unanswered at a time */
 
@@ -21,12 +22,15 @@ void mt_link_ticket_lost(struct mt_link *link);
 /*
  * mt_link_ticket -- fill in @ticket's key number and mac: the session @session_id may read what @ticket says at the node
  *
+ * @subject: of the connection by which the session came here (split_qp_subject): who shows the ticket has a key for the
+ * same; NULL, where it came without: nobody who has a key.
  * All else of @ticket, but slot, is the caller's, who has looked whether the session may: that range of the extent has
  * blocks of the session's volume alone. The node believes it for WIRE_TICKET_KEY_MS / 2, at least.
  * Returns 0; -ENOTSUP the node takes no clients, or is not up; -EAGAIN its key is not known, or old: it was asked for;
  * -EIO. The port's thread.
  */
-int mt_link_ticket(struct mt_link *link, uint64_t session_id, struct wire_ticket *ticket);
+int mt_link_ticket(struct mt_link *link, uint64_t session_id, const struct split_subject *subject,
+    struct wire_ticket *ticket);
 /*
  * mt_port_volume_fence -- end tickets of @volume_id's attaches below @attach, at all nodes that take clients
  *

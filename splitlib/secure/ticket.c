@@ -12,7 +12,8 @@
 
 static const char ticket_label[] = "cleave-read-1";
 #define TICKET_LABEL_BYTES (sizeof(ticket_label) - 1)
-#define TICKET_TEXT_BYTES (TICKET_LABEL_BYTES + 48u)
+#define TICKET_FIELDS_BYTES 48u
+#define TICKET_TEXT_BYTES (TICKET_LABEL_BYTES + TICKET_FIELDS_BYTES + SPLIT_SUBJECT_TEXT_BYTES_MAX)
 #define TICKET_HASH_BYTES 32u
 _Static_assert(WIRE_TICKET_MAC_BYTES <= TICKET_HASH_BYTES, "a mac is a part of the hash");
 
@@ -55,8 +56,11 @@ ticket_hash(const struct wire_ticket_key *key, const struct ticket_bearer *beare
 	num_put_le64(at + 24, ticket->volume_id);
 	num_put_le64(at + 32, ticket->attach);
 	num_put_le64(at + 40, bearer->session_id);
-	return gnutls_hmac_fast(GNUTLS_MAC_SHA256, key->key, sizeof(key->key), text, sizeof(text),
-		   ret_hash) < 0
+	at += TICKET_FIELDS_BYTES;
+	if (bearer->subject != NULL)
+		at += strlen(split_subject_text(bearer->subject, (char *)at));
+	return gnutls_hmac_fast(GNUTLS_MAC_SHA256, key->key, sizeof(key->key), text,
+		   (size_t)(at - text), ret_hash) < 0
 	    ? -EIO
 	    : 0;
 }

@@ -159,9 +159,8 @@ find_extent(struct wire_ticket *ticket)
 }
 
 static void
-as_gateway(uint32_t node_id, struct wire_ticket *ticket)
+as_gateway(const struct ticket_bearer *bearer, struct wire_ticket *ticket)
 {
-	const struct ticket_bearer bearer = { node_id, SESSION };
 	struct wire_ticket_key key;
 	const char *field;
 	int rc;
@@ -174,7 +173,7 @@ as_gateway(uint32_t node_id, struct wire_ticket *ticket)
 		return;
 	if (wire_ticket_key_decode(side.text, side.bytes, &key, &field) != 0)
 		fail("key", field);
-	if (ticket_make(&key, &bearer, ticket) != 0)
+	if (ticket_make(&key, bearer, ticket) != 0)
 		fail("ticket", "cannot be made");
 }
 
@@ -217,6 +216,9 @@ main(int argc, char **argv)
 {
 	struct wire_hello gateway = { .role = WIRE_ROLE_GATEWAY, .level = 2 };
 	struct wire_hello client = { .role = WIRE_ROLE_CLIENT, .level = 2, .session_id = SESSION };
+	struct ticket_bearer bearer = { .session_id = SESSION };
+	struct split_key *key = NULL; /* the client's */
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	struct wire_ticket ticket = { .from_bytes = FROM_BYTES,
 		.to_bytes = FROM_BYTES + BYTES,
 		.volume_id = 1,
@@ -233,7 +235,12 @@ main(int argc, char **argv)
 	rc = side_open(argv[1], argc == 7 ? argv[5] : NULL, &gateway);
 	if (rc != 0)
 		fail("gateway", strerror(-rc));
-	as_gateway((uint32_t)strtoul(argv[2], NULL, 10), &ticket);
+	if (argc == 7 && (key = split_key_load(argv[6], why)) == NULL)
+		fail(argv[6], why);
+	bearer.node_id = (uint32_t)strtoul(argv[2], NULL, 10);
+	bearer.subject = key == NULL ? NULL : split_key_subject(key);
+	as_gateway(&bearer, &ticket);
+	split_key_free(key);
 	side_close();
 	rc = side_open(argv[1], argc == 7 ? argv[6] : NULL, &client);
 	tell("client", rc);

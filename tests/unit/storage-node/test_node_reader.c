@@ -176,9 +176,12 @@ TestSuite(node_reader, .init = setup_keyed, .fini = teardown, .timeout = 120);
 TestSuite(node_reader_trusted, .init = setup_trusted, .fini = teardown, .timeout = 60);
 TestSuite(node_reader_off, .init = setup_off, .fini = teardown, .timeout = 60);
 
+/* A ticket for @key's client; NULL: for one without. */
 static struct wire_ticket
-make_ticket(uint64_t session_id, uint32_t slot)
+make_ticket_of(const struct split_key *key, uint64_t session_id, uint32_t slot)
 {
+	const struct ticket_bearer bearer = { RIG_NODE_ID, session_id,
+		key == NULL ? NULL : split_key_subject(key) };
 	struct wire_ticket ticket = { .id = extent.id,
 		.from_bytes = FROM,
 		.to_bytes = TO,
@@ -186,10 +189,15 @@ make_ticket(uint64_t session_id, uint32_t slot)
 		.attach = ATTACH,
 		.slot = slot };
 
-	cr_assert_eq(ticket_make(&ticket_key, &(struct ticket_bearer){ RIG_NODE_ID, session_id },
-			 &ticket),
-	    0);
+	cr_assert_eq(ticket_make(&ticket_key, &bearer, &ticket), 0);
 	return ticket;
+}
+
+/* For who is connected now. */
+static struct wire_ticket
+make_ticket(uint64_t session_id, uint32_t slot)
+{
+	return make_ticket_of(rig->port == other_port ? other_key : client_key, session_id, slot);
 }
 
 /* A client's request; its answer, and in @ret_bytes (may be NULL) what that carries. */
@@ -311,6 +319,18 @@ Test(node_reader, a_ticket_is_no_use_to_another_session)
 	expect_ended(0);
 	mutant_set_add(&mutants_on, MUTANT_ticket_unchecked);
 	cr_assert_eq(present_one(SESSION_A, 0), 1, "the check is what keeps it out");
+}
+
+Test(node_reader, a_ticket_is_no_use_to_another_client_that_knows_its_session)
+{
+	struct wire_ticket ticket = make_ticket_of(client_key, SESSION_A, 0);
+
+	cr_assert_eq(try_as_client(other_port, SESSION_A), 0);
+	cr_assert_eq(present(&ticket, 1), 0);
+	expect_ended(0);
+	ticket = make_ticket_of(NULL, SESSION_A, 0);
+	cr_assert_eq(present(&ticket, 1), 0, "nor one of a client without a key");
+	cr_assert_eq(present_one(SESSION_A, 0), 1, "it may have its own");
 }
 
 Test(node_reader, a_ticket_is_of_one_connection)

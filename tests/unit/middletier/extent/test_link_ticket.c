@@ -44,15 +44,17 @@ make(uint32_t index, struct wire_ticket *ret_ticket)
 		.to_bytes = 8192,
 		.volume_id = VOLUME,
 		.attach = ATTACH };
-	return mt_link_ticket(mt_rig_link(rig, index), SESSION, ret_ticket);
+	return mt_link_ticket(mt_rig_link(rig, index), SESSION, NULL, ret_ticket);
 }
 
 static int
 judge(uint32_t index, const struct wire_ticket *ticket, uint64_t session_id)
 {
+	struct node *node = rig->nodes[index].node;
+	const struct ticket_bearer bearer = { node_id(node), session_id, NULL };
 	struct sn_ticket believed;
 
-	return sn_permit_judge(rig->nodes[index].node, ticket, session_id, "peer", &believed);
+	return sn_permit_judge(node, ticket, &bearer, "peer", &believed);
 }
 
 static bool
@@ -72,6 +74,21 @@ Test(link_ticket, the_node_that_it_is_made_for_believes_it_and_no_other)
 		cr_assert_neq(judge((i + 1) % 3, &ticket, SESSION), 0);
 		cr_assert_eq(judge(i, &ticket, SESSION + 1), -EKEYREJECTED);
 	}
+}
+
+Test(link_ticket, it_is_for_one_client)
+{
+	const struct split_subject subject = { 1, SPLIT_ROLE_CLIENT, "db" };
+	struct wire_ticket ticket;
+	struct ticket_bearer bearer;
+	struct sn_ticket believed;
+
+	begin(NODE_DIRECT_TRUSTED);
+	cr_assert_eq(make(0, &ticket), 0);
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &subject, &ticket), 0);
+	cr_assert_eq(judge(0, &ticket, SESSION), -EKEYREJECTED);
+	bearer = (struct ticket_bearer){ node_id(rig->nodes[0].node), SESSION, &subject };
+	cr_assert_eq(sn_permit_judge(rig->nodes[0].node, &ticket, &bearer, "peer", &believed), 0);
 }
 
 Test(link_ticket, a_node_that_takes_no_clients_is_asked_for_no_key)
@@ -164,7 +181,7 @@ Test(link_ticket, an_attach_that_ports_are_told_of_fences_older_ones_and_a_delet
 	cr_assert_eq(make(0, &ticket), 0);
 	newer = ticket;
 	newer.attach++;
-	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &newer), 0);
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, NULL, &newer), 0);
 	cr_assert_eq(mt_ask_ports(rig->gateway, MT_ASK_ATTACH, &volume, on_asked, &is_asked), 0);
 	cr_assert(mt_rig_run_until(rig, is_true, &is_asked));
 	mt_rig_run(rig, NUM_S(1));
@@ -176,7 +193,7 @@ Test(link_ticket, an_attach_that_ports_are_told_of_fences_older_ones_and_a_delet
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert_eq(judge(0, &newer, SESSION), -EKEYREVOKED);
 	newer.attach++;
-	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &newer), 0);
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, NULL, &newer), 0);
 	cr_assert_eq(judge(0, &newer, SESSION), 0);
 }
 
@@ -192,7 +209,7 @@ Test(link_ticket, fences_have_a_bound_and_those_beyond_it_are_left_out)
 	cr_assert_eq(mt_rig_link(rig, 0)->call_count, 0);
 	cr_assert_eq(make(0, &ticket), 0);
 	ticket.volume_id = VOLUME + 2 * LINK_FENCES_MAX; /* of the last one */
-	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, &ticket), 0);
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 0), SESSION, NULL, &ticket), 0);
 	cr_assert_eq(judge(0, &ticket, SESSION), 0, "left out");
 	mt_port_volume_fence(mt_rig_port(rig), ticket.volume_id, ATTACH + 1);
 	mt_rig_run(rig, NUM_S(1));

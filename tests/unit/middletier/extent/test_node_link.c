@@ -662,7 +662,7 @@ Test(node_link, a_key_for_tickets_that_is_none)
 	wait_link(3, true);
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert(mt_rig_logged(rig, "tells no key for tickets"));
-	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 3), 1, &ticket), -EAGAIN);
+	cr_assert_eq(mt_link_ticket(mt_rig_link(rig, 3), 1, NULL, &ticket), -EAGAIN);
 	cr_assert(mt_link_is_up(mt_rig_link(rig, 3)), "it serves all else");
 }
 

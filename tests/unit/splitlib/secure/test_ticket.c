@@ -8,7 +8,10 @@
 
 TestSuite(ticket, .timeout = 60);
 
-static const struct ticket_bearer bearer = { .node_id = 7, .session_id = 0x1122334455667788 };
+static const struct split_subject subject = { 0xc1, SPLIT_ROLE_CLIENT, "db1" };
+static const struct ticket_bearer bearer = { .node_id = 7,
+	.session_id = 0x1122334455667788,
+	.subject = &subject };
 
 static struct wire_ticket_key
 some_key(void)
@@ -34,8 +37,11 @@ some_ticket(void)
 /* By Python's hmac and struct, from the layout in cleave/ticket.h. */
 Test(ticket, has_the_mac_that_others_make)
 {
-	static const uint8_t known[WIRE_TICKET_MAC_BYTES] = { 0xdc, 0x5b, 0x02, 0xa3, 0x66, 0x0a,
-		0x02, 0x83, 0xe3, 0x6b, 0xe8, 0x8e, 0x29, 0xde, 0x6e, 0xfd };
+	static const uint8_t known[WIRE_TICKET_MAC_BYTES] = { 0x7d, 0xcc, 0xd6, 0xac, 0x8b, 0xb2,
+		0xd6, 0x5b, 0x7d, 0x65, 0x04, 0x6a, 0x27, 0x55, 0xea, 0xec };
+	static const uint8_t without_key[WIRE_TICKET_MAC_BYTES] = { 0xdc, 0x5b, 0x02, 0xa3, 0x66,
+		0x0a, 0x02, 0x83, 0xe3, 0x6b, 0xe8, 0x8e, 0x29, 0xde, 0x6e, 0xfd };
+	const struct ticket_bearer nobody = { bearer.node_id, bearer.session_id, NULL };
 	const struct wire_ticket_key key = some_key();
 	struct wire_ticket ticket = some_ticket();
 
@@ -43,6 +49,8 @@ Test(ticket, has_the_mac_that_others_make)
 	cr_assert_eq(ticket.key_number, key.number);
 	cr_assert_arr_eq(ticket.mac, known, sizeof(known));
 	cr_assert(ticket_is_good(&key, &bearer, &ticket));
+	cr_assert_eq(ticket_make(&key, &nobody, &ticket), 0);
+	cr_assert_arr_eq(ticket.mac, without_key, sizeof(without_key));
 }
 
 /* A ticket with another @member than it was made with. */
@@ -75,6 +83,13 @@ Test(ticket, is_forged_whatever_of_it_is_changed)
 	cr_assert_not(ticket_is_good(&key, &other, &ticket));
 	other = bearer;
 	other.session_id++;
+	cr_assert_not(ticket_is_good(&key, &other, &ticket));
+	other.session_id--;
+	other.subject = &(struct split_subject){ subject.cluster_id, SPLIT_ROLE_CLIENT, "db2" };
+	cr_assert_not(ticket_is_good(&key, &other, &ticket));
+	other.subject = &(struct split_subject){ subject.cluster_id, SPLIT_ROLE_ADMIN, "db1" };
+	cr_assert_not(ticket_is_good(&key, &other, &ticket));
+	other.subject = NULL;
 	cr_assert_not(ticket_is_good(&key, &other, &ticket));
 	other_key.key[31] ^= 1;
 	cr_assert_not(ticket_is_good(&other_key, &bearer, &ticket));
