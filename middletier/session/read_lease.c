@@ -41,18 +41,29 @@ lease_may_be_had(const struct mt_session *session)
 	    session->volume.reads != MT_READS_GATEWAY;
 }
 
+/*
+ * Limits are kept by ports (port/throttle.c), and nobody keeps those of who reads past them: nodes know none, and a
+ * client may be anybody's. So a volume that has limits is read at its gateway for as long as it has them.
+ */
+static bool
+lease_is_limited(const struct mt_session *session)
+{
+	return session->limits_tag != 0;
+}
+
 static bool
 lease_is_granted(const struct mt_session *session, const struct mt_shard *shard)
 {
 	assert(!session->lease.is_asked || lease_may_be_had(session));
-	return session->lease.is_asked && mt_session_is_live(session) &&
-	    shard->sm.state == MT_SHARD_SERVING;
+	return session->lease.is_asked && !lease_is_limited(session) &&
+	    mt_session_is_live(session) && shard->sm.state == MT_SHARD_SERVING;
 }
 
 bool
 mt_read_lease_has_maps(const struct mt_session *session)
 {
-	return session->lease.is_asked && session->volume.reads == MT_READS_DIRECT;
+	return session->lease.is_asked && !lease_is_limited(session) &&
+	    session->volume.reads == MT_READS_DIRECT;
 }
 
 static void

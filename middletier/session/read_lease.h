@@ -31,7 +31,7 @@ void mt_read_lease_stamp(struct mt_session *session, const struct mt_shard *shar
  */
 void mt_read_lease_request(struct mt_session *session, struct split_msg *msg,
     const struct wire_lease *lease);
-/* mt_read_lease_has_maps -- may @session be told where blocks of its volume lie? It has asked for leases of it. */
+/* mt_read_lease_has_maps -- may @session be told where blocks of its volume lie? It has asked for leases of it, and it has no limits. */
 bool mt_read_lease_has_maps(const struct mt_session *session);
 /* mt_read_lease_left -- @session gets no answer any more: when its leases end is kept, though it may be freed. */
 void mt_read_lease_left(struct mt_session *session);

@@ -101,6 +101,19 @@ Test(read_lease, maps_are_for_who_has_asked_for_leases_of_a_volume_that_is_read_
 	cr_assert_not(mt_read_lease_has_maps(&session));
 }
 
+/* A node keeps no limits, nor does a client that is somebody else's. */
+Test(read_lease, a_volume_with_limits_is_read_at_its_gateway_as_long_as_it_has_them)
+{
+	struct mt_session session = session_of(1, 1);
+
+	session.limits_tag = 1;
+	cr_assert_not(is_stamped(&session));
+	cr_assert_not(mt_read_lease_has_maps(&session));
+	session.limits_tag = 0;
+	cr_assert(is_stamped(&session));
+	cr_assert(mt_read_lease_has_maps(&session));
+}
+
 /* The newer session's wait, when an older one of before was given a lease and has gone. */
 static uint64_t
 wait_behind(uint64_t attach)
