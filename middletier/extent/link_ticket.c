@@ -7,7 +7,7 @@
  *
  * A node tells a key that it believes in for WIRE_TICKET_KEY_MS from then on, at least. The link counts from when it
  * asked, and makes no ticket in the second half of that, so a ticket is good for the other half. The key goes with the
- * connection, and to no log, status or store.
+ * connection, and to no log, status or store; the receive that it came in is wiped.
  */
 #include "extent/link_ticket.h"
 
@@ -40,6 +40,7 @@ link_takes_clients(const struct mt_link *link)
 static int
 ticket_take_key(struct mt_link *link, const struct split_msg *msg)
 {
+	static const uint8_t zeros[WIRE_TICKET_KEY_ANSWER_BYTES];
 	uint8_t bytes[WIRE_TICKET_KEY_ANSWER_BYTES];
 	uint32_t count = (uint32_t)num_min(msg->payload_bytes, sizeof(bytes));
 	const char *field;
@@ -48,6 +49,7 @@ ticket_take_key(struct mt_link *link, const struct split_msg *msg)
 	dev_copy_to_host(link->port->split, bytes, msg->payload, count);
 	rc = wire_ticket_key_decode(bytes, msg->payload_bytes, &link->ticket.key, &field);
 	explicit_bzero(bytes, sizeof(bytes));
+	dev_copy_from_host(link->port->split, msg->payload, zeros, count);
 	return rc == 0 && link->ticket.key.number == 0 ? -EPROTO : rc;
 }
 

@@ -9,6 +9,7 @@
 #include "middletier/cluster/ask.h"
 #include "middletier/extent/link_ticket.h"
 #include "middletier/extent/node_link.h"
+#include "splitlib/core/port.h"
 #include "storage-node/node.h"
 #include "storage-node/permit.h"
 #include "support/mt_rig.h"
@@ -89,6 +90,32 @@ Test(link_ticket, it_is_for_one_client)
 	cr_assert_eq(judge(0, &ticket, SESSION), -EKEYREJECTED);
 	bearer = (struct ticket_bearer){ node_id(rig->nodes[0].node), SESSION, &subject };
 	cr_assert_eq(sn_permit_judge(rig->nodes[0].node, &ticket, &bearer, "peer", &believed), 0);
+}
+
+static bool
+is_key_told(void *arg)
+{
+	const struct mt_link *link = arg;
+
+	return !link->ticket.is_asked && link->ticket.key.number != 0;
+}
+
+Test(link_ticket, a_key_stays_in_no_receive)
+{
+	struct split_port *port;
+	uint8_t bytes[WIRE_TICKET_KEY_ANSWER_BYTES];
+	struct mt_link *link;
+
+	begin(NODE_DIRECT_TRUSTED);
+	link = mt_rig_link(rig, 0);
+	port = mt_rig_port(rig)->split;
+	mt_link_ticket_ask(link);
+	cr_assert(link->ticket.is_asked);
+	cr_assert(mt_rig_run_until(rig, is_key_told, link));
+	for (uint32_t i = 0; i < port->pool.count; i++) {
+		dev_copy_to_host(port, bytes, port->pool.receives[i].payload, sizeof(bytes));
+		cr_assert_neq(memcmp(bytes + 8, link->ticket.key.key, WIRE_TICKET_KEY_BYTES), 0);
+	}
 }
 
 Test(link_ticket, a_node_that_takes_no_clients_is_asked_for_no_key)
