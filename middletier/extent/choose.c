@@ -95,6 +95,13 @@ mt_chooser_retry(struct mt_chooser *chooser)
 	chooser->tried = chooser->bad;
 }
 
+uint32_t
+mt_chooser_bad_count(const struct mt_chooser *chooser)
+{
+	chooser_check(chooser);
+	return (uint32_t)__builtin_popcount(chooser->bad);
+}
+
 bool
 mt_chooser_is_hopeless(const struct mt_chooser *chooser, uint32_t count)
 {

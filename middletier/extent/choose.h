@@ -70,6 +70,9 @@ void mt_chooser_note_bad(struct mt_chooser *chooser, uint32_t index);
 /* mt_chooser_retry -- copies that could not be reached may be asked again; bad ones may not. */
 void mt_chooser_retry(struct mt_chooser *chooser);
 
+/* mt_chooser_bad_count -- so many copies are known to be bad. */
+uint32_t mt_chooser_bad_count(const struct mt_chooser *chooser);
+
 /* mt_chooser_is_hopeless -- is every one of @count copies known to be bad? Of none: yes. */
 bool mt_chooser_is_hopeless(const struct mt_chooser *chooser, uint32_t count);
 

@@ -49,11 +49,13 @@ struct mt_run {
 	struct mt_run_dir *dir;     /* what is known without; NULL: nothing, or there is no need */
 	struct mt_run_load *load;   /* of the whole index, or of the directory alone */
 	uint16_t hold_count;        /* index stays while > 0 */
-	bool is_merging;
-	bool is_dir_bad;     /* no copy of its directory passed: it is as if there were none */
-	bool is_reread;      /* its index was dropped since a merge could not read what it says */
-	uint8_t small_share; /* heat.c: of its last reads, those of a part of a frame, in 255ths */
 	uint16_t heat_age;   /* heat.c: the index's, when read_units was brought up to date */
+	uint8_t small_share; /* heat.c: of its last reads, those of a part of a frame, in 255ths */
+	bool is_merging : 1;
+	bool is_dir_bad : 1; /* no copy of its directory passed: it is as if there were none */
+	/* Nor is there one of those that are not away: likewise, until its heads were read, or could not. */
+	bool is_dir_away : 1;
+	bool is_reread : 1; /* its index was dropped since a merge could not read what it says */
 };
 
 /* Why the last merge of a chunk's layers could not move them: they stay in memory, and pin the log. */

@@ -8,7 +8,7 @@
  *	     |                      |   +--+
  *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
  *
- *	           no directory that is on the nodes is good
+ *	           no directory that is on the nodes that are there is good
  *	QUEUED <-----------------------------------------------+
  *	                                                       |   all pages are there, or a page cannot be had
  *	                                                   GATHERING ---------------------------------> ENDED
@@ -189,6 +189,12 @@ load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
 	load_let_go(load);
 	if (extent == NULL || mt_chooser_is_hopeless(&load->chooser, extent->replica_count)) {
 		mt_run_load_finish(load, -EBADMSG);
+		return;
+	}
+	/* Heads may be good where the directory is bad. One copy is not believed that it is: who hides blocks may say so. */
+	if (load->page == MT_RUN_DIRECTORY &&
+	    mt_chooser_bad_count(&load->chooser) >= num_max(extent->replica_count - 1u, 1)) {
+		mt_run_load_finish(load, -ENODATA);
 		return;
 	}
 	if (loop_now_ns(cache->port->loop) >= load->deadline_ns) {

@@ -248,6 +248,7 @@ mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 		dir_drop(cache, run->dir);
 	}
 	run->index = index;
+	run->is_dir_away = false;
 	cache_add(cache, run, index, MT_RUN_WHOLE);
 }
 

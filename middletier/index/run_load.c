@@ -124,7 +124,7 @@ mt_run_load_end(struct mt_run *run, int rc)
 static bool
 run_has_directory(const struct mt_run *run)
 {
-	return run->directory_bytes > 0 && !run->is_dir_bad;
+	return run->directory_bytes > 0 && !run->is_dir_bad && !run->is_dir_away;
 }
 
 static void gather_go_on(struct mt_run *run);
@@ -152,7 +152,7 @@ load_gathering(const struct mt_run *run)
 
 /*
  * A page that cannot be had fails the whole that is gathered, too. Nobody joins @load any more. Without a directory it is
- * done as if there were none, by whoever looks again.
+ * done as if there were none, by whoever looks again: for good, or where copies are away that may have it, this once.
  */
 static void
 load_fail(struct mt_run_load *load)
@@ -165,6 +165,12 @@ load_fail(struct mt_run_load *load)
 		load->rc = 0;
 		return;
 	}
+	if (load->page == MT_RUN_DIRECTORY && load->rc == -ENODATA) {
+		load->run->is_dir_away = true;
+		load->rc = 0;
+		return;
+	}
+	load->run->is_dir_away = false;
 	if (whole != NULL && whole != load)
 		mt_run_load_finish(whole, load->rc);
 	load_detach(load);

@@ -177,6 +177,60 @@ Test(directory_load, a_bad_copy_is_passed_over_and_without_a_good_one_heads_are_
 	cr_assert_eq(fake_read_count(), before + BATCHES, "it is not asked for again");
 }
 
+/* The node that is away may have a good one: it is asked for again when it is there. */
+Test(directory_load, while_the_good_copy_is_away_heads_are_read_at_those_that_are_bad)
+{
+	struct mt_run *run = sample();
+	uint64_t before_ns = loop_now_ns(fake.loop);
+
+	rot(run, 2);
+	fake_node_down(2, 0);
+	cr_assert_eq(look(run, 300), MT_RUN_HERE);
+	cr_assert_lt(loop_now_ns(fake.loop) - before_ns, fake.settings.node_timeout_ns);
+	cr_assert_not_null(run->index);
+	cr_assert_eq(run->index->place_count, BATCHES);
+	mt_run_cache_drop(run);
+	cr_assert_eq(load(run), 0, "as for a merge");
+	mt_run_cache_drop(run);
+	fake_node_up(2);
+	fake_run_for(NUM_MS(100));
+	cr_assert_eq(look(run, 300), MT_RUN_HERE);
+	cr_assert_not_null(run->dir);
+	cr_assert_null(run->index);
+}
+
+/* A lone copy could hide blocks so: its heads have no witness. */
+Test(directory_load, a_bad_copy_is_not_asked_for_heads_while_two_are_away)
+{
+	struct mt_run *run = sample();
+
+	rot(run, 1);
+	fake_node_down(1, 0);
+	fake_node_down(2, 0);
+	cr_assert_eq(look(run, 300), -EHOSTDOWN);
+	fake_node_up(1);
+	fake_run_for(NUM_MS(100));
+	cr_assert_eq(look(run, 300), MT_RUN_HERE);
+	cr_assert_not_null(run->dir);
+}
+
+/* Nobody has anything: it is said when the time is over, and the next look begins anew. */
+Test(directory_load, where_heads_are_bad_too_a_look_ends)
+{
+	struct mt_run *run = sample();
+	uint32_t at = run->offset_bytes;
+
+	rot(run, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		fake_runs_copy(fake_runs.extent, i)->bytes[at + 140] ^= 1;
+	fake_node_down(2, 0);
+	cr_assert_eq(look(run, 300), -EHOSTDOWN);
+	fake_node_up(2);
+	fake_run_for(NUM_MS(100));
+	cr_assert_eq(look(run, 300), MT_RUN_HERE);
+	cr_assert_not_null(run->dir);
+}
+
 Test(directory_load, a_merge_reads_heads_where_no_directory_is_good)
 {
 	struct mt_run *run = sample();
