@@ -80,12 +80,25 @@ open_part(struct run_writer *writer, const struct mt_extent *extent)
 	return part;
 }
 
+/* The room that a directory takes of @count batches, whose blocks are @gap_count + 1 stretches at most. */
+static uint32_t
+directory_bytes_max(uint32_t count, uint32_t gap_count)
+{
+	uint32_t bound_count = 2 * (gap_count + 1);
+
+	if (bound_count * sizeof(uint16_t) > BATCH_SET_BYTES_MAX)
+		bound_count = 0; /* bits */
+	return (
+	    uint32_t)num_round_up(BATCH_HEADER_BYTES + batch_directory_bytes(count, bound_count),
+	    BATCH_ALIGN);
+}
+
 uint32_t
-mt_run_directory_bytes(const struct run_writer *writer)
+mt_run_directory_bytes(const struct run_writer *writer, const struct run_batch *next)
 {
 	const struct mt_extent *extent = open_extent(writer);
 	const struct run_part *part;
-	uint32_t count;
+	uint32_t count, gap_count;
 
 	if (extent == NULL || extent->end_bytes == 0 || !level_allows(writer))
 		return 0;
@@ -93,8 +106,13 @@ mt_run_directory_bytes(const struct run_writer *writer)
 	count = (part == NULL ? 0 : part->batch_count) + sent_count(writer) + 1;
 	if (count < batches_min(writer) || count > MERGE_PLACES_MAX)
 		return 0;
-	return (uint32_t)num_round_up(BATCH_HEADER_BYTES + batch_directory_bytes(count, 0),
-	    BATCH_ALIGN);
+	gap_count = part == NULL ? 0 : part->gap_count;
+	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+		if (writer->batches[i].sm.state == RUN_BATCH_SENT)
+			gap_count += writer->batches[i].gap_count;
+	}
+	gap_count += next != NULL ? next->gap_count : gap_count / count + RUN_DIRECTORY_GAPS_MORE;
+	return directory_bytes_max(count, gap_count);
 }
 
 static void

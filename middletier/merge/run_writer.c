@@ -226,7 +226,7 @@ batch_open(struct run_writer *writer)
 	uint64_t tail_bytes_min = 2 * (uint64_t)writer->port->settings->frame_bytes + BATCH_ALIGN;
 
 	assert(writer->filling == NULL);
-	kept_bytes = num_min(mt_run_directory_bytes(writer), left_bytes);
+	kept_bytes = num_min(mt_run_directory_bytes(writer, NULL), left_bytes);
 	left_bytes -= kept_bytes;
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
@@ -234,7 +234,8 @@ batch_open(struct run_writer *writer)
 		if (batch->sm.state != RUN_BATCH_FREE)
 			continue;
 		sm_move(&batch->sm, RUN_BATCH_FILLING);
-		batch->desc_bytes = batch->payload_bytes = batch->record_count = 0;
+		batch->desc_bytes = batch->payload_bytes = batch->record_count = batch->gap_count =
+		    0;
 		batch->first_frame = writer->frame_count;
 		batch->bytes_max = writer_batch_bytes_max(writer);
 		/* The last of an extent is as long as fits. */
@@ -297,17 +298,28 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 	return STEP_DONE;
 }
 
+/* The block behind the last frame. */
+static uint32_t
+writer_ends_at(const struct run_writer *writer)
+{
+	const struct mt_frame *last = writer->frames + writer->frame_count - 1;
+
+	return writer->frame_count == 0 ? 0 : last->block + last->block_count;
+}
+
 void
 mt_run_writer_add(struct run_writer *writer, const struct record_desc *record)
 {
 	struct run_batch *batch = writer->filling;
 	uint32_t crc_count = record->kind == RECORD_WRITE ? record->block_count : 0;
+	uint32_t block = record->block % (uint32_t)CLEAVE_CHUNK_BLOCKS;
 
 	assert(batch != NULL && batch_has_room(batch, record->stored_bytes, crc_count));
 	assert(writer->frame_count < CLEAVE_CHUNK_BLOCKS);
 	assert(writer->crc_count + crc_count <= CLEAVE_CHUNK_BLOCKS);
+	batch->gap_count += writer_ends_at(writer) != block;
 	writer->frames[writer->frame_count++] = (struct mt_frame){
-		.block = record->block % (uint32_t)CLEAVE_CHUNK_BLOCKS,
+		.block = block,
 		.block_count = record->block_count,
 		.offset_bytes = batch->payload_bytes,
 		.stored_bytes = record->stored_bytes,
@@ -355,6 +367,7 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 	}
 	part->length_bytes += info->batch_bytes;
 	part->frame_count += batch->record_count;
+	part->gap_count += batch->gap_count;
 	part->batch_count++;
 	if (writer->place_count < MERGE_PLACES_MAX)
 		writer->places[writer->place_count++] =
@@ -410,7 +423,7 @@ static bool
 batch_send(struct run_writer *writer, struct run_batch *batch)
 {
 	struct mt_run_roll *roll = writer->shard->run_roll;
-	uint64_t bytes = batch->batch.info.batch_bytes + mt_run_directory_bytes(writer);
+	uint64_t bytes = batch->batch.info.batch_bytes + mt_run_directory_bytes(writer, batch);
 	int rc = -ENOSPC;
 
 	assert(batch->sm.state == RUN_BATCH_READY);

@@ -41,6 +41,8 @@ struct run_batch {
 	uint32_t bytes_max; /* FILLING: no longer than this */
 	uint32_t desc_bytes, payload_bytes, record_count;
 	uint32_t first_frame; /* in writer->frames */
+	uint32_t
+	    gap_count; /* of its frames, those that do not begin where the one before them ends */
 };
 
 /* Acknowledged batches that lie behind each other in one extent: a run. */
@@ -50,6 +52,7 @@ struct run_part {
 	uint32_t offset_bytes, length_bytes;
 	uint32_t first_frame, frame_count;
 	uint32_t first_place, batch_count; /* in writer->places, as far as these go */
+	uint32_t gap_count;                /* of these batches */
 	uint32_t directory_bytes;          /* behind these, within length_bytes; 0: there is none */
 	uint32_t directory_crc;
 };

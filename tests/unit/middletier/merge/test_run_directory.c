@@ -12,6 +12,7 @@
 #include "middletier/index/run_dir.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/compact.h"
+#include "middletier/merge/merge_work.h"
 #include "middletier/merge/run_directory.h"
 #include "middletier/merge/run_writer.h"
 #include "unit/fake_merge.h"
@@ -206,6 +207,38 @@ Test(run_directory, runs_of_one_extent_each_have_their_own)
 		expect_directory(mt_run_of(link));
 	/* The one has it not, and costs its directory alone. */
 	cr_assert_eq(first_look(0), 4);
+}
+
+/* Kept back of a part of @count batches with @gap_count gaps, and one more. */
+static uint32_t
+kept_bytes(uint32_t count, uint32_t gap_count, const struct run_batch *next)
+{
+	struct run_writer *writer = &fake.port.merge_work->exec.writer;
+	uint32_t bytes;
+
+	writer->shard = &fake.shard;
+	writer->part_count = 1;
+	writer->parts[0] = (struct run_part){ .extent_index = newest()->extent_index,
+		.batch_count = count,
+		.gap_count = gap_count };
+	bytes = mt_run_directory_bytes(writer, next);
+	writer->part_count = 0;
+	return bytes;
+}
+
+/* A set of its blocks is as long as they have stretches, up to 2 KiB of bits. */
+Test(run_directory, as_much_room_is_kept_back_as_it_needs)
+{
+	struct run_batch next = { .gap_count = 600 };
+
+	write_blocks(0, 16);
+	cr_assert_eq(flush(), 0);
+	cr_assert_eq(kept_bytes(3, 0, NULL), BATCH_ALIGN);
+	cr_assert_eq(kept_bytes(255, 0, NULL), BATCH_ALIGN, "an extent of one run without gaps");
+	cr_assert_eq(kept_bytes(255, 600, NULL), 2 * BATCH_ALIGN);
+	cr_assert_eq(kept_bytes(255, 0, &next), 2 * BATCH_ALIGN);
+	cr_assert_eq(kept_bytes(100, 600, &next), BATCH_ALIGN);
+	cr_assert_eq(kept_bytes(2, 0, NULL), 0);
 }
 
 Test(run_directory, is_no_garbage)
