@@ -10,6 +10,7 @@
 #include "extent/extent_table.h"
 #include "index/run_index.h"
 #include "merge/merge_exec.h"
+#include "merge/run_part.h"
 
 void
 mt_merge_suspects_take(struct merge_exec *exec, const struct mt_shard *shard)
@@ -36,8 +37,8 @@ mt_merge_result_take(struct merge_result *result, struct merge_exec *exec)
 	result->read_bytes = exec->read_bytes;
 	exec->read_bytes = 0;
 	for (uint32_t i = 0; i < writer->part_count; i++) {
+		result->indexes[i] = mt_run_part_take_index(writer, &writer->parts[i]);
 		result->parts[i] = writer->parts[i];
-		result->indexes[i] = mt_run_writer_index(writer, &writer->parts[i]);
 	}
 	result->part_count = writer->part_count;
 	writer->part_count = 0;

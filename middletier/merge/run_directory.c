@@ -26,6 +26,7 @@
 #include "extent/replicate.h"
 #include "index/run_dir.h"
 #include "index/run_index.h"
+#include "merge/run_part.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
@@ -136,9 +137,9 @@ directory_on_done(struct mt_append *append, int rc, void *arg)
 
 /* Writes the bytes of the part's directory. Returns how many; 0: there is none. */
 static uint32_t
-directory_encode(const struct run_writer *writer, const struct run_part *part)
+directory_encode(const struct run_writer *writer, struct run_part *part)
 {
-	struct mt_run_index *index = mt_run_writer_index(writer, part);
+	const struct mt_run_index *index = mt_run_part_index(writer, part);
 	struct mt_run_dir *dir = index == NULL ? NULL : mt_run_dir_create(index);
 	uint32_t bytes = dir == NULL ? 0 : mt_run_dir_encoded_bytes(dir);
 
@@ -148,12 +149,11 @@ directory_encode(const struct run_writer *writer, const struct run_part *part)
 		mt_run_dir_encode(dir,
 		    writer->directory.hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES);
 	mt_run_dir_free(dir);
-	mt_run_index_free(index);
 	return bytes;
 }
 
 static bool
-directory_send(struct run_writer *writer, struct mt_extent *extent, const struct run_part *part)
+directory_send(struct run_writer *writer, struct mt_extent *extent, struct run_part *part)
 {
 	uint32_t desc_bytes = directory_encode(writer, part);
 	uint32_t used_bytes = BATCH_HEADER_BYTES + desc_bytes;
@@ -178,7 +178,7 @@ bool
 mt_run_directory_step(struct run_writer *writer)
 {
 	struct mt_extent *extent = open_extent(writer);
-	const struct run_part *part;
+	struct run_part *part;
 	uint32_t count;
 
 	if (writer->is_directory_out)

@@ -39,6 +39,7 @@
 #include "index/run_index.h"
 #include "merge/merge_step.h"
 #include "merge/run_directory.h"
+#include "merge/run_part.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
@@ -78,6 +79,14 @@ mt_run_writer_init(struct run_writer *writer, struct mt_port *port)
 	return mt_run_directory_init(writer, port);
 }
 
+static void
+parts_drop(struct run_writer *writer)
+{
+	for (uint32_t i = 0; i < writer->part_count; i++)
+		mt_run_part_forget_index(&writer->parts[i]);
+	writer->part_count = 0;
+}
+
 void
 mt_run_writer_fini(struct run_writer *writer)
 {
@@ -85,6 +94,7 @@ mt_run_writer_fini(struct run_writer *writer)
 
 	if (port == NULL)
 		return;
+	parts_drop(writer);
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
@@ -111,7 +121,7 @@ mt_run_writer_release(struct run_writer *writer)
 		assert(extent != NULL);
 		mt_extent_unuse(extent);
 	}
-	writer->part_count = 0;
+	parts_drop(writer);
 }
 
 void
@@ -125,7 +135,7 @@ mt_run_writer_forget(struct run_writer *writer)
 	writer->filling = NULL;
 	while ((link = list_pop_front(&writer->ready)) != NULL)
 		sm_move(&LIST_ENTRY(link, struct run_batch, link)->sm, RUN_BATCH_FREE);
-	writer->part_count = 0;
+	parts_drop(writer);
 	writer->shard = NULL;
 }
 
@@ -365,6 +375,7 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 			.first_place = writer->place_count };
 		mt_extent_use(batch->batch.extent); /* nothing names it before the commit */
 	}
+	mt_run_part_forget_index(part); /* of a directory that found no room */
 	part->length_bytes += info->batch_bytes;
 	part->frame_count += batch->record_count;
 	part->gap_count += batch->gap_count;
@@ -539,39 +550,4 @@ void
 mt_run_writer_cancel(struct run_writer *writer, int rc)
 {
 	writer_fail(writer, rc);
-}
-
-struct mt_run_index *
-mt_run_writer_index(const struct run_writer *writer, const struct run_part *part)
-{
-	const struct mt_frame *frames = writer->frames + part->first_frame;
-	struct mt_run_index *index = mt_calloc(1, sizeof(*index));
-	uint32_t first_crc = frames[0].crcs_at, crc_count = 0;
-
-	assert(part->first_frame + part->frame_count <= writer->frame_count);
-	if (index == NULL)
-		return NULL;
-	for (uint32_t i = 0; i < part->frame_count; i++) {
-		crc_count += frames[i].record_kind == RECORD_WRITE ? frames[i].block_count : 0;
-		index->live_bytes += frames[i].stored_bytes;
-	}
-	index->frames = mt_calloc(part->frame_count, sizeof(*index->frames));
-	index->crcs = mt_calloc(num_max(crc_count, 1), sizeof(*index->crcs));
-	index->places = mt_calloc(part->batch_count, sizeof(*index->places));
-	if (index->frames == NULL || index->crcs == NULL || index->places == NULL) {
-		mt_run_index_free(index);
-		return NULL;
-	}
-	index->frame_count = part->frame_count;
-	index->crc_count = crc_count;
-	memcpy(index->crcs, writer->crcs + first_crc, crc_count * sizeof(*index->crcs));
-	if (part->first_place + part->batch_count <= writer->place_count)
-		index->place_count = part->batch_count;
-	memcpy(index->places, writer->places + part->first_place,
-	    index->place_count * sizeof(*index->places));
-	for (uint32_t i = 0; i < part->frame_count; i++) {
-		index->frames[i] = frames[i];
-		index->frames[i].crcs_at -= first_crc;
-	}
-	return index;
 }

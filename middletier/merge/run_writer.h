@@ -55,6 +55,7 @@ struct run_part {
 	uint32_t gap_count;                /* of these batches */
 	uint32_t directory_bytes;          /* behind these, within length_bytes; 0: there is none */
 	uint32_t directory_crc;
+	struct mt_run_index *index; /* run_part.c: of its frames, once it was asked for */
 };
 
 struct run_writer {
@@ -123,8 +124,5 @@ void mt_run_writer_forget(struct run_writer *writer);
 void mt_run_writer_returned(struct run_writer *writer, int rc);
 /* mt_run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
 bool mt_run_writer_is_quiet(const struct run_writer *writer);
-/* mt_run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
-struct mt_run_index *mt_run_writer_index(const struct run_writer *writer,
-    const struct run_part *part);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_RUN_WRITER_H */

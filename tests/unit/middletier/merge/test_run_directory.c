@@ -14,6 +14,7 @@
 #include "middletier/merge/compact.h"
 #include "middletier/merge/merge_work.h"
 #include "middletier/merge/run_directory.h"
+#include "middletier/merge/run_part.h"
 #include "middletier/merge/run_writer.h"
 #include "unit/fake_merge.h"
 
@@ -239,6 +240,24 @@ Test(run_directory, as_much_room_is_kept_back_as_it_needs)
 	cr_assert_eq(kept_bytes(255, 0, &next), 2 * BATCH_ALIGN);
 	cr_assert_eq(kept_bytes(100, 600, &next), BATCH_ALIGN);
 	cr_assert_eq(kept_bytes(2, 0, NULL), 0);
+}
+
+Test(run_directory, the_index_that_it_is_made_of_is_the_runs)
+{
+	const struct run_writer *writer = &fake.port.merge_work->exec.writer;
+	struct run_part part = { .index = NULL };
+	struct mt_run_index *index;
+
+	write_blocks(0, BLOCKS);
+	cr_assert_eq(flush(), 0);
+	part.frame_count = writer->frame_count;
+	part.batch_count = writer->place_count;
+	index = mt_run_part_index(writer, &part);
+	cr_assert_eq(index->frame_count, newest()->index->frame_count);
+	cr_assert_eq(mt_run_part_index(writer, &part), index, "made once");
+	cr_assert_eq(mt_run_part_take_index(writer, &part), index);
+	cr_assert_null(part.index);
+	mt_run_index_free(index);
 }
 
 Test(run_directory, is_no_garbage)
