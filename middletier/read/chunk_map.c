@@ -16,6 +16,7 @@
  */
 #include "read/chunk_map.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -61,10 +62,13 @@ struct mt_map_maker {
 
 static const struct mt_frame map_untold; /* of what has no entry */
 
-struct mt_map_maker *
-mt_map_maker_create(void)
+/* The port's, which most ports never need: it is made with their first map. NULL: no memory. */
+static struct mt_map_maker *
+map_maker_of(struct mt_read_state *state)
 {
-	return mt_calloc(1, sizeof(struct mt_map_maker));
+	if (state->map_maker == NULL)
+		state->map_maker = mt_calloc(1, sizeof(*state->map_maker));
+	return state->map_maker;
 }
 
 void
@@ -255,7 +259,7 @@ void
 mt_read_chunk_map(struct mt_read *read)
 {
 	struct mt_port *port = read->shard->port;
-	struct mt_map_maker *maker = port->read->map_maker;
+	struct mt_map_maker *maker;
 	uint32_t first = mt_block_in_chunk((uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES));
 	uint32_t told, from;
 	bool is_known;
@@ -263,6 +267,11 @@ mt_read_chunk_map(struct mt_read *read)
 	assert(read->io.opcode == WIRE_CHUNK_MAP);
 	if (!mt_read_paint_is_ready(read, &is_known))
 		return;
+	maker = map_maker_of(port->read);
+	if (maker == NULL) {
+		mt_read_on_painted(read, -ENOMEM);
+		return;
+	}
 	maker->canvas =
 	    (struct read_canvas){ (uint32_t)num_min(read->block_count, WIRE_MAP_BLOCKS_MAX),
 		    map_paint };

@@ -6,12 +6,10 @@
 struct mt_map_maker;
 struct mt_read;
 
-/* mt_map_maker_create -- what a port makes maps with, one at a time. NULL: no memory. */
-struct mt_map_maker *mt_map_maker_create(void);
-/* mt_map_maker_destroy -- NULL is a no-op. */
+/* mt_map_maker_destroy -- what a port makes maps with; NULL is a no-op. */
 void mt_map_maker_destroy(struct mt_map_maker *maker);
 /*
- * mt_read_chunk_map -- answer a CHUNK_MAP from the index. Ends in mt_read_on_painted, possibly at once.
+ * mt_read_chunk_map -- answer a CHUNK_MAP from the index. Ends in mt_read_on_painted, possibly at once; -ENOMEM: no memory.
  *
  * The session may have it: mt_read_lease_has_maps.
  */

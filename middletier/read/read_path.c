@@ -441,10 +441,8 @@ mt_read_path_init(struct mt_port *port)
 	loop_task_init(&state->feed_task, read_on_feed, state);
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
 	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX + READ_STATUS_BLOCKS_MAX);
-	state->map_maker = mt_map_maker_create();
-	rc = state->reads == NULL || state->status_entries == NULL || state->map_maker == NULL
-	    ? -ENOMEM
-	    : mt_read_pieces_init(state);
+	rc = state->reads == NULL || state->status_entries == NULL ? -ENOMEM
+								   : mt_read_pieces_init(state);
 	if (rc != 0) {
 		mt_read_path_fini(port);
 		return rc;

@@ -96,7 +96,7 @@ struct mt_read_state {
 	uint32_t zero_block_crc;
 	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
 	uint8_t *status_entries;
-	struct mt_map_maker *map_maker; /* chunk_map.c */
+	struct mt_map_maker *map_maker; /* chunk_map.c; NULL: none was asked for */
 };
 
 /*

@@ -6,12 +6,14 @@
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/scope.h"
+#include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"
+#include "middletier/read/read_path.h"
 #include "middletier/write/write_path.h"
 #include "unit/fake_runs.h"
 
@@ -153,6 +155,17 @@ static void
 write_now(uint32_t block, uint32_t block_count, uint64_t version)
 {
 	cr_assert_eq(fake_wait(fake_write(block, block_count, version)), 0);
+}
+
+Test(chunk_map, a_port_takes_memory_for_maps_with_its_first_one)
+{
+	cr_assert_null(fake.port.read->map_maker);
+	mt_alloc_fail_at(1);
+	cr_assert_eq(fake_wait(ask(7, 1)), -ENOMEM);
+	mt_alloc_fail_at(0);
+	look(7, 1);
+	cr_assert_eq(map.blocks[7].seen, ZEROS);
+	cr_assert_not_null(fake.port.read->map_maker);
 }
 
 static struct mt_run *
