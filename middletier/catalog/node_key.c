@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/domain.h"
 #include "base/num.h"
 #include "base/reader.h"
 #include "catalog/json.h"
@@ -44,28 +45,6 @@ mt_node_key(char out[MT_NODE_KEY_BYTES], uint32_t id)
 	(void)snprintf(out, MT_NODE_KEY_BYTES, MT_NODE_PREFIX "%010" PRIu32, id);
 }
 
-bool
-mt_domain_is_valid(const char *domain)
-{
-	uint32_t parts = 1, part_bytes = 0;
-	size_t bytes = strnlen(domain, MT_NODE_DOMAIN_BYTES);
-
-	if (bytes == MT_NODE_DOMAIN_BYTES)
-		return false;
-	for (size_t i = 0; i < bytes; i++) {
-		if (domain[i] == '/') {
-			if (part_bytes == 0 || ++parts > MT_NODE_DOMAIN_PARTS_MAX)
-				return false;
-			part_bytes = 0;
-			continue;
-		}
-		if ((unsigned char)domain[i] < ' ')
-			return false;
-		part_bytes++;
-	}
-	return bytes == 0 || part_bytes > 0;
-}
-
 /* ---- encode ---- */
 
 char *
@@ -74,7 +53,7 @@ mt_node_encode(const struct mt_node *node)
 	json_t *object;
 	char *text;
 
-	assert(node->id != 0 && node->address[0] != '\0' && mt_domain_is_valid(node->domain));
+	assert(node->id != 0 && node->address[0] != '\0' && domain_is_valid(node->domain));
 	assert(node->weight > 0 && node->weight <= MT_NODE_WEIGHT_MAX);
 	assert(node->state < MT_NODE_STATE_NR);
 	object = json_pack("{s:i, s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:s}", "format",
@@ -131,7 +110,7 @@ node_take_texts(struct mt_node *node, const char *state, const char *address, co
 		return "state: must be one of in, draining, out, lost";
 	if (address[0] == '\0')
 		return "address: must not be empty";
-	if (!mt_domain_is_valid(domain))
+	if (!domain_is_valid(domain))
 		return "domain: must be up to four names with / between them";
 	(void)snprintf(node->address, sizeof(node->address), "%s", address);
 	(void)snprintf(node->domain, sizeof(node->domain), "%s", domain);

@@ -11,7 +11,6 @@
 
 #define MT_NODE_PREFIX "nodes/"
 #define MT_NODE_KEY_BYTES 17u /* the prefix, ten digits and a zero */
-#define MT_NODE_DOMAIN_PARTS_MAX 4u
 #define MT_NODE_NOTE_BYTES 128u
 #define MT_NODE_WEIGHT_MAX 1000u
 #define MT_NODE_MAINTENANCE_S_MAX (30u * 24u * 3600u) /* longer is no maintenance: drain it */
@@ -43,7 +42,5 @@ int mt_node_decode(const char *key, const void *value, uint32_t bytes, struct mt
     const char **ret_field);
 /* mt_node_state_name -- as in the key, and as people read it. */
 const char *mt_node_state_name(enum mt_node_state state);
-/* mt_domain_is_valid -- "", or up to MT_NODE_DOMAIN_PARTS_MAX names with "/" between them, in MT_NODE_DOMAIN_BYTES. */
-bool mt_domain_is_valid(const char *domain);
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_NODE_KEY_H */

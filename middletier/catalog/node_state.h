@@ -3,7 +3,9 @@
 #ifndef CLEAVE_MIDDLETIER_CATALOG_NODE_STATE_H
 #define CLEAVE_MIDDLETIER_CATALOG_NODE_STATE_H
 
-#define MT_NODE_DOMAIN_BYTES 64u
+#include "base/domain.h"
+
+#define MT_NODE_DOMAIN_BYTES DOMAIN_BYTES_MAX
 #define MT_NODE_DISK_BYTES 37u /* a disk's uuid as text */
 #define MT_NODE_WEIGHT_DEFAULT 100u
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/domain.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -295,11 +296,9 @@ node_take(struct mt_control_request *request, const char *address, const char *d
 		mt_control_refuse(request, -EINVAL, "address: '%s': %s", address, wrong);
 		return false;
 	}
-	/* A blank looks like the end of it where nodes are listed. Domains of before may have one. */
-	if (domain != NULL && (!mt_domain_is_valid(domain) || strpbrk(domain, " \177") != NULL)) {
-		mt_control_refuse(request, -EINVAL,
-		    "domain: '%s': one name, or up to %u with a / between each two, without blanks",
-		    domain, MT_NODE_DOMAIN_PARTS_MAX);
+	wrong = domain != NULL ? domain_check(domain) : NULL;
+	if (wrong != NULL) {
+		mt_control_refuse(request, -EINVAL, "domain: '%s': %s", domain, wrong);
 		return false;
 	}
 	if (address != NULL)

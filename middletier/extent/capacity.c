@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/domain.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/node_key.h"
@@ -66,7 +67,7 @@ uint32_t
 mt_configs_domain_depth(const struct mt_node_config *const *configs, uint32_t count)
 {
 	assert(count <= MT_NODES_MAX);
-	for (uint32_t depth = 1; depth < MT_NODE_DOMAIN_PARTS_MAX; depth++) {
+	for (uint32_t depth = 1; depth < DOMAIN_PARTS_MAX; depth++) {
 		if (domain_count_at(configs, count, depth) == CLEAVE_COPIES)
 			return depth;
 	}

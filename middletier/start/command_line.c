@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/config.h"
 #include "base/config_value.h"
+#include "base/domain.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
@@ -231,10 +232,10 @@ line_take_node(const struct line_error *error, const char *item, struct mt_node_
 		return line_refuse(error, "--node: '%s': domain has at most %zu characters", item,
 		    sizeof(node->domain) - 1);
 	(void)snprintf(node->domain, sizeof(node->domain), "%.*s", domain.bytes, domain.value);
-	if (!mt_domain_is_valid(node->domain))
+	if (!domain_is_valid(node->domain))
 		return line_refuse(error,
 		    "--node: '%s': domain is one name, or up to %u with a / between each two", item,
-		    MT_NODE_DOMAIN_PARTS_MAX);
+		    DOMAIN_PARTS_MAX);
 	return 0;
 }
 

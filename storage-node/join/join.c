@@ -24,7 +24,6 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +31,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/domain.h"
 #include "base/num.h"
 #include "base/reader.h"
 #include "base/tcp_address.h"
@@ -560,8 +560,8 @@ join_check_options(struct join *join)
 		return join_error(
 		    "gateways find nobody at '%s': say where, with --advertise tcp://HOST:PORT",
 		    join->address);
-	if (options->domain != NULL && strpbrk(options->domain, " \t\n\177") != NULL)
-		return join_error("--domain: '%s': a domain has no blanks", options->domain);
+	if (options->domain != NULL && (wrong = domain_check(options->domain)) != NULL)
+		return join_error("--domain: '%s': %s", options->domain, wrong);
 	if (options->cluster_id != NULL && storage_parse_hex(options->cluster_id, &id) != 0)
 		return join_error("--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
 		    options->cluster_id);

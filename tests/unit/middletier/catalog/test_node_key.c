@@ -119,15 +119,3 @@ Test(node_key, a_key_is_ten_digits_of_an_id)
 	cr_assert_eq(decode("nodes/4294967295", GOLDEN, &node), 0);
 	cr_assert_eq(node.id, UINT32_MAX);
 }
-
-Test(node_key, domains_are_paths_of_up_to_four_names)
-{
-	static const char *const good[] = { "", "a", "a/b", "dc1/rack2/host5/disk3", "Raum 7" };
-	static const char *const bad[] = { "/", "/a", "a/", "a//b", "a/b/c/d/e", "a\nb",
-		"0123456789012345678901234567890123456789012345678901234567890123" };
-
-	for (uint32_t i = 0; i < NUM_COUNT(good); i++)
-		cr_assert(mt_domain_is_valid(good[i]), "%s", good[i]);
-	for (uint32_t i = 0; i < NUM_COUNT(bad); i++)
-		cr_assert_not(mt_domain_is_valid(bad[i]), "%s", bad[i]);
-}
