@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -16,6 +18,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "deletes.h"
+#include "middletier/catalog/drained_key.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
@@ -83,6 +86,48 @@ is_rebuilt(void *arg)
 }
 
 static void
+on_undrained(int rc, void *arg)
+{
+	*(bool *)arg = rc == 0;
+}
+
+static bool
+is_true(void *arg)
+{
+	return *(bool *)arg;
+}
+
+/*
+ * Marks of drained gateways are as the old store has them, which says so: those of a moment ago may leave a gateway that
+ * has no room for all shards alone. The operator, as told, undrains whom he finds.
+ */
+static void
+undrain_all(struct sim_cluster *cluster, struct meta *meta)
+{
+	const struct mt_drained none = { .count = 0 };
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+	char *text = mt_drained_encode(&none);
+	bool is_done = false;
+
+	if (text == NULL || sim_store_list(cluster->store, MT_DRAINED_KEY, &items, &count) != 0)
+		sim_cluster_fail(cluster, "out of memory");
+	if (count > 0) {
+		const struct meta_op op = { .kind = META_PUT,
+			.key = MT_DRAINED_KEY,
+			.value = text,
+			.value_bytes = (uint32_t)strlen(text) };
+
+		if (meta->ops->txn(meta, &op, 1, on_undrained, &is_done) != 0)
+			sim_cluster_fail(cluster, "out of memory");
+		sim_cluster_run_until(cluster, is_true, &is_done, REBUILD_LIMIT_NS,
+		    "no gateway is drained");
+	}
+	mt_free(items);
+	free(text);
+}
+
+static void
 rebuild_once(struct sim_cluster *cluster, struct anew *anew)
 {
 	struct sim_cluster_gateway *own = &cluster->gateways[0];
@@ -100,6 +145,8 @@ rebuild_once(struct sim_cluster *cluster, struct anew *anew)
 	sim_cluster_run_until(cluster, is_rebuilt, anew, REBUILD_LIMIT_NS,
 	    "the store is recovered");
 	mt_rebuild_destroy(rebuild);
+	if (anew->rc == 0)
+		undrain_all(cluster, options.gateway.meta);
 	sim_store_close(cluster->store, options.gateway.meta);
 	sim_host_kill(own->host, SIM_DEATH_RESET);
 	loop_destroy(options.gateway.loop);
