@@ -306,6 +306,9 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		gateways = choose_balance(run, options, gateways);
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
+	/* Fewer than the seed has want room for as many shards. */
+	if (options->has_balance && options->gateway_count < gateways)
+		options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
 	/* A single port of the least memory that reads ahead has no room for four shards. */
 	if (options->has_heat && options->gateway_count * options->port_count == 1 &&
 	    options->shard_count == 4)
