@@ -20,7 +20,7 @@ uint32_t sim_enemy_below(struct sim_enemy *enemy, uint32_t limit);
 /* sim_enemy_node_hello -- the store that node @index obeys, for who says that it is a gateway. False: the node is not there. */
 bool sim_enemy_node_hello(const struct sim_cluster *cluster, uint32_t index,
     struct wire_hello *hello);
-/* sim_enemy_node_request -- about a copy at node @index, under its owner's epoch. False: no owner has come since it runs. */
+/* sim_enemy_node_request -- about a copy at node @index, under its owner's epoch. False: it does not run by now, or no owner has come since. */
 bool sim_enemy_node_request(struct sim_enemy *enemy, const struct sim_cluster *cluster,
     uint32_t index, struct wire_node *ret_request);
 

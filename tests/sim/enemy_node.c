@@ -53,8 +53,7 @@ sim_enemy_node_request(struct sim_enemy *enemy, const struct sim_cluster *cluste
 	const struct node *node = cluster->nodes[index].node;
 	const struct sn_extent *extent;
 
-	assert(node != NULL);
-	extent = extent_choose(enemy, node);
+	extent = node == NULL ? NULL : extent_choose(enemy, node);
 	if (extent == NULL)
 		return false;
 	*ret_request =
