@@ -74,7 +74,7 @@ def memory_stays_bounded():
     # By count: a fast machine does the same as a slow one.
     operations = os.environ.get("CLEAVE_TEST_OVERLOAD_OPERATIONS", "300000")
     budget = 64 << 20
-    with Cluster(nodes=3, disk_size="4G", slot_size="16M", device_memory="64M") as c:
+    with Cluster(nodes=3, disk_size="3G", slot_size="16M", device_memory="64M") as c:
         c.volume_create("v", "1G")
         c.load("--volume", "v", "--pattern", "random", "--in-flight", "1024", "--operations",
                operations, timeout_s=600)

@@ -72,7 +72,7 @@ def stall_for(seconds, disk, c, load):
 
 
 def stall(gateways, seconds):
-    c = Cluster(nodes=3, gateways=gateways, shards=4, slot_size="64M", disk_size="4G")
+    c = Cluster(nodes=3, gateways=gateways, shards=4, slot_size="16M", disk_size="1G")
     with MetaDisk(c) as disk, c, Load(c) as load:
         load.wait_writes(2000)
         before = shards(c)
