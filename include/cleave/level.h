@@ -67,6 +67,9 @@
 /* nodes: run batches that are directories; store: "directory" of the edit RUN_ADDED */
 #define CLEAVE_LEVEL_DIRECTORIES 2u
 
+/* connection: a hello of role GATEWAY to a gateway, and the request MIRROR_HEADS */
+#define CLEAVE_LEVEL_PEERS 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

@@ -81,6 +81,8 @@ enum wire_opcode {
 	WIRE_EXTENT_FIND = 0x49,
 	WIRE_TICKET_KEY = 0x4a,   /* what tickets for this node are made with */
 	WIRE_VOLUME_FENCE = 0x4b, /* tickets of older attaches of a volume end */
+	/* Gateway to gateway. */
+	WIRE_MIRROR_HEADS = 0x69, /* heads of batches, for a take-over: struct wire_mirror */
 };
 
 #endif /* CLEAVE_MESSAGE_H */

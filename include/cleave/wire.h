@@ -514,6 +514,48 @@ int wire_listed_decode(const struct wire_extent_entry *entry, uint32_t shard,
 #define WIRE_LIST_CURSOR_MAX (1u << 20) /* slots of a disk */
 int wire_list_check_cursor(uint64_t cursor, uint32_t count, uint64_t next, const char **ret_field);
 
+/*
+ * MIRROR_HEADS: heads of batches, from a shard's owner to its heir, the gateway that the shard falls to without the owner
+ *
+ * On a connection of CLEAVE_LEVEL_PEERS whose hello has role GATEWAY. The payload is entries: each names a batch that all replicas have, and has its
+ * head behind it, padded with zeros to 8 bytes. The answer has no payload. Nothing depends on any of them: what is
+ * missing is read from the nodes.
+ */
+#define WIRE_MIRROR_ENTRY_BYTES 24u
+#define WIRE_MIRROR_BYTES_MAX (16384u - WIRE_HEADER_BYTES) /* sent from one piece of host memory */
+struct wire_mirror {
+	uint64_t request_id;
+	uint32_t payload_bytes; /* a request's; of a reply 0 */
+	bool is_reply;
+	int rc; /* a reply's; -ENOTSUP: no heads are kept there */
+};
+/* wire_mirror_decode -- either way. 0, or -EPROTO and the field's name. */
+int wire_mirror_decode(const struct wire_header *header, struct wire_mirror *ret_mirror,
+    const char **ret_field);
+void wire_mirror_encode(struct wire_header *header, const struct wire_mirror *mirror);
+/* 0 u64 extent   8 u64 offset_bytes   16 u32 head_bytes   20 u32 0   24 the head, then zeros */
+struct wire_mirror_entry {
+	struct extent_id id;
+	uint64_t offset_bytes; /* of the batch in it */
+	uint32_t head_bytes;
+};
+/* wire_mirror_entry_bytes -- what the entry of a head of @head_bytes takes. */
+static inline uint32_t
+wire_mirror_entry_bytes(uint32_t head_bytes)
+{
+	return WIRE_MIRROR_ENTRY_BYTES + (head_bytes + 7) / 8 * 8;
+}
+/* wire_mirror_entry_encode -- the entry of @head, whole, to @out. Returns its bytes. */
+uint32_t wire_mirror_entry_encode(uint8_t *out, const struct wire_mirror_entry *entry,
+    const void *head);
+/*
+ * wire_mirror_entry_decode -- the entry at @in, of which @bytes are left; its head is behind WIRE_MIRROR_ENTRY_BYTES
+ *
+ * The head itself is not looked at. 0, or -EPROTO and the field's name.
+ */
+int wire_mirror_entry_decode(const uint8_t *in, uint32_t bytes, struct wire_mirror_entry *ret_entry,
+    const char **ret_field);
+
 /* Control messages: a JSON object in the payload, at most 64 KiB each way. */
 struct wire_control {
 	uint64_t request_id;

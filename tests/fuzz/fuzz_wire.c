@@ -33,6 +33,7 @@ check_groups(const struct wire_header *header)
 	struct wire_control control;
 	struct wire_direct direct;
 	struct wire_lease lease;
+	struct wire_mirror mirror;
 	struct wire_node node;
 	struct wire_io io;
 	const char *field = NULL;
@@ -57,6 +58,11 @@ check_groups(const struct wire_header *header)
 	if (wire_lease_decode(header, &lease, &field) == 0) {
 		assert(lease.rc <= 0);
 		wire_lease_encode(&again, &lease);
+		check_same(header, &again);
+	}
+	if (wire_mirror_decode(header, &mirror, &field) == 0) {
+		assert(mirror.rc <= 0 && mirror.payload_bytes <= WIRE_MIRROR_BYTES_MAX);
+		wire_mirror_encode(&again, &mirror);
 		check_same(header, &again);
 	}
 	if (wire_direct_decode(header, &direct, &field) == 0) {
@@ -166,6 +172,29 @@ check_lease(const uint8_t *data, size_t bytes)
 	}
 }
 
+/* Heads of batches, as an heir walks them: each lies within the message. */
+static void
+check_mirror(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[WIRE_MIRROR_ENTRY_BYTES + BATCH_HEAD_BYTES_MAX];
+	struct wire_mirror_entry entry;
+	const char *field = NULL;
+	size_t at = 0;
+
+	while (at < bytes) {
+		uint32_t entry_bytes, left = (uint32_t)num_min(bytes - at, WIRE_MIRROR_BYTES_MAX);
+
+		if (wire_mirror_entry_decode(data + at, left, &entry, &field) != 0) {
+			assert(field != NULL);
+			return;
+		}
+		entry_bytes =
+		    wire_mirror_entry_encode(again, &entry, data + at + WIRE_MIRROR_ENTRY_BYTES);
+		assert(entry_bytes <= left && memcmp(again, data + at, entry_bytes) == 0);
+		at += entry_bytes;
+	}
+}
+
 static void
 check_hello(const uint8_t *data, size_t bytes)
 {
@@ -198,6 +227,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	check_listed(data, bytes);
 	check_lease(data, bytes);
 	check_tickets(data, bytes);
+	check_mirror(data, bytes);
 	if (bytes < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));
