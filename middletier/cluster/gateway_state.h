@@ -108,8 +108,10 @@ struct mt_gateway_options {
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: as always */
 	bool has_recipes;          /* for tests: merges are executed from their recipes */
 	uint32_t recipe_lies;      /* for tests: of so many one is executed wrongly [none] */
-	uint32_t hot_count_min;    /* for tests: a block is hot when it was read so often [2] */
-	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
+	uint32_t
+	    mirror_faults; /* for tests: of so many heads one is lost, and one damaged [none] */
+	uint32_t hot_count_min; /* for tests: a block is hot when it was read so often [2] */
+	uint64_t hold_ns;       /* for tests: after it a shard's hold for a snapshot ends [5 s] */
 	uint8_t
 	    level_max; /* for tests: it speaks no more, as an older release [CLEAVE_LEVEL_MAX] */
 	enum mt_balance balance;
@@ -125,6 +127,8 @@ struct mt_gateway_options {
 	uint64_t balance_floor;      /* bytes a second of a port that are no load [8 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint64_t hot_bytes;          /* of hot blocks (read/hot.h), all ports together; 0: none */
+	uint64_t mirror_bytes;       /* of heads of other gateways' batches, all ports together;
+				      * 0: none, nor does it send its own */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	uint32_t read_frame_bytes;   /* those that are stored for readers; 0: as all */
 	enum mt_run_codec run_codec; /* how they are compressed [by how often they are read] */

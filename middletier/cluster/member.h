@@ -21,6 +21,7 @@
 #include "common/shard_state.h"
 
 struct mt_gateway;
+struct mt_member_heirs;
 
 #define MT_MEMBER_KEY_BYTES 32u
 
@@ -94,6 +95,7 @@ struct mt_member {
 	struct mt_member_shard *shards;           /* the cluster's shard_count */
 	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
 	bool is_ready_told;
+	struct mt_member_heirs *heirs; /* view_heir.c */
 };
 
 /* mt_member_key -- a gateway's key, "gateways/ID", in decimal, into @out. */

@@ -38,6 +38,7 @@
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "cluster/view_drain.h"
+#include "cluster/view_heir.h"
 #include "cluster/view_take.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
@@ -227,6 +228,7 @@ view_finish(struct mt_member *member)
 	if (member->read_level > member->gateway->cluster.level)
 		mt_volumes_refresh_soon(member->gateway);
 	view_judge(member, is_again);
+	mt_heirs_tell(member);
 }
 
 static void
@@ -491,6 +493,7 @@ void
 mt_view_fini(struct mt_member *member)
 {
 	assert(!member->is_watching);
+	mt_heirs_fini(member);
 	mt_free(member->peers);
 	mt_free(member->next_peers);
 	mt_free(member->shards);

@@ -44,6 +44,12 @@
 	X(run_pages_dropped, "count", "those that had to make room for others")                    \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(takeovers, "count", "shards that began to be served here")                               \
+	X(heads_mirrored, "count", "heads of batches that an heir has, for its take-over")         \
+	X(heads_dropped, "count", "heads that it has not: slow, away, or without --mirror-heads")  \
+	X(heads_kept, "count", "heads of other gateways' batches, taken into memory")              \
+	X(heads_taken, "count", "heads that a take-over had from memory")                          \
+	X(heads_missed, "count", "heads that it read from nodes, with --mirror-heads")             \
+	X(heads_refused, "count", "heads in memory that a take-over did not believe")              \
 	X(flushes, "count", "merges of layers, with or without runs, into runs")                   \
 	X(flushed_bytes, "bytes", "bytes of the runs that these wrote")                            \
 	X(compactions, "count", "merges of runs alone")                                            \

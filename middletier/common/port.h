@@ -26,10 +26,13 @@ struct merge_work;
 struct mt_cluster;
 struct mt_control_request;
 struct mt_gateway;
+struct mt_head_mirror;
+struct mt_head_push;
 struct mt_link;
 struct mt_port_life;
 struct mt_port_events;
 struct mt_rates;
+struct mt_peer_links;
 struct mt_read_state;
 struct mt_root_ops;
 struct mt_run_cache;
@@ -111,11 +114,17 @@ struct mt_port {
 		struct loop_turn_end turn_end;
 	} drop;
 	struct mt_read_state *read;
-	struct mt_throttle *throttle;     /* port/throttle.c */
-	struct mt_shares *shares;         /* port/shares.c */
-	struct mt_run_cache *run_cache;   /* run_index.c */
-	struct merge_work *merge_work;    /* merge.c */
-	struct mt_upkeep_port *upkeep;    /* upkeep_port.h */
+	struct mt_throttle *throttle;   /* port/throttle.c */
+	struct mt_shares *shares;       /* port/shares.c */
+	struct mt_run_cache *run_cache; /* run_index.c */
+	struct merge_work *merge_work;  /* merge.c */
+	struct mt_upkeep_port *upkeep;  /* upkeep_port.h */
+
+	/* With --mirror-heads; else NULL. */
+	struct mt_head_mirror *head_mirror; /* of others' batches: extent/head_mirror.h */
+	struct mt_head_push *head_push;     /* ours, to others: extent/head_push.h */
+	struct mt_peer_links *peer_links;   /* to other gateways: extent/peer_link.h */
+
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	struct mt_hops hops;
 	struct mt_rates *rates; /* session/rates.h; NULL: no memory */

@@ -42,6 +42,7 @@ struct mt_settings {
 	uint64_t log_bytes; /* a shard's log: beyond it flush hurries, or earlier: reclaim_room.c */
 	uint64_t index_cache_bytes; /* a port's share of the indexes of runs */
 	uint64_t hot_bytes;         /* a port's share of the table of hot blocks: read/hot.h */
+	uint64_t mirror_bytes;      /* a port's share of heads: extent/head_mirror.h; 0: none */
 	uint64_t (*wall_ms)(void);  /* the clock on the wall; NULL: clocks are not compared */
 	uint64_t hold_ns;           /* after it a shard's hold for a snapshot ends by itself */
 	/* For tests. A shard's runs, cuts and mirror are long beyond it [by the slots]; a checkpoint writes
@@ -52,6 +53,9 @@ struct mt_settings {
 	uint32_t
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: merge/run_directory.h says */
 	bool has_recipes; /* for tests: merges are executed from their recipes (merge/RECIPE.md) */
+	uint32_t
+	    mirror_faults; /* for tests: of so many heads that are mirrored one is lost, and one
+				 * damaged; 0: none is */
 	uint32_t
 	    recipe_lies; /* for tests: of so many recipes one is executed wrongly; 0: none is */
 };

@@ -25,6 +25,10 @@
  * that fails, for whatever reason, is left for another, at the batch that was expected. When all have
  * failed, it waits and asks all of them again: an extent whose length was agreed upon is never cut short.
  * A head whose two parts are of two copies, and which does not pass, is read again from one.
+ *
+ * Where the port keeps heads of others' batches (head_mirror.h), one that is there is not read. It passes the same checks,
+ * behind the same predecessor, so what is there can be old, wrong or missing, and comes to the same. Behind a gap there may
+ * be more of them: one read is asked for there, not sixteen.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -48,12 +52,14 @@
 #include "extent/choose.h"
 #include "extent/node_link.h"
 #include "extent/replay.h"
+#include "extent/replay_ahead.h"
 #include "extent/replay_guess.h"
 #include "extent/replay_head.h"
 
 #define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
 #define REPLAY_RETRY_NS NUM_S(1)
 #define REPLAY_LOG_NS NUM_S(5)
+#define REPLAY_MIRRORED_MAX 64u /* heads from memory in a turn: some ms */
 
 _Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
     "a head that is read again is in one piece");
@@ -169,26 +175,6 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	replay_run(replay);
 }
 
-/*
- * The next range to ask for, at or behind ask_offset_bytes: all that follows, or where the next head must
- * begin that was not asked for yet. Empty: so far ahead, nothing can be said.
- */
-static void
-replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_to)
-{
-	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
-	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
-	uint64_t from = replay->ask_offset_bytes, to = from + MT_RECEIVE_BYTES;
-
-	assert(replay->ask_source < replay->source_count);
-	if (source->kind == EXTENT_LOG &&
-	    mt_replay_guess_window(&replay->guess, base, &from, &to) &&
-	    to - from > MT_RECEIVE_BYTES)
-		to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
-	*ret_from = num_min(from, source->length_bytes);
-	*ret_to = num_min(to, source->length_bytes);
-}
-
 /* Sends a read behind the last. Returns 0; -EHOSTDOWN: no copy can be asked now. */
 static int
 replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
@@ -240,6 +226,9 @@ replay_sync_ask(struct mt_replay *replay)
 		replay->ask_source = replay->source_index;
 		replay->ask_offset_bytes = 0;
 	}
+	/* Heads before it came from memory. */
+	if (replay->shard->port->head_mirror != NULL && replay->ask_source == replay->source_index)
+		replay->ask_offset_bytes = num_max(replay->ask_offset_bytes, replay->at_bytes);
 	while (replay->ask_source < replay->source_count &&
 	    replay->ask_offset_bytes == replay->sources[replay->ask_source].length_bytes) {
 		replay->ask_source++;
@@ -248,31 +237,17 @@ replay_sync_ask(struct mt_replay *replay)
 	return replay->ask_source < replay->source_count;
 }
 
-/*
- * How many reads may run ahead. Replies are kept in receives until those before them have come, so all
- * replays of a port together hold no more than half of the quarter of its pool that is kept for replies:
- * the first piece would else wait for a receive that the later ones hold. Copies hold of it, too.
- */
-static uint32_t
-replay_reads_max(const struct mt_replay *replay)
-{
-	const struct mt_port *port = replay->shard->port;
-	uint32_t share = port->receive_count / 8 / (uint32_t)num_max(1, port->shard_count);
-
-	return (uint32_t)num_min(MT_REPLAY_READS_MAX, num_max(1, share));
-}
-
 /* Keep the ring full. When not even the next piece can be asked for, it waits. */
 static void
 replay_fill(struct mt_replay *replay)
 {
-	uint32_t reads_max = replay_reads_max(replay);
+	uint32_t reads_max = mt_replay_reads_max(replay);
 
 	assert(replay->sm.state == MT_REPLAY_RUNNING);
 	while (replay->read_count < reads_max && replay_sync_ask(replay)) {
 		uint64_t from, to;
 
-		replay_window(replay, &from, &to);
+		mt_replay_window(replay, &from, &to);
 		if (from == replay->sources[replay->ask_source].length_bytes) {
 			replay->ask_offset_bytes = from;
 			continue;
@@ -331,6 +306,24 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 	if (replay->at_bytes == length_bytes)
 		replay_enter_source(replay, replay->source_index + 1);
 	return 0;
+}
+
+/* Heads that are in memory. 0: the next one is not; 1: enough for this turn; an error. */
+static int
+replay_take_mirrored(struct mt_replay *replay)
+{
+	for (uint32_t i = 0; i < REPLAY_MIRRORED_MAX; i++) {
+		int rc;
+
+		if (replay->source_index == replay->source_count)
+			return 0;
+		rc = mt_replay_take_mirrored(replay);
+		if (rc != 1)
+			return rc;
+		if (replay->at_bytes == replay_source(replay)->length_bytes)
+			replay_enter_source(replay, replay->source_index + 1);
+	}
+	return 1;
 }
 
 /* ---- moving on ---- */
@@ -440,6 +433,27 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 	replay_drain(replay);
 }
 
+/* True: enough was done in this turn, or all is over; else what is next is to be read. */
+static bool
+replay_look_mirrored(struct mt_replay *replay)
+{
+	int rc = replay_take_mirrored(replay);
+
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
+	if (rc == 0)
+		return false;
+	if (rc == 1) {
+		loop_timer_start(replay->shard->port->loop, &replay->timer, 0);
+	} else if (rc == -ENOMEM) {
+		replay->must_wait = true;
+		sm_move(&replay->sm, MT_REPLAY_DRAINING);
+		replay_drain(replay);
+	} else {
+		replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
+	}
+	return true;
+}
+
 /* Look at what has come, in order, then ask for more. */
 static void
 replay_run(struct mt_replay *replay)
@@ -449,6 +463,8 @@ replay_run(struct mt_replay *replay)
 		return;
 	}
 	assert(replay->sm.state == MT_REPLAY_RUNNING);
+	if (replay_look_mirrored(replay))
+		return;
 	while (replay->read_count > 0 && !replay_first(replay)->is_out) {
 		struct mt_replay_read *read = replay_first(replay);
 		int rc = read->rc;
@@ -475,6 +491,8 @@ replay_run(struct mt_replay *replay)
 			return;
 		}
 		replay_pop(replay);
+		if (replay_look_mirrored(replay))
+			return;
 	}
 	if (replay->source_index == replay->source_count) {
 		if (replay->read_count == 0)
@@ -524,7 +542,7 @@ mt_replay_start(struct mt_replay *replay)
 	replay->ask_offset_bytes = 0;
 	replay->log_ns = 0;
 	replay->rotor = replay->shard->index; /* shards begin at different copies */
-	replay->is_stopped = replay->must_wait = false;
+	replay->is_stopped = replay->must_wait = replay->was_mirrored = false;
 	replay_enter_source(replay, 0);
 	loop_timer_init(&replay->timer, replay_on_timer, replay);
 	loop_timer_start(loop, &replay->timer, 0); /* its end is told from the loop, always */

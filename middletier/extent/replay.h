@@ -83,6 +83,7 @@ struct mt_replay {
 	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
 	uint32_t head_replica; /* the copy that its first byte is of */
+	bool was_mirrored;     /* the last head was in memory, and so may those be behind a gap */
 	struct replay_guess guess;
 	struct mt_chooser chooser; /* among the copies of source_index */
 	uint32_t rotor;

@@ -5,13 +5,16 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/split.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "extent/head_mirror.h"
 #include "extent/replay.h"
 #include "extent/replay_guess.h"
 
@@ -81,6 +84,49 @@ mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 		if (rc != 0)
 			return -EBADMSG;
 		rc = replay_on_head(replay, &check.info);
-		return rc == 0 ? 1 : rc;
+		if (rc != 0)
+			return rc;
+		if (replay->shard->port->head_mirror != NULL)
+			metric_add(&replay->shard->port->metrics[MT_METRIC_heads_missed], 1);
+		replay->was_mirrored = false;
+		return 1;
 	}
+}
+
+int
+mt_replay_take_mirrored(struct mt_replay *replay)
+{
+	const struct mt_replay_source *source = &replay->sources[replay->source_index];
+	struct mt_port *port = replay->shard->port;
+	struct batch_check check = { .id = source->id,
+		.kind = source->kind,
+		.offset_bytes = replay->at_bytes,
+		.prev_crc = replay->prev_crc,
+		.is_probe = MUTANT(mirror_unchecked) };
+	uint32_t bytes;
+	int rc;
+
+	assert(replay->source_index < replay->source_count);
+	if (port->head_mirror == NULL || replay->head_bytes > 0)
+		return 0;
+	bytes = mt_head_mirror_get(port->head_mirror, &source->id, replay->at_bytes, replay->head);
+	if (bytes == 0)
+		return 0;
+	/* Memory of a gateway that may be wrong, or gone mad: it is believed as far as a node is. */
+	rc = batch_head_check(replay->head, bytes, &check);
+	if (rc == 0) {
+		replay->head_bytes = bytes;
+		rc = replay_on_head(replay, &check.info);
+		replay->head_bytes = 0;
+		if (rc != 0 && rc != -EBADMSG)
+			return rc;
+	}
+	if (rc != 0) {
+		mt_head_mirror_forget(port->head_mirror, &source->id, replay->at_bytes);
+		metric_add(&port->metrics[MT_METRIC_heads_refused], 1);
+		return 0;
+	}
+	metric_add(&port->metrics[MT_METRIC_heads_taken], 1);
+	replay->was_mirrored = true;
+	return 1;
 }

@@ -16,4 +16,12 @@ struct mt_replay_read;
  */
 int mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read);
 
+/*
+ * mt_replay_take_mirrored -- the head at at_bytes from the port's memory (head_mirror.h), if it has it
+ *
+ * There is an extent to be looked at. Returns 1: as above; 0: it is to be read, as none is there that passes, or a part
+ * of it was read; -EPROTO, and other errors, as above.
+ */
+int mt_replay_take_mirrored(struct mt_replay *replay);
+
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H */

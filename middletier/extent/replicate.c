@@ -31,6 +31,7 @@
 #include "common/shard.h"
 #include "common/slow_op.h"
 #include "extent/extent.h"
+#include "extent/head_push.h"
 #include "extent/node_link.h"
 #include "extent/replicate.h"
 
@@ -82,6 +83,9 @@ extent_complete(struct mt_extent *extent)
 			metric_add(&extent->shard->port->metrics[MT_METRIC_batches], 1);
 			metric_add(&extent->shard->port->metrics[MT_METRIC_records],
 			    batch->info.record_count);
+			if (extent->kind != EXTENT_RUN) /* what a take-over reads */
+				mt_head_push(extent->shard->port, &batch->info,
+				    batch->hosts[0] + WIRE_HEADER_BYTES);
 		}
 		batch->fn(batch, batch->rc, batch->arg);
 		if (is_last)

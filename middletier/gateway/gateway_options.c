@@ -16,6 +16,7 @@
 #include "cluster/peer.h"
 #include "common/replica.h"
 #include "common/settings.h"
+#include "extent/head_mirror.h"
 #include "port/port.h"
 #include "read/hot.h"
 
@@ -74,6 +75,11 @@ mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_err
 	if (options->hot_bytes != 0 && options->hot_bytes < options->port_count * HOT_BYTES_MIN)
 		return options_refuse(ret_error, error_bytes,
 		    "hot-bytes: 0, or at least %" PRIu64 " bytes for each port", HOT_BYTES_MIN);
+	if (options->mirror_bytes != 0 &&
+	    options->mirror_bytes < (uint64_t)options->port_count * MT_HEAD_MIRROR_BYTES_MIN)
+		return options_refuse(ret_error, error_bytes,
+		    "mirror-heads: 0, or at least %u bytes for each port",
+		    MT_HEAD_MIRROR_BYTES_MIN);
 	for (uint32_t i = 0; i < options->node_count; i++) {
 		for (uint32_t k = 0; k < i; k++) {
 			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
@@ -129,6 +135,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.log_bytes = options->log_bytes,
 		.index_cache_bytes = options->index_cache_bytes / options->port_count,
 		.hot_bytes = options->hot_bytes / options->port_count,
+		.mirror_bytes = options->mirror_bytes / options->port_count,
 		.hot_count_min = options->hot_count_min,
 		.wall_ms = options->wall_ms,
 		.hold_ns = options->hold_ns,
@@ -137,6 +144,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.manifest_part_bytes = options->manifest_part_bytes,
 		.has_recipes = options->has_recipes,
 		.directory_batches_min = options->directory_batches_min,
+		.mirror_faults = options->mirror_faults,
 		.recipe_lies = options->recipe_lies,
 	};
 }

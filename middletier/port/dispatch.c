@@ -31,6 +31,7 @@
 #include "common/shard.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/port_mirror.h"
 #include "port/shares.h"
 #include "port/throttle.h"
 #include "read/holes.h"
@@ -209,6 +210,8 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 			mt_read_lease_request(session, msg, &lease);
 		return rc;
 	}
+	if (msg->header->opcode == WIRE_MIRROR_HEADS && session->level >= CLEAVE_LEVEL_PEERS)
+		return mt_port_mirror_take(session, msg, ret_field);
 	rc = wire_io_decode(msg->header, &io, ret_field);
 	if (rc == 0)
 		dispatch_io(session, msg, &io, FROM_CLIENT);

@@ -53,6 +53,7 @@
 #include "port/port_keys.h"
 #include "port/port_life.h"
 #include "port/port_memory.h"
+#include "port/port_mirror.h"
 #include "port/port_nodes.h"
 #include "port/port_report.h"
 #include "port/port_shards.h"
@@ -586,6 +587,7 @@ mt_port_close(struct mt_port *port)
 	mt_shares_fini(port);
 	mt_run_cache_fini(port);
 	mt_upkeep_port_fini(port);
+	mt_port_mirror_fini(port);
 	mt_free(port->links);
 	mt_free(port->shards);
 	mt_free(port->shard_by_number);

@@ -15,6 +15,7 @@
 #define MT_PORT_FAILURE_BYTES 512u
 
 struct mt_port_host;
+struct mt_port_mirror;
 struct mt_port_options;
 
 struct mt_port_life {
@@ -46,6 +47,7 @@ struct mt_port_life {
 		bool has_begun; /* links are started when they are made; the port's */
 		struct loop_timer retry_timer; /* there was no memory for a link; the port's */
 	} nodes;
+	struct mt_port_mirror *mirror; /* port_mirror.c; NULL: no heads are kept, nor sent */
 	char failure[MT_PORT_FAILURE_BYTES];
 	bool is_room_told; /* that the nodes have too few slots */
 };

@@ -5,6 +5,7 @@
  *	device | receives: a quarter | merges | frames | ring | ring | ring | ...     as --device-memory says
  *	       | hot blocks                                                           beside it, as --hot-bytes says
  *	host   | links and merges    | heads of batches, a share a ring       address space until it is used
+ *	       | heads of other gateways' batches                              likewise, as --mirror-heads says
  *
  * A ring belongs to a shard from the beginning of its life here to its end (shard.c). All are equally long, so that a
  * hole which one leaves fits the next. Where all shards that the port may have to own find room, a ring is its share of
@@ -29,6 +30,7 @@
 #include "merge/merge_work.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/port_mirror.h"
 #include "port/port_report.h"
 #include "read/hot.h"
 #include "read/read_frames.h"
@@ -118,7 +120,9 @@ mt_port_memory_take(struct mt_port *port)
 		rc = mt_read_frames_init(port, device_bytes);
 	if (rc == 0)
 		rc = mt_hot_init(port);
-	return rc == 0 ? mt_merge_port_init(port, device_bytes) : rc;
+	if (rc == 0)
+		rc = mt_merge_port_init(port, device_bytes);
+	return rc == 0 ? mt_port_mirror_init(port) : rc;
 }
 
 uint64_t

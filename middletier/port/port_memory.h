@@ -13,7 +13,7 @@ uint32_t mt_port_receive_count(const struct mt_port_options *options, uint64_t d
 /* mt_port_device_bytes -- its device memory with what is beside it: the table of hot blocks. */
 uint64_t mt_port_device_bytes(const struct mt_port_options *options);
 /*
- * mt_port_memory_take -- frames, hot blocks and merges get their parts of an open port's device memory
+ * mt_port_memory_take -- frames, hot blocks and merges get their parts of an open port's device memory; heads theirs
  *
  * After mt_read_path_init. Returns 0; -ENOMEM.
  */

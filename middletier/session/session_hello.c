@@ -19,7 +19,9 @@ int
 mt_session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
     const char **ret_field)
 {
-	if (hello->role != WIRE_ROLE_CLIENT) {
+	/* Another gateway has a connection without a volume, as who asks for control. */
+	if (hello->role != WIRE_ROLE_CLIENT &&
+	    (hello->role != WIRE_ROLE_GATEWAY || hello->volume_id != 0)) {
 		*ret_field = "role";
 		return -EPROTO;
 	}
@@ -42,8 +44,12 @@ mt_session_check_subject(const struct split_subject *subject, const struct wire_
 	static const struct split_wanted asking = { .roles = SPLIT_ROLE_CLIENT | SPLIT_ROLE_ADMIN |
 		    SPLIT_ROLE_MONITOR | SPLIT_ROLE_GATEWAY };
 
+	static const struct split_wanted peer = { .roles = SPLIT_ROLE_GATEWAY };
+
 	if (subject == NULL || MUTANT(accept_role_ignored))
 		return 0;
+	if (hello->role == WIRE_ROLE_GATEWAY)
+		return split_subject_check(subject, &peer, why);
 	return split_subject_check(subject, hello->volume_id != 0 ? &user : &asking, why);
 }
 

@@ -94,6 +94,7 @@ struct mt_takeover {
 	bool is_checking_stale;
 	struct loop_timer stale_timer; /* its next try */
 	uint64_t started_ns, claimed_ns;
+	uint64_t replay_began_ns, replay_ns; /* replay_ns: how long it took */
 	uint64_t record_count;
 	uint64_t next_sequence; /* behind the last record replayed */
 };

@@ -349,6 +349,7 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 	assert(takeover->step == TAKEOVER_REPLAY);
 	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
 	takeover_log_progress(takeover);
+	takeover->replay_ns = loop_now_ns(takeover->shard->port->loop) - takeover->replay_began_ns;
 	/* A replay that failed may have reads out: its memory stays until the take-over goes. */
 	if (rc == 0)
 		mt_replay_fini(replay);
@@ -376,6 +377,7 @@ mt_takeover_replay(struct mt_takeover *takeover)
 	replay->fn = takeover_on_replayed;
 	replay->arg = takeover;
 	rc = mt_replay_start(replay);
+	takeover->replay_began_ns = loop_now_ns(takeover->shard->port->loop);
 	if (rc == 0)
 		loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
 		    TAKEOVER_PROGRESS_NS);
@@ -404,9 +406,9 @@ mt_takeover_serve(struct mt_takeover *takeover)
 	takeover->sources = NULL;
 	mt_shard_event(shard, CLEAVE_EVENT_SHARD_SERVED,
 	    "shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
-	    " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	    " next_sequence=%" PRIu64 " replay_ms=%" PRIu64 " took_ms=%" PRIu64,
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
-	    shard->next_sequence, took_ns / NUM_MS(1));
+	    shard->next_sequence, takeover->replay_ns / NUM_MS(1), took_ns / NUM_MS(1));
 	shard->life->failed_why = NULL;
 	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
 	mt_shard_start(shard);

@@ -434,6 +434,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->log_bytes = values->log_bytes;
 	options->index_cache_bytes = values->index_cache;
 	options->hot_bytes = values->hot_bytes;
+	options->mirror_bytes = values->mirror_heads;
 	options->balance = (enum mt_balance)(MT_BALANCE_COUNT + values->balance);
 	options->balance_interval_ns = values->balance_interval;
 	options->is_health_watched = true;

@@ -125,6 +125,10 @@ static const struct config_option option_table[] = {
 	    "Device memory for blocks that are read again and again, decompressed, all ports together, "
 	    "beside --device-memory; 0: none.",
 	    "64M", false, 0, NUM_GIB(64), NULL },
+	{ "mirror-heads", 0, CONFIG_SIZE, offsetof(struct mt_command_line, mirror_heads), "SIZE",
+	    "Host memory, all ports together, for the heads of batches that other gateways tell of while they "
+	    "write: what a take-over needs of their logs. It tells them of its own, too. 0: neither.",
+	    "0", false, 0, NUM_GIB(64), NULL },
 	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, frame_bytes), "SIZE",
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",

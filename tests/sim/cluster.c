@@ -439,6 +439,8 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.log_bytes = from->log_bytes,
 		.index_cache_bytes = from->index_cache_bytes,
 		.hot_bytes = from->hot_bytes,
+		.mirror_bytes = from->mirror_bytes,
+		.mirror_faults = SIM_MIRROR_FAULTS,
 		.hot_count_min = 1, /* blocks are seldom read from a node, and again from there */
 		.offers_reads = from->has_leases,
 		.has_read_ahead = from->has_heat,

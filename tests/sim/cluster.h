@@ -36,7 +36,8 @@
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
 /* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
-#define SIM_RECIPE_LIES 5u /* of so many recipes one is executed wrongly */
+#define SIM_MIRROR_FAULTS 16u /* of so many heads that are mirrored one is lost, and one damaged */
+#define SIM_RECIPE_LIES 5u    /* of so many recipes one is executed wrongly */
 #define SIM_SESSION_NS NUM_S(8)
 
 /* Zero means the default in brackets. */
@@ -63,6 +64,7 @@ struct sim_cluster_options {
 	bool has_recipes;                             /* merges are executed from their recipes */
 	uint64_t hold_ns;                             /* the same */
 	uint64_t hot_bytes;                           /* 0: none are kept */
+	uint64_t mirror_bytes;                        /* of heads of others' batches; 0: none */
 	uint64_t index_cache_bytes;                   /* the same */
 	uint32_t port_count;                          /* of a gateway [1] */
 	uint32_t engine_threads;                      /* of a port */

@@ -145,7 +145,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
 	"hot_hold_ignored", "pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked",
 	"number_unpassed", "unread_left", "ticket_unchecked", "fence_volume_ignored",
-	"fence_unlisted", "holder_untold", "read_lease_from_answer" };
+	"fence_unlisted", "holder_untold", "read_lease_from_answer", "mirror_unchecked" };
 
 struct search {
 	struct mutant_set mutants;

@@ -24,6 +24,7 @@
 #include "levels.h"
 #include "limiter.h"
 #include "members.h"
+#include "middletier/extent/head_mirror.h"
 #include "run.h"
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
@@ -223,6 +224,8 @@ choose_kept(const struct run *run, struct sim_cluster_options *options)
 		options->hot_bytes = RUN_HOT_BYTES * options->port_count;
 	if (sim_run_has_scarce_indexes(run->options.seed))
 		options->index_cache_bytes = RUN_INDEX_CACHE_BYTES;
+	if (sim_run_has_mirrors(run->options.seed))
+		options->mirror_bytes = MT_HEAD_MIRROR_BYTES_MIN * options->port_count;
 	options->directory_batches_min = sim_run_has_directories(run->options.seed) ? 1 : 0;
 }
 
@@ -709,7 +712,8 @@ run_result(struct run *run, struct sim_run_result *result)
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
 		.refused_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_refused),
-		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits) };
+		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits),
+		.head_count = sim_cluster_metric(run->cluster, MT_METRIC_heads_taken) };
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->deed_count = sim_enemy_deed_count(run->enemy);

@@ -131,6 +131,7 @@ struct sim_run_result {
 	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
 	uint64_t refused_count;  /* parts of merges that were made wrongly by recipes, and anew */
 	uint64_t hot_count;      /* blocks that were read from tables of hot ones */
+	uint64_t head_count;     /* of logs and manifests that take-overs had in memory */
 	uint64_t snapshot_count; /* taken */
 	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
 	uint64_t relief_count;   /* shards given away by load */
@@ -170,6 +171,8 @@ bool sim_run_has_scarce_indexes(uint64_t seed);
 bool sim_run_has_recipes(uint64_t seed);
 /* sim_run_has_directories -- do all runs of @seed that are named in a cluster of level 2 end with a directory, where it fits? */
 bool sim_run_has_directories(uint64_t seed);
+/* sim_run_has_mirrors -- do gateways of @seed tell those that their shards fall to of their batches (extent/head_push.h)? */
+bool sim_run_has_mirrors(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */

@@ -27,6 +27,8 @@
 #define RECIPES_SEEDS 4u
 #define DIRECTORIES_SALT UINT64_C(77120931)
 #define DIRECTORIES_SEEDS 2u
+#define MIRRORS_SALT UINT64_C(4001978609)
+#define MIRRORS_SEEDS 3u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -91,6 +93,12 @@ bool
 sim_run_has_directories(uint64_t seed)
 {
 	return sim_run_hash(seed, DIRECTORIES_SALT) % DIRECTORIES_SEEDS == 0;
+}
+
+bool
+sim_run_has_mirrors(uint64_t seed)
+{
+	return sim_run_hash(seed, MIRRORS_SALT) % MIRRORS_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */

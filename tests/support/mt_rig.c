@@ -265,6 +265,7 @@ mt_rig_create(const struct mt_rig_options *options)
 		.engine_workers = &offload_sim_ops,
 		.device_bytes = options->device_bytes != 0 ? options->device_bytes : NUM_MIB(16),
 		.hot_bytes = options->hot_bytes,
+		.mirror_bytes = options->mirror_bytes,
 		.client_receives = 32,
 		.node_timeout_ns = NUM_S(2),
 		.on_ready = gateway_on_ready,

@@ -48,6 +48,7 @@ struct mt_rig_options {
 	uint64_t lease_ns;                          /* [3 s] */
 	uint64_t device_bytes;                      /* of the gateway's port [16 MiB] */
 	uint64_t hot_bytes;                         /* [0] */
+	uint64_t mirror_bytes;                      /* of heads of others' batches [0] */
 	uint32_t level;                             /* of the cluster [the first] */
 	enum node_direct direct;                    /* of the nodes */
 };

@@ -148,13 +148,21 @@ Test(session, another_cluster_is_refused)
 	cr_assert_eq(sg_wait_open(&qp), -EXDEV);
 }
 
-Test(session, only_clients_are_let_in)
+Test(session, only_clients_are_let_in_to_a_volume)
 {
-	struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY, .cluster_id = SG_CLUSTER_ID };
+	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 1);
 	struct sg_qp qp;
 
+	hello.role = WIRE_ROLE_GATEWAY;
 	sg_connect(&sg, &qp, &hello);
 	cr_assert_eq(sg_wait_open(&qp), -EPROTO);
+	hello = (struct wire_hello){ .role = WIRE_ROLE_NODE, .cluster_id = SG_CLUSTER_ID };
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), -EPROTO);
+	hello.role = WIRE_ROLE_GATEWAY;
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	sg_close(&qp);
 }
 
 Test(session, attach_number_and_session_must_be_the_newest)

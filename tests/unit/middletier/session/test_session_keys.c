@@ -40,14 +40,14 @@ teardown(void)
 
 TestSuite(session_keys, .init = setup, .fini = teardown);
 
-/* A connection for @volume_id (0: to ask) by who has @subject: its rc, and refusals are counted. */
+/* A connection for @volume_id (0: to ask) by who has @subject, as @role: its rc, and refusals are counted. */
 static int
-connect_with(const char *subject, uint64_t volume_id)
+connect_as(const char *subject, enum wire_role role, uint64_t volume_id)
 {
 	struct split_key *key = key_make(&authority, subject);
 	const struct mt_port *port = &sg.gateway->ports[0];
 	uint64_t refused = port->metrics[MT_METRIC_sessions_refused];
-	const struct wire_hello hello = { .role = WIRE_ROLE_CLIENT,
+	const struct wire_hello hello = { .role = role,
 		.volume_id = volume_id,
 		.session_id = 1,
 		.attach = 1,
@@ -63,6 +63,25 @@ connect_with(const char *subject, uint64_t volume_id)
 	sg_client_key(&sg, NULL);
 	split_key_free(key);
 	return rc;
+}
+
+static int
+connect_with(const char *subject, uint64_t volume_id)
+{
+	return connect_as(subject, WIRE_ROLE_CLIENT, volume_id);
+}
+
+Test(session_keys, as_a_gateway_come_gateways_alone)
+{
+	static const char *const others[] = { CLUSTER "client/db", CLUSTER "admin/ann",
+		CLUSTER "monitor/prometheus", CLUSTER "node/3" };
+
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50));
+	cr_assert_eq(connect_as(CLUSTER "gateway/2", WIRE_ROLE_GATEWAY, 0), 0);
+	for (size_t i = 0; i < NUM_COUNT(others); i++)
+		cr_assert_eq(connect_as(others[i], WIRE_ROLE_GATEWAY, 0), -EKEYREJECTED, "%s",
+		    others[i]);
 }
 
 Test(session_keys, volumes_are_for_clients_and_admins_and_nodes_come_to_nobody)
