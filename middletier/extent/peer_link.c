@@ -240,8 +240,9 @@ peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	else
 		(void)wire_level_refused(&link->level, rc, loop_now_ns(link->port->loop));
 	peer_retry_later(link, rc);
-	log_limited(LOG_INFO, "peer: a link to another gateway has ended peer=%s reason=\"%s\" rc=%s",
-	    link->address, reason == NULL ? "" : reason, log_errno(rc));
+	log_limited(LOG_INFO,
+	    "peer: a link to another gateway has ended peer=%s reason=\"%s\" rc=%s", link->address,
+	    reason == NULL ? "" : reason, log_errno(rc));
 	/* DOWN, and not dialled before its time: no handler adds one. */
 	while ((at = list_first(&link->requests)) != NULL) {
 		struct mt_peer_request *request = LIST_ENTRY(at, struct mt_peer_request, link);

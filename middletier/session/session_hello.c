@@ -19,13 +19,15 @@ int
 mt_session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
     const char **ret_field)
 {
-	/* Another gateway has a connection without a volume, as who asks for control. */
-	if (hello->role != WIRE_ROLE_CLIENT &&
-	    (hello->role != WIRE_ROLE_GATEWAY || hello->volume_id != 0)) {
+	bool is_gateway = hello->role == WIRE_ROLE_GATEWAY;
+
+	/* Another gateway is no user of a volume. */
+	if (hello->role == WIRE_ROLE_NODE || (is_gateway && hello->volume_id != 0)) {
 		*ret_field = "role";
 		return -EPROTO;
 	}
-	if (hello->cluster_id != 0 && hello->cluster_id != port->settings->cluster_id) {
+	if ((hello->cluster_id != 0 || is_gateway) &&
+	    hello->cluster_id != port->settings->cluster_id) {
 		*ret_field = "cluster_id";
 		return -EXDEV;
 	}
@@ -43,14 +45,14 @@ mt_session_check_subject(const struct split_subject *subject, const struct wire_
 	static const struct split_wanted user = { .roles = SPLIT_ROLE_CLIENT | SPLIT_ROLE_ADMIN };
 	static const struct split_wanted asking = { .roles = SPLIT_ROLE_CLIENT | SPLIT_ROLE_ADMIN |
 		    SPLIT_ROLE_MONITOR | SPLIT_ROLE_GATEWAY };
-
-	static const struct split_wanted peer = { .roles = SPLIT_ROLE_GATEWAY };
+	static const struct split_wanted gateway = { .roles = SPLIT_ROLE_GATEWAY };
+	const struct split_wanted *wanted = hello->role == WIRE_ROLE_GATEWAY ? &gateway
+	    : hello->volume_id != 0                                          ? &user
+									     : &asking;
 
 	if (subject == NULL || MUTANT(accept_role_ignored))
 		return 0;
-	if (hello->role == WIRE_ROLE_GATEWAY)
-		return split_subject_check(subject, &peer, why);
-	return split_subject_check(subject, hello->volume_id != 0 ? &user : &asking, why);
+	return split_subject_check(subject, wanted, why);
 }
 
 bool

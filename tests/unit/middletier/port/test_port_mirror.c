@@ -113,8 +113,9 @@ Test(port_mirror, a_clients_are_not_taken)
 
 Test(port_mirror, a_gateway_of_before_has_no_such_message)
 {
-	const struct wire_hello old = { .level = 1, .role = WIRE_ROLE_GATEWAY };
+	struct wire_hello old = gateway_hello;
 
+	old.level = 1;
 	send_heads(&old);
 	cr_assert(sg_wait_closed(&qp));
 	cr_assert_eq(port()->metrics[MT_METRIC_heads_kept], 0);
@@ -138,4 +139,7 @@ Test(port_mirror, a_gateway_has_no_volume)
 	hello.volume_id = 1;
 	sg_connect(&sg, &qp, &hello);
 	cr_assert_eq(sg_wait_open(&qp), -EPROTO);
+	hello.volume_id = hello.cluster_id = 0;
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), -EXDEV, "it knows its cluster");
 }

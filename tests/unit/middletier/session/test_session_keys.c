@@ -48,6 +48,7 @@ connect_as(const char *subject, enum wire_role role, uint64_t volume_id)
 	const struct mt_port *port = &sg.gateway->ports[0];
 	uint64_t refused = port->metrics[MT_METRIC_sessions_refused];
 	const struct wire_hello hello = { .role = role,
+		.cluster_id = role == WIRE_ROLE_CLIENT ? 0 : SG_CLUSTER_ID,
 		.volume_id = volume_id,
 		.session_id = 1,
 		.attach = 1,
