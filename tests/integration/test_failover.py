@@ -4,7 +4,7 @@
 import signal
 import time
 
-from libcluster import Cluster, main, other, owner
+from libcluster import Cluster, check, main, other, owner, wait_for
 from libload import Load
 from libnet import Network
 
@@ -116,8 +116,28 @@ def take_over_with_a_gibibyte_of_log():
             load.wait_writes(200)
 
 
+def a_killed_gateways_heads_are_in_its_heirs_memory():
+    """The load compares what it reads with what it wrote, through three owners of each shard, and all of it at the end."""
+    with two_gateways(gateway_args=("--lease-ms", str(1000 * LEASE_S), "--node-timeout", "1s",
+                                    "--mirror-heads", "16M")) as c, Load(c) as load:
+        load.wait_writes(4000)
+        for index in (0, 1, 0):
+            gone, heir = c.gateways[index], c.gateways[1 - index]
+            address = c.gateway_addresses[1 - index]
+            wait_for(lambda: c.metric("heads_kept", address) > 0, "the heir keeps heads")
+            taken, from_line = c.metric("heads_taken", address), len(heir.lines)
+            gone.kill()
+            heir.wait_line(r"shard \d+: serving", from_line=from_line)
+            load.wait_writes(2000)
+            check(c.metric("heads_taken", address) > taken, "no head came from memory")
+            check(c.metric("heads_refused", address) == 0, "a head in memory was wrong")
+            gone.start()
+            load.wait_writes(2000)
+
+
 if __name__ == "__main__":
     main(either_gateway_is_killed_and_comes_back,
          a_killed_gateway_is_taken_over_before_its_lease_ends, a_gateway_leaves_in_good_order,
          a_gateway_pauses_for_longer_than_its_lease, a_gateway_is_cut_off_from_its_clients,
-         everything_is_killed, take_over_with_a_gibibyte_of_log)
+         everything_is_killed, take_over_with_a_gibibyte_of_log,
+         a_killed_gateways_heads_are_in_its_heirs_memory)
