@@ -238,6 +238,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.set", true, true, MT_RIGHT_ALTER, MT_NAMES_NAME, mt_control_volume_set },
 	{ "volume.limits", false, true, MT_RIGHT_VOLUME_LOOK, MT_NAMES_ID,
 	    mt_control_volume_limits },
+	{ "volume.nodes", false, true, MT_RIGHT_VOLUME_READ, MT_NAMES_ID, mt_control_volume_nodes },
 	{ "snapshot.create", true, true, MT_RIGHT_SNAPSHOT, MT_NAMES_NAME,
 	    mt_control_snapshot_create },
 	{ "snapshot.group", true, true, MT_RIGHT_SNAPSHOT, MT_NAMES_LIST,

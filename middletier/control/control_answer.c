@@ -278,6 +278,24 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	return nodes;
 }
 
+json_t *
+mt_json_direct_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	const struct mt_port_status *status = json_links(gateway, ask);
+	json_t *nodes = json_array();
+
+	assert(ask->left_count == 0 && ask->gateway == gateway);
+	for (uint32_t i = 0; status->links != NULL && i < status->link_count; i++) {
+		const struct mt_link_status *link = &status->links[i];
+
+		if (link->is_direct && link->node_id != 0 && !mt_node_is_gone(&link->config))
+			json_array_append_new(nodes,
+			    json_pack("{s:I, s:s}", "id", (json_int_t)link->node_id, "address",
+				link->config.address));
+	}
+	return nodes;
+}
+
 static json_t *
 json_members(const void *values, const struct metric_member *members, uint32_t count)
 {

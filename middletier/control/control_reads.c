@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_reads.c -- the op "volume.reads": where a volume may be read past its gateway
+ * control_reads.c -- the op "volume.reads": where a volume may be read past its gateway; "volume.nodes": at which nodes
  *
  *	nobody uses it, or is put out --> a fence, where it may be read so by now --> the key, with another attach number
  *
@@ -28,6 +28,9 @@
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
+#include "cluster/look.h"
+#include "control/control_allow.h"
+#include "control/control_answer.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
 
@@ -121,4 +124,41 @@ mt_control_volume_reads(struct mt_control_request *request)
 		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
 	else
 		mt_change_when_unused(request, reads_on_alone);
+}
+
+/* ---- volume.nodes: where those that take clients are; asked by who reads there ---- */
+
+static void
+nodes_on_looked(const struct mt_ask *ask, void *arg)
+{
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
+	mt_control_finish(arg,
+	    ask == NULL ? NULL
+			: json_pack("{s:o}", "nodes", mt_json_direct_nodes(ask->gateway, ask)));
+}
+
+void
+mt_control_volume_nodes(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	uint64_t id = 0;
+	char error[MT_ERROR_BYTES];
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
+	};
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	entry = mt_volumes_by_id(&request->gateway->volumes, id);
+	if (entry == NULL || !mt_control_may(request, entry->volume.name)) {
+		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
+		return;
+	}
+	rc = mt_look(&request->gateway->status_look, nodes_on_looked, request);
+	if (rc != 0)
+		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);
 }

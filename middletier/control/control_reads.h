@@ -10,5 +10,6 @@ struct mt_control_request;
 /* mt_control_take_reads -- the name becomes request->volume.reads. False: the request has ended. */
 bool mt_control_take_reads(struct mt_control_request *request, const char *name);
 void mt_control_volume_reads(struct mt_control_request *request);
+void mt_control_volume_nodes(struct mt_control_request *request);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_READS_H */

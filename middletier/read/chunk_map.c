@@ -11,6 +11,9 @@
  * is in the index when a manifest names it, so all of it is durable at its nodes. A frame that a merge moves away stays
  * true for as long as its extent is there.
  *
+ * A source is one run, so bytes of one chunk. Each of its copies has a ticket for the session that asks, where the node
+ * takes clients and its key is known; a copy without is read at the gateway alone.
+ *
  * A map is painted (paint.h), two pointers a block, and told frame by frame. It is made in one turn of the loop, and
  * uses that turn's share of reading up (read_path.c): so they hold nobody up, however many are asked for.
  */
@@ -33,6 +36,8 @@
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "extent/link_ticket.h"
+#include "extent/node_link.h"
 #include "index/chunk.h"
 #include "index/run_index.h"
 #include "read/paint.h"
@@ -121,6 +126,30 @@ map_source_fill(const struct mt_shard *shard, const struct mt_run *run,
 			source->copies[count++].node_id = extent->replicas[i].node_id;
 	}
 	return count > 0;
+}
+
+/* Tickets for the session that asks: a copy whose node takes no clients, or whose key is not known now, gets none. */
+static void
+map_source_sign(const struct mt_read *read, struct wire_map_source *source)
+{
+	const struct mt_session *session = read->session;
+	const struct wire_hello *hello = &session->hello;
+	const struct split_subject *subject = session->has_subject ? &session->subject : NULL;
+
+	for (uint32_t i = 0; i < CLEAVE_COPIES && source->copies[i].node_id != 0; i++) {
+		struct wire_map_copy *copy = &source->copies[i];
+		struct wire_ticket ticket = { .id = extent_id_unpack(source->extent),
+			.from_bytes = source->from_bytes,
+			.to_bytes = source->to_bytes,
+			.volume_id = hello->volume_id,
+			.attach = hello->attach };
+		struct mt_link *link = mt_port_link(read->shard->port, copy->node_id);
+
+		if (link == NULL || mt_link_ticket(link, hello->session_id, subject, &ticket) != 0)
+			continue;
+		copy->key_number = ticket.key_number;
+		memcpy(copy->mac, ticket.mac, sizeof(copy->mac));
+	}
 }
 
 /* Which source @run is, the newest first: neighbours are mostly of one run. WIRE_MAP_SOURCES_MAX: there is no room. */
@@ -213,7 +242,7 @@ map_tell_all(struct mt_map_maker *maker, uint32_t first)
 
 /* Head and sources, before the entries. Returns where they begin. */
 static uint32_t
-map_finish(struct mt_map_maker *maker, const struct mt_shard *shard, uint32_t block_count)
+map_finish(struct mt_map_maker *maker, const struct mt_read *read, uint32_t block_count)
 {
 	const struct wire_map_head head = { block_count, maker->source_count,
 		maker->at - MAP_ENTRIES_AT };
@@ -225,9 +254,10 @@ map_finish(struct mt_map_maker *maker, const struct mt_shard *shard, uint32_t bl
 	wire_map_head_encode(out, &head);
 	out += WIRE_MAP_HEAD_BYTES;
 	for (uint32_t i = 0; i < maker->source_count; i++, out += WIRE_MAP_SOURCE_BYTES) {
-		bool has_copies = map_source_fill(shard, maker->runs[i], &source);
+		bool has_copies = map_source_fill(read->shard, maker->runs[i], &source);
 
 		assert(has_copies);
+		map_source_sign(read, &source);
 		wire_map_source_encode(out, &source);
 	}
 	return from;
@@ -281,7 +311,7 @@ mt_read_chunk_map(struct mt_read *read)
 		map_hide_unreadable(maker, read->shard);
 	}
 	told = map_tell_all(maker, first);
-	from = map_finish(maker, read->shard, told);
+	from = map_finish(maker, read, told);
 	read->payload_bytes = maker->at - from;
 	read->payload_crc = crc32c(0, maker->bytes + from, read->payload_bytes);
 	dev_copy_from_host(port->split, read->msg->payload, maker->bytes + from,

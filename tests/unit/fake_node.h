@@ -26,12 +26,15 @@
 #include "cleave/keyring.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
+#include "cleave/ticket.h"
 #include "cleave/wire.h"
 #include "middletier/common/port.h"
 #include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
+#include "middletier/extent/link_ticket.h"
 #include "middletier/extent/node_link.h"
+#include "middletier/extent/peer_link.h"
 #include "middletier/extent/placement.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
@@ -81,7 +84,8 @@ struct fake_node {
 	uint64_t next_incarnation;
 	struct fake_fault fault;
 	struct loop_timer timer;
-	uint32_t counts[256]; /* requests carried out, by opcode */
+	uint32_t counts[256];              /* requests carried out, by opcode */
+	struct wire_ticket_key ticket_key; /* number 0: it takes no clients */
 };
 
 struct fake_msg {
@@ -677,6 +681,33 @@ mt_port_link(struct mt_port *port, uint32_t node_id)
 {
 	(void)port;
 	return node_id >= 1 && node_id <= fake.port.link_count ? &fake.links[node_id - 1] : NULL;
+}
+
+/* No gateway beside this one. */
+struct mt_peer_link *
+mt_peer_link_to(struct mt_port *port, const char *address)
+{
+	(void)port;
+	(void)address;
+	return NULL;
+}
+
+int
+mt_peer_link_send(struct mt_peer_link *link, struct mt_peer_request *request)
+{
+	(void)link;
+	(void)request;
+	return -EHOSTDOWN;
+}
+
+int
+mt_link_ticket(struct mt_link *link, uint64_t session_id, const struct split_subject *subject,
+    struct wire_ticket *ticket)
+{
+	const struct ticket_bearer bearer = { link->node_id, session_id, subject };
+	const struct wire_ticket_key *key = &fake.nodes[link->index].ticket_key;
+
+	return key->number == 0 ? -ENOTSUP : ticket_make(key, &bearer, ticket);
 }
 
 int

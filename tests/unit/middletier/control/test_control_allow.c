@@ -317,6 +317,7 @@ Test(control_allow, an_id_of_what_one_may_not_see_is_nobodys)
 	user_is("db", "{'volumes':'mine','may':'rw'}");
 	asked(&who, -ENOENT, "{'op':'volume.limits','id':%" PRIu64 "}", id);
 	asked(&who, -ENOENT, "{'op':'volume.limits','id':4000}");
+	asked(&who, -ENOENT, "{'op':'volume.nodes','id':%" PRIu64 "}", id);
 	asked(&who, -ENOENT, "{'op':'volume.open','id':%" PRIu64 "}", id);
 	asked(&who, -ENOENT, "{'op':'volume.attach','session':'000000000000000b','id':%" PRIu64 "}",
 	    id);

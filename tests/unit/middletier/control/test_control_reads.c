@@ -43,6 +43,28 @@ Test(reads, a_cluster_of_a_level_before_has_none, .init = setup_before)
 	done(ask(0, request, "gateway"));
 }
 
+/* Nodes that take no clients are nobody's business. */
+Test(reads, who_opens_a_volume_is_told_of_nodes_that_take_clients)
+{
+	struct mt_link *link = &sg.gateway->ports[0].links[0];
+	json_t *answer;
+
+	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
+	answer = ask(0, "{'op':'volume.nodes','id':1}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "nodes")), 0u);
+	json_decref(answer);
+	link->is_direct = true;
+	link->node_id = 7;
+	answer = ask(0, "{'op':'volume.nodes','id':1}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "nodes")), 1u);
+	cr_assert_eq(json_integer_value(
+			 json_object_get(json_array_get(json_object_get(answer, "nodes"), 0),
+			     "id")),
+	    7);
+	json_decref(answer);
+	refused(ask(-ENOENT, "{'op':'volume.nodes','id':99}"), "there is no volume 99");
+}
+
 static struct wire_header
 lease_request(bool is_return)
 {

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
+#include "cleave/ticket.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/alloc.h"
@@ -304,6 +305,81 @@ Test(chunk_map, a_source_is_its_run_alone)
 	cr_assert_eq(map.sources[0].extent, extent_id_pack(&fake_runs.extent->id));
 	cr_assert_eq(map.sources[0].from_bytes, run->offset_bytes);
 	cr_assert_eq(map.sources[0].to_bytes, run->offset_bytes + run->length_bytes);
+}
+
+/* ---- tickets ---- */
+
+#define SESSION UINT64_C(0xabcdef)
+#define ATTACH 12u
+
+/* Is copy @copy's ticket one for the session @session_id of @subject, which is attached by @attach? */
+static bool
+is_good_for(uint32_t copy, uint64_t session_id, uint64_t attach,
+    const struct split_subject *subject)
+{
+	const struct wire_map_source *source = &map.sources[0];
+	const struct wire_map_copy *told = &source->copies[copy];
+	const struct ticket_bearer bearer = { told->node_id, session_id, subject };
+	struct wire_ticket ticket = { .id = extent_id_unpack(source->extent),
+		.from_bytes = source->from_bytes,
+		.to_bytes = source->to_bytes,
+		.volume_id = fake.session.volume.id,
+		.attach = attach,
+		.key_number = told->key_number };
+
+	memcpy(ticket.mac, told->mac, sizeof(ticket.mac));
+	return ticket_is_good(&fake.nodes[told->node_id - 1].ticket_key, &bearer, &ticket);
+}
+
+static bool
+is_good(uint32_t copy, uint64_t session_id, uint64_t attach)
+{
+	return is_good_for(copy, session_id, attach, NULL);
+}
+
+Test(chunk_map, tickets_are_for_the_client_whose_key_the_session_has)
+{
+	const struct split_subject other = { .role = SPLIT_ROLE_CLIENT, .name = "other" };
+
+	fake.session.hello = (struct wire_hello){ .volume_id = fake.session.volume.id,
+		.session_id = SESSION,
+		.attach = ATTACH };
+	fake.session.has_subject = true;
+	fake.session.subject =
+	    (struct split_subject){ .role = SPLIT_ROLE_CLIENT, .name = "client" };
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		cr_assert_eq(ticket_key_draw(&fake.nodes[i].ticket_key), 0);
+	(void)fake_runs_one(5, 0, 4, 1);
+	look(0, 4);
+	for (uint32_t i = 0; i < CLEAVE_COPIES; i++) {
+		cr_assert(is_good_for(i, SESSION, ATTACH, &fake.session.subject));
+		cr_assert_not(is_good_for(i, SESSION, ATTACH, &other));
+		cr_assert_not(is_good(i, SESSION, ATTACH));
+	}
+}
+
+Test(chunk_map, copies_at_nodes_that_take_clients_have_tickets_of_the_session)
+{
+	fake.session.hello = (struct wire_hello){ .volume_id = fake.session.volume.id,
+		.session_id = SESSION,
+		.attach = ATTACH };
+	(void)fake_runs_one(5, 0, 4, 1);
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		cr_assert_eq(ticket_key_draw(&fake.nodes[i].ticket_key), 0);
+	fake.nodes[1].ticket_key = (struct wire_ticket_key){ .number = 0 };
+	expect(0, 4, (const uint64_t[4]){ 1, 1, 1, 1 });
+	for (uint32_t i = 0; i < CLEAVE_COPIES; i++) {
+		uint32_t number =
+		    fake.nodes[map.sources[0].copies[i].node_id - 1].ticket_key.number;
+
+		cr_assert_eq(map.sources[0].copies[i].key_number, number);
+		if (number == 0)
+			continue;
+		cr_assert(is_good(i, SESSION, ATTACH));
+		cr_assert_not(is_good(i, SESSION + 1, ATTACH));
+		cr_assert_not(is_good(i, SESSION, ATTACH + 1));
+	}
+	cr_assert_eq(map.sources[0].copies[1].key_number, 0, "its node takes no clients");
 }
 
 /* ---- pages ---- */
