@@ -180,7 +180,12 @@ const char *cleave_error_text(int rc);
 	X(timeouts, "requests given up")                                                           \
 	X(limit_waits, "times that requests began to wait for their volume's limits")              \
 	X(limit_wait_ns, "how long requests of a volume waited so, in ns, all volumes together")   \
-	X(writes_owed, "given up writes that may take effect yet: others wait until that is over")
+	X(writes_owed, "given up writes that may take effect yet: others wait until that is over") \
+	X(direct_reads, "messages read at storage nodes, past the gateway")                        \
+	X(direct_retries, "requests of them to another copy, for the first had trouble")           \
+	X(direct_fallbacks,                                                                        \
+	    "messages read at the gateway, for their nodes, or the lease, would not do")           \
+	X(direct_tickets_refused, "tickets that a storage node did not believe, or no more")
 struct cleave_stats {
 #define CLEAVE_STAT_MEMBER(name, help) uint64_t name;
 	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)

@@ -337,6 +337,7 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 		.cluster_id = SIM_CLUSTER_ID,
 		.device_bytes = NUM_MIB(16),
 		.level_max = own->level_max,
+		.direct = cluster->options.has_direct ? NODE_DIRECT_TRUSTED : NODE_DIRECT_OFF,
 		.key = sim_keys_of_number(cluster->keys, "node", index + 1),
 		.on_ready = node_on_ready,
 		.arg = own };

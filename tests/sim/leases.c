@@ -16,6 +16,8 @@
 
 #define LEASES_SALT UINT64_C(635)
 #define LEASES_SEEDS 8u
+#define DIRECT_SALT UINT64_C(1807)
+#define DIRECT_SEEDS 2u /* one of so many of them */
 #define HOLDERS_MAX 256u
 #define MAPS_AGAIN_NS                                                                              \
 	NUM_MS(50) /* workloads last for seconds, and each lifetime of a map is a test */
@@ -39,6 +41,18 @@ bool
 sim_leases_is_in(uint64_t seed)
 {
 	return sim_run_hash(seed, LEASES_SALT) % LEASES_SEEDS == 0;
+}
+
+bool
+sim_leases_reads_direct(uint64_t seed)
+{
+	return sim_run_hash(seed, DIRECT_SALT) % DIRECT_SEEDS == 0;
+}
+
+bool
+sim_leases_is_direct(uint64_t seed)
+{
+	return sim_leases_is_in(seed) && sim_leases_reads_direct(seed);
 }
 
 struct sim_leases *
@@ -66,7 +80,9 @@ sim_leases_add(struct sim_leases *leases, const void *process, struct cleave_vol
 
 	assert(leases->count < HOLDERS_MAX);
 	leases->holders[leases->count++] = (struct holder){ process, volume };
-	if (leases_want(volume) != 0 || maps_want(volume, &maps) != 0)
+	/* Who reads at nodes renews leases as users' clients do. */
+	if (leases_want(volume, leases->cluster->options.has_direct) != 0 ||
+	    maps_want(volume, &maps) != 0)
 		sim_cluster_fail(leases->cluster, "%s: no memory for leases", leases->name);
 }
 

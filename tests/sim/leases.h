@@ -3,7 +3,8 @@
  * leases.h -- sessions that have read leases, and what nobody may have meanwhile
  *
  * Volumes of these seeds may be read past gateways, and each session has leases, as a client that reads by itself
- * would (middletier/session/LEASES.md). None reads so yet. What such reads need is checked instead: when a change is
+ * would (middletier/session/LEASES.md). In half of them sessions read at nodes, as far as they may, and histories judge
+ * what they read as they judge all reads. What such reads need is checked besides: when a change is
  * acknowledged, no older session of the volume has a lease, by its own clock at that moment, on a shard that holds
  * any of it. A newer one may: it came when the change was done, and knows of it. A roll-back, a smaller size and other
  * reads are changes by no session: snapper_clone.c looks when one is answered.
@@ -33,6 +34,9 @@ struct sim_map_read {
 
 /* sim_leases_is_in -- have sessions of this seed leases, where all processes are of one release? */
 bool sim_leases_is_in(uint64_t seed);
+/* sim_leases_reads_direct -- do they read at nodes by them, then? sim_leases_is_direct -- both. */
+bool sim_leases_reads_direct(uint64_t seed);
+bool sim_leases_is_direct(uint64_t seed);
 /* sim_leases_create -- of the volume @name, whose blocks are where @history has them. */
 struct sim_leases *sim_leases_create(struct sim_cluster *cluster, const char *name,
     const struct history *history);

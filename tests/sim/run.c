@@ -302,6 +302,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->has_heat = sim_run_has_heat(given->seed);
 	choose_kept(run, options);
 	options->has_leases = sim_leases_is_in(given->seed) && !run_has_levels(run);
+	options->has_direct = options->has_leases && sim_leases_reads_direct(given->seed);
 	options->has_recipes = sim_run_has_recipes(given->seed);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
@@ -719,6 +720,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->deed_count = sim_enemy_deed_count(run->enemy);
 	result->lease_count = run->cluster->lease_count;
 	result->map_read_count = run->cluster->map_read_count;
+	result->direct_read_count = run->cluster->direct_read_count;
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);

@@ -138,6 +138,7 @@ struct sim_run_result {
 	uint64_t deed_count;     /* of enemies, all of them refused */
 	uint64_t lease_count;    /* changes done while their session had a read lease there */
 	uint64_t map_read_count; /* of runs, that were read as maps said */
+	uint64_t direct_read_count; /* messages that were read at nodes */
 	bool is_on_etcd;
 };
 

@@ -47,7 +47,7 @@ struct tally {
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count, refused_count, hot_count, hot_seed_count, head_count;
 	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
-	uint64_t lease_count, map_read_count;
+	uint64_t lease_count, map_read_count, direct_read_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -148,6 +148,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->deed_count += result->deed_count;
 	tally->lease_count += result->lease_count;
 	tally->map_read_count += result->map_read_count;
+	tally->direct_read_count += result->direct_read_count;
 	tally->etcd_seed_count += result->is_on_etcd;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
@@ -211,15 +212,15 @@ print_totals(const struct tally *sum, double seconds)
 		     " seeds, %" PRIu64 " heads had in memory, %" PRIu64 " snapshots, %" PRIu64
 		     " changes of nodes, %" PRIu64 " shards given away by load, %" PRIu64
 		     " deeds of enemies, %" PRIu64 " changes under read leases, %" PRIu64
-		     " blocks of runs as maps say, %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
-		     " seeds failed%s\n",
+		     " blocks of runs as maps say, %" PRIu64 " reads at nodes, %" PRIu64
+		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
 	    sum->refused_count, sum->hot_count, sum->hot_seed_count, sum->head_count,
 	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->deed_count,
-	    sum->lease_count, sum->map_read_count, sum->etcd_seed_count, seconds, sum->failed_count,
-	    table->is_interrupted ? " (interrupted)" : "");
+	    sum->lease_count, sum->map_read_count, sum->direct_read_count, sum->etcd_seed_count,
+	    seconds, sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int

@@ -274,7 +274,7 @@ scribble_opened(struct snapper *snapper, int rc)
 		sim_cluster_fail(snapper_cluster(snapper), "%s is gone", snapper->clone_name);
 	snapper->at = 0;
 	if (rc == 0 && snapper_cluster(snapper)->options.has_leases &&
-	    leases_want(snapper->volume) != 0)
+	    leases_want(snapper->volume, false) != 0)
 		sim_cluster_fail(snapper_cluster(snapper), "snapper: no memory for leases");
 	if (rc == 0)
 		zero_hot(snapper, scribble_on_io);

@@ -236,6 +236,23 @@ session_note_answer(struct session *session)
 }
 
 static void
+note_direct(struct session *session)
+{
+	uint64_t count = cleave_client_stats(session->client)->direct_reads;
+
+	session->workload->cluster->direct_read_count += count - session->direct_read_count;
+	session->direct_read_count = count;
+}
+
+/* A read past its gateway may be served after a newer session's read: histories judge what it returns. */
+static bool
+slot_is_forbidden(const struct slot *slot)
+{
+	return slot->is_probe &&
+	    (slot->io.op != CLEAVE_READ || !slot->session->workload->cluster->options.has_direct);
+}
+
+static void
 slot_on_success(struct slot *slot)
 {
 	struct session *session = slot->session;
@@ -244,10 +261,11 @@ slot_on_success(struct slot *slot)
 	session_note_answer(session);
 	workload->counters.cost_done += limits_ops(
 	    slot->io.data != NULL ? (uint32_t)slot->io.length_bytes : 0);
-	if (slot->is_probe)
+	if (slot_is_forbidden(slot))
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name,
 		    slot->first, session->number, workload->present->number);
+	note_direct(session);
 	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
 		note_looks(slot);
 	if (slot->io.op == CLEAVE_READ && workload->leases != NULL)

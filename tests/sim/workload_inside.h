@@ -43,6 +43,7 @@ struct session {
 	bool must_take;                   /* it opens the volume although another one has it */
 	uint64_t answered_ns, silence_ns; /* see companion_writer */
 	uint32_t probe_count, probe_block;
+	uint64_t direct_read_count; /* of its client's, that the cluster counts already */
 	struct observer observer;
 	struct slot slots[WORKLOAD_IN_FLIGHT];
 };

@@ -28,6 +28,8 @@
 #include "cleave/secure_options.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "direct.h"
+#include "lease.h"
 #include "map_cache.h"
 #include "remember.h"
 #include "retry.h"
@@ -87,7 +89,8 @@ struct client_map {
 bool map_merge(struct client_map *map, const struct client_map *newer);
 /* Return 0; -EBADMSG and the member that is wrong; -ENOMEM. Outputs are untouched on failure. */
 int map_parse(const char *text, struct client_map *ret_map, const char **ret_field);
-int map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
+/* *@ret_is_direct: the volume may be read past its gateway, at nodes. */
+int map_parse_attach(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
     struct client_map *ret_map, const char **ret_field);
 
 /* ---- control.c: the connection to a gateway that is asked things ---- */
@@ -180,6 +183,7 @@ enum message_state {
 	MESSAGE_ANSWERED,  /* there too: the answer came before the send completed */
 	MESSAGE_DELAYED,   /* in volume->delayed; its timer runs */
 	MESSAGE_REMAPPING, /* in volume->remapping: waits for a map */
+	MESSAGE_DIRECT,    /* in no queue: storage nodes are asked (direct.c) */
 	MESSAGE_STATE_NR
 };
 
@@ -190,6 +194,7 @@ struct message {
 	struct cleave_client *client;
 	struct cleave_volume *volume;
 	struct connection *connection; /* QUEUED (NULL: homeless), SENT, ANSWERED */
+	struct direct_read *direct;    /* DIRECT: what is made of it */
 	struct cleave_io *io;
 	struct loop_link queue_link; /* in the queue that its state names; FREE: client->free */
 	struct loop_link all_link;   /* in volume->messages, by order */
@@ -256,6 +261,8 @@ void message_route(struct message *message);
 void message_skip_holes(struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
+/* message_on_direct -- DIRECT: its blocks are loaded, and good. A last act. */
+void message_on_direct(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
     struct split_msg *msg);
 /* message_on_lost -- its connection, now gone, had it in sent. */
@@ -289,43 +296,6 @@ bool holes_next(struct message *message);
 void holes_skip(struct cleave_volume *volume, struct cleave_io *io);
 /* holes_finish -- if @message has asked on behalf of a change: this goes on, after success with what is known. */
 void holes_finish(struct message *message, int rc);
-
-/* ---- lease.c: until when a session may read by itself ---- */
-struct leases;
-
-/* LEASE on a connection. */
-struct connection_lease {
-	bool is_sending;       /* the split library holds send and header */
-	bool is_out;           /* not answered yet */
-	bool must_return;      /* is_sending: a RETURN is next */
-	uint64_t request_id;   /* is_out */
-	uint64_t sent_boot_ns; /* is_out */
-	struct wire_header header;
-	struct split_send send;
-};
-/*
- * leases_want -- from here on @volume, which is OPEN, has leases, as far as it may
- *
- * For tests: nobody reads by a lease yet. Returns 0; -ENOMEM.
- */
-int leases_want(struct cleave_volume *volume);
-void leases_fini(struct cleave_volume *volume);
-/* leases_hold -- at this moment no other session's change of what is in @shard, under @epoch, has been acknowledged. */
-bool leases_hold(const struct cleave_volume *volume, uint32_t shard, uint32_t epoch);
-/* leases_hold_any -- the same, under any epoch. */
-bool leases_hold_any(const struct cleave_volume *volume, uint32_t shard);
-/* leases_now_ns -- the clock that they are counted by; 0: @volume wants none. */
-uint64_t leases_now_ns(const struct cleave_volume *volume);
-/* leases_on_reply -- to a request that was sent at @sent_boot_ns: it may tell of a lease. */
-void leases_on_reply(struct cleave_volume *volume, uint32_t shard,
-    const struct wire_io_reply *reply, uint64_t sent_boot_ns);
-/* leases_on_ready, leases_on_closed -- of a connection. */
-void leases_on_ready(struct connection *connection);
-void leases_on_closed(struct connection *connection);
-/* leases_on_message -- an answer to LEASE; false: it breaks the protocol. */
-bool leases_on_message(struct connection *connection, struct split_msg *msg);
-/* leases_return -- @volume is being closed. True: answers are waited for, volume_wake follows. */
-bool leases_return(struct cleave_volume *volume);
 
 /* ---- connection.c ---- */
 enum connection_state {
@@ -483,6 +453,8 @@ struct cleave_volume {
 	struct pace pace;
 	struct leases *leases; /* NULL: it wants none */
 	struct maps *maps;     /* likewise */
+	struct direct *direct; /* NULL: it reads at gateways alone */
+	bool is_direct;        /* as gateways say it: it may be read at nodes */
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;
@@ -572,7 +544,10 @@ struct cleave_client {
 	struct cleave_call limits_call; /* pace.c */
 	bool is_limits_call_out;
 	struct cleave_volume *limits_of; /* likewise */
-	bool is_destroying;              /* handlers are not called any more */
+	struct cleave_call nodes_call;   /* direct_node.c */
+	bool is_nodes_call_out;
+	struct cleave_volume *nodes_of; /* likewise */
+	bool is_destroying;             /* handlers are not called any more */
 	struct cleave_stats stats;
 };
 

@@ -10,8 +10,9 @@
  * The clock is the host's since it booted, which goes on while it is suspended.
  *
  * LEASE goes out first on each connection, so that answers carry leases; later ones go out twice in a lease, for
- * connections on which nothing else is said. All of it happens only for a volume that leases_want was called for: no
- * part of this library reads by itself yet.
+ * connections on which nothing else is said: as long as the volume is open, or, where reads are what uses them
+ * (leases_use), until LEASE_USED_NS after the last of these. All of it happens only for a volume that leases_want was
+ * called for.
  *
  * A volume that is closed returns its leases, and waits for the answers, or until they would be over: the next session
  * is then let in at once.
@@ -25,6 +26,7 @@
 #include "internal.h"
 
 #define LEASE_DRIFT_PART 8u
+#define LEASE_USED_NS NUM_S(2)
 
 struct lease {
 	uint32_t epoch;    /* 0: there has been none */
@@ -36,6 +38,8 @@ struct leases {
 	uint64_t length_ns;   /* as gateways say it; 0: none has */
 	bool is_returning;    /* nothing is read by leases any more, and none is taken */
 	bool is_parting_over; /* ... and the answers were waited for */
+	bool is_kept;         /* they are renewed whether they are used or not */
+	uint64_t used_ns;     /* of the loop's clock */
 	struct loop_timer timer;
 	uint32_t shard_count;
 	struct lease of[]; /* by shard */
@@ -236,26 +240,45 @@ leases_on_timer(struct loop_timer *timer, void *arg)
 		volume_wake(leases->volume);
 		return;
 	}
-	if (!volume_is_live(leases->volume))
+	if (!volume_is_live(leases->volume) ||
+	    (!leases->is_kept &&
+		loop_now_ns(leases->volume->client->loop) - leases->used_ns > LEASE_USED_NS))
 		return;
 	leases_ask_all(leases, false);
 	loop_timer_start(leases->volume->client->loop, timer, leases_length_ns(leases) / 2);
 }
 
+void
+leases_use(struct cleave_volume *volume)
+{
+	struct leases *leases = volume->leases;
+
+	assert(leases != NULL);
+	leases->used_ns = loop_now_ns(volume->client->loop);
+	if (!leases->is_returning && !leases->timer.is_active)
+		loop_timer_start(volume->client->loop, &leases->timer,
+		    leases_length_ns(leases) / 2);
+}
+
 int
-leases_want(struct cleave_volume *volume)
+leases_want(struct cleave_volume *volume, bool while_used)
 {
 	uint32_t shard_count;
 
 	assert(volume->sm.state == VOLUME_OPEN && volume->client->map != NULL);
-	if (volume->leases != NULL)
+	if (volume->leases != NULL) {
+		volume->leases->is_kept |= !while_used;
+		leases_use(volume);
 		return 0;
+	}
 	shard_count = volume->client->map->shard_count;
 	volume->leases =
 	    client_calloc(1, sizeof(*volume->leases) + shard_count * sizeof(struct lease));
 	if (volume->leases == NULL)
 		return -ENOMEM;
 	volume->leases->volume = volume;
+	volume->leases->is_kept = !while_used;
+	volume->leases->used_ns = loop_now_ns(volume->client->loop);
 	volume->leases->shard_count = shard_count;
 	loop_timer_init(&volume->leases->timer, leases_on_timer, volume->leases);
 	leases_on_timer(&volume->leases->timer, volume->leases);

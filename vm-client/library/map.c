@@ -52,10 +52,16 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 
 /* An open volume: what it is, and what its opening has made of it. */
 static void
-read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
+read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info,
+    bool *ret_is_direct)
 {
+	const json_t *volume = json_object_get(root, "volume");
+	const char *reads = json_string_value(json_object_get(volume, "reads"));
+
 	assert(reader->field == NULL);
-	volume_info_read(reader, json_object_get(root, "volume"), info);
+	volume_info_read(reader, volume, info);
+	/* A word of a later release means that it is read at gateways, as all was before. */
+	*ret_is_direct = reads != NULL && strcmp(reads, "direct") == 0;
 	info->attach = reader_u64(reader, root, "attach", INT64_MAX);
 	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
 }
@@ -119,8 +125,8 @@ map_merge(struct client_map *map, const struct client_map *newer)
 }
 
 static int
-parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *ret_map,
-    const char **ret_field)
+parse(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
+    struct client_map *ret_map, const char **ret_field)
 {
 	struct reader reader = { 0 };
 	struct cleave_volume_info info;
@@ -132,7 +138,7 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 	if (root != NULL) {
 		read_map(&reader, root, map);
 		if (reader.field == NULL && ret_info != NULL)
-			read_opened(&reader, root, &info);
+			read_opened(&reader, root, &info, ret_is_direct);
 	}
 	if (rc == 0)
 		rc = reader_rc(&reader);
@@ -151,12 +157,12 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 int
 map_parse(const char *text, struct client_map *ret_map, const char **ret_field)
 {
-	return parse(text, NULL, ret_map, ret_field);
+	return parse(text, NULL, NULL, ret_map, ret_field);
 }
 
 int
-map_parse_attach(const char *text, struct cleave_volume_info *ret_info, struct client_map *ret_map,
-    const char **ret_field)
+map_parse_attach(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
+    struct client_map *ret_map, const char **ret_field)
 {
-	return parse(text, ret_info, ret_map, ret_field);
+	return parse(text, ret_info, ret_is_direct, ret_map, ret_field);
 }

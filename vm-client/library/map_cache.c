@@ -16,7 +16,7 @@
  * 3. A block is read by its map if it is not dirty, is named, and a lease of the map's epoch holds: when the read
  *    begins, and again when it has ended.
  * 4. A window is asked for again when it has missed often, no more than once a second; at once when its shard has
- *    another epoch, which makes all of it void.
+ *    another epoch, which makes all of it void; and, no more than once a second, when a node has not what it says.
  *
  * Pages of a window are asked for one behind the other. The later ones need no quiet moment: a change that was out then
  * was submitted after the first, and is dirty. They must be of the same epoch.
@@ -49,9 +49,10 @@ _Static_assert(CLEAVE_CHUNK_BYTES % MAP_BYTES == 0, "a window is of one chunk");
 
 struct map_window {
 	struct loop_link bucket_link, lru_link;
-	uint64_t index; /* in the volume */
-	bool is_out;    /* a connection asks for it */
-	bool is_void;   /* is_out: what comes counts no more */
+	uint64_t index;  /* in the volume */
+	bool is_out;     /* a connection asks for it */
+	bool is_void;    /* is_out: what comes counts no more */
+	bool is_doubted; /* a node has not what it says: to be asked for again */
 	struct map_page *pages;
 	uint32_t told_count; /* blocks that pages tell of, from the first on */
 	uint32_t epoch;      /* of what they tell */
@@ -307,6 +308,7 @@ window_ask(struct cleave_volume *volume, struct map_window *window, uint32_t sha
 	window->asked_epoch = volume->client->map->epoch_of_shard[shard];
 	window->serial = ++volume->maps->serial;
 	window->miss_count = 0;
+	window->is_doubted = false;
 	memset(window->dirty, 0, sizeof(window->dirty));
 }
 
@@ -323,7 +325,8 @@ window_is_due(const struct cleave_volume *volume, const struct map_window *windo
 	    window->asked_epoch != volume->client->map->epoch_of_shard[shard])
 		return true;
 	return now_ns - window->asked_ns >= maps->options.again_ns &&
-	    (window->told_count == 0 || window->miss_count >= maps->options.miss_max);
+	    (window->told_count == 0 || window->is_doubted ||
+		window->miss_count >= maps->options.miss_max);
 }
 
 /* May all of it, in one window, be read by its map? */
@@ -350,8 +353,9 @@ maps_on_read(struct cleave_volume *volume, uint64_t offset_bytes, uint64_t lengt
 	window = window_touch(volume->maps, index);
 	/* A read that goes on in the next window asks for that when it misses this one no more. */
 	if (window == NULL || window->is_out ||
-	    maps_have(volume, offset_bytes,
-		num_min((index + 1) * MAP_BYTES, offset_bytes + length_bytes)))
+	    (!window->is_doubted &&
+		maps_have(volume, offset_bytes,
+		    num_min((index + 1) * MAP_BYTES, offset_bytes + length_bytes))))
 		return;
 	window->miss_count++;
 	if (!window_is_due(volume, window, shard) ||
@@ -478,6 +482,20 @@ maps_on_closed(struct connection *connection)
 /* ---- a volume's ---- */
 
 void
+maps_doubt(struct cleave_volume *volume, uint64_t offset_bytes, uint64_t serial, bool is_useless)
+{
+	struct map_window *window =
+	    volume->maps == NULL ? NULL : window_find(volume->maps, offset_bytes / MAP_BYTES);
+
+	if (window == NULL || window->serial != serial)
+		return;
+	window->is_doubted = true;
+	window->is_void |= is_useless && window->is_out;
+	if (is_useless)
+		window_clear(volume->maps, window);
+}
+
+void
 maps_forget(struct cleave_volume *volume)
 {
 	struct loop_link *link, *next;
@@ -499,9 +517,7 @@ maps_want(struct cleave_volume *volume, const struct maps_options *options)
 	struct maps *maps;
 
 	assert(volume->sm.state == VOLUME_OPEN && volume->leases != NULL);
-	if (volume->maps != NULL)
-		return 0;
-	maps = client_calloc(1, sizeof(*maps));
+	maps = volume->maps != NULL ? volume->maps : client_calloc(1, sizeof(*maps));
 	if (maps == NULL)
 		return -ENOMEM;
 	maps->options = *options;
@@ -511,6 +527,8 @@ maps_want(struct cleave_volume *volume, const struct maps_options *options)
 		maps->options.again_ns = MAPS_AGAIN_NS;
 	if (maps->options.miss_max == 0)
 		maps->options.miss_max = MAPS_MISS_MAX;
+	if (volume->maps != NULL)
+		return 0;
 	list_init(&maps->lru);
 	for (uint32_t i = 0; i < MAP_BUCKETS; i++)
 		list_init(&maps->buckets[i]);

@@ -2,7 +2,7 @@
 /*
  * map_cache.h -- where blocks of a volume lie at nodes, and of which of them that still holds
  *
- * For who reads by a lease (lease.c). Nobody does yet: tests alone want maps.
+ * For who reads by a lease (lease.c): direct.c.
  */
 #ifndef CLEAVE_VM_CLIENT_MAP_CACHE_H
 #define CLEAVE_VM_CLIENT_MAP_CACHE_H
@@ -50,7 +50,7 @@ struct map_block {
 };
 
 /*
- * maps_want -- from here on @volume, which is OPEN and wants leases, has maps, as far as it may
+ * maps_want -- from here on @volume, which is OPEN and wants leases, has maps, as far as it may; again: other options
  *
  * Returns 0; -ENOMEM.
  */
@@ -71,6 +71,14 @@ void maps_on_start(const struct message *message);
  * but for changes that the volume has made meanwhile. *@ret_block is borrowed until a message is handled.
  */
 bool maps_look(struct cleave_volume *volume, uint64_t offset_bytes, struct map_block *ret_block);
+/*
+ * maps_doubt -- what the map number @serial says of the block at @offset_bytes is not so at the nodes any more
+ *
+ * Its window is asked for again, as soon as it may be. @is_useless: nothing is read by the map until then. A no-op for
+ * a map that is not there any more.
+ */
+void maps_doubt(struct cleave_volume *volume, uint64_t offset_bytes, uint64_t serial,
+    bool is_useless);
 /*
  * maps_forget -- the volume has another size: nothing that is known of it, or being asked for, counts any more
  *

@@ -9,6 +9,9 @@
  *	    DELAYED, REMAPPING-' |     '-> FREE             given up
  *	                         '------- SENT              the connection was lost
  *
+ * A READ that storage nodes are asked for (direct.c) is DIRECT first: FREE --> DIRECT --> FREE, or QUEUED where that
+ * does not do.
+ *
  * The send and its answer are two events in either order; a message is decided upon (message_decide)
  * when both have come, so its device memory is never reused under a send. A message that was sent
  * and is given up ends when its connection has ended: the port finishes or drops what an older
@@ -29,7 +32,8 @@
 #define AGAIN (SM_TO(MESSAGE_QUEUED) | SM_TO(MESSAGE_DELAYED) | SM_TO(MESSAGE_REMAPPING))
 
 static const struct sm_state message_table[MESSAGE_STATE_NR] = {
-	[MESSAGE_FREE] = { "free", SM_TO(MESSAGE_BLOCKED) | SM_TO(MESSAGE_QUEUED),
+	[MESSAGE_FREE] = { "free",
+	    SM_TO(MESSAGE_BLOCKED) | SM_TO(MESSAGE_QUEUED) | SM_TO(MESSAGE_DIRECT),
 	    SM_INITIAL | SM_FINAL },
 	[MESSAGE_BLOCKED] = { "blocked", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 	[MESSAGE_QUEUED] = { "queued", SM_TO(MESSAGE_SENT) | ENDED, 0 },
@@ -37,14 +41,7 @@ static const struct sm_state message_table[MESSAGE_STATE_NR] = {
 	[MESSAGE_ANSWERED] = { "answered", AGAIN | ENDED, 0 },
 	[MESSAGE_DELAYED] = { "delayed", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 	[MESSAGE_REMAPPING] = { "remapping", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
-};
-
-static const enum wire_opcode message_opcodes[] = {
-	[CLEAVE_READ] = WIRE_READ,
-	[CLEAVE_WRITE] = WIRE_WRITE,
-	[CLEAVE_DISCARD] = WIRE_DISCARD,
-	[CLEAVE_WRITE_ZEROES] = WIRE_WRITE_ZEROES,
-	[CLEAVE_BLOCK_STATUS] = WIRE_BLOCK_STATUS,
+	[MESSAGE_DIRECT] = { "direct", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 };
 
 static void message_on_timer(struct loop_timer *timer, void *arg);
@@ -243,6 +240,10 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	stall_watch(volume);
 	if (message->is_write)
 		overlap_add(&volume->overlap, message);
+	if (direct_start(message)) {
+		sm_move(&message->sm, MESSAGE_DIRECT);
+		return;
+	}
 	message_block_or_route(message);
 	CLIENT_STAT(volume->client, overlaps, message->sm.state == MESSAGE_BLOCKED);
 }
@@ -304,7 +305,19 @@ message_give_up(struct message *message, int rc)
 		connection_reset(message->connection);
 		return;
 	}
+	if (message->sm.state == MESSAGE_DIRECT)
+		direct_cancel(message);
 	message_finish(message, rc);
+}
+
+void
+message_on_direct(struct message *message)
+{
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_DIRECT && message->io->op == CLEAVE_READ);
+	cleave_payload_loaded(message);
+	message->volume->stall.was_answered = true;
+	message_finish(message, 0);
 }
 
 /* Asks for the rest of a status. False: there is nothing left, or no room for it. */
@@ -506,33 +519,6 @@ message_on_send(struct split_send *send, int rc, void *arg)
 		assert(message->sm.state == MESSAGE_SENT || rc != 0);
 }
 
-static void
-message_encode(struct message *message)
-{
-	struct cleave_client *client = message->client;
-	struct cleave_volume *volume = message->volume;
-	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
-	struct wire_io io;
-
-	assert(message->sm.state == MESSAGE_QUEUED && client->map != NULL);
-	message->epoch = message->is_holes ? 0 : client->map->epoch_of_shard[message->shard];
-	io = (struct wire_io){
-		.opcode = message->is_holes ? WIRE_HOLES : message_opcodes[message->io->op],
-		.service_class = (enum service_class)volume->info.service_class,
-		.segment = volume->info.segment_base + segment_index,
-		.offset_bytes = message->is_holes ? 0
-						  : message->offset_bytes % CLEAVE_SEGMENT_BYTES,
-		.length_bytes = message->length_bytes,
-		.epoch = message->epoch,
-		.vm_id = client->options.vm_id,
-		.payload_crc = message->payload_crc,
-	};
-
-	message->request_id = ++volume->send_count << REQUEST_INDEX_BITS | message->index;
-	io.request_id = message->request_id;
-	wire_io_encode(&message->header, &io);
-}
-
 int
 message_send(struct message *message)
 {
@@ -546,7 +532,7 @@ message_send(struct message *message)
 	assert(!message_is_held(message));
 	if (has_payload && !message->is_staged)
 		cleave_payload_stage(message);
-	message_encode(message);
+	cleave_payload_encode(message);
 	message->send = (struct split_send){
 		.header = &message->header,
 		.header_bytes = WIRE_HEADER_BYTES,

@@ -4,6 +4,7 @@
  *
  *	write  caller's memory --gather, CRC--> device memory (staging) --> sent
  *	read   arrived --placed, or scattered--> caller's memory, CRC checked there
+ *	       at nodes (direct.c): loaded, checked, into staging, or a caller's buffer --> caller's memory
  *	status arrived --checked whole--> the request's extents
  */
 #include "message_payload.h"
@@ -17,6 +18,41 @@
 _Static_assert((int)CLEAVE_EXTENT_HOLE == (int)WIRE_STATUS_HOLE &&
 	(int)CLEAVE_EXTENT_ZERO == (int)WIRE_STATUS_ZERO,
     "extent flags");
+
+static const enum wire_opcode message_opcodes[] = {
+	[CLEAVE_READ] = WIRE_READ,
+	[CLEAVE_WRITE] = WIRE_WRITE,
+	[CLEAVE_DISCARD] = WIRE_DISCARD,
+	[CLEAVE_WRITE_ZEROES] = WIRE_WRITE_ZEROES,
+	[CLEAVE_BLOCK_STATUS] = WIRE_BLOCK_STATUS,
+};
+
+void
+cleave_payload_encode(struct message *message)
+{
+	struct cleave_client *client = message->client;
+	struct cleave_volume *volume = message->volume;
+	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
+	struct wire_io io;
+
+	assert(message->sm.state == MESSAGE_QUEUED && client->map != NULL);
+	message->epoch = message->is_holes ? 0 : client->map->epoch_of_shard[message->shard];
+	io = (struct wire_io){
+		.opcode = message->is_holes ? WIRE_HOLES : message_opcodes[message->io->op],
+		.service_class = (enum service_class)volume->info.service_class,
+		.segment = volume->info.segment_base + segment_index,
+		.offset_bytes = message->is_holes ? 0
+						  : message->offset_bytes % CLEAVE_SEGMENT_BYTES,
+		.length_bytes = message->length_bytes,
+		.epoch = message->epoch,
+		.vm_id = client->options.vm_id,
+		.payload_crc = message->payload_crc,
+	};
+
+	message->request_id = ++volume->send_count << REQUEST_INDEX_BITS | message->index;
+	io.request_id = message->request_id;
+	wire_io_encode(&message->header, &io);
+}
 
 bool
 cleave_payload_extent(struct cleave_io *io, const struct wire_status *status)
@@ -122,6 +158,22 @@ payload_scatter(struct message *message, const struct split_msg *msg)
 		crc = crc32c(crc, to, bytes);
 	}
 	return crc;
+}
+
+void
+cleave_payload_loaded(struct message *message)
+{
+	uint32_t at, bytes;
+	uint8_t *to;
+
+	if (!io_has_host(message->io))
+		return; /* loaded to where it belongs */
+	for (at = 0; at < message->length_bytes; at += bytes) {
+		bytes = io_stretch(message->io, message->io_offset_bytes + at,
+		    message->length_bytes - at, &to);
+		dev_copy_to_host(message->client->port, to, dev_ptr_add(message->staging, at),
+		    bytes);
+	}
 }
 
 int

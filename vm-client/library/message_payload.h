@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * message_payload.h -- what a message carries: bytes of its request there and back, and extents of a status
+ * message_payload.h -- what a message carries: its header, bytes of its request there and back, and extents of a status
  *
  * Nothing here changes a message's state. All of it is the loop's thread's.
  */
@@ -11,6 +11,8 @@
 
 #include "internal.h"
 
+/* cleave_payload_encode -- @message, QUEUED: its header, as the map is now; request_id and epoch are what that says. */
+void cleave_payload_encode(struct message *message);
 /* cleave_payload_stage -- give a write its place in device memory, message->piece, and its CRC. */
 void cleave_payload_stage(struct message *message);
 /*
@@ -26,6 +28,8 @@ void *cleave_payload_place(struct message *message);
  */
 int cleave_payload_take(struct message *message, const struct wire_io_reply *reply,
     const struct split_msg *msg);
+/* cleave_payload_loaded -- a read's data is in its staging, checked: it goes to the caller's host memory, if that is where. */
+void cleave_payload_loaded(struct message *message);
 /*
  * cleave_payload_take_status -- the extents in @payload go to the request, as far as it has room
  *

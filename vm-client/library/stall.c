@@ -109,6 +109,8 @@ stall_see(const struct message *message, char *ret_text, size_t text_bytes)
 		(void)snprintf(ret_text, text_bytes, "there is no connection to %s", address);
 	else if (message->sm.state == MESSAGE_QUEUED)
 		(void)snprintf(ret_text, text_bytes, "%s takes no more for now", address);
+	else if (message->sm.state == MESSAGE_DIRECT)
+		(void)snprintf(ret_text, text_bytes, "a storage node has not answered");
 	else if (message->is_paced)
 		(void)snprintf(ret_text, text_bytes, "it waits for the volume's limits");
 	else if (message->rc != 0)

@@ -403,8 +403,8 @@ volume_check_end(struct cleave_volume *volume)
 		sm_move(&volume->sm, VOLUME_CLOSING);
 		volume_retire_connections(volume);
 	}
-	if (volume->sm.state == VOLUME_CLOSING && list_is_empty(&volume->connections) &&
-	    !volume_detach(volume)) {
+	if (volume->sm.state == VOLUME_CLOSING && !direct_close(volume) &&
+	    list_is_empty(&volume->connections) && !volume_detach(volume)) {
 		void (*fn)(void *arg) = volume->close_fn;
 		void *arg = volume->close_arg;
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * direct.h -- reads of a volume past its gateway, at storage nodes
+ *
+ * For a volume whose `reads` is `direct`, while it is open for writing: direct.c has the reads, direct_node.c the
+ * connections, direct_list.c which nodes there are. All of it is the loop's thread's.
+ */
+#ifndef CLEAVE_VM_CLIENT_DIRECT_H
+#define CLEAVE_VM_CLIENT_DIRECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/engine.h"
+#include "cleave/level.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+
+struct cleave_volume;
+struct direct;
+struct direct_read;
+struct message;
+
+#define DIRECT_NODES_MAX 64u   /* that are known; what lies at others is read at the gateway */
+#define DIRECT_READS_MAX 64u   /* of a volume, at a time */
+#define DIRECT_REQUESTS_MAX 8u /* of a read: what lies in more places is read at the gateway */
+#define DIRECT_TICKET_STRIDE 64u
+
+/* ---- direct_node.c: a connection to a node ---- */
+
+enum direct_node_state {
+	DIRECT_NODE_DOWN,
+	DIRECT_NODE_CONNECTING,
+	DIRECT_NODE_UP,
+	DIRECT_NODE_CLOSING,
+	DIRECT_NODE_STATE_NR
+};
+
+/* A ticket that was presented on the connection, in its slot. */
+struct direct_ticket {
+	uint64_t extent; /* packed; 0: the slot is free */
+	uint32_t from_bytes, key_number;
+	uint64_t used; /* when last, by direct_node.use_count */
+	bool is_refused;
+};
+
+struct direct_node {
+	struct direct *direct;
+	uint32_t id;
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	bool is_listed; /* by the gateway that was asked last */
+	struct sm sm;
+	struct split_qp *qp;
+	struct loop_link requests; /* out, the oldest first */
+	uint32_t out_count;
+	uint32_t failures_in_row;
+	uint64_t left_out_until_ns;
+	struct loop_timer timer; /* the oldest request may be late */
+	uint64_t use_count;
+	struct direct_ticket tickets[WIRE_TICKET_SLOTS_MAX];
+};
+
+enum direct_request_state {
+	DIRECT_REQUEST_IDLE,
+	DIRECT_REQUEST_OUT,      /* in node->requests */
+	DIRECT_REQUEST_ANSWERED, /* there too: its sends, or its ticket's answer, have not come yet */
+	DIRECT_REQUEST_STATE_NR
+};
+
+/* Bytes of a source, wanted from one of its copies. */
+struct direct_request {
+	struct loop_link link;
+	struct sm sm;
+	struct direct_read *read;
+	struct direct_node *node; /* not IDLE */
+	struct wire_map_source source;
+	uint32_t offset_bytes, length_bytes;
+	uint64_t map_at, map_serial; /* of the volume, and of the map that says so */
+	uint32_t tried;              /* copies that were asked, by bit */
+	uint32_t copy;               /* not IDLE: which one is */
+	uint32_t slot;               /* of its ticket */
+	bool is_sending;             /* the split library holds send, header */
+	bool is_presenting;          /* likewise ticket_send, ticket_header, ticket_piece */
+	bool is_ticket_out;          /* TICKETS is not answered yet */
+	int rc;                      /* ANSWERED */
+	uint64_t request_id, sent_ns;
+	struct wire_header header, ticket_header;
+	struct split_send send, ticket_send;
+	struct dev_piece ticket_piece;
+};
+
+/* direct_node_create -- DOWN; NULL: no memory. direct_node_destroy -- its connection is gone. */
+struct direct_node *direct_node_create(struct direct *direct, uint32_t id);
+void direct_node_destroy(struct direct_node *node);
+/* direct_node_close -- end its connection, if there is one: what is out there ends as on_closed says. */
+void direct_node_close(struct direct_node *node);
+/*
+ * direct_request_send -- ask a copy that was not asked yet, of a node that is up: the one with the least to do
+ *
+ * Nodes that are down, and may be tried again, are connected to meanwhile. 0: direct_request_over follows, never within
+ * this call; -EHOSTUNREACH: there is no such copy; else the connection takes nothing.
+ */
+int direct_request_send(struct direct_request *request);
+/* direct_request_can_be_sent -- is there a copy that could be asked at once? Connects, as above. */
+bool direct_request_can_be_sent(struct direct_request *request);
+
+/* ---- direct_list.c: which nodes there are ---- */
+
+/* direct_nodes_ask -- who is where: soon, unless that was asked for a moment ago. */
+void direct_nodes_ask(struct direct *direct);
+/* direct_nodes_close -- the volume is being closed. True: a connection has not ended yet, volume_wake follows. */
+bool direct_nodes_close(struct direct *direct);
+void direct_nodes_fini(struct direct *direct);
+
+/* ---- direct.c: reads ---- */
+
+/* Blocks of the message that lie in one record, or are zeros. */
+struct direct_frame {
+	uint8_t first, count; /* of the message */
+	uint8_t in_record, record_blocks, codec_id;
+	uint8_t request; /* whose answer has it; DIRECT_ZEROS: none */
+	uint32_t offset_bytes, stored_bytes, stored_crc;
+};
+#define DIRECT_ZEROS UINT8_MAX
+
+struct direct_read {
+	struct loop_link link; /* direct->free, direct->done; neither: under way */
+	struct direct *direct;
+	uint32_t index;
+	struct message *message; /* NULL: nobody waits for it any more */
+	uint32_t shard, epoch;   /* the lease that it goes by */
+	uint32_t frame_count, request_count;
+	uint32_t left_count; /* requests whose bytes are not there yet */
+	struct direct_frame frames[ENGINE_RECORD_BLOCKS_MAX];
+	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of the message's blocks */
+	struct direct_request requests[DIRECT_REQUESTS_MAX];
+};
+
+struct direct {
+	struct cleave_volume *volume;
+	struct direct_read *reads; /* DIRECT_READS_MAX of them */
+	struct loop_link free, done;
+	struct loop_task task; /* those that are done */
+	dev_ptr tickets;       /* what is presented: DIRECT_TICKET_STRIDE a request */
+	uint64_t request_serial;
+	struct direct_node *nodes[DIRECT_NODES_MAX]; /* NULL: no more */
+	bool is_closing;
+	uint64_t asked_ns; /* for nodes, last; 0: never */
+};
+
+/*
+ * direct_want -- from here on @volume, which is OPEN for writing, reads past its gateway as far as it may
+ *
+ * Returns 0; -ENOMEM: it reads as any other.
+ */
+int direct_want(struct cleave_volume *volume);
+/* direct_close -- the volume is CLOSING. True: a connection has not ended yet, volume_wake follows. */
+bool direct_close(struct cleave_volume *volume);
+/* direct_fini -- its connections are gone. */
+void direct_fini(struct cleave_volume *volume);
+/*
+ * direct_start -- @message, a new READ, is read at nodes
+ *
+ * True: it is DIRECT; it ends by message_on_direct, or direct_cancel. False: its gateway has to be asked.
+ */
+bool direct_start(struct message *message);
+/* direct_cancel -- @message, which is DIRECT, is given up. */
+void direct_cancel(struct message *message);
+/* direct_request_load -- its bytes are here: 0, or -EBADMSG, they are not what the map says. */
+int direct_request_load(struct direct_request *request, const struct split_msg *msg);
+/* direct_request_over -- IDLE again; @rc: 0, loaded, or why not. May complete a request of the caller's: a last act. */
+void direct_request_over(struct direct_request *request, int rc);
+
+#endif /* CLEAVE_VM_CLIENT_DIRECT_H */
