@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "catalog/cluster_key.h"
 #include "cleave/level.h"
 #include "cleave/split.h"
 #include "cleave/ticket.h"
@@ -86,7 +87,9 @@ mt_link_ticket_ask(struct mt_link *link)
 	struct mt_link_ticket *ticket = &link->ticket;
 
 	CHECK_OBJ(link, LINK_MAGIC);
-	if (!link_takes_clients(link) || ticket->is_asked)
+	/* A recovery has no store: nodes let it list and read alone, and cut off whoever asks for more. */
+	if (!link_takes_clients(link) || ticket->is_asked ||
+	    store_id_is_zero(&link->port->cluster->store_id))
 		return;
 	ticket->asked_ns = loop_now_ns(link->port->loop);
 	ticket->call.request =

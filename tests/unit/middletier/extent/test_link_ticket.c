@@ -141,6 +141,22 @@ Test(link_ticket, a_node_that_tells_no_key_serves_all_else)
 	cr_assert(mt_link_is_up(mt_rig_link(rig, 0)));
 }
 
+/* A node lets a recovery list and read alone, and whoever asks for more is cut off. */
+Test(link_ticket, a_gateway_without_a_store_asks_for_no_key)
+{
+	static struct mt_cluster recovery;
+	struct mt_link *link;
+
+	begin(NODE_DIRECT_TRUSTED);
+	link = mt_rig_link(rig, 0);
+	recovery = *link->port->cluster;
+	recovery.store_id = (struct store_id){ 0, 0 };
+	link->port->cluster = &recovery;
+	mt_link_ticket_lost(link);
+	mt_link_ticket_ask(link);
+	cr_assert_not(link->ticket.is_asked);
+}
+
 Test(link_ticket, a_restart_of_the_node_ends_it_and_the_next_one_is_by_another_key)
 {
 	struct wire_ticket before, ticket;
