@@ -210,6 +210,15 @@ void dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t by
 void dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes);
 
 /*
+ * dev_publish -- store @value at @dst, a multiple of 8, little-endian: peers that read there see all of it, or nothing
+ *
+ * They see it no earlier than what was copied there before, and no later than what the port sends from here on.
+ * Ownership: @dst is borrowed during the call.
+ * Threads:   the port's loop's.
+ */
+void dev_publish(struct split_port *port, dev_ptr dst, uint64_t value);
+
+/*
  * split_port_pages_text -- what pages device memory has, for a daemon's log
  *
  * Ownership: the text is static.
@@ -590,9 +599,7 @@ enum dev_engine {
 struct dev_event *dev_func(struct split_port *port, dev_ptr src, size_t src_size, dev_ptr dst,
     size_t dst_size, enum dev_engine engine);
 
-/*
- * A region, as a peer needs to know it for one-sided reads and writes to reach a region; opaque but for @bytes and @rights.
- */
+/* A region, as a peer needs to know it to read or write there; opaque but for @bytes and @rights. */
 enum dev_region_rights { DEV_REGION_READ = 1u << 0, DEV_REGION_WRITE = 1u << 1 };
 struct dev_remote {
 	uint64_t address;
@@ -635,8 +642,7 @@ struct dev_region;              /* an open region */
  * Errors:    EINVAL shape; ENOTCONN the port has no address yet, so nobody can say which transport
  *            would serve it, or has no device now; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on
  *            locked memory); ENODEV memory of a device that is gone.
- * Lifetime:  over verbs:// its key ends with the port's device (on_device): nobody reaches it any
- *            more. Close it, and open another.
+ * Lifetime:  over verbs:// its key ends with the port's device (on_device). Close it, and open another.
  * Threads:   the port's loop's.
  */
 struct dev_region *dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes,

@@ -7,8 +7,10 @@
  * the transport translates. Host code that follows such a pointer dies at once (I1). A dmabuf that the
  * host can map lies at its mapping, behind the guard like the arena.
  */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -127,6 +129,26 @@ dev_memory_copy_in(const struct split_port *port, void *dst, const void *src, ui
 		guard_leave();
 		memory_copy(self, (const uint8_t *)dst + at, bounce, part, false);
 	}
+}
+
+/*
+ * Memory that the host cannot map takes eight aligned bytes in one piece as well (ibv_memcpy_to_dm), in the order in which
+ * they are given. The fence is for what is sent next: a device is told of that by a store of ours.
+ */
+void
+dev_memory_publish(const struct split_port *port, void *dst, uint64_t value)
+{
+	struct dev_memory *self = memory_out_of_reach(port, dst, sizeof(value));
+	uint64_t stored = htole64(value);
+
+	if (self != NULL) {
+		memory_copy(self, dst, &stored, sizeof(stored), false);
+		atomic_thread_fence(memory_order_seq_cst);
+		return;
+	}
+	guard_enter();
+	atomic_store_explicit((_Atomic uint64_t *)dst, stored, memory_order_seq_cst);
+	guard_leave();
 }
 
 /* Addresses for it. */

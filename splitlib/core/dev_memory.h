@@ -36,6 +36,8 @@ bool dev_memory_is_reached(const struct split_port *port, dev_ptr memory, uint64
 /* dev_memory_copy_out, dev_memory_copy_in -- between there and host memory; guarded, not counted. */
 void dev_memory_copy_out(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
 void dev_memory_copy_in(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
+/* dev_memory_publish -- one store of eight bytes at @dst, a multiple of 8, that peers see before what is sent later. */
+void dev_memory_publish(const struct split_port *port, void *dst, uint64_t value);
 /* dev_memories_fini -- close all of @port. */
 void dev_memories_fini(struct split_port *port);
 

@@ -404,3 +404,15 @@ dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t
 	dev_memory_copy_in(port, dev_ptr_raw(dst), src, bytes);
 	metric_add(&port->counters.copied_from_host_bytes, bytes);
 }
+
+void
+dev_publish(struct split_port *port, dev_ptr dst, uint64_t value)
+{
+	void *to = dev_ptr_raw(dst);
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(num_is_aligned((uintptr_t)to, sizeof(value)));
+	assert(dev_memory_has(port, to, sizeof(value)));
+	dev_memory_publish(port, to, value);
+	metric_add(&port->counters.copied_from_host_bytes, sizeof(value));
+}

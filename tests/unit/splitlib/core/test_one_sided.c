@@ -145,6 +145,36 @@ BOTH(one_sided, bytes_arrive_where_they_should)
 	fixture_close(&f);
 }
 
+/* A message that is sent after it finds it there. */
+BOTH(one_sided, what_is_published_is_seen_before_what_is_sent_later)
+{
+	static struct test_send sends[8];
+	dev_ptr memory, local;
+	struct dev_remote remote;
+	uint8_t found[24];
+
+	open_pair(kind);
+	f.client.mode = SIDE_RELEASE;
+	(void)region_open(4096, 3, DEV_REGION_READ, &memory, &remote);
+	local = dev_alloc(f.client_port, sizeof(found));
+	for (uint32_t i = 0; i < NUM_COUNT(sends); i++) {
+		uint64_t value = UINT64_C(0x1122334455667788) * (i + 1);
+
+		dev_publish(f.server_port, dev_ptr_add(memory, 64 + 8), value);
+		test_send_init(&sends[i], &f.server, WIRE_ECHO, i, DEV_PTR_NULL, 0);
+		cr_assert_eq(split_send(f.server.qp, &sends[i].send), 0);
+		fixture_run(&f, client_got, i + 1);
+		cr_assert_eq(run_one(dev_read(f.client.qp, local, 24, &remote, 64)), 0);
+		dev_copy_to_host(f.client_port, found, local, sizeof(found));
+		cr_assert_eq(num_get_le64(found + 8), value);
+		pattern_check(f.client_port, local, 8, 3, 64);
+		pattern_check(f.client_port, dev_ptr_add(local, 16), 8, 3, 80);
+	}
+	cr_assert_eq(split_port_counters(f.server_port)->copied_from_host_bytes,
+	    4096 + 8 * NUM_COUNT(sends), "the pattern, and these");
+	fixture_close(&f);
+}
+
 BOTH(one_sided, long_ones_travel_in_pieces)
 {
 	uint32_t bytes = 9 * WIRE_PAYLOAD_BYTES_MAX + 77;

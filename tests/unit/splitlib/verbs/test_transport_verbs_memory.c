@@ -259,6 +259,7 @@ check_one_sided(enum dev_memory_kind kind)
 {
 	struct dev_region *region;
 	struct dev_remote remote;
+	uint8_t published[12];
 	dev_ptr here, there;
 
 	setup();
@@ -271,6 +272,11 @@ check_one_sided(enum dev_memory_kind kind)
 	cr_assert_not_null(region);
 	cr_assert_eq(run_one(dev_read(f.client.qp, here, 4096, &remote, 100)), 0);
 	pattern_check(f.client_port, here, 4096, 5, 4196);
+	dev_publish(f.server_port, dev_ptr_add(there, 4096 + 104), UINT64_C(0x1122334455667788));
+	cr_assert_eq(run_one(dev_read(f.client.qp, here, 4096, &remote, 100)), 0);
+	dev_copy_to_host(f.client_port, published, here, sizeof(published));
+	cr_assert_eq(num_get_le64(published + 4), UINT64_C(0x1122334455667788));
+	pattern_check(f.client_port, dev_ptr_add(here, 12), 4096 - 12, 5, 4208);
 	pattern_put(f.client_port, here, 4096, 6);
 	cr_assert_eq(run_one(dev_write(f.client.qp, here, 4096, &remote, 4096)), 0);
 	pattern_check(f.server_port, dev_ptr_add(there, 8192), 4096, 6, 0);
