@@ -226,19 +226,25 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  * A request has no payload. It asks, on this connection, for all shards that the port serves, and for the flag LEASED
  * in later answers; or it returns all leases that the session has from this port, and asks for none any more. The
  * answer's payload is a head, then what is leased: an entry each, shards in ascending order, none where nothing is.
+ *
+ * With WIRE_LEASE_HOT it asks for pages with hot blocks, too (cleave/hot.h), and names the generation that it knows: 0 is
+ * none. Where that is another one by now the keys of all pages follow the entries. Generation 0: there is no page.
  */
 #define WIRE_READ_LEASE_MS                                                                         \
 	400u /* of all gateways of a cluster: who waits for leases has not granted them */
 #define WIRE_READ_LEASE_MS_MAX 4000u /* a client believes in no longer one */
 enum wire_lease_flags {
 	WIRE_LEASE_RETURN = 1u << 0,
+	WIRE_LEASE_HOT = 1u << 1,
 };
 struct wire_lease {
 	uint64_t request_id;
 	bool is_return;
+	bool wants_hot;
 	bool is_reply;
+	uint32_t generation;    /* a request's, which wants_hot: in the header's epoch */
 	int rc;                 /* a reply's */
-	uint32_t payload_bytes; /* a reply's: head and entries; 0 with an error */
+	uint32_t payload_bytes; /* a reply's: head, entries and pages; 0 with an error */
 	uint32_t payload_crc;
 };
 /* wire_lease_decode -- either way. 0, or -EPROTO and the field's name. */
@@ -248,12 +254,18 @@ void wire_lease_encode(struct wire_header *header, const struct wire_lease *leas
 
 #define WIRE_LEASE_HEAD_BYTES 16u
 #define WIRE_LEASE_ENTRY_BYTES 8u
-#define WIRE_LEASE_BYTES_MAX (WIRE_LEASE_HEAD_BYTES + CLEAVE_SHARDS_MAX * WIRE_LEASE_ENTRY_BYTES)
+#define WIRE_LEASE_PAGE_BYTES 24u /* a dev_remote */
+#define WIRE_LEASE_PAGES_MAX 512u
+#define WIRE_LEASE_BYTES_MAX                                                                       \
+	(WIRE_LEASE_HEAD_BYTES + CLEAVE_SHARDS_MAX * WIRE_LEASE_ENTRY_BYTES +                      \
+	    WIRE_LEASE_PAGES_MAX * WIRE_LEASE_PAGE_BYTES)
 _Static_assert(WIRE_LEASE_BYTES_MAX <= WIRE_CLIENT_PAYLOAD_BYTES_MAX, "a lease's answer fits");
-/* 0 u32 format, 1   4 u32 lease_ms   8 u32 shard_count   12 u32 0 */
+/* 0 u32 format, 1   4 u32 lease_ms   8 u16 shard_count   10 u16 page_count   12 u32 generation */
 struct wire_lease_head {
 	uint32_t lease_ms;
 	uint32_t shard_count; /* entries that follow */
+	uint32_t page_count;  /* ... and pages behind them */
+	uint32_t generation;  /* of the pages that there are; 0: none */
 };
 /* 0 u32 shard   4 u32 epoch */
 struct wire_lease_entry {

@@ -18,6 +18,7 @@
 	X(hot_misses, "count", "blocks that were looked for there, and read from a replica")       \
 	X(hot_fills, "count", "blocks that were put there")                                        \
 	X(hot_spoiled, "count", "blocks there whose memory had changed: a copy was read instead")  \
+	X(hot_shown, "count", "times that a block there was shown to a client of its volume")      \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(chunk_maps, "count", "answers that say where blocks lie, for who reads them there")      \
 	X(discards, "count", "discards and zero writes acknowledged")                              \

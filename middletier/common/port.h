@@ -55,6 +55,12 @@ enum mt_port_state {
 	MT_PORT_STATE_NR
 };
 
+/* A change of a volume's blocks, in one segment. */
+struct mt_change {
+	uint64_t volume, segment;
+	uint32_t block, count;
+};
+
 struct mt_port {
 	uint32_t magic;
 	struct mt_gateway *gateway;
@@ -114,6 +120,8 @@ struct mt_port {
 		struct loop_turn_end turn_end;
 	} drop;
 	struct mt_read_state *read;
+	/* A change is in the index, and is answered when this has returned; NULL: nobody reads past this port. */
+	void (*on_change)(struct mt_port *port, const struct mt_change *change);
 	struct mt_throttle *throttle;   /* port/throttle.c */
 	struct mt_shares *shares;       /* port/shares.c */
 	struct mt_run_cache *run_cache; /* run_index.c */

@@ -35,6 +35,7 @@
 #include "port/shares.h"
 #include "port/throttle.h"
 #include "read/holes.h"
+#include "read/hot_pages.h"
 #include "read/read_path.h"
 #include "session/read_lease.h"
 #include "session/reply.h"
@@ -206,6 +207,8 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	}
 	if (msg->header->opcode == WIRE_LEASE && session->level >= CLEAVE_LEVEL_READS) {
 		rc = wire_lease_decode(msg->header, &lease, ret_field);
+		if (rc == 0 && lease.wants_hot && mt_read_lease_may_be_had(session))
+			mt_hot_pages_ask(session);
 		if (rc == 0)
 			mt_read_lease_request(session, msg, &lease);
 		return rc;
@@ -248,6 +251,7 @@ dispatch_on_left(struct mt_session *session)
 	struct mt_port *port = session->port;
 
 	port->life->host->on_left(session);
+	mt_hot_pages_left(session);
 	mt_throttle_drop(session);
 	mt_shares_drop(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */

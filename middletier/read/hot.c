@@ -6,6 +6,7 @@
  *	shards  whose block it is, so that a stop goes through two bytes a slot
  *	sets    how hot a block must be at least to come in
  *	slots   the rest
+ *	pages   whose they are: hot_pages.c
  *
  *	a page  | tags, 1 KiB | head, block | head, block | ...      31 sets of 8; the last page may have fewer
  */
@@ -20,12 +21,13 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/settings.h"
+#include "read/hot_inside.h"
+#include "read/hot_pages.h"
+#include "read/hot_show.h"
 #include "read/read_path.h"
 
-#define HOT_MAGIC 0x54544f48u /* "HOTT" */
 #define HOT_NO_SHARD UINT16_MAX
 
-_Static_assert(HOT_PAGE_SETS *HOT_WAYS * sizeof(uint32_t) <= HOT_PAGE_TAG_BYTES, "a page's tags");
 _Static_assert(HOT_PAGE_TAG_BYTES + HOT_SET_BYTES <= HOT_BYTES_MIN, "the least has a set");
 _Static_assert(CLEAVE_SHARDS_MAX < HOT_NO_SHARD, "a shard's number");
 
@@ -37,47 +39,12 @@ static const struct sm_state hot_table[MT_HOT_STATE_NR] = {
 	[MT_HOT_FORGOTTEN] = { "forgotten", SM_TO(MT_HOT_EMPTY), 0 },
 };
 
-/*
- * No slot of a set was met less often than @least, as long as the sketch is of that age: counts only grow then, and
- * whoever comes in was met more often. So most blocks that are not hot enough cost no look at eight counts.
- */
-struct mt_hot_set {
-	uint32_t age, least;
-};
-
-struct mt_hot {
-	uint32_t magic;
-	struct mt_port *port;
-	dev_ptr memory;
-	uint32_t set_count, used_count, count_min;
-	uint32_t *tags;
-	uint16_t *shards;
-	struct mt_hot_set *sets;
-	struct mt_hot_slot *slots;
-	struct hot_sketch sketch;
-};
-
 /* ---- names and places ---- */
 
 static uint64_t
 key_hash(const struct mt_hot_key *key)
 {
-	return num_mix_u64(num_mix_u64(key->segment) + key->block);
-}
-
-static uint32_t
-hash_tag(uint64_t hash)
-{
-	return (uint32_t)(hash << 1) | 1u;
-}
-
-/* The first slot of the set. Other bits than those of the sketch's line: by those a set's blocks would share lines. */
-static uint32_t
-hash_set_at(const struct mt_hot *hot, uint64_t hash)
-{
-	uint64_t mixed = (hash * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
-
-	return (uint32_t)((mixed * hot->set_count) >> 32) * HOT_WAYS;
+	return wire_hot_hash(key->segment, key->block);
 }
 
 static bool
@@ -98,12 +65,11 @@ is_same_place(const struct mt_hot_key *a, const struct mt_hot_key *b)
 dev_ptr
 mt_hot_at(const struct mt_hot *hot, const struct mt_hot_slot *slot)
 {
-	uint32_t at = (uint32_t)(slot - hot->slots), page_slots = HOT_PAGE_SETS * HOT_WAYS;
+	uint32_t at = mt_hot_slot_index(hot, slot);
 
-	assert(at < hot->set_count * HOT_WAYS);
 	return dev_ptr_add(hot->memory,
-	    at / page_slots * HOT_PAGE_BYTES + HOT_PAGE_TAG_BYTES +
-		(uint64_t)(at % page_slots) * HOT_SLOT_BYTES + HOT_HEAD_BYTES);
+	    (uint64_t)(at / HOT_PAGE_SLOTS) * HOT_PAGE_BYTES + wire_hot_at(at % HOT_PAGE_SLOTS) +
+		HOT_HEAD_BYTES);
 }
 
 /* ---- slots ---- */
@@ -111,6 +77,7 @@ mt_hot_at(const struct mt_hot *hot, const struct mt_hot_slot *slot)
 static void
 slot_empty(struct mt_hot *hot, struct mt_hot_slot *slot)
 {
+	mt_hot_hide(hot, slot);
 	hot->used_count -= slot->sm.state == MT_HOT_VALID;
 	sm_move(&slot->sm, MT_HOT_EMPTY);
 	slot->key = (struct mt_hot_key){ 0 };
@@ -130,7 +97,7 @@ struct mt_hot_slot *
 mt_hot_find(struct mt_hot *hot, const struct mt_hot_key *key)
 {
 	uint64_t hash = key_hash(key);
-	uint32_t at = hash_set_at(hot, hash), tag = hash_tag(hash);
+	uint32_t at = mt_hot_set_at(hot, key->object, hash), tag = wire_hot_tag(hash);
 
 	CHECK_OBJ(hot, HOT_MAGIC);
 	for (uint32_t i = at; i < at + HOT_WAYS; i++) {
@@ -143,8 +110,8 @@ mt_hot_find(struct mt_hot *hot, const struct mt_hot_key *key)
 	return NULL;
 }
 
-static bool
-slot_is_busy(const struct mt_hot_slot *slot)
+bool
+mt_hot_is_busy(const struct mt_hot_slot *slot)
 {
 	return (slot->hold_count > 0 && !MUTANT(hot_hold_ignored)) ||
 	    slot->sm.state == MT_HOT_FILLING || slot->sm.state == MT_HOT_FORGOTTEN;
@@ -178,7 +145,7 @@ set_find_colder(struct mt_hot *hot, uint32_t at, uint32_t count)
 		    : mt_hot_sketch_count(&hot->sketch, key_hash(&slot->key));
 
 		least_of_all = (uint32_t)num_min(least_of_all, own);
-		if (own < least && !slot_is_busy(slot)) {
+		if (own < least && !mt_hot_is_busy(slot)) {
 			least = own;
 			coldest = slot;
 		}
@@ -196,10 +163,10 @@ set_choose(struct mt_hot *hot, const struct mt_hot_key *key, uint64_t hash, uint
 
 	if (count < hot->count_min)
 		return NULL;
-	same = set_find_name(hot, key, hash_tag(hash), at);
+	same = set_find_name(hot, key, wire_hot_tag(hash), at);
 	if (same == NULL)
 		return set_find_colder(hot, at, count);
-	return slot_is_busy(same) || is_same_place(&same->key, key) ? NULL : same;
+	return mt_hot_is_busy(same) || is_same_place(&same->key, key) ? NULL : same;
 }
 
 struct mt_hot_slot *
@@ -210,7 +177,7 @@ mt_hot_fill(struct mt_hot *hot, const struct mt_hot_key *key, uint32_t crc, uint
 
 	CHECK_OBJ(hot, HOT_MAGIC);
 	assert(shard < CLEAVE_SHARDS_MAX);
-	slot = set_choose(hot, key, hash, hash_set_at(hot, hash));
+	slot = set_choose(hot, key, hash, mt_hot_set_at(hot, key->object, hash));
 	if (slot == NULL)
 		return NULL;
 	if (slot->sm.state == MT_HOT_VALID)
@@ -218,7 +185,7 @@ mt_hot_fill(struct mt_hot *hot, const struct mt_hot_key *key, uint32_t crc, uint
 	sm_move(&slot->sm, MT_HOT_FILLING);
 	slot->key = *key;
 	slot->crc = crc;
-	hot->tags[slot - hot->slots] = hash_tag(hash);
+	hot->tags[slot - hot->slots] = wire_hot_tag(hash);
 	hot->shards[slot - hot->slots] = (uint16_t)shard;
 	return slot;
 }
@@ -260,18 +227,24 @@ mt_hot_spoil(struct mt_hot *hot, struct mt_hot_slot *slot)
 }
 
 void
+mt_hot_forget(struct mt_hot *hot, struct mt_hot_slot *slot)
+{
+	if (slot->sm.state == MT_HOT_VALID)
+		slot_empty(hot, slot);
+	else if (slot->sm.state == MT_HOT_FILLING)
+		sm_move(&slot->sm, MT_HOT_FORGOTTEN);
+	slot->key.object = NULL;
+}
+
+void
 mt_hot_drop_shard(struct mt_hot *hot, uint32_t shard)
 {
 	CHECK_OBJ(hot, HOT_MAGIC);
 	for (uint32_t i = 0; i < hot->set_count * HOT_WAYS; i++) {
 		struct mt_hot_slot *slot = &hot->slots[i];
 
-		if (hot->shards[i] != shard)
-			continue;
-		if (slot->sm.state == MT_HOT_VALID)
-			slot_empty(hot, slot);
-		else if (slot->sm.state == MT_HOT_FILLING)
-			sm_move(&slot->sm, MT_HOT_FORGOTTEN);
+		if (hot->shards[i] == shard)
+			mt_hot_forget(hot, slot);
 	}
 }
 
@@ -337,6 +310,8 @@ hot_alloc(struct mt_hot *hot)
 		hot->shards[i] = HOT_NO_SHARD;
 		sm_init(&hot->slots[i].sm, "hot", hot_table, MT_HOT_EMPTY, i);
 	}
+	if (mt_hot_pages_init(hot) != 0)
+		return -ENOMEM;
 	return mt_hot_sketch_init(&hot->sketch, slot_count);
 }
 
@@ -355,6 +330,7 @@ mt_hot_init(struct mt_port *port)
 	hot->magic = HOT_MAGIC;
 	hot->port = port;
 	hot->set_count = set_count;
+	list_init(&hot->objects);
 	hot->count_min = port->settings->hot_count_min != 0 ? port->settings->hot_count_min
 							    : HOT_COUNT_MIN;
 	port->read->hot = hot; /* mt_read_path_fini frees what there is of it */
@@ -367,6 +343,7 @@ mt_hot_fini(struct mt_hot *hot)
 	if (hot == NULL)
 		return;
 	CHECK_OBJ(hot, HOT_MAGIC);
+	mt_hot_pages_fini(hot);
 	/* A port that was closed has taken its arenas along. */
 	if (!dev_ptr_is_null(hot->memory) && hot->port->split != NULL)
 		dev_free(hot->port->split, hot->memory);

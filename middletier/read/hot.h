@@ -21,8 +21,8 @@
  * the coldest goes. The names are counted (hot_sketch.h); a block comes in that was met HOT_COUNT_MIN times, and more
  * often than the coldest. Where an older version has a slot, that one goes.
  *
- * Pages lie in device memory as peers could read them one day, who are told of nothing else: see mt_hot_at. Nobody reads
- * or writes tags and heads there yet. Encrypted records are not kept: SECURITY.md says why.
+ * Some pages are those of sessions whose clients read there by themselves (cleave/hot.h, hot_pages.h): their blocks go
+ * there, under their own names for them. Encrypted records are not kept: SECURITY.md says why.
  */
 #ifndef CLEAVE_MIDDLETIER_READ_HOT_H
 #define CLEAVE_MIDDLETIER_READ_HOT_H
@@ -33,19 +33,13 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
-#include "cleave/units.h"
+#include "cleave/hot.h"
 #include "read/hot_sketch.h"
 
 struct mt_hot;
+struct mt_hot_object;
 struct mt_port;
 
-#define HOT_WAYS 8u
-#define HOT_PAGE_BYTES NUM_MIB(1)
-#define HOT_PAGE_TAG_BYTES 1024u /* of all slots of a page, at its beginning */
-#define HOT_HEAD_BYTES 64u       /* of each slot, before its block */
-#define HOT_SLOT_BYTES (HOT_HEAD_BYTES + CLEAVE_BLOCK_BYTES)
-#define HOT_SET_BYTES (HOT_WAYS * HOT_SLOT_BYTES)
-#define HOT_PAGE_SETS ((uint32_t)((HOT_PAGE_BYTES - HOT_PAGE_TAG_BYTES) / HOT_SET_BYTES))
 /* The least that a port's table is made of: a page of one set. */
 #define HOT_BYTES_MIN NUM_KIB(64)
 #define HOT_COUNT_MIN 2u
@@ -65,6 +59,8 @@ struct mt_hot_key {
 	uint32_t offset_bytes; /* of its record in the extent */
 	uint32_t block_in_record;
 	uint32_t block; /* of the segment */
+	/* Whose client reads it by itself, and names it so; NULL: nobody's. */
+	struct mt_hot_object *object;
 };
 
 struct mt_hot_slot {
@@ -72,6 +68,8 @@ struct mt_hot_slot {
 	struct mt_hot_key key; /* EMPTY: nothing */
 	uint32_t crc;          /* of the block */
 	uint32_t hold_count;   /* jobs that read it: nothing else is put there */
+	bool is_shown;         /* VALID: to the client of key.object */
+	uint64_t version;      /* grows each time that it is shown */
 };
 
 /*
@@ -109,6 +107,10 @@ void mt_hot_hold(struct mt_hot_slot *slot);
 void mt_hot_release(struct mt_hot_slot *slot);
 /* mt_hot_spoil -- held by the caller: its memory is not what it was, and nobody finds it any more. */
 void mt_hot_spoil(struct mt_hot *hot, struct mt_hot_slot *slot);
+/* mt_hot_is_busy -- it is being read or written: nothing else is put there. */
+bool mt_hot_is_busy(const struct mt_hot_slot *slot);
+/* mt_hot_forget -- nobody finds it any more, though an engine may write it still. */
+void mt_hot_forget(struct mt_hot *hot, struct mt_hot_slot *slot);
 /* mt_hot_drop_shard -- the shard stops: nothing of it is kept. */
 void mt_hot_drop_shard(struct mt_hot *hot, uint32_t shard);
 

@@ -21,6 +21,8 @@
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "read/hot.h"
+#include "read/hot_pages.h"
+#include "read/hot_show.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "session/session.h"
@@ -35,6 +37,24 @@ hot_is_for(const struct read_piece *piece)
 	    (piece->stretch.location.codec_id & ENGINE_ENCRYPTED) == 0;
 }
 
+/*
+ * The key of the stretch's block @at, in the extent @extent_id. A session whose client reads by itself has a name of its
+ * own for it, whichever segment it was written to.
+ */
+static struct mt_hot_key
+hot_key_of(const struct read_piece *piece, uint64_t extent_id, uint32_t at)
+{
+	const struct read_stretch *stretch = &piece->stretch;
+	struct mt_hot_object *object = mt_hot_pages_of(piece->read->session);
+
+	return (struct mt_hot_key){ .extent = extent_id,
+		.segment = object != NULL ? piece->read->io.segment : stretch->segment,
+		.offset_bytes = stretch->location.offset_bytes,
+		.block_in_record = stretch->location.block_in_record + at,
+		.block = mt_read_stretch_block(stretch, piece->read) + at,
+		.object = object };
+}
+
 /* The key of the stretch's first block. False: its extent has gone. */
 static bool
 hot_key(const struct read_piece *piece, struct mt_hot_key *ret_key)
@@ -45,11 +65,7 @@ hot_key(const struct read_piece *piece, struct mt_hot_key *ret_key)
 
 	if (extent == NULL)
 		return false;
-	*ret_key = (struct mt_hot_key){ .extent = extent_id_pack(&extent->id),
-		.segment = stretch->segment,
-		.offset_bytes = stretch->location.offset_bytes,
-		.block_in_record = stretch->location.block_in_record,
-		.block = mt_read_stretch_block(stretch, piece->read) };
+	*ret_key = hot_key_of(piece, extent_id_pack(&extent->id), 0);
 	return true;
 }
 
@@ -71,6 +87,20 @@ hot_job(struct engine_job *job, dev_ptr from, uint32_t crc)
 	job->record_blocks = job->block_count = 1;
 	job->first_block = 0;
 	job->stored_crc = job->block_crcs[0] = crc;
+}
+
+/* The session's client may read the stretch's block @at in @slot by itself, if that is the newest. */
+static void
+hot_show(const struct read_piece *piece, struct mt_hot_slot *slot, uint32_t at)
+{
+	const struct mt_shard *shard = piece->read->shard;
+
+	if (slot->key.object == NULL || slot->is_shown || shard->write->is_stopped ||
+	    (!mt_read_stretch_is_newest(&piece->stretch, piece->read, at) &&
+		!MUTANT(hot_shown_stale)))
+		return;
+	mt_hot_show(piece->state->hot, slot, shard->epoch);
+	metric_add(&piece->state->port->metrics[MT_METRIC_hot_shown], 1);
 }
 
 /* ---- out of the table ---- */
@@ -106,8 +136,9 @@ mt_read_hot_take(struct read_piece *piece)
 	slot = hot_find_all(piece, key);
 	if (slot == NULL)
 		return false;
-	if (!read->is_sequential)
-		mt_hot_meet(piece->state->hot, &key);
+	for (uint32_t i = slot->is_shown ? HOT_TELL_PART : 1; i > 0 && !read->is_sequential; i--)
+		mt_hot_meet(piece->state->hot, &key); /* what the client reads by itself, too */
+	hot_show(piece, slot, 0);
 	piece->state->turn_bytes += CLEAVE_BLOCK_BYTES;
 	stretch->count = 1;
 	mt_hot_hold(slot);
@@ -127,12 +158,16 @@ mt_read_hot_spoil(struct read_piece *piece)
 
 /* ---- into the table ---- */
 
-/* A copy has ended. */
+/* A copy has ended: that of the stretch's block before kept_count. */
 static void
 hot_end(struct read_piece *piece, bool is_right)
 {
+	struct mt_hot_slot *slot = piece->hot;
+
 	metric_add(&piece->state->port->metrics[MT_METRIC_hot_fills], is_right);
-	mt_hot_filled(piece->state->hot, piece->hot, is_right);
+	mt_hot_filled(piece->state->hot, slot, is_right);
+	if (slot->sm.state == MT_HOT_VALID)
+		hot_show(piece, slot, piece->kept_count - 1);
 	piece->hot = NULL;
 }
 
@@ -146,11 +181,7 @@ hot_go_on(struct read_piece *piece)
 
 	while (piece->kept_count < stretch->count && !read->shard->write->is_stopped) {
 		uint32_t at = piece->kept_count++, block = stretch->first + at;
-		struct mt_hot_key key = { .extent = piece->source_id,
-			.segment = stretch->segment,
-			.offset_bytes = stretch->location.offset_bytes,
-			.block_in_record = stretch->location.block_in_record + at,
-			.block = mt_read_stretch_block(stretch, read) + at };
+		struct mt_hot_key key = hot_key_of(piece, piece->source_id, at);
 		int rc;
 
 		mt_hot_meet(hot, &key);

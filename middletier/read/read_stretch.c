@@ -45,7 +45,7 @@ read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_
 	return read_lookup_at(read, index, ret_location, ret_run, &segment);
 }
 
-/* Does @next go on where the stretch, @distance blocks before it, began? */
+/* Does @next go on where the stretch, @distance blocks before it, began? 0: is it the same place? */
 static bool
 stretch_continues(const struct read_stretch *stretch, const struct mt_location *next,
     uint32_t distance)
@@ -53,7 +53,6 @@ stretch_continues(const struct read_stretch *stretch, const struct mt_location *
 	const struct mt_location *first = &stretch->location;
 
 	assert(stretch->what == READ_STORED);
-	assert(distance > 0);
 	return next->extent_index == first->extent_index &&
 	    next->offset_bytes == first->offset_bytes &&
 	    next->block_in_record == first->block_in_record + distance;
@@ -144,6 +143,19 @@ mt_read_stretch_has_moved(const struct read_stretch *stretch, const struct mt_re
 	return read_lookup(read, stretch->first, &now, &run) != READ_STORED ||
 	    now.extent_index != stretch->location.extent_index ||
 	    now.offset_bytes != stretch->location.offset_bytes;
+}
+
+bool
+mt_read_stretch_is_newest(const struct read_stretch *stretch, const struct mt_read *read,
+    uint32_t at)
+{
+	struct mt_location now;
+	struct mt_run *run;
+
+	assert(stretch->what == READ_STORED && at < stretch->count);
+	return read_lookup(read, stretch->first + at, &now, &run) == READ_STORED &&
+	    stretch_continues(stretch, &now, at) &&
+	    now.block_crc == read->crcs[stretch->first + at];
 }
 
 /* ---- its job ---- */

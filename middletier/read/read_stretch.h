@@ -70,4 +70,12 @@ bool mt_read_stretch_is_at_hand(const struct read_stretch *stretch, const struct
 /* mt_read_stretch_has_moved -- STORED: does the index say by now that the first block is elsewhere? */
 bool mt_read_stretch_has_moved(const struct read_stretch *stretch, const struct mt_read *read);
 
+/*
+ * mt_read_stretch_is_newest -- STORED: is its block @at, as it was looked up, what the index says of it now?
+ *
+ * In what @read's session sees.
+ */
+bool mt_read_stretch_is_newest(const struct read_stretch *stretch, const struct mt_read *read,
+    uint32_t at);
+
 #endif /* CLEAVE_MIDDLETIER_READ_READ_STRETCH_H */

@@ -30,12 +30,14 @@
 #include "common/shard_state.h"
 #include "session/session.h"
 
-#define LEASE_ENTRIES_AT_ONCE 64u
+#define LEASE_BYTES_AT_ONCE 1536u /* whole entries, and whole keys of pages */
+
+_Static_assert(DEV_REMOTE_BYTES == WIRE_LEASE_PAGE_BYTES, "a page's key");
 
 /* ---- who gets one ---- */
 
-static bool
-lease_may_be_had(const struct mt_session *session)
+bool
+mt_read_lease_may_be_had(const struct mt_session *session)
 {
 	return session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
 	    session->volume.reads != MT_READS_GATEWAY;
@@ -54,7 +56,7 @@ lease_is_limited(const struct mt_session *session)
 static bool
 lease_is_granted(const struct mt_session *session, const struct mt_shard *shard)
 {
-	assert(!session->lease.is_asked || lease_may_be_had(session));
+	assert(!session->lease.is_asked || mt_read_lease_may_be_had(session));
 	return session->lease.is_asked && !lease_is_limited(session) &&
 	    mt_session_is_live(session) && shard->sm.state == MT_SHARD_SERVING;
 }
@@ -89,34 +91,43 @@ mt_read_lease_stamp(struct mt_session *session, const struct mt_shard *shard,
 struct lease_list {
 	struct split_port *split;
 	dev_ptr payload; /* where the next ones go */
-	uint8_t bytes[LEASE_ENTRIES_AT_ONCE * WIRE_LEASE_ENTRY_BYTES];
-	uint32_t held_count; /* in bytes */
-	uint32_t count;      /* of all */
-	uint32_t crc;        /* of those that are in the payload */
+	uint8_t bytes[LEASE_BYTES_AT_ONCE];
+	uint32_t held_bytes;  /* in bytes */
+	uint32_t count;       /* entries */
+	uint32_t total_bytes; /* in the payload */
+	uint32_t crc;         /* of those */
 };
 
 static void
 lease_list_flush(struct lease_list *list)
 {
-	uint32_t bytes = list->held_count * WIRE_LEASE_ENTRY_BYTES;
+	uint32_t bytes = list->held_bytes;
 
 	if (bytes == 0)
 		return;
 	dev_copy_from_host(list->split, list->payload, list->bytes, bytes);
 	list->payload = dev_ptr_add(list->payload, bytes);
 	list->crc = crc32c(list->crc, list->bytes, bytes);
-	list->held_count = 0;
+	list->total_bytes += bytes;
+	list->held_bytes = 0;
+}
+
+/* Where the next @bytes go. */
+static uint8_t *
+lease_list_room(struct lease_list *list, uint32_t bytes)
+{
+	if (list->held_bytes + bytes > sizeof(list->bytes))
+		lease_list_flush(list);
+	list->held_bytes += bytes;
+	return list->bytes + list->held_bytes - bytes;
 }
 
 static void
 lease_list_add(struct lease_list *list, const struct mt_shard *shard)
 {
-	assert(list->held_count < LEASE_ENTRIES_AT_ONCE);
-	wire_lease_entry_encode(list->bytes + list->held_count * WIRE_LEASE_ENTRY_BYTES,
+	wire_lease_entry_encode(lease_list_room(list, WIRE_LEASE_ENTRY_BYTES),
 	    &(struct wire_lease_entry){ shard->index, shard->epoch });
 	list->count++;
-	if (++list->held_count == LEASE_ENTRIES_AT_ONCE)
-		lease_list_flush(list);
 }
 
 /* All shards here that are leased to @session now. */
@@ -133,7 +144,23 @@ lease_list_fill(struct lease_list *list, const struct mt_session *session)
 		if (shard != NULL && lease_is_granted(session, shard))
 			lease_list_add(list, shard);
 	}
-	lease_list_flush(list);
+}
+
+/* The pages that @session's client may read by itself, if it knows of others. */
+static void
+lease_list_pages(struct lease_list *list, const struct mt_session *session,
+    const struct wire_lease *lease, struct wire_lease_head *head)
+{
+	const struct mt_session_pages *pages = session->pages;
+
+	if (!lease->wants_hot || !session->lease.is_asked || pages == NULL)
+		return;
+	head->generation = pages->generation;
+	if (pages->generation == lease->generation)
+		return;
+	head->page_count = pages->count;
+	for (uint32_t i = 0; i < pages->count; i++)
+		dev_remote_encode(lease_list_room(list, DEV_REMOTE_BYTES), &pages->remotes[i]);
 }
 
 static void
@@ -149,14 +176,17 @@ lease_answer(struct mt_session *session, struct split_msg *msg, const struct wir
 
 	lease_list_fill(&list, session);
 	head.shard_count = list.count;
+	lease_list_pages(&list, session, lease, &head);
+	lease_list_flush(&list);
 	if (list.count > 0)
 		lease_note(session);
 	wire_lease_head_encode(bytes, &head);
 	dev_copy_from_host(session->port->split, msg->payload, bytes, sizeof(bytes));
-	piece.bytes = WIRE_LEASE_HEAD_BYTES + list.count * WIRE_LEASE_ENTRY_BYTES;
+	piece.bytes = WIRE_LEASE_HEAD_BYTES + list.total_bytes;
 	answer.is_reply = true;
-	answer.payload_crc = crc32c_combine(crc32c(0, bytes, sizeof(bytes)), list.crc,
-	    list.count * WIRE_LEASE_ENTRY_BYTES);
+	answer.generation = 0;
+	answer.payload_crc =
+	    crc32c_combine(crc32c(0, bytes, sizeof(bytes)), list.crc, list.total_bytes);
 	wire_lease_encode(&header, &answer);
 	split_msg_reply(msg, &header, &piece, 1, NULL, NULL);
 }
@@ -234,7 +264,7 @@ mt_read_lease_request(struct mt_session *session, struct split_msg *msg,
 	if (lease->is_return)
 		lease_return(session);
 	else
-		session->lease.is_asked = lease_may_be_had(session);
+		session->lease.is_asked = mt_read_lease_may_be_had(session);
 	lease_answer(session, msg, lease);
 }
 

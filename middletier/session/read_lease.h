@@ -27,10 +27,13 @@ void mt_read_lease_stamp(struct mt_session *session, const struct mt_shard *shar
 /*
  * mt_read_lease_request -- the request LEASE: answered here, @msg is taken
  *
- * A session that may have no leases, or a port without shards, is told of none.
+ * A session that may have no leases, or a port without shards, is told of none. One that wants pages of hot blocks is
+ * told of session->pages, if it knows others.
  */
 void mt_read_lease_request(struct mt_session *session, struct split_msg *msg,
     const struct wire_lease *lease);
+/* mt_read_lease_may_be_had -- is @session one that leases are granted to, if it asks? */
+bool mt_read_lease_may_be_had(const struct mt_session *session);
 /* mt_read_lease_has_maps -- may @session be told where blocks of its volume lie? It has asked for leases of it, and it has no limits. */
 bool mt_read_lease_has_maps(const struct mt_session *session);
 /* mt_read_lease_left -- @session gets no answer any more: when its leases end is kept, though it may be freed. */

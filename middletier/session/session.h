@@ -14,6 +14,7 @@
 #include "cleave/wire.h"
 #include "session/auto_state.h"
 
+struct dev_remote;
 struct mt_port;
 struct mt_rate;
 struct mt_session;
@@ -46,6 +47,13 @@ struct mt_session_host {
 void mt_sessions_init(struct mt_port *port, const struct mt_session_host *host);
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
+
+/* Pages of hot blocks that a session's client may read by itself (read/hot_pages.c). */
+struct mt_session_pages {
+	uint32_t generation; /* 0: there is none */
+	uint32_t count;
+	const struct dev_remote *remotes; /* their keys */
+};
 
 #define MT_SESSION_WHY_BYTES 200u    /* of a sentence that says why a session is refused */
 #define MT_SESSION_MAGIC 0x53534553u /* "SESS" */
@@ -97,8 +105,9 @@ struct mt_session {
 		bool is_asked;   /* answers carry leases */
 		uint64_t end_ns; /* of the last one, by mt_lease_now_ns; 0: there is none */
 	} lease;
-	struct loop_timer lease_timer; /* WAITING: older sessions' leases are over */
-	bool must_ask_right;           /* as soon as the query is back */
+	struct mt_session_pages *pages; /* NULL: its client has not asked */
+	struct loop_timer lease_timer;  /* WAITING: older sessions' leases are over */
+	bool must_ask_right;            /* as soon as the query is back */
 	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
 	/* To main, when a writer's queue pair has ended; the session's memory stays until it is back. */
 	struct loop_post left_post;

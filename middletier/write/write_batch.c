@@ -341,6 +341,19 @@ batch_prefetch(const struct mt_shard *shard, const struct write_batch *batch)
 	}
 }
 
+/* In the index, and answered next: before that nobody reads what was there past the port any more. */
+static void
+record_tell(struct mt_port *port, const struct mt_write *write, const struct record_desc *record)
+{
+	const struct mt_change change = { .volume = write->session->hello.volume_id,
+		.segment = record->segment,
+		.block = record->block,
+		.count = record->block_count };
+
+	if (port->on_change != NULL)
+		port->on_change(port, &change);
+}
+
 /*
  * Durable on every replica (I4): into the index, in log order, and answered. What cannot be indexed, for
  * which there is no memory behind a cut, is not acknowledged: the shard stops, and is replayed.
@@ -363,15 +376,16 @@ batch_apply(struct mt_write_state *state, struct write_batch *batch)
 	while (record_iter_next(&it, &record, &field) == 1) {
 		uint64_t position = batch->ring_position + record.payload_offset_bytes -
 		    payload_offset_bytes;
+		struct mt_write *write =
+		    LIST_ENTRY(list_first(&batch->writes), struct mt_write, link);
 
 		if (rc == 0)
 			rc = mt_index_apply(shard->block_index, &record, info->cut,
 			    batch->batch.extent->index, info->offset_bytes, position);
+		record_tell(shard->port, write, &record);
 		if (rc != 0)
 			mt_shard_stop(shard, rc);
-		mt_write_finish(state,
-		    LIST_ENTRY(list_first(&batch->writes), struct mt_write, link),
-		    rc == 0 ? 0 : state->stop_rc);
+		mt_write_finish(state, write, rc == 0 ? 0 : state->stop_rc);
 	}
 	shard->log_bytes += info->batch_bytes;
 	batch_free(state, batch);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cleave/hot.h"
 #include "splitlib/core/wire.h"
 
 #define CHOICE_STAMP 1u
@@ -151,6 +152,7 @@ check_lease(const uint8_t *data, size_t bytes)
 	uint8_t again[WIRE_LEASE_HEAD_BYTES];
 	struct wire_lease_entry entry = { 0, 0 };
 	struct wire_lease_head head;
+	struct dev_remote page;
 	const char *field = NULL;
 	uint32_t from = 0;
 
@@ -170,6 +172,26 @@ check_lease(const uint8_t *data, size_t bytes)
 		wire_lease_entry_encode(again, &entry);
 		assert(memcmp(again, data, WIRE_LEASE_ENTRY_BYTES) == 0);
 	}
+	for (uint32_t i = 0; i < head.page_count; i++, data += DEV_REMOTE_BYTES) {
+		if (wire_hot_page_decode(data, &page, &field) != 0)
+			return;
+		assert(page.bytes == HOT_PAGE_BYTES && page.rights == DEV_REGION_READ);
+		assert(page.address <= UINT64_MAX - HOT_PAGE_BYTES);
+	}
+}
+
+/* The head of a slot, as a client has read it. */
+static void
+check_hot(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[HOT_HEAD_BYTES];
+	struct wire_hot_head head;
+
+	if (bytes < HOT_HEAD_BYTES || wire_hot_head_decode(data, &head) != 0)
+		return;
+	assert((head.control & 1) != 0 && head.control >> 1 == (head.version & INT64_MAX));
+	wire_hot_head_encode(again, &head);
+	assert(memcmp(again, data, sizeof(again)) == 0);
 }
 
 /* Heads of batches, as an heir walks them: each lies within the message. */
@@ -226,6 +248,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	check_status(data, bytes);
 	check_listed(data, bytes);
 	check_lease(data, bytes);
+	check_hot(data, bytes);
 	check_tickets(data, bytes);
 	check_mirror(data, bytes);
 	if (bytes < sizeof(header))

@@ -133,6 +133,8 @@ static struct fake_world {
 	struct fake_node nodes[FAKE_NODES];
 	uint8_t *device;
 	uint64_t device_used;
+	uint32_t region_count; /* open */
+	bool refuses_regions;
 	struct fake_msg msgs[FAKE_MSGS];
 	uint32_t next_msg;
 	uint32_t hosts_until_failure; /* the n-th host_alloc from now on fails; 0: none */
@@ -218,6 +220,46 @@ dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t
 {
 	(void)port;
 	fake_to_device(dst, src, bytes);
+}
+
+void
+dev_publish(struct split_port *port, dev_ptr dst, uint64_t value)
+{
+	uint8_t bytes[sizeof(value)];
+
+	(void)port;
+	num_put_le64(bytes, value);
+	fake_to_device(dst, bytes, sizeof(bytes));
+}
+
+/* A region's key is its address. */
+struct dev_region {
+	dev_ptr memory;
+};
+
+struct dev_region *
+dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t rights,
+    struct dev_remote *ret_remote)
+{
+	struct dev_region *region = fake.refuses_regions ? NULL : calloc(1, sizeof(*region));
+
+	(void)port;
+	if (region == NULL)
+		return NULL;
+	fake.region_count++;
+	region->memory = memory;
+	*ret_remote = (struct dev_remote){ .address = memory.device_address_private,
+		.bytes = bytes,
+		.rights = rights };
+	return region;
+}
+
+void
+dev_region_close(struct dev_region *region)
+{
+	cr_assert_gt(fake.region_count, 0);
+	fake.region_count--;
+	free(region);
 }
 
 void

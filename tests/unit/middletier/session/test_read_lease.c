@@ -80,13 +80,13 @@ Test(read_lease, only_writers_of_such_volumes_may_have_one)
 {
 	struct mt_session session = session_of(1, 1);
 
-	cr_assert(lease_may_be_had(&session));
+	cr_assert(mt_read_lease_may_be_had(&session));
 	session.volume.reads = MT_READS_GATEWAY;
-	cr_assert_not(lease_may_be_had(&session));
+	cr_assert_not(mt_read_lease_may_be_had(&session));
 	session = session_of(1, 0); /* beside the writer */
-	cr_assert_not(lease_may_be_had(&session));
+	cr_assert_not(mt_read_lease_may_be_had(&session));
 	session = session_of(0, 0);
-	cr_assert_not(lease_may_be_had(&session));
+	cr_assert_not(mt_read_lease_may_be_had(&session));
 }
 
 Test(read_lease, maps_are_for_who_has_asked_for_leases_of_a_volume_that_is_read_at_nodes)

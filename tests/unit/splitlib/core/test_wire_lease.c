@@ -78,6 +78,8 @@ expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
 	cr_assert_eq(lease->request_id, expected->request_id);
 	cr_assert_eq(lease->is_return, expected->is_return);
 	cr_assert_eq(lease->is_reply, expected->is_reply);
+	cr_assert_eq(lease->wants_hot, expected->wants_hot);
+	cr_assert_eq(lease->generation, expected->generation);
 	cr_assert_eq(lease->rc, expected->rc);
 	cr_assert_eq(lease->payload_bytes, expected->payload_bytes);
 	cr_assert_eq(lease->payload_crc, expected->payload_crc);
@@ -86,6 +88,7 @@ expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
 Test(wire_lease, headers_round_trip)
 {
 	const struct wire_lease refused = { .request_id = 5, .is_reply = true, .rc = -EINVAL };
+	const struct wire_lease hot = { .request_id = 6, .wants_hot = true, .generation = 7 };
 	struct wire_header headers[2];
 	struct wire_lease out;
 	const char *field = NULL;
@@ -99,6 +102,13 @@ Test(wire_lease, headers_round_trip)
 	wire_frame_stamp(&headers[0], 0, 0);
 	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);
 	cr_assert_eq(out.rc, -EINVAL);
+	wire_lease_encode(&headers[0], &hot);
+	wire_frame_stamp(&headers[0], 0, 0);
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);
+	expect_same(&out, &hot);
+	headers[0].flags = 0;
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "epoch");
 }
 
 #define BAD(which, member, value, name)                                                            \
@@ -126,9 +136,11 @@ Test(wire_lease, wrong_fields_of_headers_are_named)
 	BAD(0, payload_bytes, 1, "payload_bytes");
 	BAD(0, epoch, 1, "epoch");
 	BAD(0, vm_id, 1, "vm_id");
-	BAD(0, flags, 2, "flags");
+	BAD(0, flags, 3, "flags"); /* a page is for who reads by himself */
+	BAD(0, flags, 4, "flags");
 	BAD(0, status, 1, "status");
 	BAD(0, payload_crc, 1, "payload_crc");
+	BAD(1, epoch, 1, "epoch");
 	BAD(1, status, CLEAVE_STATUS_NR, "payload_bytes");
 	BAD(1, status, 1, "payload_bytes"); /* who refuses tells nothing */
 	BAD(1, payload_bytes, WIRE_LEASE_HEAD_BYTES - 1, "payload_bytes");
@@ -159,7 +171,7 @@ Test(wire_lease, payload_round_trips)
 static void
 expect_bad_head(uint32_t at, uint8_t value, uint32_t bytes, const char *name)
 {
-	uint8_t payload[ANSWER_BYTES];
+	uint8_t payload[ANSWER_BYTES + WIRE_LEASE_PAGE_BYTES] = { 0 };
 	struct wire_lease_head out;
 	const char *field = NULL;
 
@@ -174,9 +186,11 @@ Test(wire_lease, wrong_heads_are_named)
 	expect_bad_head(0, 1, WIRE_LEASE_HEAD_BYTES - 1, "lease_bytes");
 	expect_bad_head(0, 2, ANSWER_BYTES, "lease_format");
 	expect_bad_head(5, 0xff, ANSWER_BYTES, "lease_ms"); /* longer than any */
-	expect_bad_head(8, 1, ANSWER_BYTES, "lease_shards");
-	expect_bad_head(10, 1, ANSWER_BYTES, "lease_shards");
-	expect_bad_head(12, 1, ANSWER_BYTES, "lease_reserved");
+	expect_bad_head(8, 1, ANSWER_BYTES, "lease_bytes");
+	expect_bad_head(9, 0xff, ANSWER_BYTES, "lease_shards");
+	expect_bad_head(10, 1, ANSWER_BYTES, "lease_bytes");
+	expect_bad_head(11, 0xff, ANSWER_BYTES, "lease_pages");
+	expect_bad_head(10, 1, ANSWER_BYTES + WIRE_LEASE_PAGE_BYTES, "lease_generation");
 }
 
 Test(wire_lease, wrong_entries_are_named)
