@@ -3,8 +3,10 @@
 """Copies are evened out between nodes when somebody asks for that, under a verified load."""
 import json
 import os
+import signal
+import subprocess
 
-from libcluster import Cluster, check, expect_error, main, wait_for
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, wait_for
 from libload import Load
 from libnodes import new_node, nodes_of, wait_imported
 
@@ -68,5 +70,27 @@ def a_node_that_is_down_is_waited_for():
         check("done" in out, out)
 
 
+def what_is_not_known_is_not_done():
+    """A gateway that stands still may go on afterwards: who waits is told of it, and not that all is done."""
+    with Cluster(nodes=4, gateways=2, disk_size="128M", slot_size="1M", gateway_args=("--lease-ms", "60000")) as c:
+        wait_imported(c)
+        c.nodes[3].kill()
+        wait_for(lambda: nodes_of(c)[4]["state"] != "up", "node 4 is up still")
+        wait = [binary("cleave"), "--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--wait"]
+        with open(os.path.join(c.folder, "told"), "w+") as told:
+            process = subprocess.Popen(wait, stdout=told, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+            try:
+                wait_for(lambda: "waits for node 4" in open(told.name).read(), "it does not wait")
+                c.gateways[1].signal(signal.SIGSTOP)
+                c.cleave("--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--stop", check_rc=False)
+                _, error = process.communicate(timeout=WAIT_S)
+            finally:
+                process.kill()
+                c.gateways[1].signal(signal.SIGCONT)
+            text = open(told.name).read()
+        check(process.returncode == 1 and c.gateway_addresses[1] in error, f"{process.returncode}: {error}")
+        check("done" not in text, text)
+
+
 if __name__ == "__main__":
-    main(two_new_nodes_get_their_share, a_node_that_is_down_is_waited_for)
+    main(two_new_nodes_get_their_share, a_node_that_is_down_is_waited_for, what_is_not_known_is_not_done)
