@@ -201,7 +201,7 @@ rebalance_wait_done(struct command_session *session, struct rebalance_sum *sum)
 			break;
 		command_pause(session, REBALANCE_PAUSE_NS);
 	}
-	/* One that is silent may go on: session->error names it. */
+	/* A gateway that is silent may go on: session->error names it. */
 	if (!session->options->is_json && sum->silent_count == 0)
 		fprintf(session->out, "done: no move would help any more\n");
 	return 0;
