@@ -19,6 +19,9 @@
  *	    had seen is lost, and its clients may be on their way to the next one.
  * A gateway that gave shards away and lives is asked, so shards that go to and fro make nobody wait longer.
  *
+ * Who lives is what our view of the members says, which may be a moment old. An attach needs no more: see above. Before
+ * a volume is rolled back, cut or deleted the store is asked, and a gateway that it lists and we do not see yet stops that.
+ *
  * What a gateway has heard is in the volume's entry (heard_ns): when it first saw the attach number, when a
  * queue pair of that session came, and when the last one went.
  */
@@ -281,11 +284,11 @@ holding_ask(struct mt_holding *holding)
 	    holding);
 }
 
-/* ---- a fence ---- */
+/* ---- who lives ---- */
 
 /* Shall the gateway of @item be asked, as the process that it is? */
 static bool
-fence_sees(const struct mt_gateway *gateway, const struct meta_item *item)
+listed_is_seen(const struct mt_gateway *gateway, const struct meta_item *item)
 {
 	const struct mt_member *member = &gateway->member;
 	struct mt_member_peer listed = { .gateway_id = 0 };
@@ -310,19 +313,19 @@ fence_sees(const struct mt_gateway *gateway, const struct meta_item *item)
 }
 
 /*
- * The gateways that live, by the store: one that our view of them lacks yet may serve by what it read before the attach.
- * One that comes later reads of it before it serves.
+ * The gateways that live, by the store: one that our view of them lacks yet may have users, and may serve by what it read
+ * before a fence's attach. One that comes later reads of that before it serves.
  */
 static void
-fence_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
+holding_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_holding *holding = arg;
 	struct mt_gateway *gateway = holding->gateway;
 	uint64_t unknown = rc != 0 ? gateway->options.gateway_id : 0;
 
-	assert(holding->fn != NULL && holding->is_fence);
+	assert(holding->fn != NULL);
 	for (uint32_t i = 0; i < count && rc == 0 && unknown == 0; i++) {
-		if (!fence_sees(gateway, &items[i]))
+		if (!listed_is_seen(gateway, &items[i]))
 			unknown = strtoull(items[i].key + strlen(META_LEASED_PREFIX), NULL, 10);
 	}
 	if (unknown == 0 && holding_ask(holding) != 0)
@@ -334,16 +337,16 @@ fence_on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg
 }
 
 static int
-fence_list(struct mt_holding *holding)
+holding_list(struct mt_holding *holding)
 {
 	struct meta *meta = holding->gateway->options.meta;
 
-	return meta->ops->list(meta, META_LEASED_PREFIX, fence_on_listed, holding);
+	return meta->ops->list(meta, META_LEASED_PREFIX, holding_on_listed, holding);
 }
 
 /* ---- what is asked ---- */
 
-enum holding_kind { HOLDING_ASK, HOLDING_TELL, HOLDING_FENCE };
+enum holding_kind { HOLDING_ASK, HOLDING_ASK_ALL, HOLDING_TELL, HOLDING_FENCE };
 
 static int
 holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, enum holding_kind kind,
@@ -363,12 +366,15 @@ holding_start(struct mt_gateway *gateway, const struct mt_volume *volume, enum h
 	assert(holding->fn == NULL);
 	holding->volume = *volume;
 	holding->answer = (struct mt_holder_answer){ 0 };
-	holding->is_telling = kind != HOLDING_ASK;
+	holding->is_telling = kind == HOLDING_TELL || kind == HOLDING_FENCE;
 	holding->is_fence = kind == HOLDING_FENCE;
 	holding->try_count = 0;
 	holding->fn = fn;
 	holding->arg = arg;
-	rc = holding->is_fence ? fence_list(holding) : holding_ask(holding);
+	if (kind == HOLDING_ASK_ALL || kind == HOLDING_FENCE)
+		rc = holding_list(holding);
+	else
+		rc = holding_ask(holding);
 	if (rc != 0)
 		holding->fn = NULL;
 	return rc;
@@ -380,6 +386,14 @@ mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_hol
 {
 	assert(volume->id != 0);
 	return holding_start(gateway, volume, HOLDING_ASK, fn, arg);
+}
+
+int
+mt_holder_ask_all(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg)
+{
+	assert(volume->id != 0);
+	return holding_start(gateway, volume, HOLDING_ASK_ALL, fn, arg);
 }
 
 int

@@ -35,6 +35,13 @@ typedef void (*mt_holder_fn)(const struct mt_holder_answer *answer, void *arg);
 int mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
     void *arg);
 /*
+ * mt_holder_ask_all -- as mt_holder_ask, before what users would lose by
+ *
+ * unknown_gateway may be one that the store has and this one does not see yet: it soon does. Then nobody was asked.
+ */
+int mt_holder_ask_all(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
+    void *arg);
+/*
  * mt_holder_tell -- tell every gateway that lives that @volume has a new attach number: it reads the volumes anew
  *
  * A gateway that has answered takes nothing any more from sessions that attached before. As mt_holder_ask; of the answer

@@ -305,7 +305,7 @@ mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
 	}
 	mt_control_let_in(request); /* where it asks again, in the same run */
 	mt_control_keep_out(request, entry);
-	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
+	rc = mt_holder_ask_all(request->gateway, &entry->volume, fn, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
 }

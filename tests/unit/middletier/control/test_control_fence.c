@@ -211,6 +211,59 @@ Test(fence, a_planted_bug_does_not_ask_it)
 	expect_end(count, 0, "volume");
 }
 
+/* The request has begun to ask who uses the volume. */
+static bool
+is_asked(void *arg)
+{
+	const struct mt_holding *holding = peers[0].gateway->holding;
+
+	(void)arg;
+	return holding != NULL && holding->fn != NULL && !holding->is_telling;
+}
+
+/* Until there are @arg replies: the first gateway reads anew who the members are, and does not hear of the second. */
+static bool
+is_overlooked_to_the_end(void *arg)
+{
+	peers[0].gateway->member.peer_count = 1;
+	return qp.reply_count >= *(const uint32_t *)arg;
+}
+
+static void
+expect_end_overlooked(const char *text, int rc, const char *word)
+{
+	uint32_t count;
+
+	put_reads(MT_READS_GATEWAY);
+	count = begin(text, is_asked);
+	overlook();
+	cr_assert(mt_rig_run_until(rig, is_overlooked_to_the_end, &count));
+	expect_end(count, rc, word);
+}
+
+/* A gateway that is not seen may have users, of whatever volume. */
+Test(fence, nor_is_a_volume_that_is_read_at_gateways_changed_while_one_is_not_seen)
+{
+	expect_end_overlooked(roll_back, -ENOTEMPTY, "gateway 2 does not say");
+	cr_assert_eq(volume_now()->attach, 0);
+}
+
+Test(fence, nor_is_it_cut)
+{
+	expect_end_overlooked(shrink, -ENOTEMPTY, "gateway 2 does not say");
+	cr_assert_eq(volume_now()->size_bytes, SIZE_BYTES);
+}
+
+Test(fence, by_force_it_is)
+{
+	uint32_t count;
+
+	put_reads(MT_READS_GATEWAY);
+	count = begin(force_back, is_asked);
+	overlook();
+	expect_end(count, 0, "volume");
+}
+
 /* Started while the first gateway had lost its lease: it may serve by what it read before the fence. */
 Test(fence, another_process_of_the_own_number_may_have_granted_some)
 {
@@ -223,7 +276,7 @@ Test(fence, another_process_of_the_own_number_may_have_granted_some)
 		item.value_bytes = (size_t)snprintf(value, sizeof(value),
 		    "{\"format\":1,\"boot_id\":\"%016" PRIx64 "\",\"ports\":[\"tcp://h:1\"]}",
 		    gateway->options.boot_id + other);
-		cr_assert_eq(fence_sees(gateway, &item), other == 0);
+		cr_assert_eq(listed_is_seen(gateway, &item), other == 0);
 	}
 }
 
