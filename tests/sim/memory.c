@@ -24,10 +24,19 @@
 
 /*
  * A sealed connection has a room of a message of the longest kind at each end, and there are more or fewer connections
- * at any moment. @client_ends: of those that came in to @port, too, from processes into which nobody looks here.
+ * at any moment. Both ends are counted of those that came in to @port from clients, into which nobody looks here: at a
+ * node (@is_node) these are readers.
  */
+static bool
+memory_is_client(const struct split_qp *qp, bool is_node)
+{
+	const struct sn_peer *peer = is_node ? split_qp_arg(qp) : NULL;
+
+	return qp->is_acceptor && (!is_node || (peer != NULL && peer->is_reader));
+}
+
 static uint64_t
-memory_sealed_bytes(const struct split_port *port, bool client_ends)
+memory_sealed_bytes(const struct split_port *port, bool is_node)
 {
 	uint64_t bytes = 0;
 
@@ -35,7 +44,7 @@ memory_sealed_bytes(const struct split_port *port, bool client_ends)
 		const struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
 
 		if (qp->sealed != NULL)
-			bytes += (qp->is_acceptor && client_ends ? 2 : 1) *
+			bytes += (memory_is_client(qp, is_node) ? 2 : 1) *
 			    (malloc_usable_size(qp->sealed->room) + MEMORY_SEALED_BYTES);
 	}
 	return bytes;
@@ -53,13 +62,13 @@ sim_memory_bytes(const struct sim_cluster *cluster)
 		bytes -= disk_sim_held_bytes(cluster->nodes[i].disk);
 	for (uint32_t i = 0; i < cluster->options.node_count && cluster->keys != NULL; i++)
 		if (cluster->nodes[i].node != NULL)
-			bytes -= memory_sealed_bytes(cluster->nodes[i].node->port, false);
+			bytes -= memory_sealed_bytes(cluster->nodes[i].node->port, true);
 	for (uint32_t i = 0; i < cluster->options.gateway_count && cluster->keys != NULL; i++)
 		for (uint32_t k = 0; cluster->gateways[i].gateway != NULL &&
 		     k < cluster->gateways[i].gateway->port_count;
 		     k++)
-			bytes -=
-			    memory_sealed_bytes(cluster->gateways[i].gateway->ports[k].split, true);
+			bytes -= memory_sealed_bytes(cluster->gateways[i].gateway->ports[k].split,
+			    false);
 	return bytes;
 }
 

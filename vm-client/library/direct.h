@@ -27,6 +27,8 @@ struct message;
 #define DIRECT_READS_MAX 64u   /* of a volume, at a time */
 #define DIRECT_REQUESTS_MAX 8u /* of a read: what lies in more places is read at the gateway */
 #define DIRECT_TICKET_STRIDE 64u
+#define DIRECT_SLOTS 256u /* of a connection: each is memory at the node, too */
+_Static_assert(DIRECT_SLOTS <= WIRE_TICKET_SLOTS_MAX, "slots that a node has");
 
 /* ---- direct_node.c: a connection to a node ---- */
 
@@ -59,7 +61,7 @@ struct direct_node {
 	uint64_t left_out_until_ns;
 	struct loop_timer timer; /* the oldest request may be late */
 	uint64_t use_count;
-	struct direct_ticket tickets[WIRE_TICKET_SLOTS_MAX];
+	struct direct_ticket tickets[DIRECT_SLOTS];
 };
 
 enum direct_request_state {

@@ -16,7 +16,7 @@
  * DIRECT_SLOW_NS, which closes the connection. The node is left out for 1 s then, and twice as long each further time
  * in a row, up to 64 s.
  *
- * Bounds: DIRECT_NODES_MAX nodes, WIRE_TICKET_SLOTS_MAX tickets a connection, DIRECT_READS_MAX x DIRECT_REQUESTS_MAX
+ * Bounds: DIRECT_NODES_MAX nodes, DIRECT_SLOTS tickets a connection, DIRECT_READS_MAX x DIRECT_REQUESTS_MAX
  * requests.
  */
 #include <errno.h>
@@ -86,7 +86,7 @@ ticket_find(struct direct_node *node, const struct wire_map_source *source, uint
 	struct direct_ticket *oldest = NULL;
 
 	for (uint64_t i = 0; i < TICKET_PROBES; i++) {
-		struct direct_ticket *ticket = &node->tickets[(at + i) % WIRE_TICKET_SLOTS_MAX];
+		struct direct_ticket *ticket = &node->tickets[(at + i) % DIRECT_SLOTS];
 
 		*ret_is_there = ticket->extent == source->extent &&
 		    ticket->from_bytes == source->from_bytes &&
