@@ -80,7 +80,7 @@ sim_leases_add(struct sim_leases *leases, const void *process, struct cleave_vol
 
 	assert(leases->count < HOLDERS_MAX);
 	leases->holders[leases->count++] = (struct holder){ process, volume };
-	/* Who reads at nodes renews leases as users' clients do. */
+	/* A session that reads at nodes renews leases as users' clients do. */
 	if (leases_want(volume, leases->cluster->options.has_direct) != 0 ||
 	    maps_want(volume, &maps) != 0)
 		sim_cluster_fail(leases->cluster, "%s: no memory for leases", leases->name);

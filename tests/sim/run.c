@@ -63,6 +63,8 @@
 	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
 #define RUN_PERIOD_BYTES NUM_KIB(64)
+#define RUN_READER_BYTES                                                                           \
+	NUM_KIB(12) /* of a node, for a session: its slots of tickets, as they are used */
 #define RUN_TABLE_BYTES                                                                            \
 	NUM_KIB(8)                /* of a shard whose log has grown old meanwhile: its first runs */
 #define RUN_LIFE_BYTES NUM_MIB(2) /* caches, and manifests that were longer once */
@@ -669,7 +671,11 @@ run_memory_bytes(const struct run *run)
 static void
 run_check_memory(struct run *run)
 {
+	const struct sim_cluster_options *options = &run->cluster->options;
 	uint64_t bytes = 0;
+	uint64_t readers = options->has_direct
+	    ? options->node_count * run->faults.workload_count * RUN_READER_BYTES
+	    : 0;
 
 	for (uint32_t i = 0; i < 3; i++) {
 		sim_cluster_run(run->cluster, RUN_PERIOD_NS);
@@ -679,7 +685,7 @@ run_check_memory(struct run *run)
 			bytes = run_memory_bytes(run);
 	}
 	sim_check_memory(run->cluster, run_memory_bytes(run), bytes,
-	    RUN_PERIOD_BYTES + run->cluster->options.shard_count * RUN_TABLE_BYTES,
+	    RUN_PERIOD_BYTES + options->shard_count * RUN_TABLE_BYTES + readers,
 	    "before everything was read twice more");
 }
 
