@@ -49,12 +49,6 @@ sim_leases_reads_direct(uint64_t seed)
 	return sim_run_hash(seed, DIRECT_SALT) % DIRECT_SEEDS == 0;
 }
 
-bool
-sim_leases_is_direct(uint64_t seed)
-{
-	return sim_leases_is_in(seed) && sim_leases_reads_direct(seed);
-}
-
 struct sim_leases *
 sim_leases_create(struct sim_cluster *cluster, const char *name, const struct history *history)
 {

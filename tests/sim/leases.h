@@ -34,9 +34,8 @@ struct sim_map_read {
 
 /* sim_leases_is_in -- have sessions of this seed leases, where all processes are of one release? */
 bool sim_leases_is_in(uint64_t seed);
-/* sim_leases_reads_direct -- do they read at nodes by them, then? sim_leases_is_direct -- both. */
+/* sim_leases_reads_direct -- do they read at nodes by them, then? */
 bool sim_leases_reads_direct(uint64_t seed);
-bool sim_leases_is_direct(uint64_t seed);
 /* sim_leases_create -- of the volume @name, whose blocks are where @history has them. */
 struct sim_leases *sim_leases_create(struct sim_cluster *cluster, const char *name,
     const struct history *history);

@@ -104,9 +104,6 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
 	"map_epoch_ignored", "reads_unfenced" };
 
-/* In code that reads at nodes by them. */
-static const char *const of_direct[] = { "direct_lease_unjudged" };
-
 #define NAMES(list) list, NUM_COUNT(list)
 
 /* Code that runs in some seeds alone: the others are passed over. */
@@ -124,7 +121,6 @@ static const struct kind {
 	{ NAMES(of_encrypted), sim_encrypted_is_in },
 	{ NAMES(of_hot), sim_run_has_hot_blocks },
 	{ NAMES(of_leases), sim_leases_is_in },
-	{ NAMES(of_direct), sim_leases_is_direct },
 	{ NAMES(of_recipes), sim_run_has_recipes },
 };
 
@@ -143,7 +139,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
  * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_client_hot.c, test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_client_lease.c).
+ * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -152,7 +148,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"hot_torn_accepted", "hot_epoch_ignored", "hot_lease_unjudged", "pool_overlent",
 	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
 	"ticket_unchecked", "fence_volume_ignored", "fence_unlisted", "holder_untold",
-	"read_lease_from_answer", "mirror_unchecked" };
+	"read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged" };
 
 struct search {
 	struct mutant_set mutants;
