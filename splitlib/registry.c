@@ -14,6 +14,7 @@
 
 static const struct transport_ops *const registry[] = {
 	&transport_tcp_ops,
+	&transport_unix_ops,
 #ifdef CLEAVE_HAVE_VERBS
 	&transport_verbs_ops,
 #endif

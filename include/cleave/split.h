@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * split.h -- the split library: messages whose header is host memory and whose payload is device
- * memory
+ * split.h -- the split library: messages whose header is host memory and whose payload is device memory
  *
  * After SmartDS (ISCA '23), section 4.1 and table 2, whose names the first group of calls keeps. A
  * *port* (the paper's RoCE instance) owns two arenas, host and device, a pool of receives, and queue
@@ -180,9 +179,8 @@ void *host_alloc(struct split_port *port, size_t bytes);
 void host_free(struct split_port *port, void *memory);
 
 /*
- * dev_alloc -- device memory of the port's arena, 64-byte aligned, or 4096-byte from 4096 bytes on
+ * dev_alloc -- for start-up: device memory of the port's arena, 64-byte aligned, or 4096-byte from 4096 bytes on
  *
- * For start-up, not the data path.
  * Ownership: the caller's until dev_free, or until the port closes.
  * Returns:   the memory, or DEV_PTR_NULL with errno.
  * Errors:    ENOMEM there is no such stretch left of device_bytes.
@@ -201,8 +199,8 @@ void dev_free(struct split_port *port, dev_ptr memory);
 /*
  * dev_copy_to_host, dev_copy_from_host -- a counted copy across the device link
  *
- * For what software must read or make: descriptors at take-over, manifests, control texts. Never for
- * a payload between its receive and its send (I1).
+ * For what software must read or make: descriptors at take-over, manifests, control texts. Never for a payload between
+ * its receive and its send (I1).
  * Ownership: both sides are borrowed during the call.
  * Threads:   the port's loop's.
  */
@@ -229,10 +227,9 @@ void dev_publish(struct split_port *port, dev_ptr dst, uint64_t value);
 const char *split_port_pages_text(const struct split_port *port);
 
 /*
- * Device memory of other kinds. A port's own (dev_alloc, the pool) is pages of this host. A device may
- * have memory too: the RDMA device its own, or another one, a GPU's, shared as a dmabuf. What lies
- * there goes into messages and comes out of them, is read and written one-sided and opened as a region
- * like any other; its bytes never pass this host.
+ * Device memory of other kinds. A port's own (dev_alloc, the pool) is pages of this host. A device may have memory too:
+ * the RDMA device its own, or another one, a GPU's, shared as a dmabuf. What lies there goes into messages and comes out
+ * of them, is read and written one-sided and opened as a region like any other; its bytes never pass this host.
  */
 enum dev_memory_kind { DEV_MEMORY_NIC, DEV_MEMORY_DMABUF, DEV_MEMORY_KIND_NR };
 struct dev_memory_options {

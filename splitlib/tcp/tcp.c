@@ -44,6 +44,7 @@
 #define TCP_ACCEPT_PAUSE_NS NUM_MS(100)
 #define TCP_KEEPALIVE_PROBES 3
 #define TCP_DRAIN_BYTES (64u * 1024u)
+#define TCP_SCRAP_BYTES (16u * 1024u)
 
 struct tcp_listener {
 	struct split_listener *listener;
@@ -140,7 +141,7 @@ tcp_send_once(struct tcp_qp *tcp)
 	return !tcp->is_send_blocked && qp_is_open(qp);
 }
 
-static void
+void
 tcp_kick_send(struct split_qp *qp)
 {
 	struct tcp_qp *tcp = tcp_of(qp);
@@ -165,7 +166,7 @@ tcp_on_resume_task(struct loop_task *task, void *arg)
 	tcp_receive(arg);
 }
 
-static void
+void
 tcp_kick_receive(struct split_qp *qp)
 {
 	struct tcp_qp *tcp = tcp_of(qp);
@@ -222,8 +223,7 @@ tcp_on_fd(struct loop_fd *watcher, unsigned events, void *arg)
 	}
 }
 
-/* Takes @fd over on success. */
-static int
+int
 tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 {
 	struct tcp_qp *tcp = split_calloc(1, sizeof(*tcp));
@@ -235,6 +235,7 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 	if (tcp == NULL)
 		return -ENOMEM;
 	tcp->qp = qp;
+	tcp->is_local = qp->ops == &transport_unix_ops;
 	tcp->is_connected = is_connected;
 	tcp->guess_count = 1;
 	loop_task_init(&tcp->resume_task, tcp_on_resume_task, tcp);
@@ -245,7 +246,8 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 		split_free(tcp);
 		return rc;
 	}
-	socket_set_options(fd, qp->port->options.keepalive_ns);
+	if (!tcp->is_local)
+		socket_set_options(fd, qp->port->options.keepalive_ns);
 	qp->transport = tcp;
 	return 0;
 }
@@ -276,7 +278,19 @@ tcp_connect(struct split_qp *qp, const char *host_port)
 	return 0;
 }
 
-static void
+ssize_t
+tcp_skip(const struct tcp_qp *tcp, size_t bytes)
+{
+	uint8_t scrap[TCP_SCRAP_BYTES];
+
+	assert(bytes > 0);
+	if (!tcp->is_local)
+		return recv(tcp->watcher.fd, NULL, bytes, MSG_TRUNC | MSG_DONTWAIT);
+	/* A unix socket takes bytes away only by giving them. */
+	return recv(tcp->watcher.fd, scrap, num_min(bytes, sizeof(scrap)), MSG_DONTWAIT);
+}
+
+void
 tcp_close(struct split_qp *qp)
 {
 	struct tcp_qp *tcp = tcp_of(qp);
@@ -291,7 +305,7 @@ tcp_close(struct split_qp *qp)
 	 * is on its way. What comes later than this still can: then the peer sees a reset.
 	 */
 	(void)shutdown(fd, SHUT_WR); /* fails when the peer is gone */
-	(void)recv(fd, NULL, TCP_DRAIN_BYTES, MSG_TRUNC | MSG_DONTWAIT);
+	(void)tcp_skip(tcp, TCP_DRAIN_BYTES);
 	(void)close(fd); /* the descriptor is gone whatever it returns */
 	qp->transport = NULL;
 	split_free(tcp);
@@ -305,7 +319,10 @@ tcp_accept(struct tcp_listener *self, int fd, const struct sockaddr_storage *pee
 
 	CHECK_OBJ(self->listener, SPLIT_LISTENER_MAGIC);
 	assert(fd >= 0);
-	tcp_address_format(peer, address);
+	if (peer->ss_family == AF_UNIX)
+		unix_peer_format(fd, address);
+	else
+		tcp_address_format(peer, address);
 	qp = connect_accept(self->listener, address);
 	/* Full, or out of memory: the peer sees a reset and may try again later. */
 	if (qp == NULL) {
@@ -414,39 +431,42 @@ err_fd:
 	return rc;
 }
 
-static int
-tcp_listen(struct split_listener *listener, const char *host_port, char *ret_address)
+int
+tcp_listen_at(struct split_listener *listener, int fd)
 {
-	struct tcp_listener *self;
-	int fd, rc;
+	struct tcp_listener *self = split_calloc(1, sizeof(*self));
+	int rc;
 
 	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
-	assert(listener->transport == NULL);
-	fd = listen_socket(host_port, ret_address);
-	if (fd < 0)
-		return fd;
-	self = split_calloc(1, sizeof(*self));
-	if (self == NULL) {
-		rc = -ENOMEM;
-		goto err_fd;
-	}
+	assert(listener->transport == NULL && fd >= 0);
+	if (self == NULL)
+		return -ENOMEM;
 	self->listener = listener;
 	loop_timer_init(&self->pause_timer, tcp_on_accept_pause_end, self);
 	loop_fd_init(&self->watcher, fd, tcp_on_accept, self);
 	rc = loop_fd_start(listener->port->loop, &self->watcher, LOOP_READABLE);
-	if (rc != 0)
-		goto err_self;
-	listener->transport = self;
-	return 0;
-
-err_self:
-	split_free(self);
-err_fd:
-	(void)close(fd); /* nothing was written */
+	if (rc == 0)
+		listener->transport = self;
+	else
+		split_free(self);
 	return rc;
 }
 
-static void
+static int
+tcp_listen(struct split_listener *listener, const char *host_port, char *ret_address)
+{
+	int fd = listen_socket(host_port, ret_address);
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	rc = tcp_listen_at(listener, fd);
+	if (rc != 0)
+		(void)close(fd); /* nothing was written */
+	return rc;
+}
+
+void
 tcp_unlisten(struct split_listener *listener)
 {
 	struct tcp_listener *self = listener->transport;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp.h -- what the files of the TCP transport share */
+/* tcp.h -- what the files of the TCP transport share, and that over unix sockets, which is the same but for its addresses */
 #ifndef CLEAVE_SPLIT_TCP_H
 #define CLEAVE_SPLIT_TCP_H
 
@@ -15,6 +15,7 @@ struct tcp_qp {
 	struct split_qp *qp;
 	struct loop_fd watcher;
 	struct loop_task resume_task;
+	bool is_local; /* a unix socket, of this host */
 	bool is_connected;
 	bool is_send_blocked; /* the socket's buffer is full: wait until it is writable */
 	bool is_paused;       /* a message waits for a receive: do not read */
@@ -35,6 +36,24 @@ extern const struct transport_ops transport_tcp_ops;
 
 /* tcp_update_interest -- watch the socket for what can go on. */
 void tcp_update_interest(struct tcp_qp *tcp);
+/* tcp_attach -- @fd, which does not block, is @qp's from now on. 0; else a negative errno, and it is the caller's. */
+int tcp_attach(struct split_qp *qp, int fd, bool is_connected);
+/* tcp_listen_at -- @fd listens for @listener. 0; else a negative errno, and it is the caller's. */
+int tcp_listen_at(struct split_listener *listener, int fd);
+/* These are transport_ops of both. */
+void tcp_unlisten(struct split_listener *listener);
+void tcp_close(struct split_qp *qp);
+void tcp_kick_send(struct split_qp *qp);
+void tcp_kick_receive(struct split_qp *qp);
+/* tcp_skip -- read up to @bytes bytes and forget them. As recv: how many; 0: the end; -1 and errno. */
+ssize_t tcp_skip(const struct tcp_qp *tcp, size_t bytes);
+
+/* unix.c */
+
+extern const struct transport_ops transport_unix_ops;
+
+/* unix_peer_format -- who connected by @fd, "unix://uid=N:pid=N", into SPLIT_ADDRESS_BYTES_MAX bytes. */
+void unix_peer_format(int fd, char *ret_text);
 
 /* tcp_receive.c */
 

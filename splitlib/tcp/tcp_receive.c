@@ -352,7 +352,7 @@ tcp_discard(struct tcp_qp *tcp)
 
 	assert(qp->fill.discard_left > 0);
 	metric_add(&qp->port->counters.receive_calls, 1);
-	bytes = recv(tcp->watcher.fd, NULL, qp->fill.discard_left, MSG_TRUNC | MSG_DONTWAIT);
+	bytes = tcp_skip(tcp, qp->fill.discard_left);
 	if (bytes <= 0) {
 		tcp_on_receive_error(tcp, bytes, errno);
 		return false;

@@ -6,8 +6,8 @@
  * that does not come is a failure, not a hang.
  *
  * With CLEAVE_TEST_VERBS=verbs://HOST:0 in the environment, what would run over TCP runs over the
- * RDMA device that has this address. With CLEAVE_TEST_SEALED=seal or sign both ports have keys, and every
- * behaviour is one of sealed connections.
+ * RDMA device that has this address; with CLEAVE_TEST_UNIX=1 over unix sockets. With CLEAVE_TEST_SEALED=seal or sign both
+ * ports have keys, and every behaviour is one of sealed connections.
  */
 #ifndef CLEAVE_TESTS_SPLIT_FIXTURE_H
 #define CLEAVE_TESTS_SPLIT_FIXTURE_H
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "base/num.h"
@@ -57,9 +58,17 @@ fixture_real(void)
 static inline const char *
 fixture_any_address(enum net_kind kind, const char *sim_address)
 {
+	static char path[SPLIT_ADDRESS_BYTES_MAX];
+	static unsigned count;
+
 	if (kind == NET_SIM)
 		return sim_address;
-	return kind == NET_TCP ? "tcp://127.0.0.1:0" : getenv("CLEAVE_TEST_VERBS");
+	if (kind == NET_VERBS)
+		return getenv("CLEAVE_TEST_VERBS");
+	if (getenv("CLEAVE_TEST_UNIX") == NULL)
+		return "tcp://127.0.0.1:0";
+	(void)snprintf(path, sizeof(path), "unix:///tmp/cleave-test-%d-%u", (int)getpid(), count++);
+	return path;
 }
 
 /* A side of a queue pair, and all that was called on it. */

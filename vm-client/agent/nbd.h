@@ -514,12 +514,6 @@ bool nbd_server_is_exposed(const struct nbd_server *server, int fd);
 /* nbd_server_listen -- "unix:PATH", "tcp://HOST:PORT". 0, or negative errno and a text; -EPERM: it would be exposed. */
 int nbd_server_listen(struct nbd_server *server, const char *address, char *ret_bound,
     size_t bound_bytes, char *ret_error, size_t error_bytes);
-/*
- * nbd_unix_clear -- make room for a unix socket: 0; -EEXIST something else is there; -EADDRINUSE
- * somebody answers. @type: SOCK_STREAM, SOCK_SEQPACKET.
- */
-struct sockaddr_un;
-int nbd_unix_clear(const struct sockaddr_un *address, int type);
 /* nbd_server_adopt -- a socket that listens already; @path: of a unix socket that is ours, or "". */
 int nbd_server_adopt(struct nbd_server *server, int fd, const char *path);
 /* nbd_server_forget_listeners -- their paths are another agent's, and not ours to remove. */

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/unix_socket.h"
 #include "nbd_handover.h"
 #include "nbd_persistent.h"
 
@@ -420,14 +420,12 @@ control_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 static int
 control_listen(struct nbd_control *control, const char *path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int rc;
+	struct sockaddr_un address;
+	int rc = unix_socket_address(path, &address);
 
 	assert(control->fd < 0);
-	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	rc = nbd_unix_clear(&address, SOCK_SEQPACKET);
+	if (rc == 0)
+		rc = unix_socket_clear(&address, SOCK_SEQPACKET);
 	if (rc != 0)
 		return rc;
 	control->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
+#include "base/unix_socket.h"
 #include "nbd.h"
 #include "nbd_bitmap.h"
 #include "nbd_handover.h"
@@ -283,40 +282,16 @@ server_watch(struct nbd_server *server, int fd, const char *path)
 	return 0;
 }
 
-/* A socket that a dead process left is in the way; one that is answered is in use. */
-int
-nbd_unix_clear(const struct sockaddr_un *address, int type)
-{
-	struct stat status;
-	int fd, rc = 0;
-
-	assert(address->sun_family == AF_UNIX);
-	if (lstat(address->sun_path, &status) != 0)
-		return 0;
-	if (!S_ISSOCK(status.st_mode))
-		return -EEXIST;
-	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
-		rc = -EADDRINUSE;
-	else if (errno == ECONNREFUSED)
-		rc = unlink(address->sun_path) == 0 ? 0 : -errno;
-	(void)close(fd);
-	return rc;
-}
-
 static int
 listen_unix(struct nbd_server *server, const char *path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address;
 	int fd, rc;
 
 	CHECK_OBJ(server, SERVER_MAGIC);
-	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	rc = nbd_unix_clear(&address, SOCK_STREAM);
+	rc = unix_socket_address(path, &address);
+	if (rc == 0)
+		rc = unix_socket_clear(&address, SOCK_STREAM);
 	if (rc != 0)
 		return rc;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

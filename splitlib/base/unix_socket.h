@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unix_socket.h -- sockets with a path: their addresses, and a path that a dead process left */
+#ifndef CLEAVE_BASE_UNIX_SOCKET_H
+#define CLEAVE_BASE_UNIX_SOCKET_H
+
+#include <sys/un.h>
+
+/* unix_socket_address -- @path as an address. 0; -ENAMETOOLONG: it is empty, or has more than 107 bytes. */
+int unix_socket_address(const char *path, struct sockaddr_un *ret_address);
+/*
+ * unix_socket_clear -- make room for a socket of @type at @address: what nobody answers any more is removed
+ *
+ * Returns: 0; -EEXIST something else is there; -EADDRINUSE somebody answers; what removing it said.
+ */
+int unix_socket_clear(const struct sockaddr_un *address, int type);
+
+#endif /* CLEAVE_BASE_UNIX_SOCKET_H */
