@@ -113,6 +113,12 @@ struct cleave_client_options {
 	 * $CLEAVE_REVOKED says, else there are none. Read once; cleave_client_rekey has it read again.
 	 */
 	const char *revoked;
+	/*
+	 * A folder, from / on, in which gateways of this host have sockets (cleave-gateway --local): their ports are
+	 * spoken to over these, where they answer, and else over TCP. A folder that everybody may write to is refused.
+	 * Copied. NULL: as $CLEAVE_LOCAL says, else none.
+	 */
+	const char *local;
 };
 
 /*

@@ -76,6 +76,7 @@ struct mt_gateway_options {
 		uint32_t connections_max;                /* [MT_PORT_CONNECTIONS_MAX] */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
+	const char *local; /* where ports have unix sockets, too, borrowed; NULL: nowhere */
 	/* A key of its own, borrowed, and how connections are protected, as split_port_options has them [none]. */
 	const struct split_key *key;
 	enum split_security security;

@@ -173,6 +173,7 @@ options_set_ports(struct mt_gateway *gateway, const struct mt_port_host *host)
 			.engine_workers = options->engine_workers,
 			.address = options->ports[i].address,
 			.advertise = options->ports[i].advertise,
+			.local = options->local,
 			.connections_max = connections_max != 0 ? connections_max
 								: MT_PORT_CONNECTIONS_MAX,
 			.connections_own = MT_PORT_CONNECTIONS_OWN,

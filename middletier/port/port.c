@@ -29,7 +29,6 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "base/tcp_address.h"
 #include "catalog/cluster_key.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -52,6 +51,7 @@
 #include "port/port.h"
 #include "port/port_keys.h"
 #include "port/port_life.h"
+#include "port/port_listen.h"
 #include "port/port_memory.h"
 #include "port/port_mirror.h"
 #include "port/port_nodes.h"
@@ -245,24 +245,6 @@ port_open_links(struct mt_port *port)
 	return 0;
 }
 
-/* Publish, in gateways/ID, roots and maps, what the port advertises, and not what it is bound to. */
-static void
-port_advertise(struct mt_port *port)
-{
-	const struct mt_port_options *options = port->life->options;
-	char bound[SPLIT_ADDRESS_BYTES_MAX];
-
-	assert(options->address[0] != '\0');
-	memcpy(bound, port->address, sizeof(bound));
-	if (options->advertise != NULL && options->advertise[0] != '\0')
-		tcp_address_publish(options->advertise, bound, port->address);
-	else if (tcp_address_has_name(options->address))
-		tcp_address_publish(options->address, bound, port->address);
-	if (strcmp(bound, port->address) != 0)
-		log_info("port: listens port=%" PRIu32 " address=%s advertised=%s", port->index,
-		    bound, port->address);
-}
-
 static int
 port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
@@ -289,17 +271,7 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		    log_errno(rc));
 	if (address[0] == '\0')
 		return 0;
-	rc = split_listen(port->split, address, mt_session_on_accept, port, port->address);
-	if (rc == -EADDRINUSE)
-		return port_refuse(ret_error, error_bytes, rc,
-		    "port %s: the address is in use: another process listens there", address);
-	if (rc != 0)
-		return port_refuse(ret_error, error_bytes, rc, "port %s: cannot listen there: %s",
-		    address,
-		    split_port_reason(port->split)[0] != '\0' ? split_port_reason(port->split)
-							      : strerror(-rc));
-	port_advertise(port);
-	return 0;
+	return mt_port_listen(port, port->life->options, ret_error, error_bytes);
 }
 
 int

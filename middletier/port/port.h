@@ -73,6 +73,7 @@ struct mt_port_options {
 	struct sim_host *sim_host; /* simulator */
 	const char *address;       /* "": listens nowhere */
 	const char *advertise;    /* what others are told; NULL, "": a name as it is, or as bound */
+	const char *local;        /* a folder of sockets for this host; NULL: none */
 	uint32_t connections_max; /* clients', nodes' and other gateways' together */
 	uint32_t connections_own; /* of them, kept for those that the port makes */
 	const struct mt_node_config *nodes;

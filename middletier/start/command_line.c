@@ -440,6 +440,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->is_health_watched = true;
 	options->is_address_asked = true;
 	options->is_address_outside = values->is_outside;
+	options->local = values->local;
 	options->has_read_ahead = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	options->frame_bytes = (uint32_t)values->frame_bytes;

@@ -24,6 +24,7 @@ struct mt_command_line {
 	unsigned meta_compact; /* 0: no */
 	struct config_list ports, nodes;
 	bool is_outside; /* --advertise-outside */
+	const char *local;
 	const char *cluster_id;
 	const char *metrics;
 	struct secure_metrics_words metrics_words;

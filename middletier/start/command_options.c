@@ -46,6 +46,10 @@ static const struct config_option option_table[] = {
 	    "Listen here for clients; one thread each. They, and other gateways, are told what it "
 	    "advertises: needed where HOST is 0.0.0.0 or [::].",
 	    NULL, false, 0, 0, NULL },
+	{ "local", 0, CONFIG_STRING, offsetof(struct mt_command_line, local), "FOLDER",
+	    "For clients of this host each port has a unix socket in FOLDER, too, for its owner and group. Made where "
+	    "it is missing.",
+	    NULL, false, 0, 0, NULL },
 	{ "advertise-outside", 0, CONFIG_FLAG, offsetof(struct mt_command_line, is_outside), NULL,
 	    "What ports advertise need not lead back to this host, as behind a router that does not "
 	    "reflect (hairpin NAT): that nobody answers it there is no warning.",

@@ -350,7 +350,8 @@ agent_run(struct agent *agent)
 		.stall_arg = agent,
 		.key = o->secure.key,
 		.security = o->secure.security,
-		.revoked = o->secure.revoked };
+		.revoked = o->secure.revoked,
+		.local = o->local };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 

@@ -38,6 +38,10 @@ static const struct config_option option_table[] = {
 	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
 	    "Where NBD clients connect. Sockets in $LISTEN_FDS are used, too.", NULL, false, 0, 0,
 	    NULL },
+	{ "local", 0, CONFIG_STRING, O(local), "FOLDER",
+	    "Gateways of this host are spoken to over their sockets in FOLDER (--local of cleave-gateway) "
+	    "[$CLEAVE_LOCAL, or TCP alone].",
+	    NULL, false, 0, 0, NULL },
 	{ "volume", 'v', CONFIG_LIST, O(volumes), "NAME",
 	    "Export this volume; the first one is the default export.", NULL, false, 0, 0, NULL },
 	{ "volume-id", 0, CONFIG_U64, O(volume_id), "ID",

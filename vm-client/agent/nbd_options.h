@@ -21,7 +21,7 @@ struct agent_options {
 	uint64_t volume_id; /* of the one volume; 0: whatever has its name */
 	struct secure_options secure;
 	bool is_read_only, exports_all, is_stdio;
-	const char *control, *metrics, *exports;
+	const char *control, *metrics, *exports, *local;
 	struct secure_metrics_words metrics_words;
 	bool replaces;
 	const char *tls_certificates, *tls_psk;

@@ -17,6 +17,7 @@
 #include "cleave/status.h"
 #include "gateways.h"
 #include "internal.h"
+#include "local.h"
 
 #define CLIENT_MAP_REQUEST "{\"op\":\"map\"}"
 #define CLIENT_HOST_BYTES (4u << 20)
@@ -214,6 +215,19 @@ client_take_name(struct cleave_client *client, const struct cleave_client_option
 	    program_invocation_short_name, (int)getpid(), host);
 }
 
+static int
+client_take_local(struct cleave_client *client, const struct cleave_client_options *options,
+    char *ret_error)
+{
+	const char *wrong = local_take(options, client->local);
+
+	client->options.local = NULL; /* the caller's */
+	if (wrong == NULL)
+		return 0;
+	error_text(ret_error, "the folder of local sockets: %s", wrong);
+	return -EINVAL;
+}
+
 int
 cleave_client_create(const struct cleave_client_options *options, struct cleave_client **ret_client,
     char *ret_error)
@@ -232,6 +246,8 @@ cleave_client_create(const struct cleave_client_options *options, struct cleave_
 		rc = client_take_gateways(client, options, ret_error);
 	if (rc == 0)
 		rc = client_take_key(client, options, ret_error);
+	if (rc == 0)
+		rc = client_take_local(client, options, ret_error);
 	if (rc != 0)
 		goto err_free;
 	client_take_name(client, options);

@@ -9,6 +9,9 @@
  * Each attempt says hello with the session's id and an incarnation that is higher than any before,
  * so that the port finishes or drops what an older one had sent before it admits this one. Writes that
  * may be over by that are settled then (debt.c).
+ *
+ * A port of this host is reached by its unix socket, where it has one (local.h). When that attempt fails the next one
+ * is by the address that the map has, and the one after that by the socket again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +20,7 @@
 
 #include "base/check.h"
 #include "internal.h"
+#include "local.h"
 #include "message_payload.h"
 
 static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
@@ -197,6 +201,7 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		return;
 	assert(connection->qp == qp);
 	sm_move(&connection->sm, CONNECTION_UP);
+	connection->was_refused = false;
 	CLIENT_STAT(volume->client, connects, 1);
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0 ||
 	    peer.role != WIRE_ROLE_GATEWAY ||
@@ -310,6 +315,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	/* A key that is not believed may be renewed, or the gateway's be: requests wait, and stall.c says for what. */
 	(void)snprintf(connection->refused, sizeof(connection->refused), "%s",
 	    rc == -EKEYREJECTED && reason != NULL ? reason : "");
+	connection->was_refused = is_asking && connection->is_local && !is_old;
 	if (!is_asking)
 		wire_level_forget(&connection->level); /* the gateway may be a newer one now */
 	if (volume->client->is_destroying)
@@ -352,6 +358,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 		.incarnation = ++volume->incarnation,
 	};
 	uint8_t bytes[WIRE_HELLO_BYTES];
+	char local[SPLIT_ADDRESS_BYTES_MAX];
 	struct split_connect_options options = {
 		.address = connection->address,
 		.hello = bytes,
@@ -368,8 +375,13 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 	assert(connection->sm.state == CONNECTION_DOWN);
 	connection->incarnation = hello.incarnation;
 	wire_hello_encode(bytes, &hello);
+	connection->is_local = !connection->was_refused &&
+	    local_find(volume->client->local, connection->address, local);
+	if (connection->is_local)
+		options.address = local;
 	connection->qp = connect_qp(volume->client->port, &options);
 	if (connection->qp == NULL) {
+		connection->was_refused = connection->is_local;
 		CLIENT_STAT(volume->client, connection_losses, 1);
 		connection_retry_later(connection);
 		return;

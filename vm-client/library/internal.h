@@ -313,10 +313,11 @@ struct connection {
 	struct loop_link link; /* volume->connections */
 	struct cleave_volume *volume;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_wanted;          /* the map names it */
-	struct wire_level level; /* that hellos offer */
-	uint8_t agreed_level;    /* with the gateway, as it was heard last */
-	uint64_t incarnation;    /* of its last attempt */
+	bool is_local, was_refused; /* it goes by a socket (local.h); that failed: not next time */
+	bool is_wanted;             /* the map names it */
+	struct wire_level level;    /* that hellos offer */
+	uint8_t agreed_level;       /* with the gateway, as it was heard last */
+	uint64_t incarnation;       /* of its last attempt */
 	struct split_qp *qp;
 	struct loop_link queue, sent;
 	uint32_t sent_count;
@@ -511,8 +512,9 @@ struct cleave_client {
 	struct cleave_client_options options; /* defaults filled in */
 	char gateways[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
 	char name[CLIENT_NAME_BYTES];
-	struct secure secure; /* its key */
-	struct {              /* rekey.c's: where that is, copied */
+	char local[SPLIT_ADDRESS_BYTES_MAX]; /* options.local; "": none */
+	struct secure secure;                /* its key */
+	struct {                             /* rekey.c's: where that is, copied */
 		char *key, *security, *revoked;
 	} rekey;
 	struct loop *loop;

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_local.c -- which sockets a client takes for its gateway's, and what it does when nobody is there */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "unit/client_fixture.h"
+#include "vm-client/library/local.h"
+
+#define ADDRESS "tcp://127.0.0.1:7100"
+#define NAME "127.0.0.1:7100"
+
+static char folder[] = "/tmp/test_local.XXXXXX", path[64], found[SPLIT_ADDRESS_BYTES_MAX];
+static int fd = -1;
+
+static void
+setup(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+	cr_assert_not_null(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, NAME);
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(unsetenv("CLEAVE_LOCAL"), 0);
+}
+
+static void
+teardown(void)
+{
+	(void)close(fd);
+	(void)unlink(path);
+	cr_assert_eq(rmdir(folder), 0);
+}
+
+TestSuite(local, .init = setup, .fini = teardown, .timeout = 60);
+
+Test(local, a_port_has_its_socket_by_its_address)
+{
+	char wanted[SPLIT_ADDRESS_BYTES_MAX];
+
+	(void)snprintf(wanted, sizeof(wanted), "unix://%s", path);
+	cr_assert(local_find(folder, ADDRESS, found));
+	cr_assert_str_eq(found, wanted);
+	cr_assert_not(local_find(folder, "tcp://127.0.0.1:7101", found));
+	cr_assert_not(local_find(folder, "verbs://" NAME, found));
+	cr_assert_not(local_find(folder, "tcp://../" NAME, found), "a map leads out of the folder");
+	cr_assert_not(local_find("", ADDRESS, found));
+}
+
+Test(local, a_folder_that_everybody_writes_to_has_none)
+{
+	struct cleave_client_options options = { .local = folder };
+
+	cr_assert_null(local_take(&options, found));
+	cr_assert_str_eq(found, folder);
+	cr_assert_eq(chmod(folder, 0777), 0);
+	cr_assert_not(local_find(folder, ADDRESS, found));
+	cr_assert_not_null(local_take(&options, found));
+	cr_assert_eq(chmod(folder, 0700), 0);
+	cr_assert(local_find(folder, ADDRESS, found));
+}
+
+Test(local, a_socket_of_a_stranger_is_none)
+{
+	if (geteuid() != 0)
+		cr_skip_test("only root gives files away");
+	cr_assert_eq(chown(folder, 1001, 1001), 0);
+	cr_assert(local_find(folder, ADDRESS, found), "root's is believed anywhere");
+	cr_assert_eq(chown(path, 1002, 1001), 0);
+	cr_assert_not(local_find(folder, ADDRESS, found));
+	cr_assert_eq(chown(path, 1001, 1002), 0);
+	cr_assert(local_find(folder, ADDRESS, found), "the folder's owner's is");
+	cr_assert_eq(chown(folder, 0, 0), 0);
+}
+
+Test(local, what_is_no_socket_is_none)
+{
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(close(open(path, O_CREAT | O_CLOEXEC, 0600)), 0);
+	cr_assert_not(local_find(folder, ADDRESS, found));
+}
+
+Test(local, the_folder_is_an_option_or_in_the_environment)
+{
+	struct cleave_client_options options = { .local = NULL };
+
+	cr_assert_null(local_take(&options, found));
+	cr_assert_str_eq(found, "");
+	cr_assert_eq(setenv("CLEAVE_LOCAL", folder, 1), 0);
+	cr_assert_null(local_take(&options, found));
+	cr_assert_str_eq(found, folder);
+	options.local = "/elsewhere"; /* who makes it may come later */
+	cr_assert_null(local_take(&options, found));
+	cr_assert_str_eq(found, "/elsewhere");
+	options.local = "relative";
+	cr_assert_not_null(local_take(&options, found));
+	options.local = path; /* no folder */
+	cr_assert_not_null(local_take(&options, found));
+}

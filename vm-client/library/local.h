@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.h -- the unix socket by which a gateway of this host is reached, beside its address */
+#ifndef CLEAVE_VM_CLIENT_LOCAL_H
+#define CLEAVE_VM_CLIENT_LOCAL_H
+
+#include <stdbool.h>
+
+#include "cleave/client.h"
+#include "cleave/split.h"
+
+/*
+ * local_take -- the folder that @options name, else $CLEAVE_LOCAL, else "", which is none
+ *
+ * Returns: NULL; or what is wrong with it, for people: it is too long, or everybody may write to it.
+ */
+const char *local_take(const struct cleave_client_options *options,
+    char ret_folder[SPLIT_ADDRESS_BYTES_MAX]);
+/*
+ * local_find -- has the gateway's port at @address, "tcp://HOST:PORT", a socket in @folder?
+ *
+ * A socket that neither root nor the folder's owner has made there is none; nor is any where everybody may write to the
+ * folder. Blocks for two looks at a folder in memory.
+ * Returns: true, and @ret_address is "unix://FOLDER/HOST:PORT"; false: there is none. Somebody need not answer there.
+ */
+bool local_find(const char *folder, const char *address, char ret_address[SPLIT_ADDRESS_BYTES_MAX]);
+
+#endif /* CLEAVE_VM_CLIENT_LOCAL_H */
