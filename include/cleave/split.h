@@ -8,6 +8,7 @@
  * carries messages reliably and in order over a transport chosen by the address:
  *
  *	tcp://HOST:PORT   sockets (splitlib/tcp/)
+ *	unix://PATH       the same between processes of one host; who may write to the file may connect
  *	verbs://HOST:PORT RDMA (splitlib/verbs/), where it was built with librdmacm
  *	sim://HOST:PORT   the simulated network (splitlib/sim/)
  *
