@@ -345,6 +345,7 @@ mt_index_remove_run(struct mt_run *run)
 	assert(chunk->run_bytes >= run->length_bytes);
 	mt_run_forget(run);
 	mt_heat_forget(run);
+	chunk->index->hasty_count -= run->hasty_percent > 0;
 	run_count_in_extent(run, false);
 	chunk->run_count--;
 	chunk->run_bytes -= run->length_bytes;

@@ -51,6 +51,8 @@ struct mt_run {
 	uint16_t hold_count;        /* index stays while > 0 */
 	uint16_t heat_age;   /* heat.c: the index's, when read_units was brought up to date */
 	uint8_t small_share; /* heat.c: of its last reads, those of a part of a frame, in 255ths */
+	/* Frames that were made in haste, of its bytes; 0 while no whole index was here. */
+	uint8_t hasty_percent;
 	bool is_merging : 1;
 	bool is_dir_bad : 1; /* no copy of its directory passed: it is as if there were none */
 	/* Nor is there one of those that are not away: likewise, until its heads were read, or could not. */

@@ -58,6 +58,7 @@ struct mt_index {
 	uint16_t heat_age;               /* heat.c: half-lives that have passed */
 	uint64_t chunk_count, key_count; /* keys: of all layers */
 	uint64_t run_count, run_bytes;
+	uint64_t hasty_count; /* of runs that have a hasty_percent */
 	uint64_t
 	    memory_bytes; /* of layers: what a flush lowers. Of all else: mt_index_chunk_bytes */
 	uint64_t pinned_bytes; /* of that, of chunks that are pinned: no flush lowers it now */

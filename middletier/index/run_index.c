@@ -237,6 +237,26 @@ mt_run_cache_trim(struct mt_run_cache *cache)
 	cache_trim_dirs(cache);
 }
 
+/* The frames of @run are known: those longer than merges make them were made in haste (merge/HASTE.md). */
+static void
+run_note_haste(struct mt_run *run, const struct mt_run_index *index, uint32_t frame_bytes)
+{
+	uint64_t bytes = 0, all_bytes = 0;
+
+	for (uint32_t i = 0; i < index->frame_count; i++) {
+		const struct mt_frame *frame = &index->frames[i];
+
+		all_bytes += frame->stored_bytes;
+		if (frame->record_kind == RECORD_WRITE &&
+		    frame->block_count * CLEAVE_BLOCK_BYTES > frame_bytes)
+			bytes += frame->stored_bytes;
+	}
+	if (bytes == 0 || run->hasty_percent > 0)
+		return;
+	run->hasty_percent = (uint8_t)num_max(1, bytes * 100 / all_bytes);
+	run->chunk->index->hasty_count++;
+}
+
 void
 mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 {
@@ -249,6 +269,7 @@ mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 	}
 	run->index = index;
 	run->is_dir_away = false;
+	run_note_haste(run, index, cache->port->settings->frame_bytes);
 	cache_add(cache, run, index, MT_RUN_WHOLE);
 }
 

@@ -30,6 +30,8 @@
 
 /* Beside its stored bytes a frame has a descriptor, and its share of heads and padding. */
 #define COMPACT_FRAME_BYTES (BATCH_DESC_FIXED_BYTES + 8u)
+/* So much of a chunk was made in haste that all of it is written anew. */
+#define COMPACT_HASTY_PERCENT 25u
 
 static struct mt_run *
 run_of(const struct loop_link *link)
@@ -397,6 +399,48 @@ mt_compact_hidden(const struct mt_shard *shard)
 			    !group_is_busy(index, run))
 				return run;
 		}
+	}
+	return NULL;
+}
+
+/* Likewise of @chunk. */
+static struct mt_run *
+chunk_hasty(const struct mt_index *index, const struct mt_chunk *chunk, uint64_t sequence)
+{
+	struct mt_run *found = NULL;
+	uint64_t bytes = 0;
+
+	for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+	     link = link->next) {
+		struct mt_run *run = run_of(link);
+
+		if (run->hasty_percent == 0)
+			continue;
+		if (run->flushed_sequence >= sequence)
+			return NULL; /* more of it may come */
+		bytes += (uint64_t)run->length_bytes * run->hasty_percent;
+		if (found == NULL && !group_is_busy(index, run))
+			found = run;
+	}
+	return bytes < chunk->run_bytes * COMPACT_HASTY_PERCENT ? NULL : found;
+}
+
+struct mt_run *
+mt_compact_hasty(const struct mt_shard *shard, uint64_t sequence)
+{
+	const struct mt_index *index = shard->block_index;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
+
+	assert(index != NULL);
+	if (index->hasty_count == 0)
+		return NULL;
+	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
+		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+		struct mt_run *run = chunk->retry_ns > now_ns ? NULL
+							      : chunk_hasty(index, chunk, sequence);
+
+		if (run != NULL)
+			return run;
 	}
 	return NULL;
 }

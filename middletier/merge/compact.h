@@ -52,6 +52,12 @@ struct mt_run *mt_compact_scan(const struct mt_shard *shard, struct tiers_total 
 struct mt_run *mt_compact_hole(const struct mt_shard *shard);
 /* mt_compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
 struct mt_run *mt_compact_crowded(const struct mt_shard *shard);
+/*
+ * mt_compact_hasty -- a run made in haste, of a chunk that is to a good part so, by flushes before @sequence alone
+ *
+ * NULL: there is none whose group is not at work, and not put off.
+ */
+struct mt_run *mt_compact_hasty(const struct mt_shard *shard, uint64_t sequence);
 /* mt_compact_hidden -- one that nobody sees; NULL: there is none whose group is not at work, and not put off. */
 struct mt_run *mt_compact_hidden(const struct mt_shard *shard);
 

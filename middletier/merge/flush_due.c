@@ -11,6 +11,7 @@
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *	the manifest is long        a chunk's many runs; a layer, with all runs of its chunk
+ *	a run was made in haste     its group, a minute or two later, where no writes wait (HASTE.md)
  *	a run is read often         its group, stored for who reads it (index/heat.h), if there is room
  *	a clone is flattened        a copy (flatten.c), in turns with all of these
  *
@@ -292,6 +293,39 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 	return -ENOENT;
 }
 
+/* Do writes of any shard of the port wait for merges? The port does one at a time. */
+static bool
+port_is_pressed(const struct mt_port *port)
+{
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		if (mt_reclaim_pressure(&port->shards[i], 0) >= PACE_HURRY)
+			return true;
+	}
+	return false;
+}
+
+/* A run that was stored in haste is stored for space. */
+static int
+due_tidy(struct flush_due *due, struct mt_merge_input *ret_input)
+{
+	const struct mt_shard *shard = due->shard;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
+	struct flush_terms terms = due_terms(due);
+	struct mt_run *run;
+	int rc;
+
+	if (now_ns < due->tidy_ns || due->is_full || mt_reclaim_pressure(shard, 0) > 0 ||
+	    port_is_pressed(shard->port))
+		return -ENOENT;
+	due->tidy_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
+	run = mt_compact_hasty(shard, due->aged_sequence);
+	if (run == NULL)
+		return -ENOENT;
+	rc = mt_flush_input_group(&terms, run, ret_input);
+	assert(rc != 0 || !ret_input->is_hasty);
+	return rc == -EBUSY ? -ENOENT : rc;
+}
+
 /*
  * A run that is read often is stored for its readers, where nothing else is to be done and nothing is short. Its whole
  * group is written anew, so that is what has to be as hot: a spot that is changed and read again and again would have
@@ -348,6 +382,8 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 		rc = due_flush(due, discarding_layer(due), false, ret_input);
 	if (rc == -ENOENT || rc == -ENOSPC)
 		rc = due_compaction(due, ret_input);
+	if (rc == -ENOENT)
+		rc = due_tidy(due, ret_input);
 	if (rc == -ENOENT)
 		rc = due_hot(due, ret_input);
 	if (rc == -ENOENT && due->was_copy && !is_urgent)

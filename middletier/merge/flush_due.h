@@ -22,7 +22,7 @@ struct flush_due {
 	/* flush_due.c's. */
 	bool may_look; /* for layers that discard; flush.c says so once a tick */
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
-	uint64_t scan_ns, shrink_ns;                /* all runs are not looked at before */
+	uint64_t scan_ns, shrink_ns, tidy_ns;       /* all runs are not looked at before */
 	struct tiers_total total;                   /* as last seen */
 };
 

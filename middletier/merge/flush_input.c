@@ -143,6 +143,7 @@ input_choose_codec(const struct flush_terms *terms, struct mt_merge_input *input
 	input->is_hot = codec == MT_RUN_CODEC_LZ4 ||
 	    (codec == MT_RUN_CODEC_AUTO && has_room && !terms->is_urgent &&
 		mt_heat_of_chunk(input->chunk) >= HEAT_MERGED);
+	input->is_hasty = codec == MT_RUN_CODEC_AUTO && has_room && terms->is_urgent;
 	input->recoded = ENGINE_NONE;
 	if (input->is_hot)
 		input->recoded = has_room ? ENGINE_ZSTD : ENGINE_NONE;

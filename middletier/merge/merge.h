@@ -22,7 +22,9 @@ struct mt_merge_input {
 	struct mt_layer *newest_layer, *oldest_layer; /* frozen; the oldest is the chunk's oldest */
 	struct mt_run *newest_run, *oldest_run; /* with layers: the newest is the chunk's newest */
 	bool is_urgent; /* the log is longer than it should be: goes before others */
-	int level;      /* of zstd */
+	bool
+	    is_hasty; /* long records are left in one piece, and compressed no harder than need be: HASTE.md */
+	int level; /* of zstd */
 	bool
 	    is_hot; /* read often: its frames are LZ4 HC, which is dear to write and cheap to read */
 	bool

@@ -138,10 +138,12 @@ recipe_tell(const struct mt_recipe_head *head, struct mt_merge *merge)
 	assert(head->keeps_zeroes == exec->task.keeps_zeroes);
 	assert(head->is_hot == exec->task.is_hot);
 	assert(head->level == exec->task.level);
+	assert(head->frame_bytes == exec->task.frame_blocks * CLEAVE_BLOCK_BYTES);
 	assert(head->key_id == exec->task.key_id);
 	exec->task = (struct merge_task){ .target = head->chunk,
 		.level = head->level,
 		.is_hot = head->is_hot,
+		.frame_blocks = head->frame_bytes / (uint32_t)CLEAVE_BLOCK_BYTES,
 		.keeps_zeroes = head->keeps_zeroes,
 		.key_id = head->key_id };
 	mt_run_writer_begin(&exec->writer, merge->shard, head->chunk, head->flushed_sequence,

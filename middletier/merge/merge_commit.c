@@ -240,6 +240,8 @@ merge_apply(struct mt_merge *merge)
 		if (result->indexes[i] != NULL)
 			mt_run_index_give(run, result->indexes[i]);
 		result->indexes[i] = NULL;
+		metric_add(&merge->shard->port->metrics[MT_METRIC_hasty_runs],
+		    run->hasty_percent > 0);
 	}
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		struct merge_input *input = &work->plan.inputs[i];

@@ -61,6 +61,8 @@ struct merge_task {
 	uint64_t target; /* number of the chunk that runs are made of */
 	int level;       /* of zstd */
 	bool is_hot;     /* its frames are LZ4 HC */
+	uint32_t
+	    frame_blocks; /* longer frames were planned in haste: what is not copied of them is LZ4 */
 	bool
 	    keeps_zeroes; /* frames of zeros are tombstones: something may lie beneath; else they are left out */
 	uint32_t

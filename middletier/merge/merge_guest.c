@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "cleave/wire.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "extent/extent.h"
@@ -82,6 +83,7 @@ mt_merge_guest_begin(struct merge_guest *guest, const struct mt_recipe *recipe,
 	const struct merge_task task = { .target = head->chunk,
 		.level = head->level,
 		.is_hot = head->is_hot,
+		.frame_blocks = head->frame_bytes / (uint32_t)CLEAVE_BLOCK_BYTES,
 		.keeps_zeroes = head->keeps_zeroes,
 		.key_id = head->key_id };
 

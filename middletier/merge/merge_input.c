@@ -231,6 +231,7 @@ mt_merge_input_take(struct mt_merge *merge)
 	plan->target = merge->target;
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);
+	plan->is_hasty = input->is_hasty;
 	if (input->from != NULL) {
 		/* Oldest of all: cut 0, and nothing of the log is flushed by it. */
 		plan->is_hidden = false;
@@ -264,6 +265,7 @@ mt_merge_input_task(const struct mt_merge *merge)
 	return (struct merge_task){ .target = merge->target,
 		.level = input->level,
 		.is_hot = input->is_hot,
+		.frame_blocks = plan->frame_blocks,
 		.keeps_zeroes = plan->has_beneath || plan->is_staged,
 		/* A copy's is the clone's, where that has one. */
 		.key_id = input->from != NULL ? input->key_id : 0 };

@@ -8,10 +8,12 @@
  *
  * A frame is of neighbouring blocks, within a multiple of the frame size, so that the next merge cuts
  * the chunk at the same places: a frame that has not changed since is taken as it is stored. Tombstones
- * are kept while something may lie beneath; neighbours of a kind are one.
+ * are kept while something may lie beneath; neighbours of a kind are one. In haste, what was written in long
+ * records stays so (HASTE.md): such frames are longer than others, and no other merge takes them as they are.
  */
 #include "merge/merge_plan.h"
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
@@ -264,7 +266,7 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 		struct merge_source *source;
 		uint16_t newest = plan->newest[frame->block];
 
-		if (frame->kind != RECORD_WRITE)
+		if (frame->kind != RECORD_WRITE || frame->count > plan->frame_blocks)
 			continue;
 		while (window->sources[at].slot + window->sources[at].count <= frame->slot)
 			at++;
@@ -278,6 +280,64 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 		frame->is_copy = source->is_copy = true;
 		frame->source = at;
 	}
+}
+
+/* ---- in haste ---- */
+
+/* Is @location, of @block, the first of a record that is longer than a frame, and newest in all its blocks? */
+static bool
+plan_is_whole(const struct merge_plan *plan, uint32_t block, const struct mt_location *location)
+{
+	uint32_t count = location->record_blocks;
+
+	if (location->record_kind != RECORD_WRITE || location->block_in_record != 0 ||
+	    count <= plan->frame_blocks)
+		return false;
+	assert(count <= ENGINE_RECORD_BLOCKS_MAX && block + count <= CLEAVE_CHUNK_BLOCKS);
+	for (uint32_t i = 1; i < count && !MUTANT(haste_unlooked); i++) {
+		struct mt_location next;
+
+		if (!plan_find(plan, block + i, &next) || next.record_kind != RECORD_WRITE ||
+		    next.extent_index != location->extent_index ||
+		    next.offset_bytes != location->offset_bytes || next.block_in_record != i)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A whole record is a frame: as it is stored if that is compressed, else it is compressed in one piece. False: the window
+ * has no room for it.
+ */
+static bool
+window_add_whole(const struct merge_plan *plan, struct merge_window *window, uint32_t block,
+    const struct mt_location *location)
+{
+	const struct merge_input *input = &plan->inputs[plan->newest[block] - 1];
+	struct merge_frame *frame = &window->frames[window->frame_count];
+	struct merge_source *source;
+
+	if (window->frame_count == MERGE_WINDOW_FRAMES_MAX ||
+	    window->block_count + location->record_blocks > window->block_max)
+		return false;
+	window->frame_count++;
+	*frame = (struct merge_frame){ .block = block,
+		.count = location->record_blocks,
+		.slot = window->block_count,
+		.kind = RECORD_WRITE,
+		.source = window->source_count };
+	for (uint32_t i = 0; i < frame->count; i++) {
+		struct mt_location of_block;
+		bool is_there = plan_find(plan, block + i, &of_block);
+
+		assert(is_there);
+		window_add_block(window, input, block + i, &of_block, i > 0);
+	}
+	source = &window->sources[frame->source];
+	assert(source->count == frame->count && frame->source + 1 == window->source_count);
+	frame->is_copy = source->is_copy = ENGINE_CODEC(location->codec_id) != ENGINE_NONE &&
+	    source_may_be_copied(plan, source);
+	return true;
 }
 
 bool
@@ -296,6 +356,14 @@ mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 
 		if (!plan_find(plan, plan->at, &location))
 			continue;
+		if (plan->is_hasty && plan_is_whole(plan, plan->at, &location)) {
+			if (!window_add_whole(plan, window, plan->at, &location))
+				break;
+			plan->at += location.record_blocks - 1;
+			last_block = plan->at;
+			frame = NULL;
+			continue;
+		}
 		blocks_max = frame_blocks_max(plan, plan->at, &location);
 		if (frame == NULL ||
 		    !frame_continues(frame, (uint32_t)num_min(blocks_max, before_max), plan->at,

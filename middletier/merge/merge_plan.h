@@ -33,10 +33,12 @@ struct merge_plan {
 	uint32_t frame_blocks;
 	bool is_read_small;         /* its runs, by small reads: mt_heat_is_small */
 	uint32_t read_frame_blocks; /* of frames stored for readers, which may stay so */
-	uint8_t recoded;            /* as struct mt_merge_input has it */
-	uint32_t at;                /* the first block that no window has had */
-	uint64_t stored_bytes;      /* of the newest versions, about */
-	uint8_t hidden_kind;        /* RECORD_* of a discard of the whole chunk */
+	bool
+	    is_hasty; /* a record longer than frame_blocks, all of which is newest, is a frame of its own */
+	uint8_t recoded;       /* as struct mt_merge_input has it */
+	uint32_t at;           /* the first block that no window has had */
+	uint64_t stored_bytes; /* of the newest versions, about */
+	uint8_t hidden_kind;   /* RECORD_* of a discard of the whole chunk */
 };
 
 /* mt_merge_plan_make -- inputs, has_beneath, (read_)frame_blocks and recoded are set; the runs are loaded. */

@@ -31,7 +31,8 @@
 #include "merge/run_writer.h"
 
 #define MERGE_BUSY_NS NUM_MS(1)
-#define MERGE_HOT_LEVEL 9 /* of LZ4 HC */
+#define MERGE_HOT_LEVEL 9   /* of LZ4 HC */
+#define MERGE_HASTE_LEVEL 1 /* of LZ4: as the log has it */
 
 /* The frame's blocks from block_at on that are all lost, or all not. */
 static uint32_t
@@ -181,6 +182,18 @@ store_fill_envelope(const struct merge_exec *exec, const struct record_desc *rec
 	return envelope_draw(&exec->port->envelopes, &job->envelope);
 }
 
+/* How @frame is compressed, unless it is taken as it is stored. */
+static void
+store_choose_codec(const struct merge_task *task, const struct merge_frame *frame,
+    struct engine_job *job)
+{
+	bool is_hasty = frame->count > task->frame_blocks;
+
+	assert(frame->kind == RECORD_WRITE);
+	job->codec_id = is_hasty || task->is_hot ? ENGINE_LZ4 : ENGINE_ZSTD;
+	job->level = is_hasty ? MERGE_HASTE_LEVEL : task->is_hot ? MERGE_HOT_LEVEL : task->level;
+}
+
 /* The engine's work on blocks that are not lost. STEP_AGAIN: no room now, or it goes on elsewhere. */
 static int
 store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t count)
@@ -204,8 +217,6 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 	rc = 0;
 	*job = (struct engine_job){
 		.kind = frame->is_copy ? ENGINE_JOB_COPY : ENGINE_JOB_STORE,
-		.codec_id = exec->task.is_hot ? ENGINE_LZ4 : ENGINE_ZSTD,
-		.level = exec->task.is_hot ? MERGE_HOT_LEVEL : exec->task.level,
 		.src = dev_ptr_add(window->memory, (uint64_t)slot * CLEAVE_BLOCK_BYTES),
 		.src_bytes = bytes,
 		.dst = place,
@@ -215,6 +226,7 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 		.fn = store_on_done,
 		.arg = &exec->store,
 	};
+	store_choose_codec(&exec->task, frame, job);
 	if (is_encrypted)
 		rc = store_fill_envelope(exec, &record, job);
 	if (rc != 0)

@@ -276,8 +276,11 @@ frame_field(const struct mt_recipe *recipe, uint32_t at, uint32_t end_block)
 		return "frame_flags";
 	if (in[6] != 0 || in[7] != 0)
 		return "frame_reserved";
-	/* Within a multiple of the frames' size. */
-	if (frame.kind == RECORD_WRITE && frame.block % frame_blocks + frame.count > frame_blocks)
+	/* Within a multiple of the frames' size, or longer than they are: planned in haste. */
+	if (frame.kind == RECORD_WRITE && frame.count <= frame_blocks &&
+	    frame.block % frame_blocks + frame.count > frame_blocks)
+		return "frame_count";
+	if (frame.kind == RECORD_WRITE && frame.count > ENGINE_RECORD_BLOCKS_MAX)
 		return "frame_count";
 	return NULL;
 }

@@ -103,9 +103,13 @@ mt_recipe_window(struct mt_recipe_cursor *cursor, struct merge_window *window)
 	while (cursor->frame_at < head->frame_count) {
 		struct mt_recipe_frame frame = mt_recipe_frame(cursor->recipe, cursor->frame_at);
 		struct merge_frame *made = &window->frames[window->frame_count];
+		/* Frames without content as well: windows end where the plan's do. */
+		uint32_t room = frame.kind == RECORD_WRITE
+		    ? (uint32_t)num_max(frame_blocks, frame.count)
+		    : frame_blocks;
 
 		if (window->frame_count == MERGE_WINDOW_FRAMES_MAX ||
-		    window->block_count + frame_blocks > window->block_max)
+		    window->block_count + room > window->block_max)
 			break;
 		*made = (struct merge_frame){ .block = frame.block,
 			.count = frame.count,

@@ -300,6 +300,9 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 		batch = batch_open(writer);
 	if (batch == NULL)
 		return STEP_AGAIN;
+	/* Longer than what is left of the extent: all of the batch goes to the next. */
+	if (batch->record_count == 0 && !batch_has_room(batch, stored_bytes, crc_count))
+		batch->bytes_max = writer_batch_bytes_max(writer);
 	if (!batch_has_room(batch, stored_bytes, crc_count)) {
 		writer_fail(writer, -EFBIG); /* the nodes' slots are too small for any */
 		return writer->rc;

@@ -375,6 +375,7 @@ Test(recipe, a_wrong_frame_is_refused)
 	expect_refused(FRAMES_AT + 8, 2, 3, "frame_block"); /* overlaps */
 	expect_refused(FRAMES_AT + 24, 2, 11, "frame_block");
 	expect_refused(FRAMES_AT + 2, 2, 0, "frame_count");
+	expect_refused(FRAMES_AT + 2, 2, ENGINE_RECORD_BLOCKS_MAX + 1, "frame_count");
 	expect_refused(FRAMES_AT + 56 + 2, 2, 2, "frame_count"); /* behind the chunk */
 	expect_refused(FRAMES_AT + 4, 1, 0, "frame_kind");
 	expect_refused(FRAMES_AT + 4, 1, RECORD_LOST + 1, "frame_kind");
