@@ -14,21 +14,18 @@
  *	                      |                       |              it is so  +-- VERIFYING --> FETCHING, by the plan:
  *	                      +-----------------------+--------------------------------+         it is not so
  *
- * Where a guest's execution fails, from FETCHING on, it is RECALLING until nothing of that is out, then FETCHING by the
- * plan.
+ * A guest's execution that fails, from FETCHING on, is RECALLING until nothing of it is out, then FETCHING by the plan.
  *
- * One merge a port is at work; the others queue, flushes before compactions. The newest version of each
- * block goes into frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory
- * (merge_fetch.c), compressed again into batches (merge_store.c) and appended to the open run extent
- * (run_writer.c). One commit then adds the new runs and removes those that were merged; only after it is
- * durable does the index change. Until then nothing names what was written, so that an error leaves
- * nothing behind but garbage in the run extent, which goes with it.
+ * One merge a port is at work; the others queue, flushes before compactions. The newest version of each block goes into
+ * frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory (merge_fetch.c), compressed again into
+ * batches (merge_store.c) and appended to the open run extent (run_writer.c); while one is STORING, the next is fetched.
+ * One commit then adds the new runs and removes those that were merged; only after it is durable does the index
+ * change. Until then nothing names what was written: an error leaves garbage in the run extent, which goes with it.
  *
- * Clients go first: a turn of the loop does a few engine jobs, and while clients write a window must be
- * paid for in time before the next, the less the longer the log is (merge_pace.c).
+ * Clients go first: a turn of the loop does a few engine jobs, and a window is paid for in time (merge_pace.c).
  *
- * This file alone moves a merge's state: merge_step is one step of each. The other files' steps say what
- * they came to (merge_step.h), and what they sent out tells by mt_merge_notify when it is back.
+ * This file alone moves a merge's state: merge_step is one step of each. The other files' steps say what they came to
+ * (merge_step.h), and what they sent out tells by mt_merge_notify when it is back.
  */
 #include "merge/merge.h"
 
@@ -192,7 +189,6 @@ static void
 merge_fail(struct mt_merge *merge, int rc)
 {
 	struct merge_work *work = merge_work_of(merge);
-	bool is_at_work = work->merge == merge;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(rc < 0);
@@ -200,7 +196,7 @@ merge_fail(struct mt_merge *merge, int rc)
 		return;
 	sm_move(&merge->sm, MERGE_FAILED);
 	merge->rc = rc;
-	if (!is_at_work) {
+	if (work->merge != merge) {
 		mt_merge_input_mark(merge->shard->block_index, &merge->input, false);
 		merge_finish(merge);
 		return;
@@ -233,17 +229,15 @@ merge_break_off(struct mt_merge *merge, int rc)
 static int
 merge_next_window(struct mt_merge *merge)
 {
-	struct merge_work *work = merge_work_of(merge);
+	struct merge_exec *exec = merge_work_of(merge)->executor;
 
-	assert(work->merge == merge);
-	assert(work->executor->out_count == 0);
-	if (!mt_merge_stage_is_over(merge) && mt_merge_stage_window(merge)) {
+	if (mt_merge_stage_ahead(merge)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
-		mt_merge_fetch_begin(work->executor);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
+	assert(exec->out_count == 0);
 	sm_move(&merge->sm, MERGE_ENDING);
-	mt_run_writer_end(&work->executor->writer);
+	mt_run_writer_end(&exec->writer);
 	return STEP_DONE;
 }
 
@@ -267,9 +261,9 @@ merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint64_t pause_ns = mt_merge_pause_ns(merge,
-	    (uint64_t)work->executor->window.block_count * CLEAVE_BLOCK_BYTES);
+	    (uint64_t)work->executor->storing.block_count * CLEAVE_BLOCK_BYTES);
 
-	assert(work->executor->window.frame_at == work->executor->window.frame_count);
+	assert(work->executor->storing.frame_at == work->executor->storing.frame_count);
 	if (pause_ns == 0)
 		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
@@ -340,6 +334,20 @@ merge_commit(struct mt_merge *merge, int rc)
 		if (work->executor->turn.budget == 0)
 			mt_merge_work_wait(work, 0);
 	}
+}
+
+/* A window is stored, and the next one fetched meanwhile, with what jobs the turn has left. */
+static int
+merge_storing_step(struct mt_merge *merge)
+{
+	struct merge_exec *exec = merge_work_of(merge)->executor;
+	int rc = mt_merge_store_step(exec), fetch_rc = 0;
+
+	if (rc == STEP_DONE)
+		return merge_pay(merge);
+	if (rc == STEP_AGAIN && mt_merge_stage_ahead(merge))
+		fetch_rc = mt_merge_fetch_step(exec);
+	return fetch_rc < 0 ? fetch_rc : rc;
 }
 
 /* When the last batches are at their replicas. */
@@ -417,9 +425,7 @@ merge_step(struct mt_merge *merge)
 		}
 		break;
 	case MERGE_STORING:
-		rc = mt_merge_store_step(work->executor);
-		if (rc == STEP_DONE)
-			rc = merge_pay(merge);
+		rc = merge_storing_step(merge);
 		break;
 	case MERGE_PAUSING:
 		if (!work->timer.is_active)

@@ -45,9 +45,11 @@
 #include "merge/merge_by_recipe.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
+#include "merge/merge_fetch.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_result.h"
 #include "merge/merge_step.h"
+#include "merge/merge_window.h"
 #include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
@@ -138,8 +140,9 @@ mt_merge_stage_again(struct mt_merge *merge)
 	plan->at = merge->stage_block;
 }
 
-bool
-mt_merge_stage_window(struct mt_merge *merge)
+/* The next window is filled; false: there are no blocks left. */
+static bool
+stage_window(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
@@ -149,12 +152,29 @@ mt_merge_stage_window(struct mt_merge *merge)
 	return mt_merge_plan_window(&work->plan, &work->exec.window);
 }
 
-bool
-mt_merge_stage_is_over(const struct mt_merge *merge)
+/* So much was written, or is about to be, that it is committed before it goes on. */
+static bool
+stage_is_over(const struct mt_merge *merge)
 {
+	const struct merge_exec *exec = merge_work_of(merge)->executor;
+	uint64_t bytes = exec->writer.stored_bytes + mt_merge_window_left_bytes(&exec->storing);
+
 	/* Windows are not cut: rather one too few than one too many. */
-	return !merge->is_last_stage &&
-	    merge_work_of(merge)->executor->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
+	return !merge->is_last_stage && bytes >= merge->stage_bytes * 3 / 4;
+}
+
+bool
+mt_merge_stage_ahead(struct mt_merge *merge)
+{
+	struct merge_exec *exec = merge_work_of(merge)->executor;
+
+	if (exec->is_ahead)
+		return true;
+	if (stage_is_over(merge) || !stage_window(merge))
+		return false;
+	exec->is_ahead = true;
+	mt_merge_fetch_begin(exec);
+	return true;
 }
 
 /* Does nothing of @run lie behind what was merged? A copy takes no run away. */

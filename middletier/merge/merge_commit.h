@@ -15,10 +15,13 @@ void mt_merge_stage_plan(struct mt_merge *merge);
 int mt_merge_stage_begin(struct mt_merge *merge);
 /* mt_merge_stage_again -- the stage that was executed is given up: the next that begins is the same, by the plan. */
 void mt_merge_stage_again(struct mt_merge *merge);
-/* mt_merge_stage_window -- the next window; false: there are no blocks left. */
-bool mt_merge_stage_window(struct mt_merge *merge);
-/* mt_merge_stage_is_over -- so much was written that it is committed before it goes on. */
-bool mt_merge_stage_is_over(const struct mt_merge *merge);
+/*
+ * mt_merge_stage_ahead -- the executing part fetches the stage's next window, or has it, while one may be stored
+ *
+ * What it has is a part of this stage. False: the stage has no more: there are no blocks left, or so much was written, or is
+ * about to be, that it is committed before the merge goes on.
+ */
+bool mt_merge_stage_ahead(struct mt_merge *merge);
 /*
  * mt_merge_commit -- the result of the stage is named
  *

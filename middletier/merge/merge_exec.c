@@ -19,6 +19,7 @@ int
 mt_merge_exec_init(struct merge_exec *exec, struct mt_port *port, uint64_t window_bytes,
     void (*writer_fn)(void *arg), void *arg)
 {
+	uint32_t block_max;
 	int rc;
 
 	assert(port->receive_count > 0);
@@ -26,12 +27,15 @@ mt_merge_exec_init(struct merge_exec *exec, struct mt_port *port, uint64_t windo
 	exec->turn.again_ns = TURN_NEVER;
 	exec->read_max = (uint32_t)num_max(1,
 	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
-	exec->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
-	assert(exec->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
-	exec->window.memory = dev_alloc(port->split, window_bytes);
-	if (dev_ptr_is_null(exec->window.memory))
+	block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES / 2);
+	assert(block_max >= ENGINE_RECORD_BLOCKS_MAX && block_max <= MERGE_WINDOW_BLOCKS_MAX);
+	exec->memory = dev_alloc(port->split, window_bytes);
+	if (dev_ptr_is_null(exec->memory))
 		return -ENOMEM;
-	rc = mt_run_writer_init(&exec->writer, port);
+	exec->window.block_max = exec->storing.block_max = block_max;
+	exec->window.memory = exec->memory;
+	exec->storing.memory = dev_ptr_add(exec->memory, (uint64_t)block_max * CLEAVE_BLOCK_BYTES);
+	rc = mt_run_writer_init(&exec->writer, port, mt_run_writer_batches(window_bytes));
 	exec->writer.fn = writer_fn;
 	exec->writer.arg = arg;
 	return rc;
@@ -42,9 +46,9 @@ mt_merge_exec_fini(struct merge_exec *exec)
 {
 	mt_run_writer_fini(&exec->writer);
 	/* A port that was closed has taken its arenas along. */
-	if (!dev_ptr_is_null(exec->window.memory) && exec->port->split != NULL)
-		dev_free(exec->port->split, exec->window.memory);
-	exec->window.memory = DEV_PTR_NULL;
+	if (!dev_ptr_is_null(exec->memory) && exec->port->split != NULL)
+		dev_free(exec->port->split, exec->memory);
+	exec->memory = DEV_PTR_NULL;
 }
 
 void
@@ -58,7 +62,9 @@ mt_merge_exec_begin(struct merge_exec *exec, struct mt_shard *shard, const struc
 	exec->key_id = 0;
 	exec->read_bytes = 0;
 	exec->suspect_count = 0;
-	exec->is_cancelled = false;
+	exec->is_cancelled = exec->is_ahead = false;
+	mt_merge_window_clear(&exec->window);
+	mt_merge_window_clear(&exec->storing);
 	exec->tell = tell;
 	exec->arg = arg;
 }

@@ -11,6 +11,9 @@
  *	              ^                                                │
  *	              └────────────────────────────────────────────────┘     from anywhere: cancel ─> quiet
  *
+ * There are two windows: while one is stored, the next may be filled and fetched already. Nodes are waited for then in no
+ * other time than engines work, and a merge takes as long as the slower of both.
+ *
  * A step that waits says STEP_AGAIN; what it waits for calls tell, or the writer its fn. Threads: the port's.
  */
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_EXEC_H
@@ -78,7 +81,10 @@ struct merge_suspect {
 struct merge_exec {
 	struct mt_port *port;
 	struct run_writer writer;
-	struct merge_window window;
+	struct merge_window window;  /* is filled, and fetched */
+	struct merge_window storing; /* was fetched: its frames are stored */
+	bool is_ahead;               /* window is the one behind storing, not the one before */
+	dev_ptr memory;              /* of both */
 	struct merge_read reads[MERGE_READS_MAX];
 	uint32_t read_max;
 	struct merge_job jobs[MERGE_JOBS_MAX];
@@ -100,7 +106,7 @@ struct merge_exec {
 };
 
 /*
- * mt_merge_exec_init -- with memory of @port: a window of @window_bytes, and the writer's batches; all zeros before
+ * mt_merge_exec_init -- with memory of @port: two windows of @window_bytes together, and the writer's batches; all zeros before
  *
  * 0; -ENOMEM: mt_merge_exec_fini takes what there is. @writer_fn: run_writer's, with @arg.
  */

@@ -79,7 +79,7 @@ store_tombstone(struct merge_exec *exec, const struct merge_frame *frame, uint32
     uint8_t kind)
 {
 	struct record_desc record =
-	    record_at(exec, frame->block + exec->window.block_at, count, kind);
+	    record_at(exec, frame->block + exec->storing.block_at, count, kind);
 	dev_ptr place;
 	int rc = mt_run_writer_room(&exec->writer, 0, 0, &place);
 
@@ -87,7 +87,7 @@ store_tombstone(struct merge_exec *exec, const struct merge_frame *frame, uint32
 	if (rc != STEP_DONE)
 		return rc;
 	mt_run_writer_add(&exec->writer, &record);
-	window_advance(&exec->window, count);
+	window_advance(&exec->storing, count);
 	return STEP_DONE;
 }
 
@@ -95,7 +95,7 @@ store_tombstone(struct merge_exec *exec, const struct merge_frame *frame, uint32
 static int
 store_ended(struct merge_exec *exec)
 {
-	struct merge_window *window = &exec->window;
+	struct merge_window *window = &exec->storing;
 	const struct merge_frame *frame = &window->frames[window->frame_at];
 	struct engine_job *job = &exec->store.job;
 	uint32_t slot = frame->slot + window->block_at;
@@ -198,7 +198,7 @@ store_choose_codec(const struct merge_task *task, const struct merge_frame *fram
 static int
 store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t count)
 {
-	struct merge_window *window = &exec->window;
+	struct merge_window *window = &exec->storing;
 	struct engine_job *job = &exec->store.job;
 	uint32_t slot = frame->slot + window->block_at;
 	uint32_t bytes = frame->is_copy ? window->sources[frame->source].location.stored_bytes
@@ -251,8 +251,15 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 void
 mt_merge_store_begin(struct merge_exec *exec)
 {
-	const struct merge_window *window = &exec->window;
+	const struct merge_window *window = &exec->storing;
+	dev_ptr memory = exec->storing.memory;
 
+	assert(exec->storing.frame_at == exec->storing.frame_count);
+	assert(exec->window.done_count == exec->window.source_count);
+	exec->storing = exec->window;
+	exec->window.memory = memory;
+	mt_merge_window_clear(&exec->window);
+	exec->is_ahead = false;
 	if (exec->task.key_id != 0)
 		exec->key_id = exec->task.key_id;
 	else
@@ -263,7 +270,7 @@ mt_merge_store_begin(struct merge_exec *exec)
 int
 mt_merge_store_step(struct merge_exec *exec)
 {
-	struct merge_window *window = &exec->window;
+	struct merge_window *window = &exec->storing;
 
 	assert(!exec->is_cancelled);
 	while (window->frame_at < window->frame_count) {

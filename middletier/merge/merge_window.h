@@ -11,7 +11,7 @@
 #include "extent/choose.h"
 #include "index/memtable.h"
 
-#define MERGE_WINDOW_BLOCKS_MAX 256u /* 1 MiB of device memory a port */
+#define MERGE_WINDOW_BLOCKS_MAX 256u /* 1 MiB of device memory; a port has two */
 #define MERGE_WINDOW_FRAMES_MAX 512u /* tombstones take no block */
 
 /* Blocks next to each other that become one record. */
@@ -73,6 +73,23 @@ mt_merge_window_clear(struct merge_window *window)
 	window->frame_count = window->frame_at = window->block_at = 0;
 	window->key_id = 0;
 	window->is_keyless = false;
+}
+
+/* mt_merge_window_left_bytes -- stored bytes of it that no frame was made of yet, about: all while some are left. */
+static inline uint64_t
+mt_merge_window_left_bytes(const struct merge_window *window)
+{
+	uint64_t bytes = 0;
+
+	if (window->frame_at == window->frame_count)
+		return 0;
+	for (uint32_t i = 0; i < window->source_count; i++) {
+		const struct merge_source *source = &window->sources[i];
+
+		bytes += (uint64_t)source->location.stored_bytes * source->count /
+		    source->location.record_blocks;
+	}
+	return bytes;
 }
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_WINDOW_H */

@@ -7,7 +7,7 @@
  * A shard whose writes wait is before all others, the longest log first, its compactions among them: they come in turn
  * with its flushes, so what goes before one of them goes before the next flush.
  *
- * The memory is the port's, for one merge at a time: its plan, a window of blocks and two batches of device memory,
+ * The memory is the port's, for one merge at a time: its plan, two windows of blocks and two to four batches of device memory,
  * the calls and jobs that are out. Replies to its READs come to the receives that clients' requests use.
  */
 #include "merge/merge_work.h"
@@ -33,23 +33,26 @@
 #include "merge/reclaim_room.h"
 #include "merge/run_writer.h"
 
-#define MERGE_MEMORY_SHARE 32u /* of a port's device memory: a merge's window, at most */
+#define MERGE_MEMORY_SHARE 32u /* of a port's device memory: a merge's windows, at most */
+#define MERGE_WINDOWS 2u       /* one is fetched while the other is stored */
 
 /* ---- its life ---- */
 
 uint64_t
-mt_merge_device_bytes(uint64_t device_bytes)
+mt_merge_window_bytes(uint64_t device_bytes)
 {
-	uint64_t blocks = device_bytes / MERGE_MEMORY_SHARE / CLEAVE_BLOCK_BYTES;
+	uint64_t blocks = device_bytes / MERGE_MEMORY_SHARE / MERGE_WINDOWS / CLEAVE_BLOCK_BYTES;
 
 	blocks = num_max(ENGINE_RECORD_BLOCKS_MAX, num_min(blocks, MERGE_WINDOW_BLOCKS_MAX));
-	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+	return MERGE_WINDOWS * blocks * CLEAVE_BLOCK_BYTES;
 }
 
 uint64_t
-mt_merge_window_bytes(uint64_t device_bytes)
+mt_merge_device_bytes(uint64_t device_bytes)
 {
-	return mt_merge_device_bytes(device_bytes) - (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+	uint64_t window_bytes = mt_merge_window_bytes(device_bytes);
+
+	return window_bytes + (uint64_t)mt_run_writer_batches(window_bytes) * BATCH_BYTES_MAX;
 }
 
 int

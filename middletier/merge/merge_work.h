@@ -92,7 +92,7 @@ uint64_t mt_merge_device_bytes(uint64_t device_bytes);
 /* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
 uint32_t mt_merge_progress(const struct mt_shard *shard);
 
-/* mt_merge_window_bytes -- of these, what a window takes. */
+/* mt_merge_window_bytes -- of these, what its windows take. */
 uint64_t mt_merge_window_bytes(uint64_t device_bytes);
 
 /*

@@ -64,7 +64,7 @@ sent_count(const struct run_writer *writer)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++)
+	for (uint32_t i = 0; i < writer->batch_count; i++)
 		count += writer->batches[i].sm.state == RUN_BATCH_SENT;
 	return count;
 }

@@ -54,16 +54,17 @@ static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_append *mt_append, int rc, void *arg);
 
 int
-mt_run_writer_init(struct run_writer *writer, struct mt_port *port)
+mt_run_writer_init(struct run_writer *writer, struct mt_port *port, uint32_t batch_count)
 {
-	*writer = (struct run_writer){ .port = port };
+	assert(batch_count >= RUN_BATCHES_MIN && batch_count <= RUN_BATCHES_MAX);
+	*writer = (struct run_writer){ .port = port, .batch_count = batch_count };
 	list_init(&writer->ready);
 	writer->frames = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->frames));
 	writer->crcs = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->crcs));
 	writer->places = mt_calloc(MERGE_PLACES_MAX, sizeof(*writer->places));
 	if (writer->frames == NULL || writer->crcs == NULL || writer->places == NULL)
 		return -ENOMEM; /* mt_run_writer_fini takes what there is */
-	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+	for (uint32_t i = 0; i < batch_count; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
 		sm_init(&batch->sm, "run_batch", run_batch_table, RUN_BATCH_FREE, i);
@@ -95,7 +96,7 @@ mt_run_writer_fini(struct run_writer *writer)
 	if (port == NULL)
 		return;
 	parts_drop(writer);
-	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+	for (uint32_t i = 0; i < writer->batch_count; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
 		/* A port that was closed has taken its arenas along. */
@@ -142,7 +143,7 @@ mt_run_writer_forget(struct run_writer *writer)
 bool
 mt_run_writer_is_quiet(const struct run_writer *writer)
 {
-	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+	for (uint32_t i = 0; i < writer->batch_count; i++) {
 		if (writer->batches[i].sm.state != RUN_BATCH_FREE)
 			return false;
 	}
@@ -228,17 +229,27 @@ batch_has_room(const struct run_batch *batch, uint32_t stored_bytes, uint32_t cr
 	    head_bytes + batch->payload_bytes + stored_bytes <= batch->bytes_max;
 }
 
-static struct run_batch *
-batch_open(struct run_writer *writer)
+/* The last batch of an extent is as long as fits. One may be open before its extent is, or before those ahead are sent. */
+static void
+batch_limit(const struct run_writer *writer, struct run_batch *batch)
 {
-	uint64_t left_bytes = mt_run_roll_bytes(writer->shard), kept_bytes;
+	uint64_t left_bytes = mt_run_roll_bytes(writer->shard);
+	uint64_t used_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + batch->payload_bytes;
 	/* Less room than that at an extent's end is left alone: a frame, and its head. */
 	uint64_t tail_bytes_min = 2 * (uint64_t)writer->port->settings->frame_bytes + BATCH_ALIGN;
 
+	if (!list_is_empty(&writer->ready))
+		return;
+	left_bytes -= num_min(mt_run_directory_bytes(writer, NULL), left_bytes);
+	if (left_bytes >= tail_bytes_min && used_bytes <= left_bytes)
+		batch->bytes_max = (uint32_t)num_min(batch->bytes_max, left_bytes);
+}
+
+static struct run_batch *
+batch_open(struct run_writer *writer)
+{
 	assert(writer->filling == NULL);
-	kept_bytes = num_min(mt_run_directory_bytes(writer, NULL), left_bytes);
-	left_bytes -= kept_bytes;
-	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+	for (uint32_t i = 0; i < writer->batch_count; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
 		if (batch->sm.state != RUN_BATCH_FREE)
@@ -248,9 +259,6 @@ batch_open(struct run_writer *writer)
 		    0;
 		batch->first_frame = writer->frame_count;
 		batch->bytes_max = writer_batch_bytes_max(writer);
-		/* The last of an extent is as long as fits. */
-		if (list_is_empty(&writer->ready) && left_bytes >= tail_bytes_min)
-			batch->bytes_max = (uint32_t)num_min(batch->bytes_max, left_bytes);
 		writer->filling = batch;
 		return batch;
 	}
@@ -289,17 +297,22 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 	assert(!writer->is_ending);
 	if (writer->rc != 0)
 		return writer->rc;
-	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
+	if (batch != NULL)
+		batch_limit(writer, batch);
+	if (batch != NULL && batch->record_count > 0 &&
+	    !batch_has_room(batch, stored_bytes, crc_count)) {
 		batch_close(writer);
 		run_writer_pump(writer);
 		if (writer->rc != 0)
 			return writer->rc;
 		batch = NULL;
 	}
-	if (batch == NULL)
+	if (batch == NULL) {
 		batch = batch_open(writer);
-	if (batch == NULL)
-		return STEP_AGAIN;
+		if (batch == NULL)
+			return STEP_AGAIN;
+		batch_limit(writer, batch);
+	}
 	/* Longer than what is left of the extent: all of the batch goes to the next. */
 	if (batch->record_count == 0 && !batch_has_room(batch, stored_bytes, crc_count))
 		batch->bytes_max = writer_batch_bytes_max(writer);

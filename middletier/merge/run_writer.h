@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -19,7 +20,9 @@ struct mt_run_place;
 struct mt_shard;
 struct run_writer;
 
-#define RUN_BATCHES_MAX 2u  /* of a port: one fills, one is at its replicas */
+/* Batches of a port: one fills, the others are at their replicas. */
+#define RUN_BATCHES_MIN 2u
+#define RUN_BATCHES_MAX 4u
 #define MERGE_PARTS_MAX 72u /* runs that one merge makes: as many as extents that it fills */
 #define MERGE_PLACES_MAX                                                                           \
 	1024u /* batches of a merge whose places are kept: four times as many as a chunk fills */
@@ -61,6 +64,7 @@ struct run_part {
 struct run_writer {
 	struct mt_port *port;
 	struct run_batch batches[RUN_BATCHES_MAX];
+	uint32_t batch_count;   /* of them: that have memory */
 	struct loop_link ready; /* closed, oldest first */
 	struct run_batch *filling;
 	/* The merge at work. */
@@ -85,8 +89,20 @@ struct run_writer {
 	void *arg;
 };
 
-/* mt_run_writer_init -- with device and host memory of @port. 0; -ENOMEM: mt_run_writer_fini takes what there is. */
-int mt_run_writer_init(struct run_writer *writer, struct mt_port *port);
+/* mt_run_writer_batches -- how many a writer has beside windows of @window_bytes together: as much again, two at least. */
+static inline uint32_t
+mt_run_writer_batches(uint64_t window_bytes)
+{
+	return (uint32_t)num_max(RUN_BATCHES_MIN,
+	    num_min(window_bytes / BATCH_BYTES_MAX, RUN_BATCHES_MAX));
+}
+
+/*
+ * mt_run_writer_init -- with @batch_count batches of device memory of @port, and host memory
+ *
+ * 0; -ENOMEM: mt_run_writer_fini takes what there is.
+ */
+int mt_run_writer_init(struct run_writer *writer, struct mt_port *port, uint32_t batch_count);
 /* mt_run_writer_fini -- no batch comes back any more. Also of one that is all zeros. */
 void mt_run_writer_fini(struct run_writer *writer);
 /*

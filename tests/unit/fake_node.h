@@ -146,7 +146,7 @@ static struct fake_world {
 	uint32_t commit_count;
 	struct loop_timer commit_timer;
 	int commit_rc;              /* what the next ones end with */
-	struct mt_edit edits[1024]; /* durable */
+	struct mt_edit edits[2048]; /* durable */
 	uint32_t edit_count;
 	uint32_t answer_count, done_count;
 	int stop_rc;

@@ -14,6 +14,7 @@
 #include "middletier/index/index.h"
 #include "middletier/index/index_cuts.h"
 #include "middletier/index/run_index.h"
+#include "middletier/merge/merge_work.h"
 #include "middletier/merge/pace.h"
 #include "splitlib/sim/loop_sim.h"
 #include "unit/fake_merge.h"
@@ -684,6 +685,36 @@ Test(merge_threads, stopped_at_any_time_it_comes_back)
 }
 
 /* Where its run would go there is no extent any more: a job's thread may be at work for it. */
+static bool
+is_read_while_stored(void *arg)
+{
+	const struct merge_work *work = fake.port.merge_work;
+	bool is_out = false;
+
+	(void)arg;
+	if (work->merge == NULL || work->merge->sm.state != MERGE_STORING)
+		return false;
+	for (uint32_t i = 0; i < MERGE_READS_MAX; i++)
+		is_out = is_out || work->exec.reads[i].is_out;
+	return is_out;
+}
+
+Test(merge, the_next_window_is_read_while_one_is_stored)
+{
+	struct mt_merge_input input;
+
+	for (uint32_t i = 0; i < 30; i++)
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+	cr_assert_eq(merge(0, true, 0), 0); /* from here on it is at nodes alone */
+	input = input_of(0, false, chunk_at(0)->run_count);
+	cr_assert_eq(fake_merge_begin(&input), 0);
+	cr_assert_eq(sim_world_run(fake.world, is_read_while_stored, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	cr_assert_eq(fake_merge_end(), 0);
+	expect_blocks(0, 480, 1, 4);
+}
+
 Test(merge_threads, without_nodes_at_any_time_it_fails_and_changes_nothing)
 {
 	uint32_t failed_count = 0;
