@@ -42,6 +42,7 @@
 #include "merge/recipe_window.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
+#include "merge/told.h"
 
 enum by_recipe_lie {
 	LIE_NONE,
@@ -60,7 +61,8 @@ struct merge_by_recipe {
 	struct merge_guest guest; /* is_on: the stage is executed by it */
 	uint32_t stage_count;     /* that were executed from recipes */
 	enum by_recipe_lie lie;
-	bool is_on; /* false: the stage is executed from the plan */
+	const char *wrong; /* with the result, before anything of it was read; NULL: nothing is */
+	bool is_on;        /* false: the stage is executed from the plan */
 };
 
 static void
@@ -183,21 +185,50 @@ guest_take_over(struct mt_merge *merge)
 	return 0;
 }
 
-/* The result is of the guest's extents: the owner has objects of these. */
+/* The guest's object of the extent that is lent. */
+static struct mt_extent *
+guest_target(const struct merge_by_recipe *by_recipe)
+{
+	const struct merge_guest *guest = &by_recipe->guest;
+
+	return mt_shard_extent(&guest->shard, guest->extents[by_recipe->recipe.head.target]);
+}
+
+/* NULL; or what is wrong with what a guest says, who is not believed. */
+static const char *
+result_field(const struct merge_by_recipe *by_recipe, const struct merge_result *result)
+{
+	struct extent_id target =
+	    mt_recipe_extent(&by_recipe->recipe, by_recipe->recipe.head.target).id;
+	struct mt_told told = { .frame_count = by_recipe->cursor.frame_at };
+	const char *field = NULL;
+
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		if (extent_id_pack(&result->parts[i].id) != extent_id_pack(&target))
+			return "extent";
+	}
+	mt_told_of_result(&told, result);
+	return mt_told_check(&told, &by_recipe->recipe, &field) == 0 ? NULL : field;
+}
+
+/* The result is of the guest's object of what was lent: the owner has its own. One that cannot be is empty. */
 static void
 guest_result(struct merge_by_recipe *by_recipe, const struct mt_shard *owner,
     struct merge_result *result)
 {
-	assert(by_recipe->guest.is_on);
-	for (uint32_t i = 0; i < result->part_count; i++) {
-		struct run_part *part = &result->parts[i];
-		struct mt_extent *extent = mt_shard_extent_named(owner, &part->id);
+	struct mt_extent *lent = owner->run_roll->extent;
 
-		assert(extent != NULL); /* it is lent */
-		mt_extent_unuse(mt_shard_extent(&by_recipe->guest.shard, part->extent_index));
-		mt_extent_use(extent);
-		part->extent_index = extent->index;
+	assert(by_recipe->guest.is_on);
+	by_recipe->wrong = result_field(by_recipe, result);
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		mt_extent_unuse(guest_target(by_recipe));
+		if (by_recipe->wrong != NULL)
+			continue;
+		mt_extent_use(lent);
+		result->parts[i].extent_index = lent->index;
 	}
+	if (by_recipe->wrong != NULL)
+		mt_merge_result_forget(result);
 }
 
 static void
@@ -334,10 +365,11 @@ mt_merge_by_recipe_verify(struct mt_merge *merge)
 	struct merge_result *result = &work->result;
 
 	assert(work->by_recipe->is_on);
-	if (work->by_recipe->guest.is_on)
-		guest_result(work->by_recipe, merge->shard, result);
 	if (work->by_recipe->lie == LIE_CLAIMS && result->part_count > 0)
 		result->parts[result->part_count - 1].length_bytes += BATCH_ALIGN;
+	work->by_recipe->wrong = NULL;
+	if (work->by_recipe->guest.is_on)
+		guest_result(work->by_recipe, merge->shard, result);
 	mt_merge_readback_begin(&work->by_recipe->readback, merge->shard, merge->target, result);
 }
 
@@ -351,6 +383,10 @@ mt_merge_by_recipe_verify_step(struct merge_work *work)
 
 	if (rc == STEP_AGAIN)
 		return rc;
+	if (by_recipe->wrong != NULL) {
+		field = by_recipe->wrong;
+		rc = -EBADMSG;
+	}
 	if (rc == STEP_DONE && !MUTANT(recipe_trusted)) {
 		for (uint32_t i = 0; i < work->result.part_count; i++)
 			indexes[i] = work->result.indexes[i];

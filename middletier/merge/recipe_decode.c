@@ -154,6 +154,8 @@ target_field(const struct mt_recipe *recipe)
 	if (mt_recipe_extent(recipe, head->target).kind != EXTENT_RUN ||
 	    mt_recipe_extent(recipe, head->target).sealed_bytes != 0)
 		return "target";
+	if (head->capacity_bytes > WIRE_NODE_SLOT_BYTES_MAX)
+		return "capacity_bytes";
 	if (head->end_bytes % BATCH_ALIGN != 0 || head->end_bytes > head->capacity_bytes)
 		return "end_bytes";
 	if (head->mark_bytes % BATCH_ALIGN != 0 || head->mark_bytes > head->end_bytes)

@@ -23,7 +23,8 @@
 #define BLOCKS 32u /* a batch */
 
 static struct {
-	void (*fn)(void); /* when a guest's first window is stored */
+	void (*fn)(void);                   /* when a guest's first window is stored */
+	void (*lie)(struct run_part *part); /* before what the guest says of its run is looked at */
 	uint32_t storing_count, verifying_count, recalling_count;
 	uint64_t lent_bytes; /* the extent's end then */
 	uint32_t lent_index;
@@ -36,6 +37,8 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 	if (strcmp(sm->name, "merge") != 0 || !mt_merge_by_recipe_is_guest(fake.port.merge_work))
 		return;
 	seen.verifying_count += to == MERGE_VERIFYING;
+	if (to == MERGE_VERIFYING && seen.lie != NULL)
+		seen.lie(&fake.port.merge_work->result.parts[0]);
 	seen.recalling_count += to == MERGE_RECALLING;
 	if (to != MERGE_STORING || seen.storing_count++ > 0)
 		return;
@@ -247,6 +250,65 @@ Test(merge_guest, what_is_refused_is_sealed_off)
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(seen.verifying_count, 1);
 	expect_by_plan();
+}
+
+static void
+of_another_extent(struct run_part *part)
+{
+	part->id.counter += 1000;
+}
+
+static void
+behind_a_gap(struct run_part *part)
+{
+	part->offset_bytes += BATCH_ALIGN;
+}
+
+static void
+before_the_end(struct run_part *part)
+{
+	part->offset_bytes = 0;
+}
+
+static void
+longer_than_an_extent(struct run_part *part)
+{
+	part->length_bytes = UINT32_MAX / BATCH_ALIGN * BATCH_ALIGN;
+}
+
+static void
+with_no_bytes(struct run_part *part)
+{
+	part->length_bytes = 0;
+}
+
+static void
+with_nothing_but_a_directory(struct run_part *part)
+{
+	part->directory_bytes = part->length_bytes;
+}
+
+/* No node is asked for what cannot be, and nothing is asserted of it. */
+Test(merge_guest, a_run_that_cannot_be_is_made_by_the_plan)
+{
+	static void (*const lies[])(struct run_part * part) = { of_another_extent, behind_a_gap,
+		before_the_end, longer_than_an_extent, with_no_bytes,
+		with_nothing_but_a_directory };
+
+	for (uint32_t i = 0; i < NUM_COUNT(lies); i++) {
+		uint64_t refused = fake.port.metrics[MT_METRIC_merges_refused];
+
+		seen.lie = lies[i];
+		seen.verifying_count = seen.storing_count = 0;
+		begin();
+		cr_assert_eq(fake_merge_end(), 0, "lie %u", i);
+		fake_run_for(NUM_MS(50));
+		cr_assert_eq(seen.verifying_count, 1, "lie %u", i);
+		cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], refused + 1, "lie %u", i);
+		cr_assert_eq(mt_shard_extent(&fake.shard, seen.lent_index)->sealed_bytes,
+		    seen.lent_bytes, "lie %u", i);
+		(void)newest();
+	}
 }
 
 static bool
