@@ -178,7 +178,7 @@ Test(wire_mirror, wrong_entries_are_named)
 	    "mirror_extent"); /* the upper 8 of 14 bits */
 	expect_bad(8, 1, first_bytes, "mirror_offset");
 	expect_bad(12, 1, first_bytes, "mirror_offset");
-	expect_bad(16, 127, first_bytes, "mirror_head");    /* shorter than a header */
+	expect_bad(16, 127, first_bytes, "mirror_head");  /* shorter than a header */
 	expect_bad(17, 0x41, first_bytes, "mirror_head"); /* longer than any */
 	expect_bad(16, (uint8_t)(ODD_BYTES & 0xff), first_bytes - 1, "mirror_head");
 	expect_bad(20, 1, first_bytes, "mirror_reserved");
