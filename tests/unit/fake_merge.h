@@ -4,6 +4,8 @@
 #define CLEAVE_TESTS_FAKE_MERGE_H
 
 #include "base/num.h"
+#include "middletier/index/chunk.h"
+#include "middletier/index/index.h"
 #include "middletier/merge/merge.h"
 #include "middletier/merge/merge_port.h"
 #include "middletier/merge/reclaim.h"
@@ -77,6 +79,30 @@ static inline int
 fake_merge_end(void)
 {
 	return fake_merge_end_within(NUM_S(120));
+}
+
+/* fake_merge -- one, to its end. */
+static inline void
+fake_merge(const struct mt_merge_input *input)
+{
+	cr_assert_eq(fake_merge_begin(input), 0);
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(fake_replies_held(), 0);
+}
+
+/* fake_chunk -- the first of the segment; NULL: nothing is in it. fake_newest_run -- of those that it has. */
+static inline struct mt_chunk *
+fake_chunk(void)
+{
+	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+}
+
+static inline struct mt_run *
+fake_newest_run(void)
+{
+	cr_assert_not_null(fake_chunk());
+	cr_assert_gt(fake_chunk()->run_count, 0);
+	return mt_run_of(fake_chunk()->runs.next);
 }
 
 #endif /* CLEAVE_TESTS_FAKE_MERGE_H */

@@ -173,6 +173,18 @@ fake_runs_one(uint64_t flushed_sequence, uint32_t block, uint32_t count, uint64_
 	return fake_runs_end();
 }
 
+/* fake_runs_even -- a run of @frame_count frames of @frame_blocks each, all blocks of one version, from the chunk's first on. */
+static inline struct mt_run *
+fake_runs_even(uint64_t flushed_sequence, uint32_t frame_count, uint32_t frame_blocks,
+    uint64_t version)
+{
+	fake_runs_batch(mt_chunk_number(FAKE_SEGMENT, 0), flushed_sequence, 0);
+	for (uint32_t i = 0; i < frame_count; i++)
+		fake_runs_frame(RECORD_WRITE, i * frame_blocks, frame_blocks, version);
+	fake_runs_batch_end();
+	return fake_runs_end();
+}
+
 /* fake_runs_start, fake_runs_fini -- a fake port that serves, with an extent for runs: and all of it again. */
 static inline void
 fake_runs_start(uint64_t seed)

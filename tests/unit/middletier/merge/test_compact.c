@@ -41,12 +41,6 @@ make_generation(void)
 	}
 }
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 Test(compact, of_a_generation_that_is_too_large_the_newest_runs_are_merged)
 {
 	struct flush_terms terms = { .shard = &fake.shard };
@@ -55,7 +49,7 @@ Test(compact, of_a_generation_that_is_too_large_the_newest_runs_are_merged)
 	struct mt_run *next;
 
 	make_generation();
-	mt_compact_group_from(fake.shard.block_index, mt_run_of(chunk()->runs.next), &group);
+	mt_compact_group_from(fake.shard.block_index, mt_run_of(fake_chunk()->runs.next), &group);
 	cr_assert_not(group.is_merging);
 	cr_assert_eq(group.run_count, COMPACT_RUNS_MAX);
 	cr_assert_eq(mt_compact_group_run(&group, 1), group.oldest);
@@ -63,10 +57,10 @@ Test(compact, of_a_generation_that_is_too_large_the_newest_runs_are_merged)
 	mt_compact_group_from(fake.shard.block_index, next, &group);
 	cr_assert(group.is_merging, "what is older would come in front");
 	cr_assert_eq(mt_flush_input_group(&terms, next, &input), 0);
-	cr_assert_eq(input.newest_run, mt_run_of(chunk()->runs.next));
+	cr_assert_eq(input.newest_run, mt_run_of(fake_chunk()->runs.next));
 	cr_assert_eq(fake_merge_begin(&input), 0);
 	cr_assert_eq(fake_merge_end(), 0);
-	cr_assert_eq(chunk()->run_count, RUNS - COMPACT_RUNS_MAX + 1);
+	cr_assert_eq(fake_chunk()->run_count, RUNS - COMPACT_RUNS_MAX + 1);
 	fake_expect(SHARED, RUNS);
 	for (uint32_t i = 0; i < RUNS; i++)
 		fake_expect(100 + i, i + 1);

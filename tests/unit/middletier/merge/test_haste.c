@@ -40,18 +40,12 @@ teardown(void)
 
 TestSuite(haste, .init = setup, .fini = teardown);
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 static struct mt_run *
 newest_run(void)
 {
-	cr_assert_not_null(chunk());
-	cr_assert_gt(chunk()->run_count, 0);
-	return mt_run_of(chunk()->runs.next);
+	cr_assert_not_null(fake_chunk());
+	cr_assert_gt(fake_chunk()->run_count, 0);
+	return mt_run_of(fake_chunk()->runs.next);
 }
 
 static void
@@ -67,14 +61,6 @@ expect_blocks(uint32_t block, uint32_t count, uint64_t version)
 		fake_expect(block + i, version);
 }
 
-static void
-merge(const struct mt_merge_input *input)
-{
-	cr_assert_eq(fake_merge_begin(input), 0);
-	cr_assert_eq(fake_merge_end(), 0);
-	cr_assert_eq(fake_replies_held(), 0);
-}
-
 static struct mt_merge_input
 flush_input(bool is_urgent)
 {
@@ -83,7 +69,7 @@ flush_input(bool is_urgent)
 		.is_urgent = is_urgent };
 	struct mt_merge_input input;
 
-	cr_assert_eq(mt_flush_input_chunk(&terms, chunk(), &input), 0);
+	cr_assert_eq(mt_flush_input_chunk(&terms, fake_chunk(), &input), 0);
 	return input;
 }
 
@@ -92,7 +78,7 @@ flush(bool is_urgent)
 {
 	struct mt_merge_input input = flush_input(is_urgent);
 
-	merge(&input);
+	fake_merge(&input);
 }
 
 /* The frame of the newest run that @block is in. */
@@ -118,7 +104,7 @@ long_frames(void)
 {
 	uint32_t count = 0;
 
-	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs;
+	for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
 	     link = link->next) {
 		const struct mt_run_index *index = mt_run_of(link)->index;
 
@@ -132,7 +118,8 @@ long_frames(void)
 static struct mt_location
 logged_at(uint32_t block)
 {
-	struct mt_layer *layer = LIST_ENTRY(list_first(&chunk()->layers), struct mt_layer, link);
+	struct mt_layer *layer =
+	    LIST_ENTRY(list_first(&fake_chunk()->layers), struct mt_layer, link);
 	const struct mt_location *location = mt_memtable_get(&layer->table, block);
 
 	cr_assert_not_null(location);
@@ -230,7 +217,7 @@ Test(haste, a_long_frame_that_does_not_fit_an_extent_goes_to_the_next)
 	for (uint32_t i = 0; i < 40; i++)
 		write_at(i * LONG_BLOCKS, LONG_BLOCKS, DENSE);
 	flush(true);
-	cr_assert_gt(chunk()->run_count, 1);
+	cr_assert_gt(fake_chunk()->run_count, 1);
 	expect_blocks(0, 40 * LONG_BLOCKS, DENSE);
 }
 
@@ -279,7 +266,7 @@ Test(haste, a_minute_later_it_is_stored_for_space)
 	fake.shard.is_log_short = false;
 	cr_assert_eq(find(&input), 0);
 	cr_assert_not(input.is_hasty || input.is_urgent);
-	merge(&input);
+	fake_merge(&input);
 	for (uint32_t i = 0; i < 2 * LONG_BLOCKS; i++)
 		cr_assert_eq(frame_at(i).block_count, FRAME_BLOCKS);
 	cr_assert_eq(ENGINE_CODEC(frame_at(0).codec_id), ENGINE_ZSTD);
@@ -297,9 +284,9 @@ Test(haste, a_little_of_a_chunk_is_not_worth_a_merge)
 		write_at(i * LONG_BLOCKS, LONG_BLOCKS, DENSE);
 	flush(false);
 	write_at(8 * LONG_BLOCKS, LONG_BLOCKS, DENSE);
-	chunk()->retry_ns = UINT64_MAX; /* takes no run along */
+	fake_chunk()->retry_ns = UINT64_MAX; /* takes no run along */
 	flush(true);
-	chunk()->retry_ns = 0;
+	fake_chunk()->retry_ns = 0;
 	cr_assert_gt(newest_run()->hasty_percent, 0);
 	cr_assert_eq(long_frames(), 1);
 	mt_flush_due_age(&due);

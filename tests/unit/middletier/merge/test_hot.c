@@ -38,26 +38,12 @@ teardown(void)
 
 TestSuite(hot, .init = setup, .fini = teardown);
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 static struct mt_run *
 newest_run(void)
 {
-	cr_assert_not_null(chunk());
-	cr_assert_gt(chunk()->run_count, 0);
-	return mt_run_of(chunk()->runs.next);
-}
-
-static void
-merge(const struct mt_merge_input *input)
-{
-	cr_assert_eq(fake_merge_begin(input), 0);
-	cr_assert_eq(fake_merge_end(), 0);
-	cr_assert_eq(fake_replies_held(), 0);
+	cr_assert_not_null(fake_chunk());
+	cr_assert_gt(fake_chunk()->run_count, 0);
+	return mt_run_of(fake_chunk()->runs.next);
 }
 
 static void
@@ -74,8 +60,8 @@ flush(void)
 	struct flush_terms terms = { .shard = &fake.shard, .is_dirty = true };
 	struct mt_merge_input input;
 
-	cr_assert_eq(mt_flush_input_chunk(&terms, chunk(), &input), 0);
-	merge(&input);
+	cr_assert_eq(mt_flush_input_chunk(&terms, fake_chunk(), &input), 0);
+	fake_merge(&input);
 }
 
 static struct mt_merge_input
@@ -93,7 +79,7 @@ compact(void)
 {
 	struct mt_merge_input input = compaction();
 
-	merge(&input);
+	fake_merge(&input);
 }
 
 static void
@@ -110,7 +96,7 @@ make_run_beside(uint32_t run_count)
 	write_blocks(0, DENSE_BLOCKS, 4);
 	write_blocks(DENSE_BLOCKS, PACKED_BLOCKS, 1);
 	flush();
-	cr_assert_eq(chunk()->run_count, run_count);
+	cr_assert_eq(fake_chunk()->run_count, run_count);
 	cr_assert_geq(newest_run()->length_bytes, HEAT_RUN_BYTES_MIN);
 	cr_assert_eq(newest_run()->index->frame_count, BLOCKS / FRAME_BLOCKS);
 }
@@ -138,7 +124,7 @@ frames_of(uint8_t codec)
 {
 	uint32_t count = 0;
 
-	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs;
+	for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
 	     link = link->next) {
 		const struct mt_run_index *index = mt_run_of(link)->index;
 
@@ -169,7 +155,7 @@ Test(hot, a_read_costs_its_whole_frame)
 	cr_assert_eq(newest_run()->read_units,
 	    before + (frame_bytes + HEAT_UNIT_BYTES - 1) / HEAT_UNIT_BYTES);
 	warm_to(1);
-	cr_assert_eq(mt_heat_of_chunk(chunk()), 1);
+	cr_assert_eq(mt_heat_of_chunk(fake_chunk()), 1);
 	warm_to(3);
 	cr_assert_eq(mt_heat_of_run(newest_run()), 3);
 }
@@ -243,7 +229,7 @@ Test(hot, a_merge_for_readers_is_due_by_reads_alone)
 	warm_to(HEAT_ALONE);
 	cr_assert_eq(find(&input), 0);
 	cr_assert(input.is_hot && input.is_for_readers);
-	merge(&input);
+	fake_merge(&input);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_hot_merges], 1);
 	cr_assert_eq(frames_of(ENGINE_ZSTD), 0);
 	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
@@ -274,10 +260,10 @@ Test(hot, none_is_due_for_readers_where_something_is_short)
 	cr_assert_eq(find(&input), -ENOENT);
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_free = 90;
-	chunk()->retry_ns = UINT64_MAX;
+	fake_chunk()->retry_ns = UINT64_MAX;
 	cr_assert_eq(find(&input), -ENOENT);
 	cr_assert_null(mt_heat_hottest(fake.shard.block_index), "others have their turn");
-	chunk()->retry_ns = 0;
+	fake_chunk()->retry_ns = 0;
 	warm_to(HEAT_ALONE);
 	cr_assert_eq(find(&input), 0);
 	cr_assert(input.is_for_readers);
@@ -292,9 +278,9 @@ Test(hot, a_hot_spot_of_a_cold_group_gets_no_merge_of_its_own)
 	write_blocks(64, 64, 4);
 	flush();
 	large = newest_run();
-	chunk()->retry_ns = UINT64_MAX; /* the next one takes no run along */
+	fake_chunk()->retry_ns = UINT64_MAX; /* the next one takes no run along */
 	make_run_beside(2);
-	chunk()->retry_ns = 0;
+	fake_chunk()->retry_ns = 0;
 	cr_assert_gt(large->length_bytes, newest_run()->length_bytes);
 	warm_to(HEAT_ALONE);
 	cr_assert_eq(mt_heat_hottest(fake.shard.block_index), newest_run());
@@ -335,7 +321,7 @@ Test(hot, a_merge_that_is_done_anyway_stores_for_readers)
 	warm_to(HEAT_MERGED);
 	input = compaction();
 	cr_assert(input.is_hot && !input.is_for_readers);
-	merge(&input);
+	fake_merge(&input);
 	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
 	expect_all();
 }
@@ -408,7 +394,7 @@ Test(hot, a_read_of_what_is_hot_fetches_no_more_than_its_block)
 	make_run();
 	warm_to(HEAT_ALONE);
 	cr_assert_eq(find(&input), 0);
-	merge(&input);
+	fake_merge(&input);
 	small_frames(crcs);
 	cr_assert_eq(frames_of(ENGINE_NONE), DENSE_BLOCKS);
 	expect_all();
@@ -443,7 +429,7 @@ Test(hot, frames_that_are_read_whole_stay_large)
 	}
 	cr_assert_eq(fake_wait(fake_read(DENSE_BLOCKS, FRAME_BLOCKS)), 0);
 	cr_assert_eq(find(&input), 0);
-	merge(&input);
+	fake_merge(&input);
 	cr_assert_eq(frames_of(ENGINE_LZ4), PACKED_BLOCKS / FRAME_BLOCKS);
 	/* The new run's readers are those of the old one, until others come. */
 	mt_heat_half(fake.shard.block_index);
@@ -501,7 +487,7 @@ Test(hot, encrypted_frames_are_stored_for_readers_too)
 	make_run();
 	warm_to(HEAT_ALONE);
 	cr_assert_eq(find(&input), 0);
-	merge(&input);
+	fake_merge(&input);
 	cr_assert_eq(frames_of(ENGINE_LZ4), 2u);
 	for (uint32_t i = 0; i < newest_run()->index->frame_count; i++)
 		cr_assert(newest_run()->index->frames[i].codec_id & ENGINE_ENCRYPTED);

@@ -39,26 +39,20 @@ teardown(void)
 
 TestSuite(loss, .init = setup, .fini = teardown);
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 /* All of the chunk. */
 static int
 merge(void)
 {
-	struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
+	struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
 
-	cr_assert_eq(mt_index_freeze(chunk()), 0);
-	if (!list_is_empty(&chunk()->layers)) {
-		input.newest_layer = LIST_ENTRY(chunk()->layers.next, struct mt_layer, link);
-		input.oldest_layer = LIST_ENTRY(chunk()->layers.prev, struct mt_layer, link);
+	cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
+	if (!list_is_empty(&fake_chunk()->layers)) {
+		input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
+		input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
 	}
-	if (!list_is_empty(&chunk()->runs)) {
-		input.newest_run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
-		input.oldest_run = LIST_ENTRY(chunk()->runs.prev, struct mt_run, link);
+	if (!list_is_empty(&fake_chunk()->runs)) {
+		input.newest_run = LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
+		input.oldest_run = LIST_ENTRY(fake_chunk()->runs.prev, struct mt_run, link);
 	}
 	cr_assert_eq(fake_merge_begin(&input), 0);
 	(void)fake_merge_end();
@@ -143,7 +137,7 @@ Test(loss, a_moment_of_read_errors_loses_nothing)
 		cr_assert_eq(merge(), -EUCLEAN, "%d: %d", errors[i], fake_merges.rc);
 		cr_assert_gt(suspects(), 0);
 	}
-	cr_assert_eq(chunk()->run_count, 0);
+	cr_assert_eq(fake_chunk()->run_count, 0);
 	reads_fail(FAKE_NODES, 0);
 	cr_assert_eq(merge(), 0);
 	cr_assert_eq(lost_blocks(), 0);
@@ -183,7 +177,7 @@ Test(loss, a_wrong_crc_in_the_index_loses_nothing)
 	struct mt_run *run;
 
 	cr_assert_eq(merge(), 0);
-	run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	run = LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
 	cr_assert_not_null(run->index);
 	run->index->frames[0].stored_crc ^= 1;
 	verified_damaged(MT_REPLICAS_MAX); /* somewhere */
@@ -199,7 +193,7 @@ Test(loss, no_directory_is_left_of_a_wrong_index)
 	struct mt_run *run;
 
 	cr_assert_eq(merge(), 0);
-	run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	run = LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
 	cr_assert_not_null(run->index);
 	run->index->frames[0].stored_crc ^= 1;
 	cache->bytes_max = NUM_MIB(1);

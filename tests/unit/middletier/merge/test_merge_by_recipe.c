@@ -32,23 +32,17 @@ struct outcome {
 
 static struct outcome by_plan, by_recipe;
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 /* Layers, if @has_layers, and as many of the newest runs. */
 static void
 merge(bool has_layers, uint32_t run_count)
 {
-	struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
-	struct loop_link *link = chunk()->runs.next;
+	struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
+	struct loop_link *link = fake_chunk()->runs.next;
 
 	if (has_layers) {
-		cr_assert_eq(mt_index_freeze(chunk()), 0);
-		input.newest_layer = LIST_ENTRY(chunk()->layers.next, struct mt_layer, link);
-		input.oldest_layer = LIST_ENTRY(chunk()->layers.prev, struct mt_layer, link);
+		cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
+		input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
+		input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
 	}
 	for (uint32_t i = 0; i < run_count; i++, link = link->next) {
 		input.newest_run = i == 0 ? LIST_ENTRY(link, struct mt_run, link)
@@ -74,7 +68,7 @@ outcome_take(struct outcome *outcome)
 	struct loop_link *link, *next;
 
 	outcome->stages = fake.port.metrics[MT_METRIC_merge_stages];
-	LIST_FOREACH_SAFE(&chunk()->runs, link, next) {
+	LIST_FOREACH_SAFE(&fake_chunk()->runs, link, next) {
 		const struct mt_run *run = LIST_ENTRY(link, struct mt_run, link);
 		const struct mt_extent *extent = mt_shard_extent(&fake.shard, run->extent_index);
 		const struct fake_copy *copy =
@@ -132,7 +126,7 @@ many_kinds(void)
 	merge(true, 1); /* something lies beneath */
 	for (uint32_t i = 0; i < 20; i++)
 		cr_assert_eq(fake_wait(fake_write(31 * i, 3, 700 + i)), 0);
-	merge(true, chunk()->run_count);
+	merge(true, fake_chunk()->run_count);
 }
 
 Test(merge_by_recipe, makes_the_bytes_that_the_plan_makes)
@@ -152,7 +146,7 @@ two_generations(void)
 	}
 	for (uint32_t i = 0; i < 100; i++)
 		cr_assert_eq(fake_wait(fake_write(3 + 9 * i, 1, 12)), 0);
-	merge(true, chunk()->run_count);
+	merge(true, fake_chunk()->run_count);
 }
 
 Test(merge_by_recipe, makes_the_bytes_that_the_plan_makes_in_stages)
@@ -170,7 +164,7 @@ discarded(void)
 	merge(true, 0);
 	cr_assert_eq(fake_wait(fake_discard(0, 80)), 0);
 	cr_assert_eq(fake_wait(fake_write(200, 1, 4)), 0);
-	merge(true, chunk()->run_count);
+	merge(true, fake_chunk()->run_count);
 }
 
 Test(merge_by_recipe, leaves_out_what_was_discarded)
@@ -194,8 +188,8 @@ Test(merge_by_recipe, what_is_executed_wrongly_is_made_anew)
 			cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
 		merge(true, 0);
 		cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], round + 1);
-		cr_assert_eq(chunk()->run_count, round + 1);
-		run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+		cr_assert_eq(fake_chunk()->run_count, round + 1);
+		run = LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
 		cr_assert_not_null(run->index);
 		for (uint32_t i = 0; i < 32; i++)
 			cr_assert(mt_run_find(run, i, &location), "block %" PRIu32, i);

@@ -49,12 +49,6 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 		seen.fn();
 }
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 static void
 begin(void)
 {
@@ -62,10 +56,10 @@ begin(void)
 
 	for (uint32_t i = 0; i < BLOCKS; i += 16)
 		cr_assert_eq(fake_wait(fake_write(i, 16, 4)), 0);
-	input.chunk = chunk();
-	cr_assert_eq(mt_index_freeze(chunk()), 0);
-	input.newest_layer = LIST_ENTRY(chunk()->layers.next, struct mt_layer, link);
-	input.oldest_layer = LIST_ENTRY(chunk()->layers.prev, struct mt_layer, link);
+	input.chunk = fake_chunk();
+	cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
+	input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
+	input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
 	cr_assert_eq(fake_merge_begin(&input), 0);
 }
 
@@ -94,7 +88,7 @@ TestSuite(merge_guest, .init = setup, .fini = teardown);
 static const struct mt_run *
 newest(void)
 {
-	struct mt_run *run = LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	struct mt_run *run = LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
 	struct mt_location location;
 
 	cr_assert_not_null(run->index);
@@ -139,7 +133,7 @@ expect_by_plan(void)
 	cr_assert_eq(extent->sm.state, MT_EXTENT_SEALED);
 	cr_assert_eq(extent->sealed_bytes, seen.lent_bytes);
 	cr_assert_neq(newest()->extent_index, extent->index);
-	cr_assert_eq(chunk()->run_count, 2);
+	cr_assert_eq(fake_chunk()->run_count, 2);
 }
 
 static void
@@ -348,7 +342,7 @@ Test(merge_guest, a_merge_that_is_stopped_waits_for_what_the_guest_has_out)
 	cr_assert_eq(fake_merge_end(), -ECANCELED);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
 	cr_assert(!mt_merge_by_recipe_is_guest(fake.port.merge_work));
-	cr_assert_eq(chunk()->run_count, 1);
+	cr_assert_eq(fake_chunk()->run_count, 1);
 }
 
 /* As in a process that is killed: teardown finds a guest at work. */

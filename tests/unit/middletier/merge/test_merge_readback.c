@@ -69,20 +69,14 @@ teardown(void)
 
 TestSuite(merge_readback, .init = setup, .fini = teardown);
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 static void
 begin(void)
 {
-	struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
+	struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
 
-	cr_assert_eq(mt_index_freeze(chunk()), 0);
-	input.newest_layer = LIST_ENTRY(chunk()->layers.next, struct mt_layer, link);
-	input.oldest_layer = LIST_ENTRY(chunk()->layers.prev, struct mt_layer, link);
+	cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
+	input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
+	input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
 	cr_assert_eq(fake_merge_begin(&input), 0);
 }
 
@@ -97,8 +91,8 @@ merge(void)
 static struct mt_run *
 run(void)
 {
-	cr_assert_eq(chunk()->run_count, 1);
-	return LIST_ENTRY(chunk()->runs.next, struct mt_run, link);
+	cr_assert_eq(fake_chunk()->run_count, 1);
+	return LIST_ENTRY(fake_chunk()->runs.next, struct mt_run, link);
 }
 
 static bool
@@ -334,7 +328,7 @@ Test(merge_readback, a_merge_that_is_stopped_waits_for_what_is_out)
 		fake_node_resume(i);
 	cr_assert_eq(fake_merge_end(), -ECANCELED);
 	cr_assert(mt_merge_is_quiet(&fake.shard));
-	cr_assert_eq(chunk()->run_count, 0);
+	cr_assert_eq(fake_chunk()->run_count, 0);
 }
 
 static uint32_t nth;

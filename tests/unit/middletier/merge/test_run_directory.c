@@ -39,12 +39,6 @@ teardown(void)
 
 TestSuite(run_directory, .init = setup, .fini = teardown);
 
-static struct mt_chunk *
-chunk(void)
-{
-	return mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
-}
-
 static void
 write_blocks(uint32_t first, uint32_t count)
 {
@@ -60,7 +54,7 @@ write_blocks(uint32_t first, uint32_t count)
 static int
 flush(void)
 {
-	struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
+	struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
 
 	cr_assert_eq(mt_index_freeze(input.chunk), 0);
 	input.newest_layer = LIST_ENTRY(input.chunk->layers.next, struct mt_layer, link);
@@ -85,15 +79,16 @@ reads(void)
 static void
 forget(void)
 {
-	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs; link = link->next)
+	for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
+	     link = link->next)
 		mt_run_cache_drop(mt_run_of(link));
 }
 
 static struct mt_run *
 newest(void)
 {
-	cr_assert_gt(chunk()->run_count, 0);
-	return mt_run_of(chunk()->runs.next);
+	cr_assert_gt(fake_chunk()->run_count, 0);
+	return mt_run_of(fake_chunk()->runs.next);
 }
 
 /* READs until the first block that is asked for is here, and its bytes are right. */
@@ -143,7 +138,7 @@ Test(run_directory, a_first_look_is_a_read_of_it_one_of_a_page_and_one_of_the_fr
 
 	write_blocks(0, BLOCKS);
 	cr_assert_eq(flush(), 0);
-	cr_assert_eq(chunk()->run_count, 1);
+	cr_assert_eq(fake_chunk()->run_count, 1);
 	run = newest();
 	cr_assert_eq(run->directory_bytes, BATCH_ALIGN);
 	cr_assert_geq(run->index->place_count, 5);
@@ -179,8 +174,8 @@ Test(run_directory, each_part_that_fills_an_extent_has_one)
 	fake_set_slot_bytes(NUM_MIB(1) + NUM_KIB(512) + MT_EXTENT_OVERHEAD_BYTES);
 	write_blocks(0, 4 * BLOCKS);
 	cr_assert_eq(flush(), 0);
-	cr_assert_geq(chunk()->run_count, 3);
-	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs;
+	cr_assert_geq(fake_chunk()->run_count, 3);
+	for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
 	     link = link->next) {
 		struct mt_run *run = mt_run_of(link);
 
@@ -202,9 +197,10 @@ Test(run_directory, runs_of_one_extent_each_have_their_own)
 	cr_assert_eq(flush(), 0);
 	write_blocks(BLOCKS, BLOCKS);
 	cr_assert_eq(flush(), 0);
-	cr_assert_eq(chunk()->run_count, 2);
-	cr_assert_eq(newest()->extent_index, mt_run_of(chunk()->runs.prev)->extent_index);
-	for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs; link = link->next)
+	cr_assert_eq(fake_chunk()->run_count, 2);
+	cr_assert_eq(newest()->extent_index, mt_run_of(fake_chunk()->runs.prev)->extent_index);
+	for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
+	     link = link->next)
 		expect_directory(mt_run_of(link));
 	/* The one has it not, and costs its directory alone. */
 	cr_assert_eq(first_look(0), 4);
@@ -266,7 +262,7 @@ Test(run_directory, is_no_garbage)
 	write_blocks(0, 1);
 	cr_assert_eq(flush(), 0);
 	cr_assert_eq(newest()->directory_bytes, BATCH_ALIGN);
-	mt_compact_count(fake.shard.block_index, chunk());
+	mt_compact_count(fake.shard.block_index, fake_chunk());
 	cr_assert_eq(newest()->live_bytes, newest()->length_bytes, "it would be merged for ever");
 }
 
@@ -276,7 +272,7 @@ Test(run_directory, whatever_the_nodes_do_meanwhile)
 
 	write_blocks(0, BLOCKS);
 	for (uint64_t us = 0; us < 8000; us += 250) {
-		struct mt_merge_input input = { .chunk = chunk(), .level = 1 };
+		struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
 
 		/* The runs become one again, with what is new. */
 		write_blocks((uint32_t)us / 250, 1);
@@ -296,7 +292,7 @@ Test(run_directory, whatever_the_nodes_do_meanwhile)
 		fake_run_for(NUM_MS(100));
 		if (fake_merges.rc != 0)
 			continue;
-		for (struct loop_link *link = chunk()->runs.next; link != &chunk()->runs;
+		for (struct loop_link *link = fake_chunk()->runs.next; link != &fake_chunk()->runs;
 		     link = link->next) {
 			const struct mt_run *run = mt_run_of(link);
 
@@ -322,7 +318,7 @@ Test(run_directory, each_allocation_may_fail)
 		teardown();
 		setup();
 		write_blocks(0, BLOCKS);
-		input.chunk = chunk();
+		input.chunk = fake_chunk();
 		cr_assert_eq(mt_index_freeze(input.chunk), 0);
 		input.newest_layer = LIST_ENTRY(input.chunk->layers.next, struct mt_layer, link);
 		input.oldest_layer = LIST_ENTRY(input.chunk->layers.prev, struct mt_layer, link);
@@ -334,7 +330,7 @@ Test(run_directory, each_allocation_may_fail)
 		mt_alloc_fail_at(0);
 		if (rc != 0)
 			continue;
-		cr_assert_eq(chunk()->run_count, 1);
+		cr_assert_eq(fake_chunk()->run_count, 1);
 		if (newest()->directory_bytes > 0 && newest()->index != NULL)
 			expect_directory(newest());
 		cr_assert_leq(first_look(0), 8);

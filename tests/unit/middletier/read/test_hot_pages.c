@@ -54,11 +54,7 @@ FAKE_SUITES(hot_pages)
 static void
 add_run(uint64_t flushed_sequence, uint64_t version)
 {
-	fake_runs_batch(CHUNK, flushed_sequence, 0);
-	for (uint32_t i = 0; i < FRAMES; i++)
-		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, version);
-	fake_runs_batch_end();
-	(void)fake_runs_end();
+	(void)fake_runs_even(flushed_sequence, FRAMES, FRAME_BLOCKS, version);
 	fake_expect(FRAMES * FRAME_BLOCKS - 1, version);
 }
 

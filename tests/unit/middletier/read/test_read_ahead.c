@@ -63,11 +63,7 @@ read_requests(void)
 static struct mt_run *
 add_run(uint64_t version)
 {
-	fake_runs_batch(CHUNK, 5, 0);
-	for (uint32_t i = 0; i < FRAMES; i++)
-		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, version);
-	fake_runs_batch_end();
-	return fake_runs_end();
+	return fake_runs_even(5, FRAMES, FRAME_BLOCKS, version);
 }
 
 static struct mt_run *
@@ -126,11 +122,7 @@ Test(read_ahead, frames_of_one_block_are_fetched_together)
 {
 	uint32_t before;
 
-	fake_runs_batch(CHUNK, 5, 0);
-	for (uint32_t i = 0; i < BLOCKS; i++)
-		fake_runs_frame(RECORD_WRITE, i, 1, 1);
-	fake_runs_batch_end();
-	(void)fake_runs_end();
+	(void)fake_runs_even(5, BLOCKS, 1, 1);
 	fake_expect(BLOCKS, 0);
 	before = read_requests();
 	read_all(1);

@@ -56,11 +56,7 @@ metric(enum mt_metric which)
 static struct mt_run *
 add_run(uint64_t flushed_sequence, uint64_t version)
 {
-	fake_runs_batch(CHUNK, flushed_sequence, 0);
-	for (uint32_t i = 0; i < FRAMES; i++)
-		fake_runs_frame(RECORD_WRITE, i * FRAME_BLOCKS, FRAME_BLOCKS, version);
-	fake_runs_batch_end();
-	return fake_runs_end();
+	return fake_runs_even(flushed_sequence, FRAMES, FRAME_BLOCKS, version);
 }
 
 static void

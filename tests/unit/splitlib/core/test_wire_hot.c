@@ -6,12 +6,11 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "cleave/hot.h"
+#include "unit/wire_fields.h"
 
 #define BYTES (HOT_HEAD_BYTES + 8u)
 #define SETS (3 * HOT_PAGE_SETS)
@@ -37,26 +36,10 @@ make(uint8_t bytes[BYTES])
 
 Test(wire_hot, bytes_stay)
 {
-	const char *folder = getenv("CLEAVE_SOURCE_DIR");
-	uint8_t bytes[BYTES], expected[BYTES + 1];
-	char path[512];
-	FILE *file;
+	uint8_t bytes[BYTES];
 
 	make(bytes);
-	(void)snprintf(path, sizeof(path), "%s/tests/golden/wire_hot.bin",
-	    folder != NULL ? folder : ".");
-	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL) {
-		file = fopen(path, "wb");
-		cr_assert_not_null(file);
-		cr_assert_eq(fwrite(bytes, 1, sizeof(bytes), file), sizeof(bytes));
-		cr_assert_eq(fclose(file), 0);
-		return;
-	}
-	file = fopen(path, "rb");
-	cr_assert_not_null(file, "%s", path);
-	cr_assert_eq(fread(expected, 1, sizeof(expected), file), sizeof(bytes));
-	(void)fclose(file);
-	cr_assert_arr_eq(bytes, expected, sizeof(bytes), "the format changed");
+	golden_check("hot", bytes, sizeof(bytes));
 }
 
 Test(wire_hot, a_head_round_trips)

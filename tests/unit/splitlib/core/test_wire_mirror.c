@@ -6,8 +6,6 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -15,6 +13,7 @@
 #include "cleave/status.h"
 #include "cleave/wire.h"
 #include "splitlib/core/wire.h"
+#include "unit/wire_fields.h"
 
 #define ODD_BYTES (BATCH_HEADER_BYTES + 41u)
 #define PAYLOAD_BYTES (2 * WIRE_MIRROR_ENTRY_BYTES + BATCH_HEADER_BYTES + 48u + BATCH_HEADER_BYTES)
@@ -54,29 +53,13 @@ make_payload(uint8_t payload[PAYLOAD_BYTES])
 
 Test(wire_mirror, bytes_stay)
 {
-	const char *folder = getenv("CLEAVE_SOURCE_DIR");
-	uint8_t bytes[2 * WIRE_HEADER_BYTES + PAYLOAD_BYTES], expected[sizeof(bytes) + 1];
+	uint8_t bytes[2 * WIRE_HEADER_BYTES + PAYLOAD_BYTES];
 	struct wire_header headers[2];
-	char path[512];
-	FILE *file;
 
 	make_headers(headers);
 	memcpy(bytes, headers, sizeof(headers));
 	make_payload(bytes + sizeof(headers));
-	(void)snprintf(path, sizeof(path), "%s/tests/golden/wire_mirror.bin",
-	    folder != NULL ? folder : ".");
-	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL) {
-		file = fopen(path, "wb");
-		cr_assert_not_null(file);
-		cr_assert_eq(fwrite(bytes, 1, sizeof(bytes), file), sizeof(bytes));
-		cr_assert_eq(fclose(file), 0);
-		return;
-	}
-	file = fopen(path, "rb");
-	cr_assert_not_null(file, "%s", path);
-	cr_assert_eq(fread(expected, 1, sizeof(expected), file), sizeof(bytes));
-	(void)fclose(file);
-	cr_assert_arr_eq(bytes, expected, sizeof(bytes), "the format changed");
+	golden_check("mirror", bytes, sizeof(bytes));
 }
 
 static void
@@ -101,37 +84,40 @@ Test(wire_mirror, headers_round_trip)
 	expect_same(&out, &answer);
 }
 
-#define BAD(which, member, value, name)                                                            \
-	do {                                                                                       \
-		struct wire_header bad = headers[which];                                           \
-		struct wire_mirror out;                                                            \
-		const char *field = NULL;                                                          \
-                                                                                                   \
-		bad.member = value;                                                                \
-		cr_assert_eq(wire_mirror_decode(&bad, &out, &field), -EPROTO);                     \
-		cr_assert_str_eq(field, name);                                                     \
-	} while (0)
+static int
+decode(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_mirror out;
+
+	return wire_mirror_decode(header, &out, ret_field);
+}
 
 Test(wire_mirror, wrong_fields_of_headers_are_named)
 {
+	static const struct bad_field bad_request[] = {
+		BAD(opcode, WIRE_LEASE, "opcode"),
+		BAD(service_class, 1, "service_class"),
+		BAD(engine, 1, "engine"),
+		BAD(object_id, 1, "object_id"),
+		BAD(offset_bytes, 1, "offset_bytes"),
+		BAD(length_bytes, 1, "length_bytes"),
+		BAD(payload_bytes, WIRE_MIRROR_ENTRY_BYTES - 1, "payload_bytes"),
+		BAD(payload_bytes, WIRE_MIRROR_BYTES_MAX + 1, "payload_bytes"),
+		BAD(epoch, 1, "epoch"),
+		BAD(vm_id, 1, "vm_id"),
+		BAD(flags, 1, "flags"),
+		BAD(status, 1, "status"),
+		BAD(payload_crc, 1, "payload_crc"),
+	};
+	static const struct bad_field bad_answer[] = {
+		BAD(status, CLEAVE_STATUS_NR, "status"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+	};
 	struct wire_header headers[2];
 
 	make_headers(headers);
-	BAD(0, opcode, WIRE_LEASE, "opcode");
-	BAD(0, service_class, 1, "service_class");
-	BAD(0, engine, 1, "engine");
-	BAD(0, object_id, 1, "object_id");
-	BAD(0, offset_bytes, 1, "offset_bytes");
-	BAD(0, length_bytes, 1, "length_bytes");
-	BAD(0, payload_bytes, WIRE_MIRROR_ENTRY_BYTES - 1, "payload_bytes");
-	BAD(0, payload_bytes, WIRE_MIRROR_BYTES_MAX + 1, "payload_bytes");
-	BAD(0, epoch, 1, "epoch");
-	BAD(0, vm_id, 1, "vm_id");
-	BAD(0, flags, 1, "flags");
-	BAD(0, status, 1, "status");
-	BAD(0, payload_crc, 1, "payload_crc");
-	BAD(1, status, CLEAVE_STATUS_NR, "status");
-	BAD(1, payload_bytes, 1, "payload_bytes");
+	bad_fields_check(&headers[0], decode, bad_request, NUM_COUNT(bad_request));
+	bad_fields_check(&headers[1], decode, bad_answer, NUM_COUNT(bad_answer));
 }
 
 Test(wire_mirror, entries_round_trip)
