@@ -63,13 +63,15 @@ heirs_add(struct mt_heirs *heirs, const char *address)
 	return (uint8_t)heirs->count++;
 }
 
-/* Port @index has the shards with its remainder, and so has each port of an heir. */
+/*
+ * The heirs of port @index, which has the shards with its remainder, as each port of an heir has. @count peers were picked
+ * from; 0: nobody is there.
+ */
 static void
-heirs_make(const struct mt_member *member, uint32_t index, struct mt_heirs *ret_heirs)
+heirs_make(const struct mt_member *member, const struct mt_member_peer *const *peers,
+    uint32_t count, uint32_t index, struct mt_heirs *ret_heirs)
 {
 	const struct mt_gateway *gateway = member->gateway;
-	const struct mt_member_peer *peers[MT_GATEWAYS_MAX];
-	uint32_t count = heirs_pick(member, peers, member->heirs->picks);
 
 	memset(ret_heirs, 0, sizeof(*ret_heirs));
 	memset(ret_heirs->of, MT_HEIR_NONE, sizeof(ret_heirs->of));
@@ -85,6 +87,8 @@ void
 mt_heirs_tell(struct mt_member *member)
 {
 	struct mt_gateway *gateway = member->gateway;
+	const struct mt_member_peer *peers[MT_GATEWAYS_MAX];
+	uint32_t count;
 
 	assert(gateway->port_count <= MT_PORTS_MAX);
 	if (gateway->settings.mirror_bytes == 0)
@@ -93,10 +97,11 @@ mt_heirs_tell(struct mt_member *member)
 		member->heirs = mt_calloc(1, sizeof(*member->heirs));
 	if (member->heirs == NULL)
 		return;
+	count = heirs_pick(member, peers, member->heirs->picks);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		struct mt_heirs *next = &member->heirs->next;
 
-		heirs_make(member, i, next);
+		heirs_make(member, peers, count, i, next);
 		if (memcmp(next, &member->heirs->ports[i], sizeof(*next)) == 0)
 			continue;
 		member->heirs->ports[i] = *next;

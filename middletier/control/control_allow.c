@@ -14,6 +14,7 @@
 #include "control/control_allow.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/plain.h"
+#include "base/reader.h"
 #include "catalog/volume.h"
 #include "cluster/gateway_state.h"
 #include "cluster/rights.h"
@@ -239,4 +241,29 @@ mt_control_allow(struct mt_control_request *request)
 		return false;
 	}
 	return allow_client(request);
+}
+
+const struct mt_volume_entry *
+mt_control_volume_of_id(struct mt_control_request *request,
+    bool (*may)(const struct mt_control_request *request, const char *name))
+{
+	const struct mt_volume_entry *entry;
+	uint64_t id = 0;
+	char error[MT_ERROR_BYTES];
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
+	};
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return NULL;
+	}
+	entry = mt_volumes_by_id(&request->gateway->volumes, id);
+	if (entry == NULL || !may(request, entry->volume.name)) {
+		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
+		return NULL;
+	}
+	return entry;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 struct mt_control_request;
+struct mt_volume_entry;
 struct split_subject;
 
 /*
@@ -27,6 +28,13 @@ bool mt_control_knows(const struct mt_control_request *request, const char *name
 bool mt_control_may(const struct mt_control_request *request, const char *name);
 /* mt_control_may_open -- likewise, of MT_NAMES_ID: open and close it. */
 bool mt_control_may_open(const struct mt_control_request *request, const char *name);
+/*
+ * mt_control_volume_of_id -- the volume of a request that has its "id" and nothing else, if @may lets who asked have it
+ *
+ * NULL: the request has ended, with -EINVAL, or with -ENOENT as where there is none.
+ */
+const struct mt_volume_entry *mt_control_volume_of_id(struct mt_control_request *request,
+    bool (*may)(const struct mt_control_request *request, const char *name));
 /* mt_control_subject -- who asked; NULL: the connection is open. The session's, as long as the request is there. */
 const struct split_subject *mt_control_subject(const struct mt_control_request *request);
 

@@ -11,7 +11,6 @@
 #include "control/control_limits.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,26 +93,12 @@ mt_control_volume_set(struct mt_control_request *request)
 void
 mt_control_volume_limits(struct mt_control_request *request)
 {
-	const struct mt_volume_entry *entry;
-	uint64_t id = 0;
-	char error[MT_ERROR_BYTES];
-	const struct reader_member members[] = {
-		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
-	};
-	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+	const struct mt_volume_entry *entry = mt_control_volume_of_id(request, mt_control_sees);
 	json_t *out;
 
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
+	if (entry == NULL)
 		return;
-	}
-	entry = mt_volumes_by_id(&request->gateway->volumes, id);
-	if (entry == NULL || !mt_control_sees(request, entry->volume.name)) {
-		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
-		return;
-	}
-	out = json_pack("{s:I}", "id", (json_int_t)id);
+	out = json_pack("{s:I}", "id", (json_int_t)entry->volume.id);
 	if (out != NULL && mt_json_put_qos(out, &entry->volume.limits) != 0) {
 		json_decref(out);
 		out = NULL;

@@ -13,7 +13,6 @@
 #include "control/control_reads.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -140,24 +139,10 @@ nodes_on_looked(const struct mt_ask *ask, void *arg)
 void
 mt_control_volume_nodes(struct mt_control_request *request)
 {
-	const struct mt_volume_entry *entry;
-	uint64_t id = 0;
-	char error[MT_ERROR_BYTES];
-	const struct reader_member members[] = {
-		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
-	};
-	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
+	int rc;
 
-	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
+	if (mt_control_volume_of_id(request, mt_control_may) == NULL)
 		return;
-	}
-	entry = mt_volumes_by_id(&request->gateway->volumes, id);
-	if (entry == NULL || !mt_control_may(request, entry->volume.name)) {
-		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
-		return;
-	}
 	rc = mt_look(&request->gateway->status_look, nodes_on_looked, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);

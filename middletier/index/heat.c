@@ -53,20 +53,34 @@ mt_heat_of_chunk(const struct mt_chunk *chunk)
 	return chunk->run_bytes == 0 ? 0 : (uint32_t)(read_bytes / chunk->run_bytes);
 }
 
-uint32_t
-mt_heat_of_runs(const struct mt_run *newest, const struct mt_run *oldest)
+/* Neighbours in age together: bytes that were read of them, of these by small reads, and bytes that they have. */
+struct heat_sum {
+	uint64_t read_bytes, small_bytes, length_bytes;
+};
+
+static struct heat_sum
+runs_sum(const struct mt_run *newest, const struct mt_run *oldest)
 {
-	uint64_t read_bytes = 0, length_bytes = 0;
+	struct heat_sum sum = { 0 };
 
 	assert(newest->chunk == oldest->chunk);
 	for (const struct mt_run *run = newest;;
 	     run = NUM_CONTAINER_OF(run->link.next, const struct mt_run, link)) {
 		assert(&run->link != &newest->chunk->runs);
-		read_bytes += run_read_bytes(run);
-		length_bytes += run->length_bytes;
+		sum.read_bytes += run_read_bytes(run);
+		sum.small_bytes += run_read_bytes(run) * run->small_share / UINT8_MAX;
+		sum.length_bytes += run->length_bytes;
 		if (run == oldest)
-			return (uint32_t)(read_bytes / length_bytes);
+			return sum;
 	}
+}
+
+uint32_t
+mt_heat_of_runs(const struct mt_run *newest, const struct mt_run *oldest)
+{
+	struct heat_sum sum = runs_sum(newest, oldest);
+
+	return (uint32_t)(sum.read_bytes / sum.length_bytes);
 }
 
 bool
@@ -107,17 +121,9 @@ mt_heat_half(struct mt_index *index)
 bool
 mt_heat_is_small(const struct mt_run *newest, const struct mt_run *oldest)
 {
-	uint64_t small_bytes = 0, read_bytes = 0;
+	struct heat_sum sum = runs_sum(newest, oldest);
 
-	assert(newest->chunk == oldest->chunk);
-	for (const struct mt_run *run = newest;;
-	     run = NUM_CONTAINER_OF(run->link.next, const struct mt_run, link)) {
-		assert(&run->link != &newest->chunk->runs);
-		small_bytes += run_read_bytes(run) * run->small_share / UINT8_MAX;
-		read_bytes += run_read_bytes(run);
-		if (run == oldest)
-			return small_bytes > read_bytes / 2;
-	}
+	return sum.small_bytes > sum.read_bytes / 2;
 }
 
 void
