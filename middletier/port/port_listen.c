@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/tcp_address.h"
+#include "base/unix_socket.h"
 #include "cleave/split.h"
 #include "session/session.h"
 
@@ -48,10 +49,9 @@ folder_make(const char *folder, char ret_why[LISTEN_WHY_BYTES])
 		(void)snprintf(ret_why, LISTEN_WHY_BYTES, "%s", strerrordesc_np(-rc));
 		return rc;
 	}
-	if (S_ISDIR(status.st_mode) && (status.st_mode & S_IWOTH) == 0)
+	if (unix_socket_folder_is_kept(&status))
 		return 0;
-	(void)snprintf(ret_why, LISTEN_WHY_BYTES,
-	    "it is no folder, or everybody may write to it: chmod o-w");
+	(void)snprintf(ret_why, LISTEN_WHY_BYTES, UNIX_SOCKET_FOLDER_OPEN);
 	return -EACCES;
 }
 

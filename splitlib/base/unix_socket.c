@@ -44,3 +44,9 @@ unix_socket_clear(const struct sockaddr_un *address, int type)
 	(void)close(fd);
 	return rc;
 }
+
+bool
+unix_socket_folder_is_kept(const struct stat *status)
+{
+	return S_ISDIR(status->st_mode) && (status->st_mode & S_IWOTH) == 0;
+}

@@ -3,7 +3,10 @@
 #ifndef CLEAVE_BASE_UNIX_SOCKET_H
 #define CLEAVE_BASE_UNIX_SOCKET_H
 
+#include <stdbool.h>
 #include <sys/un.h>
+
+struct stat;
 
 /* unix_socket_address -- @path as an address. 0; -ENAMETOOLONG: it is empty, or has more than 107 bytes. */
 int unix_socket_address(const char *path, struct sockaddr_un *ret_address);
@@ -13,5 +16,11 @@ int unix_socket_address(const char *path, struct sockaddr_un *ret_address);
  * Returns: 0; -EEXIST something else is there; -EADDRINUSE somebody answers; what removing it said.
  */
 int unix_socket_clear(const struct sockaddr_un *address, int type);
+/*
+ * unix_socket_folder_is_kept -- is @status a folder's to which not everybody may write? Else anybody may put a socket there,
+ * and pose as who is looked for. UNIX_SOCKET_FOLDER_OPEN says so, for people.
+ */
+bool unix_socket_folder_is_kept(const struct stat *status);
+#define UNIX_SOCKET_FOLDER_OPEN "it is no folder, or everybody may write to it: chmod o-w"
 
 #endif /* CLEAVE_BASE_UNIX_SOCKET_H */

@@ -92,10 +92,12 @@ def a_folder_that_everybody_writes_to_is_refused():
         os.chmod(folder, 0o777)
         agent = Agent(c, "--volume", "v", "--local", folder)
         result = run_argv(agent.argv, check_rc=False)
-        check(result.returncode != 0 and "everybody may write" in result.stderr, result.stderr)
+        check(result.returncode != 0 and f"{folder}: it is no folder, or everybody may write" in result.stderr,
+              result.stderr)
         c.gateway.stop()
         result = run_argv([*c.gateway.argv, "--local", folder], check_rc=False)
-        check(result.returncode != 0 and "everybody may write" in result.stderr, result.stderr)
+        check(result.returncode != 0 and f"{folder}: it is no folder, or everybody may write" in result.stderr,
+              result.stderr)
         result = run_argv([*c.gateway.argv, "--local", "/" + "x" * 100], check_rc=False)
         check(result.returncode != 0 and "--local" in result.stderr, result.stderr)
         c.gateway.start()

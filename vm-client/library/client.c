@@ -224,7 +224,7 @@ client_take_local(struct cleave_client *client, const struct cleave_client_optio
 	client->options.local = NULL; /* the caller's */
 	if (wrong == NULL)
 		return 0;
-	error_text(ret_error, "the folder of local sockets: %s", wrong);
+	error_text(ret_error, "the folder of local sockets, %s: %s", client->local, wrong);
 	return -EINVAL;
 }
 

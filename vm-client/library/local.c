@@ -18,13 +18,6 @@
 
 #define LOCAL_SCHEME "tcp://"
 
-/* A folder, and nobody else puts something there. */
-static bool
-folder_is_kept(const struct stat *status)
-{
-	return S_ISDIR(status->st_mode) && (status->st_mode & S_IWOTH) == 0;
-}
-
 const char *
 local_take(const struct cleave_client_options *options, char ret_folder[SPLIT_ADDRESS_BYTES_MAX])
 {
@@ -37,12 +30,12 @@ local_take(const struct cleave_client_options *options, char ret_folder[SPLIT_AD
 		folder = getenv("CLEAVE_LOCAL");
 	if (folder == NULL || folder[0] == '\0')
 		return NULL;
+	(void)snprintf(ret_folder, SPLIT_ADDRESS_BYTES_MAX, "%s", folder);
 	if (folder[0] != '/' || strlen(folder) >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return "a path from / on of at most 107 bytes is wanted";
 	/* A folder that is not there yet may come later. */
-	if (stat(folder, &status) == 0 && !folder_is_kept(&status))
-		return "it is no folder, or everybody may write to it: chmod o-w";
-	(void)snprintf(ret_folder, SPLIT_ADDRESS_BYTES_MAX, "%s", folder);
+	if (stat(folder, &status) == 0 && !unix_socket_folder_is_kept(&status))
+		return UNIX_SOCKET_FOLDER_OPEN;
 	return NULL;
 }
 
@@ -60,7 +53,7 @@ local_find(const char *folder, const char *address, char ret_address[SPLIT_ADDRE
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, host_port); /* fits */
 	if (unix_socket_address(path, &at) != 0 || stat(folder, &of_folder) != 0 ||
-	    !folder_is_kept(&of_folder) || lstat(path, &of_socket) != 0 ||
+	    !unix_socket_folder_is_kept(&of_folder) || lstat(path, &of_socket) != 0 ||
 	    !S_ISSOCK(of_socket.st_mode) ||
 	    (of_socket.st_uid != 0 && of_socket.st_uid != of_folder.st_uid))
 		return false;

@@ -11,7 +11,8 @@
 /*
  * local_take -- the folder that @options name, else $CLEAVE_LOCAL, else "", which is none
  *
- * Returns: NULL; or what is wrong with it, for people: it is too long, or everybody may write to it.
+ * Returns: NULL; or what is wrong with it, for people: it is too long, or everybody may write to it. It is in @ret_folder
+ * then, too, as far as it fits.
  */
 const char *local_take(const struct cleave_client_options *options,
     char ret_folder[SPLIT_ADDRESS_BYTES_MAX]);
