@@ -726,6 +726,17 @@ listen_address(const struct fake_options *options, uint32_t port, char ret[64])
 }
 
 void
+fake_gateway_listen(struct fake_gateway *fake, uint32_t port, const char *address, char *ret_bound)
+{
+	struct fake_listener *listener = &listeners[listener_count++ % NUM_COUNT(listeners)];
+	int rc;
+
+	*listener = (struct fake_listener){ fake, port };
+	rc = split_listen(fake->split, address, on_accept, listener, ret_bound);
+	assert(rc == 0);
+}
+
+void
 fake_gateway_init(struct fake_gateway *fake, const struct fake_options *options)
 {
 	struct split_port_options port_options = {
@@ -752,15 +763,10 @@ fake_gateway_init(struct fake_gateway *fake, const struct fake_options *options)
 		fake->epoch_of_shard[i] = 1;
 	}
 	for (uint32_t i = 0; i < fake->port_count; i++) {
-		struct fake_listener *listener =
-		    &listeners[listener_count++ % NUM_COUNT(listeners)];
 		char address[64];
-		int rc;
 
-		*listener = (struct fake_listener){ fake, i };
 		listen_address(options, i, address);
-		rc = split_listen(fake->split, address, on_accept, listener, fake->addresses[i]);
-		assert(rc == 0);
+		fake_gateway_listen(fake, i, address, fake->addresses[i]);
 	}
 }
 
@@ -787,14 +793,4 @@ fake_gateway_fini(struct fake_gateway *fake)
 	for (uint32_t i = 0; i < fake->volume_count; i++)
 		(void)munmap(fake->volumes[i].data, fake->volumes[i].size_bytes);
 	free(fake->log);
-}
-
-uint32_t
-fake_gateway_count(const struct fake_gateway *fake, enum wire_opcode opcode)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < fake->log_count; i++)
-		count += fake->log[i].io.opcode == opcode;
-	return count;
 }

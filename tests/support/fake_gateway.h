@@ -110,6 +110,9 @@ struct fake_options {
 
 void fake_gateway_init(struct fake_gateway *fake, const struct fake_options *options);
 void fake_gateway_fini(struct fake_gateway *fake);
+/* fake_gateway_listen -- a port of it is at @address, too; @ret_bound: as split_listen's, or NULL. */
+void fake_gateway_listen(struct fake_gateway *fake, uint32_t port, const char *address,
+    char *ret_bound);
 struct fake_volume *fake_gateway_add(struct fake_gateway *fake, const char *name, uint64_t bytes);
 /* fake_gateway_release -- do and answer the held requests, oldest or newest first. */
 void fake_gateway_release(struct fake_gateway *fake, bool is_reversed);
@@ -132,7 +135,7 @@ fake_offset(const struct fake_volume *volume, const struct wire_io *io)
 {
 	return (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes;
 }
-/* fake_gateway_count -- logged requests of one opcode. */
+/* fake_gateway_count -- logged requests of one opcode; fake_status.c. */
 uint32_t fake_gateway_count(const struct fake_gateway *fake, enum wire_opcode opcode);
 
 #endif /* CLEAVE_TESTS_FAKE_GATEWAY_H */

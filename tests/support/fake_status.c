@@ -99,3 +99,13 @@ fake_holes(const struct fake_asked *asked, uint32_t *ret_crc)
 	dev_copy_from_host(fake->split, asked->to, bits, sizeof(bits));
 	return sizeof(bits);
 }
+
+uint32_t
+fake_gateway_count(const struct fake_gateway *fake, enum wire_opcode opcode)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < fake->log_count; i++)
+		count += fake->log[i].io.opcode == opcode;
+	return count;
+}

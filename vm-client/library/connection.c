@@ -11,7 +11,8 @@
  * may be over by that are settled then (debt.c).
  *
  * A port of this host is reached by its unix socket, where it has one (local.h). When that attempt fails the next one
- * is by the address that the map has, and the one after that by the socket again.
+ * is by the address that the map has, and the one after that by the socket again. One that came by the address keeps
+ * looking: its gateway listens there a moment before it has a socket, and what was left of the gateway before it is none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
 
 /* Without an answer for so long the map is asked for: its gateway may have lost the shard. */
 #define CONNECTION_SLOW_NS NUM_MS(1500)
+/* By its address, although the client has a folder of sockets: it looks there so often. */
+#define CONNECTION_LOCAL_NS NUM_S(1)
 
 static void connection_on_timer(struct loop_timer *timer, void *arg);
 static void connection_on_slow(struct loop_timer *timer, void *arg);
@@ -133,6 +136,34 @@ connection_retry_later(struct connection *connection)
 	client_want_map(client);
 }
 
+/* A socket that has not just failed. */
+static bool
+connection_finds_local(struct connection *connection)
+{
+	struct local_socket found;
+
+	if (!local_find(connection->volume->client->local, connection->address, &found) ||
+	    (connection->was_refused && local_is_same(&found, &connection->socket)))
+		return false;
+	connection->socket = found;
+	return true;
+}
+
+/* Up by its address: what is in flight is sent again where it goes next. */
+static void
+connection_look(struct connection *connection)
+{
+	struct cleave_client *client = connection->volume->client;
+
+	assert(connection->sm.state == CONNECTION_UP);
+	if (connection->is_local || client->local[0] == '\0')
+		return;
+	if (connection_finds_local(connection))
+		connection_reset(connection);
+	else
+		loop_timer_start(client->loop, &connection->timer, CONNECTION_LOCAL_NS);
+}
+
 void
 connection_pump(struct connection *connection)
 {
@@ -201,7 +232,6 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		return;
 	assert(connection->qp == qp);
 	sm_move(&connection->sm, CONNECTION_UP);
-	connection->was_refused = false;
 	CLIENT_STAT(volume->client, connects, 1);
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0 ||
 	    peer.role != WIRE_ROLE_GATEWAY ||
@@ -211,6 +241,9 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		return;
 	}
 	connection->agreed_level = peer.level;
+	connection_look(connection);
+	if (connection->sm.state != CONNECTION_UP)
+		return;
 	leases_on_ready(connection);
 	debts_settle(volume);
 	volume_wake(volume);
@@ -358,7 +391,6 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 		.incarnation = ++volume->incarnation,
 	};
 	uint8_t bytes[WIRE_HELLO_BYTES];
-	char local[SPLIT_ADDRESS_BYTES_MAX];
 	struct split_connect_options options = {
 		.address = connection->address,
 		.hello = bytes,
@@ -371,14 +403,17 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	assert(timer == &connection->timer && connection->qp == NULL);
-	assert(connection->sm.state == CONNECTION_DOWN);
+	assert(timer == &connection->timer && connection->sm.state != CONNECTION_GONE);
+	if (connection->sm.state == CONNECTION_UP)
+		connection_look(connection);
+	if (connection->sm.state != CONNECTION_DOWN)
+		return;
+	assert(connection->qp == NULL);
 	connection->incarnation = hello.incarnation;
 	wire_hello_encode(bytes, &hello);
-	connection->is_local = !connection->was_refused &&
-	    local_find(volume->client->local, connection->address, local);
+	connection->is_local = connection_finds_local(connection);
 	if (connection->is_local)
-		options.address = local;
+		options.address = connection->socket.address;
 	connection->qp = connect_qp(volume->client->port, &options);
 	if (connection->qp == NULL) {
 		connection->was_refused = connection->is_local;

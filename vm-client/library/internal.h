@@ -30,6 +30,7 @@
 #include "cleave/wire.h"
 #include "direct.h"
 #include "lease.h"
+#include "local.h"
 #include "map_cache.h"
 #include "remember.h"
 #include "retry.h"
@@ -313,7 +314,8 @@ struct connection {
 	struct loop_link link; /* volume->connections */
 	struct cleave_volume *volume;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_local, was_refused; /* it goes by a socket (local.h); that failed: not next time */
+	bool is_local, was_refused; /* it goes by @socket; that one failed: not by it next time */
+	struct local_socket socket; /* the last that was tried */
 	bool is_wanted;             /* the map names it */
 	struct wire_level level;    /* that hellos offer */
 	uint8_t agreed_level;       /* with the gateway, as it was heard last */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "base/unix_socket.h"
 
 #define LOCAL_SCHEME "tcp://"
@@ -40,7 +41,7 @@ local_take(const struct cleave_client_options *options, char ret_folder[SPLIT_AD
 }
 
 bool
-local_find(const char *folder, const char *address, char ret_address[SPLIT_ADDRESS_BYTES_MAX])
+local_find(const char *folder, const char *address, struct local_socket *ret_socket)
 {
 	const char *host_port = address + strlen(LOCAL_SCHEME);
 	struct stat of_folder, of_socket;
@@ -57,6 +58,18 @@ local_find(const char *folder, const char *address, char ret_address[SPLIT_ADDRE
 	    !S_ISSOCK(of_socket.st_mode) ||
 	    (of_socket.st_uid != 0 && of_socket.st_uid != of_folder.st_uid))
 		return false;
-	(void)snprintf(ret_address, SPLIT_ADDRESS_BYTES_MAX, "unix://%s", at.sun_path); /* fits */
+	(void)snprintf(ret_socket->address, sizeof(ret_socket->address), "unix://%s",
+	    at.sun_path); /* fits */
+	ret_socket->device = of_socket.st_dev;
+	ret_socket->inode = of_socket.st_ino;
+	ret_socket->changed_ns = NUM_S((uint64_t)of_socket.st_ctim.tv_sec) +
+	    (uint64_t)of_socket.st_ctim.tv_nsec;
 	return true;
+}
+
+bool
+local_is_same(const struct local_socket *a, const struct local_socket *b)
+{
+	return a->device == b->device && a->inode == b->inode && a->changed_ns == b->changed_ns &&
+	    strcmp(a->address, b->address) == 0;
 }

@@ -4,9 +4,15 @@
 #define CLEAVE_VM_CLIENT_LOCAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cleave/client.h"
 #include "cleave/split.h"
+
+struct local_socket {
+	char address[SPLIT_ADDRESS_BYTES_MAX]; /* "unix://FOLDER/HOST:PORT" */
+	uint64_t device, inode, changed_ns;
+};
 
 /*
  * local_take -- the folder that @options name, else $CLEAVE_LOCAL, else "", which is none
@@ -21,8 +27,10 @@ const char *local_take(const struct cleave_client_options *options,
  *
  * A socket that neither root nor the folder's owner has made there is none; nor is any where everybody may write to the
  * folder. Blocks for two looks at a folder in memory.
- * Returns: true, and @ret_address is "unix://FOLDER/HOST:PORT"; false: there is none. Somebody need not answer there.
+ * Returns: true, and @ret_socket is it; false: there is none. Somebody need not answer there.
  */
-bool local_find(const char *folder, const char *address, char ret_address[SPLIT_ADDRESS_BYTES_MAX]);
+bool local_find(const char *folder, const char *address, struct local_socket *ret_socket);
+/* Are @a and @b one file? A socket that is made anew, under its old name, is another one. */
+bool local_is_same(const struct local_socket *a, const struct local_socket *b);
 
 #endif /* CLEAVE_VM_CLIENT_LOCAL_H */

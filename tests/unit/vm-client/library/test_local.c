@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "unit/client_fixture.h"
+#include "vm-client/library/internal.h"
 #include "vm-client/library/local.h"
 
 #define ADDRESS "tcp://127.0.0.1:7100"
 #define NAME "127.0.0.1:7100"
 
-static char folder[] = "/tmp/test_local.XXXXXX", path[64], found[SPLIT_ADDRESS_BYTES_MAX];
+static char folder[] = "/tmp/test_local.XXXXXX", path[64], taken[SPLIT_ADDRESS_BYTES_MAX];
+static struct local_socket found;
 static int fd = -1;
 
 static void
@@ -43,25 +45,26 @@ Test(local, a_port_has_its_socket_by_its_address)
 	char wanted[SPLIT_ADDRESS_BYTES_MAX];
 
 	(void)snprintf(wanted, sizeof(wanted), "unix://%s", path);
-	cr_assert(local_find(folder, ADDRESS, found));
-	cr_assert_str_eq(found, wanted);
-	cr_assert_not(local_find(folder, "tcp://127.0.0.1:7101", found));
-	cr_assert_not(local_find(folder, "verbs://" NAME, found));
-	cr_assert_not(local_find(folder, "tcp://../" NAME, found), "a map leads out of the folder");
-	cr_assert_not(local_find("", ADDRESS, found));
+	cr_assert(local_find(folder, ADDRESS, &found));
+	cr_assert_str_eq(found.address, wanted);
+	cr_assert_not(local_find(folder, "tcp://127.0.0.1:7101", &found));
+	cr_assert_not(local_find(folder, "verbs://" NAME, &found));
+	cr_assert_not(local_find(folder, "tcp://../" NAME, &found),
+	    "a map leads out of the folder");
+	cr_assert_not(local_find("", ADDRESS, &found));
 }
 
 Test(local, a_folder_that_everybody_writes_to_has_none)
 {
 	struct cleave_client_options options = { .local = folder };
 
-	cr_assert_null(local_take(&options, found));
-	cr_assert_str_eq(found, folder);
+	cr_assert_null(local_take(&options, taken));
+	cr_assert_str_eq(taken, folder);
 	cr_assert_eq(chmod(folder, 0777), 0);
-	cr_assert_not(local_find(folder, ADDRESS, found));
-	cr_assert_not_null(local_take(&options, found));
+	cr_assert_not(local_find(folder, ADDRESS, &found));
+	cr_assert_not_null(local_take(&options, taken));
 	cr_assert_eq(chmod(folder, 0700), 0);
-	cr_assert(local_find(folder, ADDRESS, found));
+	cr_assert(local_find(folder, ADDRESS, &found));
 }
 
 Test(local, a_socket_of_a_stranger_is_none)
@@ -69,11 +72,11 @@ Test(local, a_socket_of_a_stranger_is_none)
 	if (geteuid() != 0)
 		cr_skip_test("only root gives files away");
 	cr_assert_eq(chown(folder, 1001, 1001), 0);
-	cr_assert(local_find(folder, ADDRESS, found), "root's is believed anywhere");
+	cr_assert(local_find(folder, ADDRESS, &found), "root's is believed anywhere");
 	cr_assert_eq(chown(path, 1002, 1001), 0);
-	cr_assert_not(local_find(folder, ADDRESS, found));
+	cr_assert_not(local_find(folder, ADDRESS, &found));
 	cr_assert_eq(chown(path, 1001, 1002), 0);
-	cr_assert(local_find(folder, ADDRESS, found), "the folder's owner's is");
+	cr_assert(local_find(folder, ADDRESS, &found), "the folder's owner's is");
 	cr_assert_eq(chown(folder, 0, 0), 0);
 }
 
@@ -81,23 +84,74 @@ Test(local, what_is_no_socket_is_none)
 {
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(close(open(path, O_CREAT | O_CLOEXEC, 0600)), 0);
-	cr_assert_not(local_find(folder, ADDRESS, found));
+	cr_assert_not(local_find(folder, ADDRESS, &found));
 }
 
 Test(local, the_folder_is_an_option_or_in_the_environment)
 {
 	struct cleave_client_options options = { .local = NULL };
 
-	cr_assert_null(local_take(&options, found));
-	cr_assert_str_eq(found, "");
+	cr_assert_null(local_take(&options, taken));
+	cr_assert_str_eq(taken, "");
 	cr_assert_eq(setenv("CLEAVE_LOCAL", folder, 1), 0);
-	cr_assert_null(local_take(&options, found));
-	cr_assert_str_eq(found, folder);
+	cr_assert_null(local_take(&options, taken));
+	cr_assert_str_eq(taken, folder);
 	options.local = "/elsewhere"; /* who makes it may come later */
-	cr_assert_null(local_take(&options, found));
-	cr_assert_str_eq(found, "/elsewhere");
+	cr_assert_null(local_take(&options, taken));
+	cr_assert_str_eq(taken, "/elsewhere");
 	options.local = "relative";
-	cr_assert_not_null(local_take(&options, found));
+	cr_assert_not_null(local_take(&options, taken));
 	options.local = path; /* no folder */
-	cr_assert_not_null(local_take(&options, found));
+	cr_assert_not_null(local_take(&options, taken));
+}
+
+/* All that the volume has are up, and by the socket or by the address. */
+static bool
+is_up(struct fixture *f, bool is_local)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&f->volume->connections, link, next) {
+		struct connection *connection = LIST_ENTRY(link, struct connection, link);
+
+		if (connection->sm.state != CONNECTION_UP || connection->is_local != is_local)
+			return false;
+	}
+	return !list_is_empty(&f->volume->connections);
+}
+
+static bool
+is_up_by_address(void *arg)
+{
+	return is_up(arg, false);
+}
+
+static bool
+is_up_by_socket(void *arg)
+{
+	return is_up(arg, true);
+}
+
+Test(local, one_that_came_by_the_address_comes_by_the_socket_once_there_is_one)
+{
+	struct fixture *f = fixture_create(NET_TCP, 1, 1);
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", folder,
+	    f->fake.addresses[0] + strlen("tcp://"));
+	(void)snprintf(address, sizeof(address), "unix://%s", at.sun_path);
+	cr_assert_eq(bind(left, (struct sockaddr *)&at, sizeof(at)), 0,
+	    "of a gateway that was killed");
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	f->options.local = folder;
+	fixture_client(f);
+	cr_assert_eq(fixture_open(f, "v"), 0);
+	fixture_run(f, is_up_by_address);
+	fake_gateway_listen(&f->fake, 0, address, NULL);
+	fixture_run(f, is_up_by_socket);
+	(void)close(left);
+	fixture_destroy(f);
+	(void)unlink(at.sun_path);
 }
