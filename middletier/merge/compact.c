@@ -255,8 +255,10 @@ total_extents(const struct mt_shard *shard, struct tiers_total *total)
 
 		if (extent == NULL || extent->kind != EXTENT_RUN)
 			continue;
-		total->extent_bytes += extent->end_bytes;
 		total->slot_bytes = num_max(total->slot_bytes, extent->capacity_bytes);
+		/* Without a run it goes by itself: the last merge's are still here when the next one is looked for. */
+		if (extent->run_count > 0)
+			total->extent_bytes += extent->end_bytes;
 	}
 	if (total->slot_bytes == 0)
 		total->slot_bytes = CLEAVE_CHUNK_BYTES; /* none was made in this life yet */

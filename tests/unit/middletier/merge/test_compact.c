@@ -7,6 +7,7 @@
 #include "middletier/merge/compact.h"
 #include "middletier/merge/flush_input.h"
 #include "middletier/merge/merge.h"
+#include "middletier/merge/tiers.h"
 #include "unit/fake_merge.h"
 #include "unit/fake_runs.h"
 
@@ -25,6 +26,34 @@ setup(void)
 }
 
 TestSuite(compact, .init = setup, .fini = fake_merges_fini);
+
+/* In an extent of its own. */
+static void
+make_run(uint64_t flushed_sequence, uint64_t version, bool is_named)
+{
+	fake_runs_extent();
+	fake_runs_batch(mt_chunk_number(FAKE_SEGMENT, 0), flushed_sequence, 0);
+	fake_runs_frame(RECORD_WRITE, SHARED, 1, version);
+	fake_runs_batch_end();
+	fake_runs.extent->end_bytes = fake_runs.length;
+	if (is_named)
+		(void)fake_runs_end();
+}
+
+/* Deleted soon, and counted, it would have a shard merge again and again what has no garbage. */
+Test(compact, an_extent_that_no_run_is_in_any_more_is_no_hole)
+{
+	struct tiers_total before, now;
+	uint32_t garbage;
+
+	make_run(50, 1, true);
+	(void)mt_compact_scan(&fake.shard, &before, &garbage);
+	cr_assert_gt(before.extent_bytes, 0);
+	make_run(51, 2, false); /* as those are that a merge has replaced */
+	(void)mt_compact_scan(&fake.shard, &now, &garbage);
+	cr_assert_eq(now.extent_bytes, before.extent_bytes);
+	cr_assert_eq(now.run_bytes, before.run_bytes);
+}
 
 /* A merge's runs have no block in common; those that its stages have left may have. */
 static void
