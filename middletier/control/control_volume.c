@@ -103,6 +103,29 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	return control_take_engine(volume, engine, level);
 }
 
+/*
+ * The name is free, and there is room for one more. False, and the request has ended. The name first: who has lost the
+ * answer, and asks again, hears that the volume is there, and not that there is no room for it.
+ */
+static bool
+control_is_room_for_volume(struct mt_control_request *request)
+{
+	struct mt_gateway *gateway = request->gateway;
+
+	assert(request->volume.name[0] != '\0');
+	if (mt_volumes_by_name(&gateway->volumes, request->volume.name) != NULL) {
+		mt_control_fail_volume(request, -EEXIST);
+		return false;
+	}
+	if (!mt_control_has_room(request))
+		return false;
+	if (mt_cluster_has_volume(&gateway->cluster))
+		return true;
+	mt_control_refuse(request, -ENOSPC,
+	    "the cluster has had as many volumes as it can: no more can be made in it");
+	return false;
+}
+
 void
 mt_control_volume_create(struct mt_control_request *request)
 {
@@ -142,13 +165,8 @@ mt_control_volume_create(struct mt_control_request *request)
 	}
 	volume->reads = MT_READS_GATEWAY;
 	if ((reads != NULL && !mt_control_take_reads(request, reads)) ||
-	    !mt_control_has_room(request))
+	    !control_is_room_for_volume(request))
 		return;
-	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
-		mt_control_refuse(request, -ENOSPC,
-		    "the cluster has had as many volumes as it can: no more can be made in it");
-		return;
-	}
 	volume->key_id = 0;
 	if (is_encrypted || kek != NULL) {
 		if (!mt_control_data_key_is_made(request, request->gateway->cluster.next_volume_id,

@@ -248,7 +248,8 @@ static void
 on_answer(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
 {
 	struct sim_trasher *trasher = arg;
-	bool is_sure = rc == 0 || rc == -ENOENT || rc == -EEXIST || rc == -ENOTEMPTY;
+	bool is_sure = rc == 0 || rc == -ENOENT || rc == -EEXIST || rc == -ENOTEMPTY ||
+	    rc == -ENOSPC;
 	enum trasher_step step = trasher->step;
 
 	(void)call;
@@ -277,6 +278,9 @@ on_answer(struct cleave_call *call, int rc, const char *reply, const char *error
 		break;
 	}
 	trasher->is_unsure = trasher->is_unsure || (trasher->step == step && !is_sure);
+	/* There is no volume of the name, whatever came of the tries before, or that would have been the answer. */
+	if (rc == -ENOSPC && step == TRASHER_CREATE)
+		trasher->is_unsure = false;
 }
 
 static void

@@ -236,6 +236,9 @@ Test(control, more_volumes_than_a_manifest_holds_are_refused)
 	expect_error("{\"op\":\"volume.create\",\"name\":\"more\",\"size_bytes\":4096}", -ENOSPC,
 	    "12 volumes and 0 snapshots, deleted ones that shards have not dropped yet included, "
 	    "take 1488 of 2048 bytes in shard 0's manifest: delete some");
+	/* A client that has lost the answer asks again: that must not look like a failure. */
+	expect_error("{\"op\":\"volume.create\",\"name\":\"v3\",\"size_bytes\":4096}", -EEXIST,
+	    "'v3'");
 	json_decref(expect_ok("{\"op\":\"volume.show\",\"name\":\"v1\"}"));
 	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"v0\"}"));
 	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"more\",\"size_bytes\":4096}"));
