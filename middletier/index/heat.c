@@ -100,13 +100,19 @@ share_after(uint8_t share, bool is_small)
 void
 mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_small)
 {
+	run->small_share = share_after(run->small_share, is_small);
+	mt_heat_on_more(run, location);
+}
+
+void
+mt_heat_on_more(struct mt_run *run, const struct mt_location *location)
+{
 	struct mt_index *index = run->chunk->index;
 	uint64_t read_bytes = run_read_bytes(run) + location->stored_bytes;
 
 	assert(run->length_bytes > 0);
 	run_set_read_bytes(run, num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes));
 	run->heat_age = index->heat_age;
-	run->small_share = share_after(run->small_share, is_small);
 	if (index->hot_run == NULL && ENGINE_CODEC(location->codec_id) == ENGINE_ZSTD &&
 	    run->length_bytes >= HEAT_RUN_BYTES_MIN && mt_heat_of_run(run) >= HEAT_ALONE)
 		index->hot_run = run;

@@ -41,6 +41,8 @@ struct mt_run;
  * Threads: the port's, as all of these.
  */
 void mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_small);
+/* mt_heat_on_more -- the same read decompresses one more: it is no further read that was small, or was not. */
+void mt_heat_on_more(struct mt_run *run, const struct mt_location *location);
 /* mt_heat_half -- HEAT_HALF_S have passed. */
 void mt_heat_half(struct mt_index *index);
 /* mt_heat_of_run, mt_heat_of_chunk -- the heat of a run; of all runs of a chunk, 0 where it has none. */

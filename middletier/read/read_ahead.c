@@ -34,11 +34,16 @@ read_is_small(const struct mt_read *read)
 }
 
 /* A frame is decompressed for this read alone: it may be worth to be stored for readers. Capacity volumes want space. */
-static void
-ahead_warm(const struct read_stretch *stretch, const struct mt_read *read)
+void
+mt_read_warm(const struct read_stretch *stretch, const struct mt_read *read, bool is_first)
 {
-	if (read->session->volume.service_class != SERVICE_CAPACITY)
+	assert(stretch->what == READ_STORED);
+	if (stretch->index_run == NULL || read->session->volume.service_class == SERVICE_CAPACITY)
+		return;
+	if (is_first)
 		mt_heat_on_read(stretch->index_run, &stretch->location, read_is_small(read));
+	else
+		mt_heat_on_more(stretch->index_run, &stretch->location);
 }
 
 /* The last of its fill: those behind it are filled before they are asked for. */
@@ -99,6 +104,6 @@ mt_read_ahead(const struct read_stretch *stretch, const struct mt_read *read)
 		return NULL; /* in the log */
 	frame = ahead_find(stretch, read);
 	if (frame == NULL)
-		ahead_warm(stretch, read);
+		mt_read_warm(stretch, read, true);
 	return frame;
 }

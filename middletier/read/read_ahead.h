@@ -3,6 +3,8 @@
 #ifndef CLEAVE_MIDDLETIER_READ_READ_AHEAD_H
 #define CLEAVE_MIDDLETIER_READ_READ_AHEAD_H
 
+#include <stdbool.h>
+
 struct mt_read;
 struct read_frame;
 struct read_stretch;
@@ -15,5 +17,11 @@ struct read_stretch;
  * last that is kept.
  */
 struct read_frame *mt_read_ahead(const struct read_stretch *stretch, const struct mt_read *read);
+/*
+ * mt_read_warm -- @stretch, as it was looked up just now, is decompressed for @read alone, and came with a reply for more
+ *
+ * @is_first: of those that the reply was for.
+ */
+void mt_read_warm(const struct read_stretch *stretch, const struct mt_read *read, bool is_first);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_AHEAD_H */

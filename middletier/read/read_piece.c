@@ -383,6 +383,7 @@ piece_load_from_source(struct read_piece *piece)
 	}
 	/* Whatever comes of it, the run that the look-up saw may be gone by then. */
 	piece->is_frameless = true;
+	mt_read_warm(&piece->stretch, piece->read, from == 0);
 	piece_load(piece, dev_ptr_add(piece->source->payload, piece->source_skip_bytes + from));
 	return true;
 }

@@ -17,6 +17,7 @@
 #define PACKED_BLOCKS 8u /* behind them */
 #define BLOCKS (DENSE_BLOCKS + PACKED_BLOCKS)
 #define FRAME_BLOCKS 4u
+#define LONG_BLOCKS ENGINE_RECORD_BLOCKS_MAX /* of a read */
 
 static struct flush_due due;
 
@@ -158,6 +159,43 @@ Test(hot, a_read_costs_its_whole_frame)
 	cr_assert_eq(mt_heat_of_chunk(fake_chunk()), 1);
 	warm_to(3);
 	cr_assert_eq(mt_heat_of_run(newest_run()), 3);
+}
+
+/* By reads as long as they may be. */
+static void
+read_all(void)
+{
+	cr_assert_eq(fake_wait(fake_read(0, LONG_BLOCKS)), 0);
+	cr_assert_eq(fake_wait(fake_read(LONG_BLOCKS, BLOCKS - LONG_BLOCKS)), 0);
+}
+
+/* Frame after frame costs the same, whether it is asked for frame by frame or at once. */
+Test(hot, a_read_of_many_frames_costs_all_of_them)
+{
+	uint64_t one_by_one;
+
+	make_run();
+	for (uint32_t i = 0; i < BLOCKS; i += FRAME_BLOCKS)
+		cr_assert_eq(fake_wait(fake_read(i, FRAME_BLOCKS)), 0);
+	one_by_one = newest_run()->read_units;
+	cr_assert_gt(one_by_one * HEAT_UNIT_BYTES, (uint64_t)DENSE_BLOCKS * CLEAVE_BLOCK_BYTES);
+	read_all();
+	cr_assert_eq(newest_run()->read_units, 2 * one_by_one);
+}
+
+/* A long read is a single one, however many frames it takes: who reads block by block still has small frames. */
+Test(hot, a_long_read_is_one_of_those_that_were_not_small)
+{
+	make_run();
+	for (uint32_t i = 0; i < 64; i++)
+		cr_assert_eq(fake_wait(fake_read(i % DENSE_BLOCKS, 1)), 0);
+	cr_assert(mt_heat_is_small(newest_run(), newest_run()));
+	for (uint32_t i = 0; i < 4; i++)
+		read_all();
+	cr_assert(mt_heat_is_small(newest_run(), newest_run()), "8 reads of 28 frames");
+	for (uint32_t i = 0; i < 4; i++)
+		read_all();
+	cr_assert_not(mt_heat_is_small(newest_run(), newest_run()));
 }
 
 Test(hot, half_of_it_goes_in_time)

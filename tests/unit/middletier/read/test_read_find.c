@@ -112,6 +112,16 @@ Test(read_find, frames_next_to_each_other_come_with_it)
 	expect_calls(1, 0);
 }
 
+/* A frame is decompressed for this read, whichever way it came. */
+Test(read_find, what_comes_along_warms_its_run)
+{
+	uint64_t before = run->read_units;
+
+	fake_expect(109, 2);
+	expect_calls(1, 0);
+	cr_assert_gt(run->read_units, before);
+}
+
 Test(read_find, what_has_no_room_is_read)
 {
 	struct fake_msg *msg = fake_read(400, 16);
