@@ -411,6 +411,25 @@ line_take_places(const struct line_error *error, const struct mt_command_line *v
 }
 
 static int
+line_check_frames(const struct line_error *error, const struct mt_command_line *values)
+{
+	int rc = 0;
+
+	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
+		rc = line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",
+		    values->frame_bytes);
+	if ((values->read_frame_bytes & (values->read_frame_bytes - 1)) != 0)
+		rc = line_refuse(error, "--read-frame-bytes: %" PRIu64 ": no power of two",
+		    values->read_frame_bytes);
+	if (values->read_frame_bytes > values->frame_bytes)
+		rc = line_refuse(error,
+		    "--read-frame-bytes: %" PRIu64 ": more than --frame-bytes, %" PRIu64
+		    ": give it at most that",
+		    values->read_frame_bytes, values->frame_bytes);
+	return rc;
+}
+
+static int
 line_take(const struct line_error *error, const struct mt_command_line *values,
     struct mt_gateway_options *options, struct meta_where *where, struct meta_where *to)
 {
@@ -444,17 +463,11 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->has_read_ahead = true;
 	options->balance_floor = LINE_BALANCE_FLOOR;
 	options->frame_bytes = (uint32_t)values->frame_bytes;
-	options->read_frame_bytes =
-	    (uint32_t)num_min(values->read_frame_bytes, values->frame_bytes);
+	options->read_frame_bytes = (uint32_t)values->read_frame_bytes;
 	options->run_codec = (enum mt_run_codec)values->run_codec;
 	if (where->place != NULL)
 		rc = line_both(rc, line_take_lease(error, values, where, options));
-	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
-		rc = line_refuse(error, "--frame-bytes: %" PRIu64 ": no power of two",
-		    values->frame_bytes);
-	if ((values->read_frame_bytes & (values->read_frame_bytes - 1)) != 0)
-		rc = line_refuse(error, "--read-frame-bytes: %" PRIu64 ": no power of two",
-		    values->read_frame_bytes);
+	rc = line_both(rc, line_check_frames(error, values));
 	return rc;
 }
 

@@ -72,6 +72,31 @@ Test(command_line, which_requests_are_slow)
 	cr_assert_neq(take_slow_op("-1s"), 0);
 }
 
+static int
+take_frames(uint64_t frame_bytes, uint64_t read_frame_bytes)
+{
+	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", NULL), 0, "%s", error);
+	values.frame_bytes = frame_bytes;
+	values.read_frame_bytes = read_frame_bytes;
+	return mt_command_line_take(&values, &options, &where, &to, error, sizeof(error));
+}
+
+Test(command_line, frames_for_readers_are_no_longer_than_others)
+{
+	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", NULL), 0, "%s", error);
+	cr_assert_eq(options.frame_bytes, NUM_KIB(16), "by default");
+	cr_assert_eq(options.read_frame_bytes, NUM_KIB(4), "by default");
+	cr_assert_eq(take_frames(NUM_KIB(8), NUM_KIB(8)), 0, "%s", error);
+	cr_assert_eq(options.read_frame_bytes, NUM_KIB(8));
+	cr_assert_eq(take_frames(NUM_KIB(8), NUM_KIB(16)), -EINVAL);
+	cr_assert_str_eq(error,
+	    "--read-frame-bytes: 16384: more than --frame-bytes, 8192: give it at most that");
+	cr_assert_eq(take_frames(NUM_KIB(12), NUM_KIB(4)), -EINVAL);
+	cr_assert_str_eq(error, "--frame-bytes: 12288: no power of two");
+	cr_assert_eq(take_frames(NUM_KIB(16), NUM_KIB(12)), -EINVAL);
+	cr_assert_str_eq(error, "--read-frame-bytes: 12288: no power of two");
+}
+
 Test(command_line, memory_for_hot_blocks)
 {
 	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", "tcp://10.0.0.1:2"), 0, "%s", error);
