@@ -162,6 +162,7 @@ sn_permit_tell_key(struct sn_request *req)
 		sn_request_fail(req, rc);
 		return;
 	}
+	req->msg->is_secret = true; /* the answer leaves from its memory */
 	wire_ticket_key_encode(text, &node->permit->keys[0].key);
 	dev_copy_from_host(node->port, piece.ptr, text, sizeof(text));
 	explicit_bzero(text, sizeof(text));

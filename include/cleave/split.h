@@ -245,8 +245,7 @@ struct dev_memory;
 /*
  * dev_memory_open -- @options->bytes of such memory, at *@ret_memory, page aligned
  *
- * Ownership: the caller's until dev_memory_close, or until the port closes; the dmabuf's descriptor is
- *            duplicated.
+ * Ownership: the caller's until dev_memory_close, or until the port closes; the dmabuf's descriptor is duplicated.
  * Returns:   the memory, or NULL with errno, and split_port_reason says more.
  * Errors:    ENOTSUP the port's transport or device has none of this kind; ENOTCONN the port's device is
  *            not known yet (it has no address); ENOMEM more than there is; EINVAL; ENOBUFS
@@ -283,8 +282,9 @@ struct split_msg {
 	const struct wire_header *header; /* host memory; framing fields checked, others raw */
 	dev_ptr payload;                  /* device memory, 4096-byte aligned */
 	uint32_t payload_bytes;
-	void *placed; /* where on_place had it put instead of @payload; NULL: nowhere else */
-	void *user;   /* the receiver's */
+	void *placed;   /* where on_place had it put instead of @payload; NULL: nowhere else */
+	void *user;     /* the receiver's */
+	bool is_secret; /* the receiver's: wipe the payload's memory before anybody else gets it */
 };
 
 enum split_qp_state {

@@ -332,6 +332,20 @@ receive_pool_fini(struct split_port *port)
 	*pool = (struct receive_pool){ 0 };
 }
 
+void
+receive_wipe(struct split_receive *receive)
+{
+	static const uint8_t zeros[ARENA_PAGE_BYTES];
+	const struct split_port *port = receive->port;
+	uint64_t bytes = port->pool.payload_bytes_max;
+
+	CHECK_OBJ(receive, SPLIT_RECEIVE_MAGIC);
+	for (uint64_t at = 0; at < bytes; at += sizeof(zeros))
+		dev_memory_copy_in(port, dev_ptr_raw(dev_ptr_add(receive->payload, at)), zeros,
+		    num_min(bytes - at, sizeof(zeros)));
+	receive->msg.is_secret = false;
+}
+
 uint32_t
 split_port_receives_free(const struct split_port *port)
 {

@@ -81,6 +81,9 @@ int receive_pool_init(struct split_port *port);
 /* receive_pool_fini -- give their memory back to the arenas. */
 void receive_pool_fini(struct split_port *port);
 
+/* receive_wipe -- zeros in a receive that holds a secret. */
+void receive_wipe(struct split_receive *receive);
+
 static inline struct split_receive *
 receive_pool_pop(struct receive_pool *pool)
 {
@@ -91,6 +94,8 @@ static inline void
 receive_pool_push(struct receive_pool *pool, struct split_receive *receive)
 {
 	assert(pool->free_count < pool->count);
+	if (receive->msg.is_secret)
+		receive_wipe(receive);
 	pool->free[pool->free_count++] = receive;
 }
 

@@ -15,6 +15,8 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "cleave/ticket.h"
+#include "splitlib/core/device_memory.h"
+#include "splitlib/core/port.h"
 #include "storage-node/reader.h"
 #include "support/key_maker.h"
 #include "support/node_rig.h"
@@ -394,6 +396,20 @@ Test(node_reader, a_client_without_memory_is_refused_and_a_slot_holds_nothing)
 	sn_alloc_fail_at(0);
 	expect_ended(0);
 	cr_assert_eq(present_one(SESSION_A, 0), 1);
+}
+
+/* Whoever's message comes next lies where the answer lay. */
+Test(node_reader, a_key_that_was_told_lies_in_no_receive)
+{
+	const struct receive_pool *pool = &rig->node->port->pool;
+	static uint8_t bytes[4096];
+
+	cr_assert_gt(pool->count, 0);
+	for (uint32_t i = 0; i < pool->count; i++) {
+		dev_copy_to_host(rig->node->port, bytes, pool->receives[i].payload, sizeof(bytes));
+		cr_assert_null(memmem(bytes, sizeof(bytes), ticket_key.key, sizeof(ticket_key.key)),
+		    "receive %u", i);
+	}
 }
 
 /* ---- when it ends ---- */

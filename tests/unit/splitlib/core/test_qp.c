@@ -456,6 +456,65 @@ BOTH(qp, reply_tells_when_its_pieces_are_free)
 	fixture_close(&f);
 }
 
+/* Does a receive at @memory hold a piece of what secret_fill has put there? */
+static bool
+secret_is_there(dev_ptr memory)
+{
+	static uint8_t found[4096];
+	uint32_t length = 0;
+
+	dev_copy_to_host(f.server_port, found, memory, sizeof(found));
+	for (uint32_t i = 0; i < sizeof(found) && length < 16; i++)
+		length = found[i] == 0xa5 ? length + 1 : 0;
+	return length == 16;
+}
+
+static void
+secret_fill(struct split_msg *msg)
+{
+	static uint8_t secret[4096];
+
+	memset(secret, 0xa5, sizeof(secret));
+	dev_copy_from_host(f.server_port, msg->payload, secret, sizeof(secret));
+	msg->is_secret = true;
+}
+
+/* Whichever way its receive goes back: answered, released, or answered when the queue pair has gone. */
+BOTH(qp, secret_stays_in_no_receive)
+{
+	static struct test_send sends[3];
+	struct wire_header header = { .opcode = WIRE_ECHO | WIRE_REPLY };
+	struct dev_piece piece = { .bytes = 4096 };
+	dev_ptr payloads[3];
+
+	fixture_open(&f, kind, NULL, NULL);
+	fixture_connect_both(&f);
+	for (uint32_t i = 0; i < 3; i++) {
+		test_send_init(&sends[i], &f.client, WIRE_ECHO, i, DEV_PTR_NULL, 0);
+		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
+	}
+	fixture_run(&f, server_got, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		payloads[i] = f.server.held[i]->payload;
+		secret_fill(f.server.held[i]);
+		cr_assert(secret_is_there(payloads[i]));
+	}
+	piece.ptr = payloads[0];
+	split_msg_reply(f.server.held[0], &header, &piece, 1, NULL, NULL);
+	fixture_run(&f, client_got, 1);
+	cr_assert_eq(f.client.held[0]->payload_bytes, 4096);
+	split_msg_release(f.server.held[1]);
+	cr_assert_not(secret_is_there(payloads[1]));
+	split_qp_close(f.server.qp);
+	fixture_run(&f, server_closed, 0);
+	split_msg_reply(f.server.held[2], &header, &piece, 1, NULL, NULL);
+	fixture_idle(&f);
+	cr_assert_eq(split_port_receives_free(f.server_port), 256);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_assert_not(secret_is_there(payloads[i]), "receive %u", i);
+	fixture_close(&f);
+}
+
 BOTH(qp, cancel_takes_back_what_has_not_left)
 {
 	static struct test_send sends[3];
