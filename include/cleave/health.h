@@ -53,7 +53,7 @@ enum cleave_health_level {
 	    "start the node that the text names, or look in its log why it does not answer")                  \
 	X(SHARD_FAILED, "shard-failed", ERROR,                                                                \
 	    "A shard cannot be taken over: each try ends the same way.",                                      \
-	    "the text says why, and the gateway's log; is the store an old copy: cleave recover")             \
+	    "the text says why, and what helps; the gateway's log has more")                                  \
 	X(PORT_SILENT, "port-silent", ERROR,                                                                  \
 	    "A port of a gateway does not answer: its clients wait.",                                         \
 	    "its thread hangs, or its host is too busy; a gateway that is restarted gives its shards away")   \

@@ -449,7 +449,7 @@ replay_look_mirrored(struct mt_replay *replay)
 		sm_move(&replay->sm, MT_REPLAY_DRAINING);
 		replay_drain(replay);
 	} else {
-		replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
+		replay_finish(replay, rc == -EPROTO ? replay->batch_rc : rc);
 	}
 	return true;
 }
@@ -483,7 +483,7 @@ replay_run(struct mt_replay *replay)
 			}
 		}
 		if (rc == -ESTALE || rc == -EPROTO) {
-			replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
+			replay_finish(replay, rc == -EPROTO ? replay->batch_rc : rc);
 			return;
 		}
 		if (rc != 0) {
@@ -534,13 +534,13 @@ mt_replay_start(struct mt_replay *replay)
 	replay->magic = REPLAY_MAGIC;
 	sm_init(&replay->sm, "replay", replay_table, MT_REPLAY_RUNNING, replay->shard->index);
 	replay->total_bytes = replay->done_bytes = 0;
+	replay->batch_rc = -EBADMSG;
 	for (uint32_t i = 0; i < replay->source_count; i++)
 		replay->total_bytes += replay->sources[i].length_bytes;
 	replay->read_first = replay->read_count = 0;
 	mt_replay_guess_reset(&replay->guess);
 	replay->ask_source = 0;
-	replay->ask_offset_bytes = 0;
-	replay->log_ns = 0;
+	replay->ask_offset_bytes = replay->log_ns = 0;
 	replay->rotor = replay->shard->index; /* shards begin at different copies */
 	replay->is_stopped = replay->must_wait = replay->was_mirrored = false;
 	replay_enter_source(replay, 0);

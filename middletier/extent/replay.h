@@ -34,7 +34,7 @@ struct mt_replay_source {
 };
 /*
  * @head: a batch's checked head. 0; -ENOMEM, having changed nothing: called again with it later;
- * another error ends the replay.
+ * -EBADMSG, -EPROTONOSUPPORT: no copy would make sense, the replay ends with it.
  */
 typedef int (*mt_replay_batch_fn)(struct mt_replay *replay, const struct mt_replay_source *source,
     const struct batch_info *info, const uint8_t *head, void *arg);
@@ -87,6 +87,7 @@ struct mt_replay {
 	struct replay_guess guess;
 	struct mt_chooser chooser; /* among the copies of source_index */
 	uint32_t rotor;
+	int batch_rc;   /* what on_batch said of a batch that no copy can make better */
 	bool must_wait; /* before the next try, whichever copy it is */
 	struct loop_timer timer;
 	uint64_t log_ns;

@@ -31,8 +31,12 @@ replay_on_head(struct mt_replay *replay, const struct batch_info *info)
 	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
 	    replay->at_bytes + info->batch_bytes < source->length_bytes)
 		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
+	if (rc == -EBADMSG || rc == -EPROTONOSUPPORT) {
+		replay->batch_rc = rc;
+		return -EPROTO; /* not this copy's fault */
+	}
 	if (rc != 0)
-		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
+		return rc;
 	mt_replay_guess_add(&replay->guess, info->batch_bytes,
 	    BATCH_HEADER_BYTES + info->desc_bytes);
 	replay->done_bytes += info->batch_bytes;

@@ -23,6 +23,8 @@
 #include "manifest/edit_layout.h"
 
 #define EDIT_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
+/* No release up to this one writes such a form: a newer one has. */
+#define EDIT_KNOWN(condition, name) FIELD_EXPECT(condition, name, -EPROTONOSUPPORT)
 
 static int
 edit_decode_id(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
@@ -43,8 +45,8 @@ edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index, con
 	EDIT_EXPECT(replica->node_id != 0, "node_id");
 	for (uint32_t i = 0; i < index; i++)
 		EDIT_EXPECT(edit->replicas[i].node_id != replica->node_id, "node_id");
-	EDIT_EXPECT((in[4] & ~EDIT_REPLICA_DAMAGED) == 0, "replica_flags");
-	EDIT_EXPECT(in[5] == 0 && in[6] == 0 && in[7] == 0, "reserved");
+	EDIT_KNOWN((in[4] & ~EDIT_REPLICA_DAMAGED) == 0, "replica_flags");
+	EDIT_KNOWN(in[5] == 0 && in[6] == 0 && in[7] == 0, "reserved");
 	replica->is_damaged = (in[4] & EDIT_REPLICA_DAMAGED) != 0;
 	replica->incarnation = num_get_le64(in + 8);
 	return 0;
@@ -58,15 +60,14 @@ edit_decode_opened(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	int rc;
 
 	assert(edit_has_replicas(edit->kind));
-	EDIT_EXPECT(bytes >= EDIT_OPENED_FIXED_BYTES, "value_bytes");
+	EDIT_KNOWN(bytes >= EDIT_OPENED_FIXED_BYTES, "value_bytes");
 	rc = edit_decode_id(value, edit, ret_field);
 	if (rc != 0)
 		return rc;
 	EDIT_EXPECT(value[8] >= EXTENT_LOG && value[8] <= EXTENT_MANIFEST, "extent_kind");
 	EDIT_EXPECT(value[9] >= 1 && value[9] <= MT_REPLICAS_MAX, "replica_count");
-	EDIT_EXPECT(num_get_le16(value + 10) == 0 && num_get_le32(value + 12) == 0, "reserved");
-	EDIT_EXPECT(bytes == EDIT_OPENED_FIXED_BYTES + value[9] * EDIT_REPLICA_BYTES,
-	    "value_bytes");
+	EDIT_KNOWN(num_get_le16(value + 10) == 0 && num_get_le32(value + 12) == 0, "reserved");
+	EDIT_KNOWN(bytes == EDIT_OPENED_FIXED_BYTES + value[9] * EDIT_REPLICA_BYTES, "value_bytes");
 	edit->extent_kind = (enum extent_kind)value[8];
 	edit->replica_count = value[9];
 	for (uint32_t i = 0; i < edit->replica_count; i++, at += EDIT_REPLICA_BYTES) {
@@ -93,7 +94,7 @@ edit_decode_part(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, con
 	int rc;
 
 	assert(edit->kind == MT_EDIT_PART);
-	EDIT_EXPECT(bytes >= EDIT_LENGTH_BYTES, "value_bytes");
+	EDIT_KNOWN(bytes >= EDIT_LENGTH_BYTES, "value_bytes");
 	bytes -= EDIT_LENGTH_BYTES;
 	rc = edit_decode_opened(value, bytes, edit, ret_field);
 	if (rc != 0)
@@ -121,7 +122,7 @@ edit_decode_run(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, cons
 	int rc;
 
 	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
-	EDIT_EXPECT(edit->kind == MT_EDIT_RUN_REMOVED || bytes == EDIT_RUN_BYTES || has_directory,
+	EDIT_KNOWN(edit->kind == MT_EDIT_RUN_REMOVED || bytes == EDIT_RUN_BYTES || has_directory,
 	    "value_bytes");
 	rc = edit_decode_id(value, edit, ret_field);
 	if (rc != 0)
@@ -151,7 +152,7 @@ edit_decode_epoch(const uint8_t *value, struct mt_edit *edit, const char **ret_f
 {
 	edit->epoch = num_get_le32(value);
 	EDIT_EXPECT(edit->epoch >= 1 && edit->epoch <= EXTENT_EPOCH_MAX, "epoch");
-	EDIT_EXPECT(num_get_le32(value + 4) == 0, "reserved");
+	EDIT_KNOWN(num_get_le32(value + 4) == 0, "reserved");
 	return 0;
 }
 
@@ -203,7 +204,7 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	int rc;
 
 	assert(edit->kind == MT_EDIT_SNAPSHOT);
-	EDIT_EXPECT(bytes >= EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
+	EDIT_KNOWN(bytes >= EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
 	snapshot->number = num_get_le64(value);
 	snapshot->volume_id = num_get_le64(value + 8);
 	snapshot->size_bytes = num_get_le64(value + 16);
@@ -217,13 +218,12 @@ edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	if (rc != 0)
 		return rc;
 	EDIT_EXPECT(value[48] < MT_SNAPSHOT_STATE_NR, "state");
-	EDIT_EXPECT((value[49] & ~(EDIT_VOLUME_DELETED | EDIT_SNAPSHOT_PROTECTED)) == 0, "flags");
+	EDIT_KNOWN((value[49] & ~(EDIT_VOLUME_DELETED | EDIT_SNAPSHOT_PROTECTED)) == 0, "flags");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_SPANS_MAX, "span_count");
 	EDIT_EXPECT(value[51] <= CLEAVE_GROUP_VOLUMES_MAX && value[51] <= snapshot->number,
 	    "group");
-	EDIT_EXPECT(num_get_le32(value + 52) == 0, "reserved");
-	EDIT_EXPECT(bytes ==
-		EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES + value[50] * EDIT_SPAN_BYTES,
+	EDIT_KNOWN(num_get_le32(value + 52) == 0, "reserved");
+	EDIT_KNOWN(bytes == EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES + value[50] * EDIT_SPAN_BYTES,
 	    "value_bytes");
 	snapshot->state = (enum mt_snapshot_state)value[48];
 	edit->is_deleted = (value[49] & EDIT_VOLUME_DELETED) != 0;
@@ -276,7 +276,7 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	int rc;
 
 	assert(edit->kind == MT_EDIT_VOLUME);
-	EDIT_EXPECT(bytes >= EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
+	EDIT_KNOWN(bytes >= EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
 
 	volume->id = num_get_le64(value);
 	volume->size_bytes = num_get_le64(value + 8);
@@ -291,18 +291,18 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 		return rc;
 	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
 	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
-	EDIT_EXPECT((value[51] &
-			~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED |
-			    EDIT_VOLUME_ENCRYPTED | EDIT_VOLUME_READS_MASK)) == 0 &&
+	EDIT_KNOWN((value[51] &
+		       ~(EDIT_VOLUME_DELETED | EDIT_VOLUME_TRASHED | EDIT_VOLUME_LIMITED |
+			   EDIT_VOLUME_ENCRYPTED | EDIT_VOLUME_READS_MASK)) == 0 &&
 		(value[51] & EDIT_VOLUME_READS_MASK) >> EDIT_VOLUME_READS_SHIFT < MT_READS_NR,
 	    "volume_flags");
 	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
-	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
+	EDIT_KNOWN(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
 	trash_bytes = (value[51] & EDIT_VOLUME_TRASHED) != 0 ? EDIT_TRASH_BYTES : 0;
 	limit_bytes = (value[51] & EDIT_VOLUME_LIMITED) != 0 ? EDIT_LIMITS_BYTES : 0;
 	key_bytes = (value[51] & EDIT_VOLUME_ENCRYPTED) != 0 ? EDIT_KEY_ID_BYTES : 0;
 	tail_bytes = limit_bytes + key_bytes;
-	EDIT_EXPECT(bytes ==
+	EDIT_KNOWN(bytes ==
 		(uint32_t)(spans - value) +
 		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES) +
 		    trash_bytes + tail_bytes,
@@ -341,15 +341,15 @@ edit_decode_data_key(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	size_t kek_bytes;
 
 	assert(edit->kind == MT_EDIT_DATA_KEY);
-	EDIT_EXPECT(bytes > EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES, "value_bytes");
+	EDIT_KNOWN(bytes > EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES, "value_bytes");
 	data_key->id = num_get_le64(value);
 	data_key->volume = num_get_le64(value + 8);
 	data_key->wrapped_bytes = num_get_le16(value + 18);
 	EDIT_EXPECT(data_key->id >= 1 && data_key->id <= UINT32_MAX, "id");
 	EDIT_EXPECT(data_key->volume >= 1 && data_key->volume <= MT_NUMBER_MAX, "volume");
 	EDIT_EXPECT(value[16] < MT_DATA_KEY_STATE_NR, "state");
-	EDIT_EXPECT((value[17] & ~EDIT_DELETED) == 0, "flags");
-	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
+	EDIT_KNOWN((value[17] & ~EDIT_DELETED) == 0, "flags");
+	EDIT_KNOWN(num_get_le32(value + 20) == 0, "reserved");
 	EDIT_EXPECT(data_key->wrapped_bytes >= 1 &&
 		data_key->wrapped_bytes <= MT_WRAPPED_BYTES_MAX &&
 		bytes == EDIT_DATA_KEY_FIXED_BYTES + MT_KEK_NAME_BYTES + data_key->wrapped_bytes,
@@ -375,8 +375,8 @@ edit_decode_sealed_name(const uint8_t *value, struct mt_edit *edit, const char *
 		(edit->name.number & ~MT_SNAPSHOT_ID) <= MT_NUMBER_MAX,
 	    "number");
 	EDIT_EXPECT(edit->name.key_id != 0, "key_id");
-	EDIT_EXPECT((value[12] & ~EDIT_DELETED) == 0, "flags");
-	EDIT_EXPECT(value[13] == 0 && value[14] == 0 && value[15] == 0, "reserved");
+	EDIT_KNOWN((value[12] & ~EDIT_DELETED) == 0, "flags");
+	EDIT_KNOWN(value[13] == 0 && value[14] == 0 && value[15] == 0, "reserved");
 	edit->is_deleted = (value[12] & EDIT_DELETED) != 0;
 	memcpy(edit->name.sealed, value + EDIT_NAME_FIXED_BYTES, MT_SEALED_NAME_BYTES);
 	return 0;
@@ -387,8 +387,7 @@ edit_decode_cluster(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
     const char **ret_field)
 {
 	assert(edit->kind == MT_EDIT_CLUSTER);
-	EDIT_EXPECT(bytes == EDIT_CLUSTER_BYTES ||
-		bytes == EDIT_CLUSTER_BYTES + EDIT_NEXT_KEY_BYTES,
+	EDIT_KNOWN(bytes == EDIT_CLUSTER_BYTES || bytes == EDIT_CLUSTER_BYTES + EDIT_NEXT_KEY_BYTES,
 	    "value_bytes");
 	edit->next_volume_id = num_get_le64(value);
 	edit->next_segment = num_get_le64(value + 8);
@@ -398,7 +397,7 @@ edit_decode_cluster(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	EDIT_EXPECT(edit->shard_count >= 1 && edit->shard_count <= CLEAVE_SHARDS_MAX,
 	    "shard_count");
 	edit->level = num_get_le32(value + 20);
-	EDIT_EXPECT(edit->level != 1 && edit->level <= CLEAVE_LEVEL_MAX, "level");
+	EDIT_KNOWN(edit->level != 1 && edit->level <= CLEAVE_LEVEL_MAX, "level");
 	edit->next_snapshot = num_get_le64(value + 24);
 	edit->next_clone = num_get_le64(value + 32);
 	EDIT_EXPECT(edit->next_snapshot != 0, "next_snapshot");
@@ -420,7 +419,7 @@ edit_decode_cut(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 	edit->segment_count = num_get_le32(value + 24);
 	EDIT_EXPECT(edit->cut != 0, "cut");
 	EDIT_EXPECT(edit->segment_count <= MT_VOLUME_SEGMENTS, "segment_count");
-	EDIT_EXPECT(num_get_le32(value + 28) == 0, "reserved");
+	EDIT_KNOWN(num_get_le32(value + 28) == 0, "reserved");
 	return 0;
 }
 
@@ -493,7 +492,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_SUCCESSOR:
 		return edit_decode_id(value, edit, ret_field);
 	}
-	EDIT_EXPECT(false, "kind");
+	EDIT_KNOWN(false, "kind");
 	return 0;
 }
 
@@ -507,10 +506,10 @@ mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit, cons
 	EDIT_EXPECT(bytes >= EDIT_HEAD_BYTES, "bytes");
 	value_bytes = num_get_le16(in + 2);
 	expected_bytes = edit_value_bytes(in[0], value_bytes);
-	EDIT_EXPECT(expected_bytes != 0 || edit_varies(in[0]), "kind");
-	EDIT_EXPECT(in[1] == EDIT_VERSION, "version");
-	EDIT_EXPECT(value_bytes == expected_bytes, "value_bytes");
-	EDIT_EXPECT(value_bytes > 0 && EDIT_HEAD_BYTES + value_bytes <= MT_EDIT_BYTES_MAX,
+	EDIT_KNOWN(expected_bytes != 0 || edit_varies(in[0]), "kind");
+	EDIT_KNOWN(in[1] == EDIT_VERSION, "version");
+	EDIT_KNOWN(value_bytes == expected_bytes, "value_bytes");
+	EDIT_KNOWN(value_bytes > 0 && EDIT_HEAD_BYTES + value_bytes <= MT_EDIT_BYTES_MAX,
 	    "value_bytes");
 	EDIT_EXPECT(value_bytes <= bytes - EDIT_HEAD_BYTES, "bytes");
 	edit.kind = (enum mt_edit_kind)in[0];

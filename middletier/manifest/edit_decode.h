@@ -7,7 +7,12 @@
 
 struct mt_edit;
 
-/* mt_edit_decode -- the edit at the beginning of @bytes bytes. Returns bytes consumed, or -EBADMSG and the field. */
+/*
+ * mt_edit_decode -- the edit at the beginning of @bytes bytes
+ *
+ * Returns the bytes consumed; or, and the field: -EPROTONOSUPPORT its kind, version, length, flags or level are unknown to
+ * this release, so a newer one has written it; -EBADMSG nobody writes that.
+ */
 int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
     const char **ret_field);
 

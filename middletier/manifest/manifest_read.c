@@ -35,15 +35,17 @@ read_apply(const struct mt_manifest_read *read, const struct mt_replay_source *s
 	const char *field = NULL;
 	int rc = mt_manifest_state_apply_batch(read->state, info, head, &field);
 
-	if (rc == -EBADMSG)
-		log_error("shard %" PRIu32 ": bad edit in the manifest extent=%" PRIu32 ".%" PRIu32
+	if (rc == -EBADMSG || rc == -EPROTONOSUPPORT)
+		log_error("shard %" PRIu32 ": %s in the manifest extent=%" PRIu32 ".%" PRIu32
 			  ".%" PRIu64 " offset_bytes=%" PRIu64 " field=\"%s\"",
-		    read->replay->shard->index, source->id.shard, source->id.epoch,
-		    source->id.counter, info->offset_bytes, field);
+		    read->replay->shard->index,
+		    rc == -EBADMSG ? "bad edit" : "an edit that a newer release has written",
+		    source->id.shard, source->id.epoch, source->id.counter, info->offset_bytes,
+		    field);
 	return rc;
 }
 
-/* The names at the beginning of the head's first batch. 0; -ENOMEM, to come again; -EBADMSG. */
+/* The names at the beginning of the head's first batch. 0; -ENOMEM, to come again; -EBADMSG, -EPROTONOSUPPORT. */
 static int
 read_list(struct mt_manifest_read *read, const struct batch_info *info, const uint8_t *head)
 {
@@ -57,7 +59,7 @@ read_list(struct mt_manifest_read *read, const struct batch_info *info, const ui
 		int bytes = mt_edit_decode(at, left_bytes, &edit, &field), rc;
 
 		if (bytes < 0)
-			return -EBADMSG;
+			return bytes;
 		if (edit.kind != MT_EDIT_PART)
 			break;
 		rc = mt_manifest_state_apply(read->state, &edit, &field);

@@ -27,7 +27,8 @@ struct mt_manifest_read {
  * mt_manifest_read_start -- read a manifest into read->state: the extents that its head names, then itself
  *
  * @fn: 0, and whether state->is_complete says if it has a whole checkpoint; -ENOMEM; -ESTALE a node knows
- * a newer owner; -EBADMSG. The replay has ended then. Waits for nodes as long as it takes.
+ * a newer owner; -EBADMSG; -EPROTONOSUPPORT a newer release has written it. The replay has ended then. Waits for nodes as long
+ * as it takes.
  * Returns 0; -ENOMEM: no @fn.
  */
 int mt_manifest_read_start(struct mt_manifest_read *read);

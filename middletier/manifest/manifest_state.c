@@ -458,7 +458,7 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 		int bytes = mt_edit_decode(at, left_bytes, &edit, ret_field), rc;
 
 		if (bytes < 0)
-			return -EBADMSG;
+			return bytes;
 		/* Whoever asks nodes for it would do so with this shard's epoch. */
 		STATE_EXPECT(!edit_names_extent(edit.kind) || edit.id.shard == info->id.shard,
 		    "extent of another shard");

@@ -73,7 +73,8 @@ int mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edi
 /*
  * mt_manifest_state_apply_batch -- the edits of a manifest's batch, whose head was checked
  *
- * 0; -ENOMEM, having changed nothing; -EBADMSG and the field: the state is of no use any more.
+ * 0; -ENOMEM, having changed nothing; -EBADMSG, or -EPROTONOSUPPORT of a newer release's edit, and the field: the state is
+ * of no use any more.
  */
 int mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batch_info *info,
     const uint8_t *head, const char **ret_field);

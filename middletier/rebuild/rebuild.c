@@ -337,7 +337,12 @@ rebuild_on_read(int rc, void *arg)
 
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	assert(rebuild->sm.state == REBUILD_READING);
-	if (rc != 0)
+	if (rc == -EPROTONOSUPPORT)
+		rebuild_finish(rebuild, rc,
+		    "a newer release has written the manifest of shard %" PRIu32
+		    ": run cleave recover of that one",
+		    rebuild->reader.shard_at);
+	else if (rc != 0)
 		rebuild_finish(rebuild, rc, "out of memory");
 	else
 		rebuild_write(rebuild);

@@ -134,6 +134,11 @@ reader_copy_done(struct mt_rebuild_reader *reader, int rc)
 		    reader->shard_at, read->manifest.head.id.shard, read->manifest.head.id.epoch,
 		    read->manifest.head.id.counter, read->manifest.head.replicas[0].node_id,
 		    log_errno(rc));
+		if (rc ==
+		    -EPROTONOSUPPORT) { /* no older one may count, and each copy says the same */
+			reader_finish(reader, rc);
+			return;
+		}
 	} else if (read->state.is_complete) {
 		shard->has_manifest = true;
 		shard->manifest = reader->candidate;

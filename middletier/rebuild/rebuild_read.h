@@ -39,6 +39,7 @@ struct mt_rebuild_reader {
 	uint32_t shard_count;
 	struct mt_rebuild_unseen unseen[MT_NODES_MAX];
 	uint32_t unseen_count;           /* at most MT_NODES_MAX: there may be more */
+	uint32_t shard_at;               /* looked at now, or last */
 	struct mt_manifest_state mirror; /* of shard 0's manifest: volumes and snapshots */
 	/* Private to rebuild_read.c. */
 	struct loop *loop;
@@ -48,7 +49,7 @@ struct mt_rebuild_reader {
 	uint64_t timeout_ns;     /* of a copy, after which the next one is tried */
 	struct loop_timer timer; /* of the copy that is being read */
 	struct loop_task task;   /* the next copy, or shard */
-	uint32_t shard_at, candidate_at;
+	uint32_t candidate_at;
 	struct mt_survey_extent candidate;
 	struct loop_link reads;    /* all that were begun: what they ask may still be out */
 	struct rebuild_read *read; /* at work */
@@ -64,7 +65,8 @@ void mt_rebuild_reader_count(struct mt_rebuild_reader *reader);
 /*
  * mt_rebuild_reader_start -- read shard after shard, of each the newest manifest first, copy after copy
  *
- * @fn: once, later: 0 every shard was looked at; -ENOMEM. Threads: the port's.
+ * @fn: once, later: 0 every shard was looked at; -ENOMEM; -EPROTONOSUPPORT a newer release has written the manifest of shard
+ * @reader->shard_at. Threads: the port's.
  */
 void mt_rebuild_reader_start(struct mt_rebuild_reader *reader, void (*fn)(int rc, void *arg),
     void *arg);

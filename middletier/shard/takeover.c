@@ -27,7 +27,7 @@
  * Each step waits for what it needs as long as it takes, and says for what. A step never goes on with
  * less: a shard does not start without an extent that its manifest names. It stops only when it is
  * another's or not wanted here any more, when the metadata store is older than what nodes have seen, or
- * when a manifest passes its checksums and still makes no sense.
+ * when a manifest passes its checksums and still makes no sense, or a newer release has written it.
  */
 #include <errno.h>
 #include <inttypes.h>

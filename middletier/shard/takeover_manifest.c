@@ -138,13 +138,17 @@ takeover_on_manifest_read(int rc, void *arg)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc == -ENOMEM)
 		mt_takeover_next(takeover, rc);
+	else if (rc == -EPROTONOSUPPORT)
+		mt_takeover_fail(takeover, rc,
+		    "a newer release has written its manifest: start that one here");
 	else if (rc != 0)
 		mt_takeover_fail(takeover, rc, "its manifest cannot be understood");
 	else if (!takeover->state.is_complete)
 		mt_takeover_fail(takeover, -EBADMSG, "its manifest has no whole checkpoint");
 	else if (takeover->state.epoch > takeover->shard->epoch)
 		mt_takeover_fail(takeover, -ESTALE,
-		    "the metadata store is stale: its manifest is of a later epoch");
+		    "the metadata store is stale: its manifest is of a later epoch; is the store an "
+		    "old copy: put the newest back, or cleave recover");
 	else
 		mt_takeover_next(takeover, 0);
 }
@@ -184,7 +188,9 @@ takeover_on_mirror_checked(int rc, void *arg)
 		return;
 	assert(takeover->step == TAKEOVER_CHECK_MIRROR);
 	if (rc == -ESTALE)
-		mt_takeover_fail(takeover, rc, "the metadata store is stale");
+		mt_takeover_fail(takeover, rc,
+		    "the metadata store is stale; is it an old copy: put the newest back, or cleave "
+		    "recover");
 	else
 		mt_takeover_next(takeover, rc);
 }

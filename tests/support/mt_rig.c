@@ -14,6 +14,7 @@
 #include "cleave/dev_ptr.h"
 #include "cleave/disk.h"
 #include "cleave/engine.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -472,6 +473,21 @@ mt_rig_commit(struct mt_rig *rig, const struct mt_edit *edits, uint32_t count)
 	if (rc != 0)
 		return rc;
 	return mt_rig_run_until(rig, call_is_done, &wait) ? wait.rc : -ETIME;
+}
+
+int
+mt_rig_commit_newer(struct mt_rig *rig)
+{
+	const struct mt_cluster *cluster = &rig->gateway->cluster;
+	struct mt_edit edit = { .kind = MT_EDIT_CLUSTER,
+		.next_volume_id = cluster->next_volume_id,
+		.next_segment = cluster->next_segment,
+		.next_snapshot = cluster->next_snapshot,
+		.next_clone = cluster->next_clone,
+		.shard_count = cluster->shard_count,
+		.level = CLEAVE_LEVEL_MAX + 1 };
+
+	return mt_rig_commit(rig, &edit, 1);
 }
 
 /* ---- the log ---- */

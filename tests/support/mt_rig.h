@@ -124,6 +124,8 @@ int mt_rig_read(struct mt_rig *rig, uint32_t index, const struct extent_id *id,
     uint64_t offset_bytes, uint8_t *out, uint32_t bytes);
 /* mt_rig_commit -- edits through the manifest of shard 0, waited for. */
 int mt_rig_commit(struct mt_rig *rig, const struct mt_edit *edits, uint32_t count);
+/* mt_rig_commit_newer -- likewise an edit of a level that no release up to this one writes. */
+int mt_rig_commit_newer(struct mt_rig *rig);
 
 /*
  * mt_rig_log_open -- a log extent of shard 0, created and in the manifest

@@ -12,6 +12,7 @@
 #include "middletier/manifest/manifest_edits.h"
 #include "middletier/manifest/manifest_mirror.h"
 #include "middletier/manifest/manifest_state.h"
+#include "unit/edit_refusal.h"
 
 TestSuite(edit_keys, .timeout = 60);
 
@@ -103,7 +104,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 	struct mt_edit edit = { .epoch = 77 };
 
 	bytes[at] = value;
-	cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), -EBADMSG);
+	cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), edit_refusal(name), "%s", name);
 	cr_assert_str_eq(field, name, "%s, not %s", field, name);
 	cr_assert_eq(edit.epoch, 77, "output touched");
 }

@@ -690,6 +690,14 @@ Test(rebuild, manifest_that_nobody_can_read_is_not_replaced_by_nothing)
 	expect_refused(-ENODATA, "shard 0");
 }
 
+Test(rebuild, manifest_of_a_newer_release_is_left_to_it)
+{
+	make_volume("a", 1);
+	cr_assert_eq(mt_rig_commit_newer(rig), 0);
+	lose_store();
+	expect_refused(-EPROTONOSUPPORT, "of shard 0: run cleave recover of that one");
+}
+
 Test(rebuild, empty_nodes_hold_no_cluster)
 {
 	lose_store();

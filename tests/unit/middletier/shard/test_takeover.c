@@ -404,6 +404,20 @@ Test(takeover, never_starts_without_its_manifest)
 	cr_assert(mt_rig_logged(rig, "no copy is undamaged"));
 }
 
+/* A whole manifest, and not ours to read: nothing of it is passed over, and what helps is said. */
+Test(takeover, manifest_of_a_newer_release_is_left_to_it)
+{
+	(void)make_log();
+	cr_assert_eq(mt_rig_commit_newer(rig), 0);
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert_neq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_SERVING);
+	cr_assert(mt_rig_logged(rig, "an edit that a newer release has written in the manifest"));
+	cr_assert_str_eq(mt_shard_failed_why(mt_rig_shard(rig, 0)),
+	    "a newer release has written its manifest: start that one here");
+}
+
 Test(takeover, manifest_of_many_batches)
 {
 	struct mt_extent *extent = make_log();
