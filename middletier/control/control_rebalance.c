@@ -35,6 +35,7 @@ mt_json_rebalance(const struct mt_ask *ask)
 		const struct mt_rebalance_status *balance = &ask->legs[i].status.balance;
 
 		sum.is_on |= balance->is_on;
+		sum.is_stopped |= balance->is_stopped;
 		sum.copy_count += balance->copy_count;
 		sum.bytes += balance->bytes;
 		if (sum.wait == MT_REBALANCE_NOTHING) {
@@ -43,9 +44,10 @@ mt_json_rebalance(const struct mt_ask *ask)
 		}
 	}
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
-	return json_pack("{s:s, s:{s:b, s:I, s:I, s:s, s:I, s:I}}", "gateway", id, "rebalance",
-	    "on", sum.is_on, "copies", (json_int_t)sum.copy_count, "bytes", (json_int_t)sum.bytes,
-	    "waits", mt_rebalance_wait_name(sum.wait), "node", (json_int_t)sum.wait_node_id, "rate",
+	return json_pack("{s:s, s:{s:b, s:b, s:I, s:I, s:s, s:I, s:I}}", "gateway", id, "rebalance",
+	    "on", sum.is_on, "stopped", sum.is_stopped, "copies", (json_int_t)sum.copy_count,
+	    "bytes", (json_int_t)sum.bytes, "waits", mt_rebalance_wait_name(sum.wait), "node",
+	    (json_int_t)sum.wait_node_id, "rate",
 	    (json_int_t)(num_min(gateway->options.repair_bytes_per_s, INT64_MAX / MT_PORTS_MAX) *
 		gateway->port_count));
 }

@@ -89,6 +89,7 @@ mt_rebalance_start(struct mt_port *port)
 
 	mt_rebalance_refresh(port);
 	state->is_on = true;
+	state->is_stopped = false;
 	state->from_ns = loop_now_ns(port->loop) + REBALANCE_TURN_NS;
 	state->round++;
 	state->copy_count = state->bytes = 0;
@@ -101,7 +102,11 @@ mt_rebalance_start(struct mt_port *port)
 void
 mt_rebalance_stop(struct mt_port *port)
 {
-	port->upkeep->balance.is_on = false;
+	struct mt_rebalance_state *state = &port->upkeep->balance;
+
+	rebalance_settle(port); /* one that is done was not stopped */
+	state->is_stopped = state->is_stopped || state->is_on;
+	state->is_on = false;
 }
 
 /* The work that comes before it at this port; *@ret_link: the node that is down. */
@@ -133,6 +138,7 @@ mt_rebalance_status(struct mt_port *port, struct mt_rebalance_status *ret_status
 
 	rebalance_settle(port);
 	*ret_status = (struct mt_rebalance_status){ .is_on = state->is_on,
+		.is_stopped = state->is_stopped,
 		.copy_count = state->copy_count,
 		.bytes = state->bytes };
 	if (!state->is_on)

@@ -31,6 +31,7 @@ enum mt_rebalance_wait { MT_REBALANCE_WAIT_LIST(MT_REBALANCE_WAIT_ENUM) MT_REBAL
 
 struct mt_rebalance_status {
 	bool is_on;
+	bool is_stopped;            /* it was told to end before it was done */
 	uint64_t copy_count, bytes; /* moved in this round, or the last */
 	enum mt_rebalance_wait wait;
 	uint32_t wait_node_id; /* MT_REBALANCE_NODE: it is down; 0: not heard yet */

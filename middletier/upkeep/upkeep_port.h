@@ -14,8 +14,9 @@ struct mt_upkeep_port {
 	/* rebalance.c: copies are moved from full nodes to empty ones. */
 	struct mt_rebalance_state {
 		bool is_on;
-		uint64_t from_ns;           /* the nodes have said how much room they have */
-		uint32_t round;             /* how often it was begun */
+		bool is_stopped;  /* the round that was begun last was ended before its time */
+		uint64_t from_ns; /* the nodes have said how much room they have */
+		uint32_t round;   /* how often it was begun */
 		uint64_t copy_count, bytes; /* moved in this round */
 	} balance;
 	/* orphans.c: by index of the link, what went at its node. */

@@ -70,27 +70,51 @@ def a_node_that_is_down_is_waited_for():
         check("done" in out, out)
 
 
+def waiting(c, *options):
+    """cleave cluster rebalance --wait, which waits for node 4: the process, and the file of what it says."""
+    told = open(os.path.join(c.folder, "told"), "w")
+    process = subprocess.Popen([binary("cleave"), "--gateway", c.address, *options, "cluster", "rebalance", "--wait"],
+                               stdout=told, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    told.close()
+    return process, told.name
+
+
+def what_is_stopped_is_not_done():
+    with Cluster(nodes=4, disk_size="128M", slot_size="1M") as c:
+        wait_imported(c)
+        c.nodes[3].kill()
+        wait_for(lambda: nodes_of(c)[4]["state"] != "up", "node 4 is up still")
+        process, told = waiting(c)
+        try:
+            wait_for(lambda: "waits for node 4" in open(told).read(), "it does not wait")
+            c.cleave("cluster", "rebalance", "--stop")
+            _, error = process.communicate(timeout=WAIT_S)
+        finally:
+            process.kill()
+        check(process.returncode == 1 and "not done: somebody has ended it" in error, f"{process.returncode}: {error}")
+        check("done" not in open(told).read(), open(told).read())
+
+
 def what_is_not_known_is_not_done():
     """A gateway that stands still may go on afterwards: who waits is told of it, and not that all is done."""
     with Cluster(nodes=4, gateways=2, disk_size="128M", slot_size="1M", gateway_args=("--lease-ms", "60000")) as c:
         wait_imported(c)
         c.nodes[3].kill()
         wait_for(lambda: nodes_of(c)[4]["state"] != "up", "node 4 is up still")
-        wait = [binary("cleave"), "--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--wait"]
-        with open(os.path.join(c.folder, "told"), "w+") as told:
-            process = subprocess.Popen(wait, stdout=told, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-            try:
-                wait_for(lambda: "waits for node 4" in open(told.name).read(), "it does not wait")
-                c.gateways[1].signal(signal.SIGSTOP)
-                c.cleave("--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--stop", check_rc=False)
-                _, error = process.communicate(timeout=WAIT_S)
-            finally:
-                process.kill()
-                c.gateways[1].signal(signal.SIGCONT)
-            text = open(told.name).read()
+        process, told = waiting(c, "--timeout", "1s")
+        try:
+            wait_for(lambda: "waits for node 4" in open(told).read(), "it does not wait")
+            c.gateways[1].signal(signal.SIGSTOP)
+            c.cleave("--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--stop", check_rc=False)
+            _, error = process.communicate(timeout=WAIT_S)
+        finally:
+            process.kill()
+            c.gateways[1].signal(signal.SIGCONT)
+        text = open(told).read()
         check(process.returncode == 1 and c.gateway_addresses[1] in error, f"{process.returncode}: {error}")
         check("done" not in text, text)
 
 
 if __name__ == "__main__":
-    main(two_new_nodes_get_their_share, a_node_that_is_down_is_waited_for, what_is_not_known_is_not_done)
+    main(two_new_nodes_get_their_share, a_node_that_is_down_is_waited_for, what_is_stopped_is_not_done,
+         what_is_not_known_is_not_done)

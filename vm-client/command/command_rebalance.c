@@ -21,7 +21,7 @@
 
 /* The answers of all gateways in one. */
 struct rebalance_sum {
-	uint32_t on_count, silent_count;
+	uint32_t on_count, silent_count, stopped_count;
 	uint64_t copies, bytes, rate;
 	char waits[16]; /* of the first that waits; "" none does */
 	uint64_t node;
@@ -33,6 +33,7 @@ sum_add(struct rebalance_sum *sum, const json_t *rebalance)
 	const char *waits = command_text(rebalance, "waits");
 
 	sum->on_count += json_is_true(json_object_get(rebalance, "on"));
+	sum->stopped_count += json_is_true(json_object_get(rebalance, "stopped"));
 	sum->copies += command_u64(rebalance, "copies");
 	sum->bytes += command_u64(rebalance, "bytes");
 	sum->rate += command_u64(rebalance, "rate");
@@ -201,6 +202,9 @@ rebalance_wait_done(struct command_session *session, struct rebalance_sum *sum)
 			break;
 		command_pause(session, REBALANCE_PAUSE_NS);
 	}
+	if (sum->stopped_count > 0 && sum->silent_count == 0)
+		return command_fail(session, -ECANCELED,
+		    "not done: somebody has ended it (--stop); what was moved stays, and the next one goes on from there");
 	/* A gateway that is silent may go on: session->error names it. */
 	if (!session->options->is_json && sum->silent_count == 0)
 		fprintf(session->out, "done: no move would help any more\n");

@@ -157,6 +157,15 @@ Test(rebalance, ends_with_even_nodes)
 	cr_assert_leq(moved(), 2, "what is even stays");
 }
 
+static bool
+is_stopped(void)
+{
+	struct mt_rebalance_status status;
+
+	mt_rebalance_status(mt_rig_port(rig), &status);
+	return status.is_stopped;
+}
+
 Test(rebalance, stops_when_told)
 {
 	uint64_t count = 3;
@@ -166,9 +175,15 @@ Test(rebalance, stops_when_told)
 	cr_assert(mt_rig_run_until(rig, has_moved, &count));
 	mt_rebalance_stop(mt_rig_port(rig));
 	cr_assert(is_off(NULL));
+	cr_assert(is_stopped());
 	mt_rig_run(rig, NUM_S(30));
 	cr_assert_leq(moved(), count + 1, "the copy under way");
 	expect_whole();
+	mt_rebalance_start(mt_rig_port(rig));
+	cr_assert_not(is_stopped());
+	cr_assert(mt_rig_run_until(rig, is_off, NULL));
+	mt_rebalance_stop(mt_rig_port(rig));
+	cr_assert_not(is_stopped(), "it was done before");
 }
 
 Test(rebalance, waits_for_a_member_that_is_down)
