@@ -27,7 +27,7 @@ enum cleave_event_level {
 	    "Somebody drained a gateway, or gave it its shards back.")                             \
 	X(GATEWAY_SET, "gateway-set", INFO,                                                        \
 	    "Somebody changed a gateway's log level, or its --slow-op.")                           \
-	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway that had shards has ended.")              \
+	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway that had shards is gone.")                \
 	X(GATEWAY_LEFT, "gateway-left", INFO, "A gateway without shards has ended.")               \
 	X(LEASE_GOT, "lease-got", INFO, "The gateway is a member of the cluster.")                 \
 	X(LEASE_LOST, "lease-lost", ERROR, "The gateway's lease has ended: all its shards stop.")  \

@@ -95,8 +95,8 @@ enum cleave_health_level {
 	    "Nobody answers a gateway at an address of its own that it tells clients.",                       \
 	    "is its advertise= right? Let its host reach it (router, /etc/hosts); or --advertise-outside")    \
 	X(GATEWAY_LOST, "gateway-lost", WARN,                                                                 \
-	    "A gateway that had shards has ended, and has not come again.",                                   \
-	    "start it; one that is not to come back: cleave gateway drain ID --force")                        \
+	    "A gateway that had shards is gone: it has ended, stands still or is cut off.",                   \
+	    "start it, or have it go on; one that is not to come back: cleave gateway drain ID --force")      \
 	X(NODE_DOWN, "node-down", WARN, "A storage node cannot be reached.",                                  \
 	    "start it, or look at the network between; one that never comes back: cleave node remove --lost") \
 	X(NODE_READ_ONLY, "node-read-only", WARN,                                                             \

@@ -91,8 +91,10 @@ lost_tell(struct mt_member *member, const struct mt_lost_gateway *gone, uint32_t
 	(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gone->gateway_id);
 	if (shard_count > 0)
 		mt_event(member->gateway->shared.events, gone->since_ns, CLEAVE_EVENT_GATEWAY_LOST,
-		    object, "gateway: %s at %s has ended, and had shards=%" PRIu32, object,
-		    gone->address, shard_count);
+		    object,
+		    "gateway: %s at %s is gone (it has ended, stands still or is cut off), and had "
+		    "shards=%" PRIu32,
+		    object, gone->address, shard_count);
 	else
 		mt_event(member->gateway->shared.events, gone->since_ns, CLEAVE_EVENT_GATEWAY_LEFT,
 		    object, "gateway: %s at %s has left", object, gone->address);

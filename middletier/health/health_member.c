@@ -247,7 +247,9 @@ judge_lost(const struct mt_gateway *gateway, uint64_t now_ns, struct mt_health *
 		(void)snprintf(object, sizeof(object), "gateway %016" PRIx64, gone->gateway_id);
 		mt_health_add(health, CLEAVE_HEALTH_GATEWAY_LOST, object,
 		    now_ns - num_min(gone->since_ns, now_ns),
-		    "%s at %s had shards and has ended: others have them", object, gone->address);
+		    "%s at %s had shards and is gone (it has ended, stands still or is cut off): others "
+		    "have them",
+		    object, gone->address);
 	}
 }
 

@@ -124,7 +124,7 @@ def gateways_that_die_or_stop():
         c.gateways[1].kill()
         said.after("a gateway is killed", "ERROR", "gateway-silent", gateway_object(2), "refused")
         said.after("its lease is over, and the other one has its shards", "WARN", "gateway-lost",
-                   gateway_object(2), "had shards and has ended")
+                   gateway_object(2), "had shards and is gone (it has ended, stands still or is cut off)")
         lines = [e for e in events(c) if e["code"] == "gateway-lost"]
         check(len(lines) == 1 and lines[0]["object"] == gateway_object(2), f"{lines}")
         c.gateways[1].start()

@@ -249,12 +249,12 @@ def nothing_normal_is_an_alarm():
         c.nodes[1].start()
         c.gateway.wait_line("node 2: link up", from_line=first)
         c.gateways[1].stop()
-        c.gateway.wait_line("WARN gateway: gateway 0000000000000002 .* has ended, and had shards")
+        c.gateway.wait_line("WARN gateway: gateway 0000000000000002 .* is gone .*, and had shards")
         c.gateway.stop()
         for daemon in (*c.nodes, *c.gateways):
             alarms = [line for line in daemon.lines if re.search(ALARM, line) and
                       not re.search(r"WARN (node 2: lost|node: cannot be reached|health: |"
-                                    r"gateway: gateway 0000000000000002 .* has ended|"
+                                    r"gateway: gateway 0000000000000002 .* is gone|"
                                     r"shard \d: manifest waits for storage nodes)", line)]
             check(alarms == [], f"{daemon.name}: {alarms}")
         check(c.gateway.count_lines("node 2: lost") == 1, "said more than once")

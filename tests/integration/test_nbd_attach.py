@@ -273,7 +273,7 @@ def a_stop_leaves_the_volume():
         finally:
             c.gateways[1].signal(signal.SIGCONT)
         check(agent.wait_exit() == 0, "its exit status")
-        c.gateways[1].wait_line("gateway 0000000000000001 .* has ended, and had shards")  # so nobody else is asked
+        c.gateways[1].wait_line("gateway 0000000000000001 .* is gone .*, and had shards")  # so nobody else is asked
         c.cleave("volume", "delete", "v", "--purge")
 
 

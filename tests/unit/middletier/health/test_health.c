@@ -520,7 +520,7 @@ Test(health, a_gateway_that_died_is_missed)
 	lost->gateways[0].is_dead = true;
 	(void)snprintf(lost->gateways[0].address, sizeof(lost->gateways[0].address), "tcp://g:1");
 	(void)expect_only(CLEAVE_HEALTH_GATEWAY_LOST, "gateway 00000000000000cd",
-	    "at tcp://g:1 had shards");
+	    "at tcp://g:1 had shards and is gone (it has ended, stands still or is cut off)");
 }
 
 Test(health, a_clock_that_is_a_second_apart_at_every_port)
