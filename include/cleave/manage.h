@@ -121,7 +121,7 @@ struct cleave_node_change {
 	uint32_t weight;        /* likewise: 1 to 1000 percent of its free share */
 	bool has_maintenance;   /* of SET: maintenance_s is given */
 	uint64_t maintenance_s; /* from now on its copies are waited for so long; 0: no more */
-	bool is_forced;         /* of DRAIN, LOSE: also where it would be refused */
+	bool is_forced; /* of DRAIN, LOSE, and SET's address: also where it would be refused */
 };
 
 /* A shard that the gateway asked has a place for. */

@@ -87,13 +87,25 @@ node_json(const struct mt_node *node)
 	    "note", node->note);
 }
 
+/* A set says whether anything is other than before. */
+static void
+node_answer(struct mt_control_request *request, const struct mt_node *node, bool is_changed)
+{
+	json_t *out = node_json(node);
+
+	assert(is_changed || request->node.changes[0] != '\0');
+	if (out != NULL && request->node.changes[0] != '\0')
+		(void)json_object_set_new(out, "changed", json_boolean(is_changed));
+	mt_control_finish(request, out);
+}
+
 static void
 node_end(struct mt_control_request *request)
 {
 	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.node.id);
 
 	assert(mt_nodes_are_members(request->gateway));
-	mt_control_finish(request, node_json(entry != NULL ? &entry->node : &request->node.node));
+	node_answer(request, entry != NULL ? &entry->node : &request->node.node, true);
 }
 
 static void
@@ -352,14 +364,16 @@ set_add(struct mt_control_request *request, const char *format, ...)
 	va_end(args);
 }
 
-/* "changed weight=50 (was 100)", for the log; cut where it is too long. */
+#define SET_CHANGED "changed"
+
+/* "changed weight=50 (was 100)", for the log; cut where it is too long. Nothing behind the word: nothing has changed. */
 static void
 set_tell(struct mt_control_request *request, const struct mt_node *old)
 {
 	const struct mt_node *node = &request->node.node;
 
 	request->node.changes[0] = '\0';
-	set_add(request, "changed");
+	set_add(request, SET_CHANGED);
 	if (strcmp(old->address, node->address) != 0)
 		set_add(request, " address=%s (was %s)", node->address, old->address);
 	if (strcmp(old->domain, node->domain) != 0)
@@ -376,10 +390,10 @@ set_tell(struct mt_control_request *request, const struct mt_node *old)
 		    node->maintenance_until_s - mt_gateway_time_s(request->gateway));
 }
 
-static void
-set_put(struct mt_control_request *request)
+/* The key as it is to be. False: the request has ended. */
+static bool
+set_take(struct mt_control_request *request, const struct mt_node_entry *entry)
 {
-	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
 	const char *address = json_string_value(json_object_get(request->in, "address"));
 	const char *domain = json_string_value(json_object_get(request->in, "domain"));
 	const char *note = json_string_value(json_object_get(request->in, "note"));
@@ -387,15 +401,14 @@ set_put(struct mt_control_request *request)
 	const json_t *maintenance = json_object_get(request->in, "maintenance_s");
 	struct mt_node *node = &request->node.node;
 
-	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (entry == NULL || entry->node.state > MT_NODE_DRAINING) {
 		mt_control_refuse(request, -ENOENT,
 		    "node %" PRIu64 ": no such node: see cleave node list", request->node.id);
-		return;
+		return false;
 	}
 	*node = entry->node;
 	if (!node_take(request, address, domain, (uint64_t)json_integer_value(weight), note))
-		return;
+		return false;
 	if (maintenance != NULL && json_integer_value(maintenance) == 0)
 		node->maintenance_until_s = 0;
 	else if (maintenance != NULL)
@@ -409,10 +422,65 @@ set_put(struct mt_control_request *request)
 			continue;
 		mt_control_refuse(request, -EEXIST, "%s is the address of node %" PRIu32,
 		    node->address, other->id);
+		return false;
+	}
+	return true;
+}
+
+static void
+set_put(struct mt_control_request *request)
+{
+	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (!set_take(request, entry))
+		return;
+	set_tell(request, &entry->node);
+	if (strcmp(request->node.changes, SET_CHANGED) == 0)
+		node_answer(request, &entry->node, false);
+	else
+		mt_control_node_put(request, request->node.changes);
+}
+
+static void
+set_on_found(const struct mt_node_found *found, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_node *node = &request->node.node;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (found->node_id == 0)
+		mt_control_refuse(request, -ENOENT,
+		    "%s is not where node %" PRIu32
+		    " is: %s: start it there first, or, where it comes there later, --force",
+		    node->address, node->id, found->why);
+	else if (found->node_id != node->id ||
+	    (node->disk[0] != '\0' && strcmp(found->disk, node->disk) != 0))
+		mt_control_refuse(request, -EEXIST,
+		    "%s answers as node %" PRIu32 ", disk %s: not as node %" PRIu32 ", disk %s",
+		    node->address, found->node_id, found->disk, node->id, node->disk);
+	else
+		mt_control_node_begin(request, set_put);
+}
+
+/* Where the node is to be now somebody answers as that node, unless an operator insists. */
+static void
+set_look(struct mt_control_request *request)
+{
+	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
+	int rc;
+
+	if (!set_take(request, entry))
+		return;
+	if (strcmp(entry->node.address, request->node.node.address) == 0 || request->is_forced) {
+		set_put(request);
 		return;
 	}
-	set_tell(request, &entry->node);
-	mt_control_node_put(request, request->node.changes);
+	rc = mt_node_probe_start(request->gateway, request->node.node.address, set_on_found,
+	    request);
+	if (rc != 0)
+		mt_control_refuse(request, rc, "%s: %s", request->node.node.address,
+		    status_text(status_from_errno(rc)));
 }
 
 void
@@ -430,6 +498,7 @@ mt_control_node_set(struct mt_control_request *request)
 		{ "note", READER_TEXT, false, 0, MT_NODE_NOTE_BYTES - 1, { .text = &note } },
 		{ "maintenance_s", READER_U64, false, 0, MT_NODE_MAINTENANCE_S_MAX,
 		    { .u64 = &maintenance_s } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
@@ -437,7 +506,7 @@ mt_control_node_set(struct mt_control_request *request)
 	if (rc != 0)
 		mt_control_fail(request, rc, error);
 	else
-		mt_control_node_begin(request, set_put);
+		mt_control_node_begin(request, set_look);
 }
 
 /* ---- show: what it holds, for whoever waits until it is empty ---- */

@@ -64,7 +64,8 @@ def added_drained_removed():
         wait_for(lambda: nodes_of(c)[4]["member"] == "draining", "it does not drain")
         check("in use again" in c.cleave("node", "undrain", "4").stdout, "undrained")
         check("was not drained" in c.cleave("node", "undrain", "4").stdout, "it did not drain")
-        check("changed" in c.cleave("node", "set", "4", "--address", address.removeprefix("tcp://")).stdout, "its address")
+        check("nothing to change" in c.cleave("node", "set", "4", "--address", address.removeprefix("tcp://")).stdout,
+              "its address")
         check(nodes_of(c)[4]["address"] == address, f"{nodes_of(c)[4]}")
         expect_error(c.cleave("node", "remove", "4", check_rc=False), "in use")
         c.cleave("node", "drain", "4")
@@ -104,6 +105,9 @@ def bad_input_is_one_line():
                      "neither a time")
         expect_error(c.cleave("node", "set", "1", "--address", c.addresses[1], check_rc=False),
                      "is the address of node 2")
+        expect_error(c.cleave("node", "set", "1", "--address", "tcp://127.0.0.1:1", check_rc=False),
+                     "127.0.0.1:1 is not where node 1 is", "--force")
+        expect_error(c.cleave("node", "set", "1", "--address", twice, check_rc=False), f"{twice} answers as node 2")
         expect_error(c.cleave("node", "set", "1", check_rc=False), "what is to be changed")
         expect_error(c.cleave("node", "replace", "1", check_rc=False), "--with")
         expect_error(c.cleave("node", "replace", "1", "--with", c.addresses[0], check_rc=False),

@@ -62,7 +62,9 @@ node_change(struct command_session *session, const struct cleave_node_change *ch
 		rc = command_print_json(question.reply, session->out);
 	else if (rc == 0)
 		fprintf(session->out, "node %" PRIu64 " at %s: %s\n", node->id, node->address,
-		    done);
+		    json_is_false(json_object_get(question.reply, "changed"))
+			? "as it was, there was nothing to change"
+			: done);
 	command_question_fini(&question);
 	return rc;
 }
@@ -107,7 +109,8 @@ command_node_set(struct command_session *session)
 	char address[NODE_ADDRESS_BYTES];
 	struct cleave_node_change change = { .action = CLEAVE_NODE_SET,
 		.address = node_address(options->address, address),
-		.has_maintenance = options->maintenance != NULL };
+		.has_maintenance = options->maintenance != NULL,
+		.is_forced = options->is_forced };
 	uint64_t ns = 0;
 	int rc = node_id(session, &change.id);
 

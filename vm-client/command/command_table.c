@@ -176,10 +176,11 @@ static const struct command command_table[] = {
 	    "id and a --node-id of its own.",
 	    { COMMAND_NODE }, COMMAND_PLACE, command_node_add },
 	{ "node", "set",
-	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--maintenance "
+	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--force] [--maintenance "
 	    "DURATION|off]",
-	    "Change what the cluster knows of a node.", { COMMAND_NODE },
-	    COMMAND_PLACE | COMMAND_ADDRESS | COMMAND_MAINTENANCE, command_node_set },
+	    "Change what the cluster knows of a node. Another address only where it answers, but with --force.",
+	    { COMMAND_NODE }, COMMAND_PLACE | COMMAND_ADDRESS | COMMAND_MAINTENANCE | COMMAND_FORCE,
+	    command_node_set },
 	{ "node", "drain", "ID [--wait] [--force]",
 	    "Move what a node holds to the others. Not where they are too few, or too full, but with --force.",
 	    { COMMAND_NODE }, COMMAND_WAIT | COMMAND_FORCE, command_node_drain },

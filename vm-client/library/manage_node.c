@@ -72,7 +72,7 @@ change_request(const struct cleave_node_change *change)
 		ask_add(&request, "maintenance_s", json_integer((json_int_t)change->maintenance_s));
 	if (change->action == CLEAVE_NODE_LOSE)
 		ask_add(&request, "lost", json_true());
-	if (change->is_forced && !is_described)
+	if (change->is_forced && change->action != CLEAVE_NODE_ADD)
 		ask_add(&request, "force", json_true());
 	return request;
 }
