@@ -174,7 +174,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o*, s:s*, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o*, s:o*, s:o*, s:s*, s:s*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -188,8 +188,8 @@ control_status(const struct node *node)
 	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
 	    "gateway_peer", gateway, "wall_ms", control_wall(node), "key_expires_s",
 	    control_key(node), "displaced", control_displaced(node), "direct", control_direct(node),
-	    "counters", control_counters_of(&node->counters, sn_counter_members, counter_count),
-	    "port",
+	    "advertise", node->advertise[0] != '\0' ? node->advertise : NULL, "counters",
+	    control_counters_of(&node->counters, sn_counter_members, counter_count), "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }
 

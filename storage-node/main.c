@@ -421,6 +421,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.loop = process->loop,
 		.disk_name = process->options.disk,
 		.listen = process->options.listen,
+		.advertise = process->options.advertise,
 		.cluster_id = cluster_id,
 		.node_id = (uint32_t)process->options.node_id,
 		.write_cache = storage_is_protected(process) ? NODE_CACHE_PROTECTED

@@ -65,6 +65,7 @@ struct node_options {
 	const struct split_key *key;
 	enum split_security security;
 	enum node_direct direct; /* [NODE_DIRECT_OFF] */
+	const char *advertise;   /* where clients find it; port 0: as bound [as gateways do] */
 	uint64_t
 	    head_cache_bytes; /* host memory for heads of batches that were asked for [NODE_HEAD_CACHE_BYTES; at least _MIN] */
 	uint64_t verify_bytes_s; /* budget of all verifications, bytes a second [64 MiB] */

@@ -48,6 +48,7 @@ struct node {
 	struct node_options options;
 	char listen[SPLIT_ADDRESS_BYTES_MAX];
 	char address[SPLIT_ADDRESS_BYTES_MAX];
+	char advertise[SPLIT_ADDRESS_BYTES_MAX]; /* where clients find it; "": as gateways do */
 	char disk_name[SPLIT_ADDRESS_BYTES_MAX];
 	struct loop *loop;
 	struct disk *disk;

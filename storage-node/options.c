@@ -26,6 +26,11 @@ static const struct config_option option_table[] = {
 	    "The formatted file or block device.", NULL, true, 0, 0, NULL },
 	{ "listen", 0, CONFIG_STRING, offsetof(struct storage_options, listen), "tcp://HOST:PORT",
 	    "Where gateways connect; port 0 takes a free one.", NULL, true, 0, 0, NULL },
+	{ "advertise", 0, CONFIG_STRING, offsetof(struct storage_options, advertise),
+	    "tcp://HOST:PORT",
+	    "Where clients that read here find this node, where that is not the address by which gateways do; port 0: "
+	    "that of --listen.",
+	    NULL, false, 0, 0, NULL },
 	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct storage_options, cluster_id), "HEX",
 	    "Refuse a disk of another cluster.", NULL, false, 0, 0, NULL },
 	{ "node-id", 0, CONFIG_U64, offsetof(struct storage_options, node_id), "N",
@@ -127,6 +132,29 @@ check_secure(const struct storage_options *options, struct config_result *result
 		secure_refuse_open(&storage_program, result, ret_secure, "listen", options->listen);
 }
 
+/* Clients alone are told it: gateways have the address that an operator gave them (cleave node add). */
+static void
+check_advertise(const struct storage_options *options, struct config_result *result)
+{
+	const char *address = options->advertise, *wrong;
+	size_t scheme_bytes = options->listen == NULL ? 0 : strcspn(options->listen, ":");
+
+	if (address == NULL)
+		return;
+	wrong = tcp_address_check(address, false);
+	if (wrong == NULL && tcp_address_is_any(address))
+		wrong =
+		    "an address of every machine: give the name or the number by which clients reach this one";
+	if (wrong == NULL && options->listen != NULL &&
+	    strncmp(address, options->listen, scheme_bytes + 1) != 0)
+		wrong = "of another kind than --listen";
+	if (wrong != NULL)
+		config_problem(&storage_program, result, "--advertise: '%s': %s", address, wrong);
+	if (options->direct == DIRECT_OFF)
+		config_problem(&storage_program, result,
+		    "--advertise: clients alone are told it, and none may read here: needs --direct");
+}
+
 uint32_t
 options_check(const struct storage_options *options, struct config_result *result,
     uint64_t *ret_cluster_id, struct secure *ret_secure)
@@ -143,6 +171,7 @@ options_check(const struct storage_options *options, struct config_result *resul
 	if (wrong != NULL)
 		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
 		    wrong);
+	check_advertise(options, result);
 	check_secure(options, result, *ret_cluster_id, ret_secure);
 	secure_metrics_check(&storage_program, result, ret_secure, options->metrics,
 	    &options->metrics_words);

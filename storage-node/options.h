@@ -17,7 +17,7 @@ enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PR
 
 /* As config_parse fills it: each value is in the range that the table gives. */
 struct storage_options {
-	const char *disk, *listen, *cluster_id, *metrics;
+	const char *disk, *listen, *advertise, *cluster_id, *metrics;
 	struct secure_metrics_words metrics_words;
 	uint64_t node_id;
 	unsigned write_cache;

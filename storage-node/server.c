@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
+#include "base/tcp_address.h"
 #include "change.h"
 #include "claim.h"
 #include "cleave/level.h"
@@ -394,6 +395,10 @@ sn_server_listen(struct node *node)
 	/* The caller tells the errno, which does not say which limit of an RDMA device it was. */
 	if (rc != 0 && split_port_reason(node->port)[0] != '\0')
 		log_error("listen: %s", split_port_reason(node->port));
+	if (rc == 0 && node->options.advertise != NULL) {
+		tcp_address_publish(node->options.advertise, node->address, node->advertise);
+		log_info("node: clients are told address=%s", node->advertise);
+	}
 	return rc;
 }
 

@@ -101,6 +101,8 @@ struct cleave_node_entry {
 	uint64_t maintenance_s; /* that are left of it; 0: it is in none */
 	char note[128];         /* an operator's */
 	bool is_read_only;      /* its disk takes no more writes */
+	char
+	    advertise[128]; /* where clients that read there find it; "": at address, or none may */
 };
 
 /* A change of a storage node. Zero, or NULL, leaves what it is as it is. */

@@ -261,7 +261,7 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		json_array_append_new(nodes,
 		    json_pack(
 			"{s:I, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:s, s:i, "
-			"s:I, s:s}",
+			"s:I, s:s, s:s*}",
 			"id", (json_int_t)link.node_id, "trouble", link.trouble, "address",
 			link.config.address, "domain", link.config.domain, "state",
 			json_link_state(gateway, ask, i), "read_only", link.is_read_only,
@@ -273,7 +273,8 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 			entry == NULL ? "" : mt_node_state_name(link.config.state), "weight",
 			(int)mt_node_weight(&link.config), "maintenance_s",
 			(json_int_t)json_left_s(gateway, link.config.maintenance_until_ns), "note",
-			entry == NULL ? "" : entry->node.note));
+			entry == NULL ? "" : entry->node.note, "advertise",
+			link.advertise[0] != '\0' ? link.advertise : NULL));
 	}
 	return nodes;
 }
@@ -291,7 +292,8 @@ mt_json_direct_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		if (link->is_direct && link->node_id != 0 && !mt_node_is_gone(&link->config))
 			json_array_append_new(nodes,
 			    json_pack("{s:I, s:s}", "id", (json_int_t)link->node_id, "address",
-				link->config.address));
+				link->advertise[0] != '\0' ? link->advertise
+							   : link->config.address));
 	}
 	return nodes;
 }

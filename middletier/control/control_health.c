@@ -14,6 +14,8 @@
  * volume_bytes: of all volumes, as large as they say that they are. lately: what this gateway has seen since it started,
  * up to an hour and a day; clients' bytes are those at this gateway, the gain that of the cluster's data_used.
  *
+ * sessions: connections that have a volume or a snapshot open; who only asks is none.
+ *
  * clients: what they read and wrote at this gateway in the last ten seconds, as its looks have seen it; span_ms 0: nothing
  * is known yet.
  *
@@ -76,7 +78,7 @@ json_totals(const struct mt_ask *ask)
 		const struct mt_port_status *status = &ask->legs[i].status;
 		const uint64_t *metrics = ask->gateway->ports[i].metrics;
 
-		sessions += status->session_count;
+		sessions += status->opened_count;
 		written += (json_int_t)metric_read(&metrics[MT_METRIC_write_bytes]);
 		stored += (json_int_t)metric_read(&metrics[MT_METRIC_stored_bytes]);
 		for (uint32_t k = 0; status->shards != NULL && k < status->shard_count; k++) {

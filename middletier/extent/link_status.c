@@ -11,6 +11,7 @@
 #include "base/clock_gap.h"
 #include "base/num.h"
 #include "base/reader.h"
+#include "base/tcp_address.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -61,6 +62,15 @@ link_take_clock(struct mt_link *link, const json_t *object)
 		    loop_now_ns(link->port->loop) - status->asked_ns, (uint64_t)told_ms);
 }
 
+/* An address that clients could do nothing with is none. */
+static void
+link_take_advertise(struct mt_link *link, const json_t *object)
+{
+	reader_cut(object, "advertise", link->advertise, sizeof(link->advertise));
+	if (tcp_address_check(link->advertise, true) != NULL || tcp_address_is_any(link->advertise))
+		link->advertise[0] = '\0';
+}
+
 /* Reads what is needed of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
@@ -82,6 +92,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->full_kinds = 0;
 		mt_link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link->is_direct = json_is_string(json_object_get(object, "direct"));
+		link_take_advertise(link, object);
 		link->is_displaced = json_is_true(json_object_get(object, "displaced"));
 		link_take_gateways(link, object);
 		link_take_clock(link, object);

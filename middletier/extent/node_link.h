@@ -100,7 +100,9 @@ struct mt_link {
 	uint32_t call_count;
 	bool is_read_only; /* its disk takes no more writes */
 	bool is_direct;    /* of its status: it takes clients that read by tickets */
-	bool is_displaced; /* of its status: its disk is no longer found by its path */
+	char advertise
+	    [SPLIT_ADDRESS_BYTES_MAX]; /* of its status: where clients find it; "": as we do */
+	bool is_displaced;             /* of its status: its disk is no longer found by its path */
 	int64_t
 	    clock_gap_ms; /* of its status: its clock on the wall is ahead; < 0 behind; 0: not, or not told */
 	uint64_t

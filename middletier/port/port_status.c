@@ -139,6 +139,7 @@ status_link(const struct mt_link *node, uint64_t now_ns, struct mt_link_status *
 		.slot_bytes = node->slot_bytes,
 		.level = node->agreed_level,
 	};
+	memcpy(ret_status->advertise, node->advertise, sizeof(node->advertise));
 	memcpy(ret_status->disk, node->disk, sizeof(node->disk));
 	memcpy(ret_status->trouble, node->trouble, sizeof(node->trouble));
 	memcpy(ret_status->took, node->took, sizeof(node->took));
@@ -177,9 +178,13 @@ mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status)
 	status->hot_bytes_max = (uint64_t)mt_hot_slot_count(port->read->hot) * CLEAVE_BLOCK_BYTES;
 	status->ring_count = port->ring_count;
 	status->ring_max = port->ring_max;
-	status->short_count = status->session_count = 0;
-	LIST_FOREACH_SAFE(&port->sessions, link, next)
+	status->short_count = status->session_count = status->opened_count = 0;
+	LIST_FOREACH_SAFE(&port->sessions, link, next) {
+		const struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
+
 		status->session_count++;
+		status->opened_count += session->qp != NULL && session->hello.volume_id != 0;
+	}
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		status->short_count += mt_shard_is_short(&port->shards[i]);
 	for (uint32_t i = 0; i < port->shard_count && status->shards != NULL; i++)

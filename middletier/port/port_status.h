@@ -80,16 +80,19 @@ struct mt_link_status {
 	int64_t clock_gap_ms;       /* of its clock on the wall against ours: node_link.h */
 	uint64_t state_age_ns;      /* since it came up, or went down, or was made */
 	uint64_t slots_total, slots_free, slot_bytes;
-	uint64_t slots_reserved;        /* of the free ones: not for the log */
-	uint64_t slots_share;           /* in use, if copies were spread evenly: balance.h */
-	uint32_t level;                 /* agreed on when it was heard last; 0: never */
-	char disk[MT_NODE_DISK_BYTES];  /* the uuid of its disk; "": not heard yet */
-	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
+	uint64_t slots_reserved; /* of the free ones: not for the log */
+	uint64_t slots_share;    /* in use, if copies were spread evenly: balance.h */
+	uint32_t level;          /* agreed on when it was heard last; 0: never */
+	char advertise[SPLIT_ADDRESS_BYTES_MAX]; /* where clients find it; "": as gateways do */
+	char disk[MT_NODE_DISK_BYTES];           /* the uuid of its disk; "": not heard yet */
+	char trouble[MT_TROUBLE_BYTES];          /* why it is not up */
 	struct latency took[MT_LINK_TOOK_NR];
 };
 
 struct mt_port_status {
 	uint32_t shard_count, link_count, session_count;
+	uint32_t
+	    opened_count; /* sessions that have a volume or a snapshot open, not to ask alone */
 	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
 	uint32_t asked_writer_count;  /* of them, of the attach that was asked about */
 	uint32_t asked_reader_count;  /* and those that are read-only */

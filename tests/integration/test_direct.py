@@ -9,6 +9,7 @@ import urllib.request
 from libcluster import BUILD, CLUSTER_ID, WAIT_S, Cluster, check, expect_error, main, run, run_argv, wait_for
 from libkeys import Authority, Keyed
 from libmetrics import metrics_address
+from libnodes import nodes_of
 
 CLIENT = os.path.join(BUILD, "tests", "direct_client")
 
@@ -101,6 +102,28 @@ def nobody_where_it_is_off():
         c.nodes[0].wait_line(r"this node takes no clients \(--direct\)")
 
 
+def clients_are_told_another_address():
+    """Port 0 is the one that the node listens at; gateways go on at the address that they have."""
+    with Cluster(disk_size="256M", node_args=("--direct", "trusted", "--advertise", "tcp://localhost:0")) as c:
+        at = c.addresses[0].replace("127.0.0.1", "localhost")
+        c.nodes[0].wait_line(f"clients are told address={at}")
+        wait_for(lambda: nodes_of(c).get(1, {}).get("advertise") == at, "the list of nodes does not have it")
+        check(nodes_of(c)[1]["address"] == c.addresses[0], f"{nodes_of(c)[1]}")
+        out = c.cleave("node", "list").stdout
+        check(f"clients find {c.addresses[0]} at {at}\n" in out, out)
+        is_served(with_data(c), ask(c))
+
+
+def an_address_that_is_none_is_refused():
+    words = ("--disk", "/none", "--listen", "tcp://127.0.0.1:0", "--direct", "trusted", "--advertise")
+    for address, why in (("here", "begins with neither"), ("tcp://0.0.0.0:7201", "an address of every machine"),
+                         ("verbs://10.0.0.1:7201", "of another kind than --listen")):
+        expect_error(run("cleave-storage", *words, address, check_rc=False), f"--advertise: '{address}': .*{why}",
+                     codes=(2,))
+    expect_error(run("cleave-storage", *words, "tcp://n:1", "--direct", "off", check_rc=False),
+                 "--advertise: .* needs --direct", codes=(2,))
+
+
 def keys_alone_without_a_key_is_refused():
     expect_error(run("cleave-storage", "--disk", "/none", "--listen", "tcp://127.0.0.1:0", "--direct", "on",
                      check_rc=False), "--direct: on needs --key", codes=(2,))
@@ -108,4 +131,4 @@ def keys_alone_without_a_key_is_refused():
 
 if __name__ == "__main__":
     main(without_keys, with_keys, tickets_end_with_the_right_and_with_the_volume, nobody_where_it_is_off,
-         keys_alone_without_a_key_is_refused)
+         keys_alone_without_a_key_is_refused, clients_are_told_another_address, an_address_that_is_none_is_refused)

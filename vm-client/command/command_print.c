@@ -84,6 +84,10 @@ command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE 
 		if (node.trouble[0] != '\0')
 			fprintf(out, "node at %s: %s\n", plain_text(node.address),
 			    plain_text(node.trouble));
+		if (node.advertise[0] != '\0') {
+			fprintf(out, "clients find %s", plain_text(node.address));
+			fprintf(out, " at %s\n", plain_text(node.advertise));
+		}
 		if (node.note[0] != '\0')
 			fprintf(out, "note on %s: %s\n", plain_text(node.address),
 			    plain_text(node.note));

@@ -74,6 +74,7 @@ node_read(struct reader *reader, const json_t *object, void *ret_entry)
 	/* Gateways of before say nothing of these. */
 	reader_cut(object, "member", entry->member, sizeof(entry->member));
 	reader_cut(object, "note", entry->note, sizeof(entry->note));
+	reader_cut(object, "advertise", entry->advertise, sizeof(entry->advertise));
 	entry->is_read_only = json_is_true(json_object_get(object, "read_only"));
 	if (json_object_get(object, "slots_reserved") != NULL)
 		entry->slots_reserved = reader_u64(reader, object, "slots_reserved", INT64_MAX);

@@ -43,6 +43,32 @@ Test(reads, a_cluster_of_a_level_before_has_none, .init = setup_before)
 	done(ask(0, request, "gateway"));
 }
 
+/* The address of the one node of volume 1's. */
+static void
+expect_node_at(const char *address)
+{
+	json_t *answer = ask(0, "{'op':'volume.nodes','id':1}");
+	const json_t *nodes = json_object_get(answer, "nodes");
+
+	cr_assert_eq(json_array_size(nodes), 1u);
+	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(nodes, 0), "address")),
+	    address);
+	json_decref(answer);
+}
+
+/* A node may be behind a router, or on a network of its own. */
+Test(reads, clients_are_told_the_address_that_a_node_advertises)
+{
+	struct mt_link *link = &sg.gateway->ports[0].links[0];
+
+	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
+	link->is_direct = true;
+	link->node_id = 7;
+	expect_node_at(link->config.address);
+	(void)snprintf(link->advertise, sizeof(link->advertise), "tcp://node7.example:7201");
+	expect_node_at("tcp://node7.example:7201");
+}
+
 /* Nodes that take no clients are nobody's business. */
 Test(reads, who_opens_a_volume_is_told_of_nodes_that_take_clients)
 {
