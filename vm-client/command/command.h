@@ -339,6 +339,8 @@ int command_print_trash(const struct cleave_trash_entry *volumes, uint32_t count
 int command_attach(struct command_session *session);
 int command_detach(struct command_session *session);
 int command_exports(struct command_session *session);
+
+/* command_agent_link.c */
 #define COMMAND_AGENT_WORDS_MAX (1 + 2 * CLEAVE_GATEWAYS_MAX + 6)
 /*
  * command_agent_words -- how an agent's command line begins: the program, the gateways, and who this is
