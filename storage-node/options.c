@@ -3,6 +3,8 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
@@ -88,10 +90,60 @@ const struct config_program storage_program = {
 	.has_check = true,
 };
 
-/* The disk as a start would find it, without opening anything. */
+/* Whose is it? As the start says it (recover.c). */
 static void
-check_disk(const struct storage_options *options, struct config_result *result)
+check_owner(const struct storage_options *options, const struct node_format *format,
+    uint64_t cluster_id, const struct secure *secure, struct config_result *result)
 {
+	const struct split_wanted wanted = { .roles = SPLIT_ROLE_NODE,
+		.number = format->node_id,
+		.cluster_id = format->cluster_id };
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
+
+	if (cluster_id != 0 && cluster_id != format->cluster_id)
+		config_problem(&storage_program, result,
+		    "--cluster-id: %s: superblock: cluster_id is %016" PRIx64 ", not %016" PRIx64
+		    ": this disk belongs to another cluster",
+		    options->disk, format->cluster_id, cluster_id);
+	if (options->node_id != 0 && options->node_id != format->node_id)
+		config_problem(&storage_program, result,
+		    "--node-id: %s: superblock: node_id is %" PRIu32 ", not %" PRIu64
+		    ": this is another node's disk",
+		    options->disk, format->node_id, options->node_id);
+	if (secure->key != NULL &&
+	    split_subject_check(split_key_subject(secure->key), &wanted, why) != 0)
+		config_problem(&storage_program, result, "--key: %s: %s", options->disk, why);
+}
+
+static void
+check_content(const struct storage_options *options, uint64_t cluster_id,
+    const struct secure *secure, struct config_result *result)
+{
+	enum format_content content = FORMAT_OTHER;
+	struct node_format format;
+	int fd = open(options->disk, O_RDONLY | O_CLOEXEC);
+	int rc = fd < 0 ? -errno : format_look(fd, &content, &format);
+
+	if (fd >= 0)
+		(void)close(fd); /* nothing was written */
+	if (rc != 0)
+		config_problem(&storage_program, result, "--disk: %s: %s", options->disk,
+		    strerror(-rc));
+	else if (content != FORMAT_DISK)
+		config_problem(&storage_program, result,
+		    "--disk: %s: superblock: no disk of a storage node: make it one with "
+		    "cleave-storage format",
+		    options->disk);
+	else
+		check_owner(options, &format, cluster_id, secure, result);
+}
+
+/* The disk as a start would find it. It is read, and not locked: its node may run. */
+static void
+check_disk(const struct storage_options *options, uint64_t cluster_id, const struct secure *secure,
+    struct config_result *result)
+{
+	uint32_t count = result->problem_count;
 	const char *path = options->disk;
 	struct stat info;
 
@@ -104,6 +156,8 @@ check_disk(const struct storage_options *options, struct config_result *result)
 		    "--disk: %s: neither a file nor a block device", path);
 	else
 		config_check_access(&storage_program, result, "disk", path, R_OK | W_OK);
+	if (result->problem_count == count)
+		check_content(options, cluster_id, secure, result);
 }
 
 struct split_wanted
@@ -177,7 +231,7 @@ options_check(const struct storage_options *options, struct config_result *resul
 	    &options->metrics_words);
 	if (!result->is_check)
 		return result->problem_count;
-	check_disk(options, result);
+	check_disk(options, *ret_cluster_id, ret_secure, result);
 	config_check_metrics(&storage_program, result, options->metrics);
 	return result->problem_count;
 }

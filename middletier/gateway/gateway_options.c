@@ -18,10 +18,10 @@
 #include "common/settings.h"
 #include "extent/head_mirror.h"
 #include "port/port.h"
+#include "port/port_memory.h"
 #include "read/hot.h"
 
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
-#define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
 #define GATEWAY_LEASE_NS NUM_S(3)
 #define GATEWAY_HOLD_NS NUM_S(5)
 _Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
@@ -50,41 +50,62 @@ options_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
 	return -EINVAL;
 }
 
+/* 0: a port has room for a shard; else what it takes, in whole MiB. */
+static uint64_t
+options_least_device_bytes(const struct mt_gateway_options *options)
+{
+	struct mt_settings settings = { .has_read_ahead = options->has_read_ahead,
+		.frame_bytes = options->frame_bytes };
+	const struct mt_port_options port = { .settings = &settings,
+		.device_bytes = options->device_bytes,
+		.client_receives = options->client_receives };
+
+	num_default_u32(&settings.frame_bytes, GATEWAY_FRAME_BYTES);
+	return mt_port_device_bytes_least(&port);
+}
+
 int
 mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes)
 {
+	uint64_t least_bytes;
+
 	assert(error_bytes > 0);
 	if (options->cluster_id == 0)
-		return options_refuse(ret_error, error_bytes, "cluster-id: must not be 0");
+		return options_refuse(ret_error, error_bytes, "--cluster-id: must not be 0");
 	if (options->port_count == 0 || options->port_count > MT_PORTS_MAX)
-		return options_refuse(ret_error, error_bytes, "port: 1 to %u of them",
+		return options_refuse(ret_error, error_bytes, "--port: 1 to %u of them",
 		    MT_PORTS_MAX);
 	if (options->node_count > MT_NODES_MAX)
-		return options_refuse(ret_error, error_bytes, "node: at most %u of them",
+		return options_refuse(ret_error, error_bytes, "--node: at most %u of them",
 		    MT_NODES_MAX);
 	if (options->shard_count > CLEAVE_SHARDS_MAX)
-		return options_refuse(ret_error, error_bytes, "shards: at most %u",
+		return options_refuse(ret_error, error_bytes, "--shards: at most %u",
 		    CLEAVE_SHARDS_MAX);
 	if (options->min_replicas > MT_REPLICAS_MAX)
-		return options_refuse(ret_error, error_bytes, "min-replicas: 1 to %u",
+		return options_refuse(ret_error, error_bytes, "--min-replicas: 1 to %u",
 		    MT_REPLICAS_MAX);
-	if (options->device_bytes < GATEWAY_DEVICE_BYTES_MIN)
+	least_bytes = options_least_device_bytes(options);
+	if (least_bytes > 0)
 		return options_refuse(ret_error, error_bytes,
-		    "device-memory: at least %" PRIu64 " bytes", GATEWAY_DEVICE_BYTES_MIN);
+		    "--device-memory: %" PRIu64
+		    " bytes are too little for a single shard: at least %" PRIu64 "M%s",
+		    options->device_bytes, least_bytes / NUM_MIB(1),
+		    options->frame_bytes > GATEWAY_FRAME_BYTES ? ", or a smaller --frame-bytes"
+							       : "");
 	if (options->hot_bytes != 0 && options->hot_bytes < options->port_count * HOT_BYTES_MIN)
 		return options_refuse(ret_error, error_bytes,
-		    "hot-bytes: 0, or at least %" PRIu64 " bytes for each port", HOT_BYTES_MIN);
+		    "--hot-bytes: 0, or at least %" PRIu64 " bytes for each port", HOT_BYTES_MIN);
 	if (options->mirror_bytes != 0 &&
 	    options->mirror_bytes < (uint64_t)options->port_count * MT_HEAD_MIRROR_BYTES_MIN)
 		return options_refuse(ret_error, error_bytes,
-		    "mirror-heads: 0, or at least %u bytes for each port",
+		    "--mirror-heads: 0, or at least %u bytes for each port",
 		    MT_HEAD_MIRROR_BYTES_MIN);
 	for (uint32_t i = 0; i < options->node_count; i++) {
 		for (uint32_t k = 0; k < i; k++) {
 			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
 				return options_refuse(ret_error, error_bytes,
-				    "node: %s is given twice", options->nodes[i].address);
+				    "--node: %s is given twice", options->nodes[i].address);
 		}
 	}
 	return 0;

@@ -31,7 +31,6 @@
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_mirror.h"
-#include "port/port_report.h"
 #include "read/hot.h"
 #include "read/read_frames.h"
 #include "write/write_batch.h"
@@ -101,6 +100,12 @@ memory_for_count(const struct mt_port_options *options, uint32_t count)
 }
 
 uint64_t
+mt_port_device_bytes_least(const struct mt_port_options *options)
+{
+	return memory_ring_max(options, PORT_RING_BYTES_MIN) > 0 ? 0 : memory_for_count(options, 1);
+}
+
+uint64_t
 mt_port_device_bytes(const struct mt_port_options *options)
 {
 	uint64_t guest_bytes =
@@ -139,7 +144,7 @@ mt_port_host_bytes(const struct mt_port_options *options)
 	return bytes;
 }
 
-int
+void
 mt_port_rings_plan(struct mt_port *port, uint32_t shard_count)
 {
 	const struct mt_port_options *options = port->life->options;
@@ -148,7 +153,7 @@ mt_port_rings_plan(struct mt_port *port, uint32_t shard_count)
 
 	assert(port->ring_count == 0);
 	if (count == 0)
-		return 0;
+		return;
 	port->ring_bytes = num_round_down(bytes / count, CLEAVE_BLOCK_BYTES);
 	port->ring_max = count;
 	port->ring_all_device_bytes = memory_for_count(options, count);
@@ -156,12 +161,7 @@ mt_port_rings_plan(struct mt_port *port, uint32_t shard_count)
 		port->ring_bytes = PORT_RING_BYTES_MIN;
 		port->ring_max = memory_ring_max(options, PORT_RING_BYTES_MIN);
 	}
-	if (port->ring_max == 0) {
-		mt_port_fail(port,
-		    "device-memory: too little for a single shard: at least %" PRIu64 " bytes",
-		    memory_for_count(options, 1));
-		return -EINVAL;
-	}
+	assert(port->ring_max > 0); /* mt_port_device_bytes_least */
 	if (port->ring_max < count)
 		log_warn("port %" PRIu32 ": has room for %" PRIu32 " of the %" PRIu32
 			 " shards that it may have to own, more wait: --device-memory %" PRIu64
@@ -172,5 +172,4 @@ mt_port_rings_plan(struct mt_port *port, uint32_t shard_count)
 		log_warn("port %" PRIu32 ": takes at most %" PRIu32 " of the %" PRIu32
 			 " shards that it may have to own, more wait: give the gateway more --port",
 		    port->index, count, shard_count);
-	return 0;
 }

@@ -10,6 +10,12 @@ struct mt_port_options;
 
 /* mt_port_receive_count -- receives of a port with @device_bytes of device memory, and else @options. */
 uint32_t mt_port_receive_count(const struct mt_port_options *options, uint64_t device_bytes);
+/*
+ * mt_port_device_bytes_least -- 0: @options->device_bytes has room for a ring; else the least that has, in whole MiB
+ *
+ * Of @options it looks at device_bytes, client_receives, and of the settings at has_read_ahead and frame_bytes. Threads: any.
+ */
+uint64_t mt_port_device_bytes_least(const struct mt_port_options *options);
 /* mt_port_device_bytes -- its device memory with what is beside it: the table of hot blocks. */
 uint64_t mt_port_device_bytes(const struct mt_port_options *options);
 /*
@@ -23,9 +29,9 @@ uint64_t mt_port_host_bytes(const struct mt_port_options *options);
 /*
  * mt_port_rings_plan -- the size of @port's rings and how many there can be at once, for @shard_count shards
  *
- * Sets the ring_ members of @port, and logs where not all of them could be here at once. -EINVAL: there is no room
- * for a single ring, and mt_port_fail has said how much it takes.
+ * Sets the ring_ members of @port, and logs where not all of them could be here at once. There is room for one:
+ * mt_port_device_bytes_least.
  */
-int mt_port_rings_plan(struct mt_port *port, uint32_t shard_count);
+void mt_port_rings_plan(struct mt_port *port, uint32_t shard_count);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_PORT_MEMORY_H */

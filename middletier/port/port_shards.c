@@ -54,11 +54,10 @@ mt_port_shards_make(struct mt_port *port)
 {
 	uint32_t cluster_shard_count = port->cluster->shard_count;
 	uint32_t count = port_shard_count(port, cluster_shard_count);
-	int rc = mt_port_rings_plan(port, count);
+	int rc;
 
 	assert(port->shards == NULL && port->shard_by_number == NULL);
-	if (rc != 0)
-		return rc;
+	mt_port_rings_plan(port, count);
 	port->shard_by_number = mt_calloc(cluster_shard_count, sizeof(*port->shard_by_number));
 	port->shards = mt_calloc(num_max(count, 1), sizeof(*port->shards));
 	if (port->shards == NULL || port->shard_by_number == NULL)

@@ -3,15 +3,38 @@
 #include "start/command_check.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/config_check.h"
+#include "base/unix_socket.h"
 #include "cluster/gateway_state.h"
 #include "kms/kms.h"
 #include "meta/meta_open.h"
 #include "start/command_line.h"
 #include "start/store_path.h"
+
+/* A folder that is not there is made. Of it, and of its length, a port says more: it knows its own address. */
+static void
+check_local(const struct mt_command_line *values, struct config_result *result)
+{
+	const struct config_program *program = &mt_command_line_program;
+	const char *folder = values->local;
+	struct stat status;
+
+	if (folder == NULL)
+		return;
+	if (folder[0] != '/')
+		config_problem(program, result, "--local: '%s': a path from / on is wanted",
+		    folder);
+	else if (stat(folder, &status) != 0)
+		config_check_place(program, result, "local", folder);
+	else if (!unix_socket_folder_is_kept(&status))
+		config_problem(program, result, "--local: %s: " UNIX_SOCKET_FOLDER_OPEN, folder);
+	else
+		config_check_access(program, result, "local", folder, W_OK | X_OK);
+}
 
 static void
 check_keks(const struct mt_command_line *values, struct config_result *result)
@@ -43,6 +66,7 @@ mt_command_line_check_files(const struct mt_command_line *values, const struct m
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		config_check_access(program, result, files[i].option, files[i].path, R_OK);
 	config_check_metrics(program, result, values->metrics);
+	check_local(values, result);
 	check_keks(values, result);
 	if (!mt_store_path_has_store(where))
 		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);

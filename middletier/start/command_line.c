@@ -20,10 +20,12 @@
 #include "cluster/gateway_state.h"
 #include "common/replica.h"
 #include "extent/capacity.h"
+#include "gateway/gateway_options.h"
 #include "meta/meta_open.h"
 
 #define CPU_MAX 1023u /* as cpu_set_t has them */
 #define LEASE_MS 3000u
+#define LINE_WHY_BYTES 256u
 /* An election takes an etcd up to four seconds: all gateways would lose a lease of three each time. */
 #define LEASE_ETCD_MS 10000u
 #ifdef CLEAVE_TEST_BUILD
@@ -180,6 +182,15 @@ line_take_port(const struct line_error *error, const char *item, struct mt_gatew
 	return 0;
 }
 
+/* Each takes a free one. */
+static bool
+line_is_any_port(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+
+	return colon != NULL && strcmp(colon, ":0") == 0;
+}
+
 static int
 line_take_ports(const struct line_error *error, const struct config_list *list,
     struct mt_gateway_options *options)
@@ -193,6 +204,14 @@ line_take_ports(const struct line_error *error, const struct config_list *list,
 	for (uint32_t i = 0; i < list->count; i++)
 		rc = line_both(rc, line_take_port(error, list->items[i], options, i));
 	options->port_count = list->count;
+	for (uint32_t i = 0; rc == 0 && i < list->count; i++) {
+		for (uint32_t k = 0; k < i; k++) {
+			if (strcmp(options->ports[i].address, options->ports[k].address) == 0 &&
+			    !line_is_any_port(options->ports[i].address))
+				rc = line_refuse(error, "--port: '%s': the address is given twice",
+				    options->ports[i].address);
+		}
+	}
 	return rc;
 }
 
@@ -240,13 +259,21 @@ line_take_node(const struct line_error *error, const char *item, struct mt_node_
 }
 
 static int
-line_take_nodes(const struct line_error *error, const struct config_list *list,
+line_take_nodes(const struct line_error *error, const struct mt_command_line *values,
     struct mt_gateway_options *options)
 {
+	const struct config_list *list = &values->nodes;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < list->count; i++)
+	for (uint32_t i = 0; i < list->count; i++) {
+		const char *domain = options->nodes[i].domain;
+
 		rc = line_both(rc, line_take_node(error, list->items[i], &options->nodes[i]));
+		/* A cluster of before may have others. */
+		if (rc == 0 && values->is_creation && domain_check(domain) != NULL)
+			rc = line_refuse(error, "--node: '%s': domain: %s", list->items[i],
+			    domain_check(domain));
+	}
 	options->node_count = list->count;
 	return rc;
 }
@@ -398,7 +425,7 @@ line_take_places(const struct line_error *error, const struct mt_command_line *v
 	if (values->nodes.count == 0 && line_needs_nodes(values))
 		nodes_rc = line_refuse(error, "--node is required: a cluster is made of its nodes");
 	if (nodes_rc == 0)
-		nodes_rc = line_take_nodes(error, &values->nodes, options);
+		nodes_rc = line_take_nodes(error, values, options);
 	if (nodes_rc == 0 && is_server)
 		nodes_rc = line_check_domains(error, values, options);
 	rc = line_both(store_rc, line_both(rc, nodes_rc));
@@ -476,10 +503,18 @@ mt_command_line_take(const struct mt_command_line *values, struct mt_gateway_opt
     struct meta_where *ret_where, struct meta_where *ret_to, char *ret_error, size_t error_bytes)
 {
 	const struct line_error error = { ret_error, error_bytes };
+	char why[LINE_WHY_BYTES];
+	bool is_server;
+	int rc;
 
 	assert(error_bytes > 0);
 	ret_error[0] = '\0';
 	if (values->meta == NULL) /* config.c wants it, and has said so to a check */
 		return -EINVAL;
-	return line_take(&error, values, ret_options, ret_where, ret_to);
+	rc = line_take(&error, values, ret_options, ret_where, ret_to);
+	/* As mt_gateway_create does, but before it has begun: so a check says it, and systemd does not try again. */
+	if (rc == 0 && line_check_mode(&error, values, &is_server) == 0 && is_server &&
+	    mt_gateway_options_check(ret_options, why, sizeof(why)) != 0)
+		rc = line_refuse(&error, "%s", why);
+	return rc;
 }

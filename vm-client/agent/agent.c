@@ -216,7 +216,8 @@ agent_load_tls(struct agent *agent)
 		return 0;
 	agent->tls = nbd_tls_create(&options, error, sizeof(error));
 	if (agent->tls == NULL) {
-		log_error("agent: TLS: %s", error);
+		log_error("agent: --%s: %s", o->tls_psk != NULL ? "tls-psk" : "tls-certificates",
+		    error);
 		return -EINVAL;
 	}
 	return 0;

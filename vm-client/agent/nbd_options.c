@@ -3,12 +3,12 @@
 #include "nbd_options.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,9 +19,14 @@
 #include "base/tcp_address.h"
 #include "library/exports_file.h"
 #include "library/gateways.h"
+#include "library/local.h"
 #include "nbd.h"
+#include "nbd_tls.h"
 
+#define AGENT_UNIX "unix:" /* a listener's path follows */
 #define AGENT_UNIX_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+
+#define AGENT_WHY_BYTES 512u
 
 /* enum nbd_resize */
 static const char *const resizes[] = { "no", "grow", "any", NULL };
@@ -159,6 +164,20 @@ check_open(const struct agent_options *o, struct config_result *result)
 	}
 }
 
+static void
+check_twice(const struct config_list *list, const char *option, struct config_result *result)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		for (uint32_t k = 0; k < i; k++) {
+			if (strcmp(list->items[i], list->items[k]) != 0)
+				continue;
+			config_problem(&agent_program, result, "--%s: %.100s is given twice",
+			    option, list->items[i]);
+			break;
+		}
+	}
+}
+
 /* An export of such a name would be there, and nobody could have it: quotes in a configuration are of the name. */
 static void
 check_volumes(const struct agent_options *o, struct config_result *result)
@@ -174,6 +193,34 @@ check_volumes(const struct agent_options *o, struct config_result *result)
 			config_problem(&agent_program, result,
 			    "--volume: '%.100s' is no name of a volume or VOLUME@SNAPSHOT", name);
 	}
+	check_twice(&o->volumes, "volume", result);
+}
+
+/* Each socket is somebody's alone. */
+static void
+check_sockets(const struct agent_options *o, struct config_result *result)
+{
+	check_twice(&o->listens, "listen", result);
+	for (uint32_t i = 0; i < o->listens.count && o->control != NULL; i++) {
+		if (strncmp(o->listens.items[i], AGENT_UNIX, strlen(AGENT_UNIX)) == 0 &&
+		    strcmp(o->listens.items[i] + strlen(AGENT_UNIX), o->control) == 0)
+			config_problem(&agent_program, result,
+			    "--control: %s: --listen has it for NBD clients: give it another path",
+			    o->control);
+	}
+}
+
+/* As the library takes it, with its variable. */
+static void
+check_local(const struct agent_options *o, struct config_result *result)
+{
+	const struct cleave_client_options client = { .local = o->local };
+	char folder[SPLIT_ADDRESS_BYTES_MAX];
+	const char *wrong = local_take(&client, folder);
+
+	if (wrong != NULL)
+		config_problem(&agent_program, result, "%s: '%s': %s",
+		    o->local != NULL ? "--local" : "$CLEAVE_LOCAL", folder, wrong);
 }
 
 /* Options that exclude each other, or want another one. */
@@ -201,16 +248,23 @@ check_together(const struct agent_options *o, struct config_result *result)
 	if (o->is_stdio && o->listens.count > 0)
 		config_problem(program, result, "--stdio and --listen exclude each other");
 	check_volumes(o, result);
+	check_sockets(o, result);
+	check_local(o, result);
 	check_open(o, result);
 }
 
 static void
 check_unix(struct config_result *result, const char *option, const char *path)
 {
+	struct stat status;
+
 	if (path[0] == '\0' || strlen(path) >= AGENT_UNIX_BYTES)
 		config_problem(&agent_program, result,
 		    "--%s: '%s': a path of 1 to %zu bytes is wanted", option, path,
 		    AGENT_UNIX_BYTES - 1);
+	else if (lstat(path, &status) == 0 && !S_ISSOCK(status.st_mode))
+		config_problem(&agent_program, result, "--%s: %s: %s", option,
+		    path, strerror(EEXIST));
 	else
 		config_check_place(&agent_program, result, option, path);
 }
@@ -221,8 +275,8 @@ check_listen(struct config_result *result, const char *text)
 {
 	const char *wrong;
 
-	if (strncmp(text, "unix:", 5) == 0) {
-		check_unix(result, "listen", text + 5);
+	if (strncmp(text, AGENT_UNIX, strlen(AGENT_UNIX)) == 0) {
+		check_unix(result, "listen", text + strlen(AGENT_UNIX));
 		return;
 	}
 	wrong = strncmp(text, "tcp://", 6) == 0 ? tcp_address_check(text, false)
@@ -232,21 +286,55 @@ check_listen(struct config_result *result, const char *text)
 }
 
 static void
+check_tls(const struct agent_options *o, struct config_result *result)
+{
+	const struct nbd_tls_options options = { .certificates = o->tls_certificates,
+		.psk_file = o->tls_psk,
+		.verifies_peer = o->tls_verifies_peer };
+	char why[AGENT_WHY_BYTES];
+	struct nbd_tls *tls;
+
+	if ((o->tls_certificates != NULL) == (o->tls_psk != NULL))
+		return; /* there is none; or both, which is said */
+	tls = nbd_tls_create(&options, why, sizeof(why));
+	if (tls == NULL)
+		config_problem(&agent_program, result, "--%s: %s",
+		    o->tls_psk != NULL ? "tls-psk" : "tls-certificates", why);
+	nbd_tls_destroy(tls);
+}
+
+static void
+check_exports_line(const struct exports_line *line, uint32_t number, const char *error, void *arg)
+{
+	(void)number;
+	if (line == NULL)
+		config_problem(&agent_program, arg, "--exports: %s", error);
+}
+
+/* None is there: the first `cleave attach --persistent` makes it. */
+static void
+check_exports(const struct agent_options *o, struct config_result *result)
+{
+	char why[EXPORTS_FILE_ERROR_BYTES];
+
+	if (o->exports == NULL)
+		return;
+	if (access(o->exports, F_OK) != 0)
+		config_check_place(&agent_program, result, "exports", o->exports);
+	else if (exports_file_read(o->exports, check_exports_line, result, why) != 0)
+		config_problem(&agent_program, result, "--exports: %s", why);
+}
+
+static void
 check_files(const struct agent_options *o, struct config_result *result)
 {
-	static const char *const certificates[] = { "ca-cert.pem", "server-cert.pem",
-		"server-key.pem" };
-	char path[PATH_MAX];
-
 	for (uint32_t i = 0; i < o->listens.count; i++)
 		check_listen(result, o->listens.items[i]);
 	if (o->control != NULL)
 		check_unix(result, "control", o->control);
-	config_check_access(&agent_program, result, "tls-psk", o->tls_psk, R_OK);
-	for (size_t i = 0; o->tls_certificates != NULL && i < NUM_COUNT(certificates); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", o->tls_certificates, certificates[i]);
-		config_check_access(&agent_program, result, "tls-certificates", path, R_OK);
-	}
+	check_tls(o, result);
+	check_exports(o, result);
+	config_check_metrics(&agent_program, result, o->metrics);
 }
 
 static void

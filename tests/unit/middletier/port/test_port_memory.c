@@ -278,12 +278,3 @@ Test(port_memory, a_port_serves_no_more_than_256_shards)
 	cr_assert_not(mt_rig_logged(rig, "--device-memory"));
 	mt_rig_destroy(rig);
 }
-
-Test(port_memory, one_without_room_for_a_single_ring_says_how_much_it_takes)
-{
-	setup(2, NUM_MIB(4), NUM_S(3));
-	mt_rig_run(rig, NUM_S(5));
-	cr_assert(rig->has_failed);
-	cr_assert(mt_rig_logged(rig, "too little for a single shard: at least"), "%s", rig->log);
-	mt_rig_destroy(rig);
-}

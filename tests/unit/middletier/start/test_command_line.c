@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -44,6 +45,70 @@ expect_refused(const char *meta, const char *port, const char *text)
 	cr_assert_eq(take(meta, port, NULL), -EINVAL, "%s", port);
 	cr_assert_not_null(strstr(error, text), "'%s' has no '%s'", error, text);
 	cr_assert_not_null(strstr(error, port), "'%s' does not name '%s'", error, port);
+}
+
+/* The options of take() at one port, and these. */
+static int
+take_with(const char *first, const char *value)
+{
+	const char *argv[] = { "cleave-gateway", "--meta", "/m", "--cluster-id", "00000000000000c1",
+		"--node", "tcp://n1:1,domain=a", "--node", "tcp://n2:1,domain=b", "--port",
+		"tcp://10.0.0.1:7100", first, value };
+	struct config_result result;
+
+	memset(&values, 0, sizeof(values));
+	memset(&options, 0, sizeof(options));
+	error[0] = '\0';
+	log_set_level(LOG_OFF);
+	cr_assert_eq(config_parse(&mt_command_line_program, (int)NUM_COUNT(argv), (char **)argv,
+			 &values, &result),
+	    0);
+	return mt_command_line_take(&values, &options, &where, &to, error, sizeof(error));
+}
+
+Test(command_line, what_a_gateway_could_not_start_with_is_refused_before_it_begins)
+{
+	static const struct {
+		const char *option, *value, *error;
+	} wrong[] = {
+		{ "--device-memory", "2M",
+		    "--device-memory: 2097152 bytes are too little for a single shard: at least " },
+		{ "--hot-bytes", "1K", "--hot-bytes: 0, or at least " },
+		{ "--mirror-heads", "1K", "--mirror-heads: 0, or at least " },
+		{ "--node", "tcp://n1:1,domain=c", "--node: tcp://n1:1 is given twice" },
+		{ "--port", "tcp://10.0.0.1:7100",
+		    "--port: 'tcp://10.0.0.1:7100': the address is given twice" },
+		{ "--frame-bytes", "12K", "--frame-bytes: 12288: no power of two" },
+		{ "--read-frame-bytes", "32K",
+		    "--read-frame-bytes: 32768: more than --frame-bytes" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(wrong); i++) {
+		cr_assert_eq(take_with(wrong[i].option, wrong[i].value), -EINVAL, "%s %s",
+		    wrong[i].option, wrong[i].value);
+		cr_assert_not_null(strstr(error, wrong[i].error), "'%s' has no '%s'", error,
+		    wrong[i].error);
+	}
+	/* Two ports that take free ones are two. */
+	cr_assert_eq(take("/m", "tcp://10.0.0.1:0", "tcp://10.0.0.1:0"), 0, "%s", error);
+}
+
+/* As much as it names is enough, and a MiB less is not. */
+Test(command_line, the_device_memory_that_it_asks_for_is_enough)
+{
+	const char *mib;
+	unsigned long least;
+	char text[32];
+
+	cr_assert_eq(take_with("--device-memory", "2M"), -EINVAL);
+	mib = strstr(error, "at least ");
+	cr_assert_not_null(mib);
+	least = strtoul(mib + strlen("at least "), NULL, 10);
+	cr_assert_gt(least, 2);
+	(void)snprintf(text, sizeof(text), "%luM", least);
+	cr_assert_eq(take_with("--device-memory", text), 0, "%s: %s", text, error);
+	(void)snprintf(text, sizeof(text), "%luM", least - 1);
+	cr_assert_eq(take_with("--device-memory", text), -EINVAL, "%s", text);
 }
 
 static int
