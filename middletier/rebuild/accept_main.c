@@ -2,7 +2,8 @@
 /*
  * accept_main.c -- `cleave-gateway --accept-copy` from its beginning to its end, on a loop of its own
  *
- *	open --> list all keys --> connect to the nodes --> do they know more? --> compare-and-swap of "cluster" --> end
+ *	open --> list all keys --> connect to the nodes --> do they know more? --> until no read lease lasts
+ *	     --> compare-and-swap of "cluster" --> end
  *
  * A gateway of the original that runs would lose all shards to the first one that is started with the copy, and stop as
  * stale. No store tells of it: the copy knows of none, and the original may be anywhere. The nodes do: each says how
@@ -30,6 +31,7 @@
 #include "rebuild/accept_main.h"
 #include "rebuild/rebuild.h"
 #include "rebuild/rebuild_copy.h"
+#include "session/read_lease.h"
 #include "start/store_path.h"
 
 #define ERROR_BYTES 512
@@ -47,8 +49,8 @@ struct accept_process {
 	struct mt_cluster cluster; /* as it is to be */
 	char old_place[META_PLACE_BYTES];
 	struct mt_gateway *nodes; /* for its one port, once the store was read; never started */
-	struct loop_timer timer;  /* until who has not answered does not count */
-	bool is_judged;
+	struct loop_timer timer;  /* until who has not answered does not count; then accept_wait */
+	bool is_judged, is_waiting;
 	struct mt_keys keys; /* of the copy */
 	struct mt_rebuild_copy copy;
 	struct mt_rebuild *age; /* the nodes are asked what they know */
@@ -134,6 +136,15 @@ accept_write(struct accept_process *process)
 	accept_end(process, rc);
 }
 
+/* A volume that the copy has read at gateways alone may be another one to clients of the original: as rebuild.c. */
+static void
+accept_wait(struct accept_process *process)
+{
+	assert(process->is_judged && !process->is_waiting);
+	process->is_waiting = true;
+	loop_timer_start(process->loop, &process->timer, MT_READ_LEASE_NS);
+}
+
 /* ---- does a gateway run? ---- */
 
 /* 0: none does, or that is insisted on. */
@@ -213,10 +224,10 @@ accept_on_age(int rc, const char *text, void *arg)
 
 	assert(rc < 0);
 	if (process->is_young) {
-		accept_write(process);
+		accept_wait(process);
 	} else if (process->is_forced) {
 		log_warn("accept-copy: %s: %s: forced", process->meta_path, text);
-		accept_write(process);
+		accept_wait(process);
 	} else {
 		log_error("accept-copy: %s: %s; or insist with --force", process->meta_path, text);
 		accept_end(process, rc);
@@ -277,8 +288,13 @@ accept_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 static void
 accept_on_timer(struct loop_timer *timer, void *arg)
 {
+	struct accept_process *process = arg;
+
 	(void)timer;
-	accept_judge(arg);
+	if (process->is_waiting)
+		accept_write(process);
+	else
+		accept_judge(process);
 }
 
 static const struct mt_port_events accept_events = { .on_link = accept_on_link,

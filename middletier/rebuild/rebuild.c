@@ -6,6 +6,7 @@
  *	CONNECTING  to all nodes, for one node_timeout
  *	LISTING     every copy of every extent, from the nodes that are up (rebuild_nodes.c)
  *	READING     of each shard the newest manifest extent with a whole checkpoint (rebuild_read.c)
+ *	WAITING     until no read lease lasts: a mirror, or a dump, may know of none (session/LEASES.md)
  *	WRITING     roots that name them, volumes, the key "cluster" with a new identity (rebuild_store.c)
  *	TELLING     the nodes that were listed: they obey the new store from now on. A node that is told by
  *	            nobody is told by the next gateway: the key says which stores this one replaces
@@ -30,6 +31,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/json.h"
@@ -52,6 +54,7 @@
 #include "rebuild/rebuild_revoked.h"
 #include "rebuild/rebuild_store.h"
 #include "rebuild/survey.h"
+#include "session/read_lease.h"
 
 #define REBUILD_MAGIC 0x4c424552u /* "REBL" */
 #define REBUILD_DEVICE_BYTES NUM_MIB(16)
@@ -66,6 +69,7 @@ enum rebuild_machine {
 	REBUILD_CONNECTING,
 	REBUILD_LISTING,
 	REBUILD_READING,
+	REBUILD_WAITING,
 	REBUILD_WRITING,
 	REBUILD_TELLING,
 	REBUILD_DONE,
@@ -78,7 +82,8 @@ static const struct sm_state rebuild_table[REBUILD_NR] = {
 	[REBUILD_CONNECTING] = { "connecting", SM_TO(REBUILD_LISTING) | SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_LISTING] = { "listing", SM_TO(REBUILD_READING) | SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_READING] = { "reading",
-	    SM_TO(REBUILD_WRITING) | SM_TO(REBUILD_TELLING) | SM_TO(REBUILD_DONE), 0 },
+	    SM_TO(REBUILD_WAITING) | SM_TO(REBUILD_TELLING) | SM_TO(REBUILD_DONE), 0 },
+	[REBUILD_WAITING] = { "waiting", SM_TO(REBUILD_WRITING) | SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_WRITING] = { "writing", SM_TO(REBUILD_TELLING) | SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_TELLING] = { "telling", SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_DONE] = { "done", 0, SM_FINAL },
@@ -95,7 +100,7 @@ struct mt_rebuild {
 	struct mt_rebuild_reader reader;
 	struct mt_rebuild_store store;
 	struct loop_timer
-	    timer; /* LOADING: until the next look; CONNECTING, TELLING: the nodes' time */
+	    timer; /* LOADING: until the next look; CONNECTING, TELLING: the nodes' time; WAITING */
 	uint64_t lease_wait_until_ns; /* for the end of a gateway's lease; 0: none was met */
 	struct mt_rebuild_judge judge;
 	char text[MT_REBUILD_TEXT_BYTES];
@@ -207,7 +212,7 @@ rebuild_write_plan(struct mt_rebuild *rebuild)
 	char error[MT_ERROR_BYTES] = "";
 	int rc;
 
-	assert(rebuild->sm.state == REBUILD_WRITING);
+	sm_move(&rebuild->sm, REBUILD_WRITING);
 	if (store->meta == NULL)
 		store->meta = rebuild->options.open(error, sizeof(error), rebuild->options.arg);
 	if (store->meta == NULL) {
@@ -222,17 +227,24 @@ rebuild_write_plan(struct mt_rebuild *rebuild)
 		    strerror(-rc));
 }
 
+static void
+rebuild_wait(struct mt_rebuild *rebuild)
+{
+	loop_timer_start(rebuild->port->loop, &rebuild->timer,
+	    MUTANT(recover_unwaited) ? 0 : MT_READ_LEASE_NS);
+}
+
 /* ---- a copy of another store ---- */
 
 void
 mt_rebuild_settled(struct mt_rebuild *rebuild, int rc, const char *text)
 {
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
-	assert(rebuild->sm.state == REBUILD_WRITING);
+	assert(rebuild->sm.state == REBUILD_WAITING);
 	if (rc != 0)
 		rebuild_finish(rebuild, rc, "%s", text);
 	else
-		rebuild_write_plan(rebuild);
+		rebuild_wait(rebuild);
 }
 
 static void
@@ -255,11 +267,11 @@ rebuild_copy(struct mt_rebuild *rebuild)
 		rebuild_finish(rebuild, rc, "%s", text);
 		return;
 	}
-	sm_move(&rebuild->sm, REBUILD_WRITING);
+	sm_move(&rebuild->sm, REBUILD_WAITING);
 	if (copy->settle != NULL)
 		copy->settle(rebuild, copy->arg);
 	else
-		rebuild_write_plan(rebuild);
+		rebuild_wait(rebuild);
 }
 
 /* The target may be written, or @text says why not. */
@@ -324,8 +336,8 @@ rebuild_write(struct mt_rebuild *rebuild)
 		rebuild_finish(rebuild, rc, "the metadata store cannot be made: %s", strerror(-rc));
 		return;
 	}
-	sm_move(&rebuild->sm, REBUILD_WRITING);
-	rebuild_write_plan(rebuild);
+	sm_move(&rebuild->sm, REBUILD_WAITING);
+	rebuild_wait(rebuild);
 }
 
 /* ---- reading ---- */
@@ -445,12 +457,12 @@ rebuild_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
-	assert(rebuild->sm.state == REBUILD_LOADING || rebuild->sm.state == REBUILD_CONNECTING ||
-	    rebuild->sm.state == REBUILD_TELLING);
 	if (rebuild->sm.state == REBUILD_LOADING)
 		rebuild_load(rebuild);
 	else if (rebuild->sm.state == REBUILD_CONNECTING)
 		rebuild_begin_listing(rebuild);
+	else if (rebuild->sm.state == REBUILD_WAITING)
+		rebuild_write_plan(rebuild);
 	else
 		rebuild_told(rebuild);
 }

@@ -139,7 +139,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
  * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c).
+ * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_rebuild_lease.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -147,7 +147,8 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"hot_hold_ignored", "hot_not_hidden", "hot_shown_stale", "hot_page_unwiped",
 	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
 	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
-	"holder_untold", "read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged" };
+	"holder_untold", "read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged",
+	"recover_unwaited" };
 
 struct search {
 	struct mutant_set mutants;
