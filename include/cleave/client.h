@@ -189,8 +189,14 @@ const char *cleave_error_text(int rc);
 	X(writes_owed, "given up writes that may take effect yet: others wait until that is over") \
 	X(direct_reads, "messages read at storage nodes, past the gateway")                        \
 	X(direct_retries, "requests of them to another copy, for the first had trouble")           \
-	X(direct_fallbacks,                                                                        \
-	    "messages read at the gateway, for their nodes, or the lease, would not do")           \
+	/* Why messages were read at the gateway, though the volume's reads are direct. */         \
+	X(direct_unmapped,                                                                         \
+	    "read at the gateway: no map tells of a block of it, or it was written since")         \
+	X(direct_unleased, "read at the gateway: no lease lasted from its begin to its end")       \
+	X(direct_unreached,                                                                        \
+	    "read at the gateway: no node with a copy could be asked, or gave an answer")          \
+	X(direct_damaged, "read at the gateway: no copy of a block was what the map says")         \
+	X(direct_crowded, "read at the gateway: so many reads at nodes were under way")            \
 	X(direct_tickets_refused, "tickets that a storage node did not believe, or no more")
 struct cleave_stats {
 #define CLEAVE_STAT_MEMBER(name, help) uint64_t name;

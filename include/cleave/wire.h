@@ -229,6 +229,9 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  *
  * With WIRE_LEASE_HOT it asks for pages with hot blocks, too (cleave/hot.h), and names the generation that it knows: 0 is
  * none. Where that is another one by now the keys of all pages follow the entries. Generation 0: there is no page.
+ *
+ * Who reads at storage nodes says with it, or with what it returns, how much since its last LEASE, on whichever connection,
+ * for people to see; and where a copy did not hold what a map says, so that this copy is verified.
  */
 #define WIRE_READ_LEASE_MS                                                                         \
 	400u /* of all gateways of a cluster: who waits for leases has not granted them */
@@ -243,6 +246,10 @@ struct wire_lease {
 	bool wants_hot;
 	bool is_reply;
 	uint32_t generation;    /* a request's, which wants_hot: in the header's epoch */
+	uint32_t read_count;    /* a request's: messages read at nodes; in length_bytes */
+	uint64_t read_bytes;    /* of them; 0 where there is none; in offset_bytes */
+	uint64_t suspect;       /* a request's: an extent, packed, in object_id; 0: none */
+	uint32_t suspect_node;  /* that has the copy, in vm_id; 0: none */
 	int rc;                 /* a reply's */
 	uint32_t payload_bytes; /* a reply's: head, entries and pages; 0 with an error */
 	uint32_t payload_crc;

@@ -21,6 +21,8 @@
 	X(hot_shown, "count", "times that a block there was shown to a client of its volume")      \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(chunk_maps, "count", "answers that say where blocks lie, for who reads them there")      \
+	X(direct_reads, "count", "reads that clients have made at storage nodes, as they say")     \
+	X(direct_read_bytes, "bytes", "bytes of those")                                            \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \
 	X(hole_maps, "count", "answers that say which chunks of a segment hold nothing")           \

@@ -4,11 +4,12 @@
  *
  *	{"op":"rates"}
  *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
- *	    "write":{...},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N},
+ *	    "write":{...},"direct":{"requests":N,"bytes":N},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N},
  *	    "hot":{"hits":N,"misses":N}}
  *
  * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
- * moment on. The last of the list, volume "", is all others together. "held" are requests that
+ * moment on. The last of the list, volume "", is all others together. "direct" are reads that clients say
+ * that they have made at storage nodes, and no others count them. "held" are requests that
  * waited for limits or shares before they began, and for how long. Latencies are the last minute's.
  */
 #include "control/control_rates.h"
@@ -47,10 +48,11 @@ static json_t *
 json_rate(struct mt_gateway *gateway, const struct mt_rate *rate)
 {
 	const struct mt_volume_entry *entry = mt_volumes_by_name(&gateway->volumes, rate->name);
-	json_t *object = json_pack("{s:s, s:o, s:o, s:I, s:I}", "volume", rate->name, "read",
-	    json_count(&rate->counts[MT_RATE_READ]), "write",
-	    json_count(&rate->counts[MT_RATE_WRITE]), "held", (json_int_t)rate->held, "held_us",
-	    (json_int_t)(rate->held_ns / NUM_US(1)));
+	json_t *object = json_pack("{s:s, s:o, s:o, s:{s:I, s:I}, s:I, s:I}", "volume", rate->name,
+	    "read", json_count(&rate->counts[MT_RATE_READ]), "write",
+	    json_count(&rate->counts[MT_RATE_WRITE]), "direct", "requests",
+	    (json_int_t)rate->direct_reads, "bytes", (json_int_t)rate->direct_bytes, "held",
+	    (json_int_t)rate->held, "held_us", (json_int_t)(rate->held_ns / NUM_US(1)));
 
 	if (object != NULL && entry != NULL)
 		(void)mt_json_put_qos(object, &entry->volume.limits); /* no memory: without */

@@ -27,6 +27,34 @@ static const struct metric_member rate_members[] = {
 };
 #undef RATE
 
+static const struct metric_member direct_members[] = {
+	METRIC_MEMBER(struct mt_rate, direct_reads, "direct_reads", "count",
+	    "reads that clients have made at storage nodes, as they say, by volume",
+	    METRIC_COUNTER),
+	METRIC_MEMBER(struct mt_rate, direct_bytes, "direct_read_bytes", "bytes",
+	    "plain bytes of those", METRIC_COUNTER),
+};
+
+/* Volumes that nobody reads so are not told of. */
+static void
+write_direct(FILE *out, const struct mt_rate *rates, uint32_t count, struct metric_object *objects)
+{
+	uint32_t object_count = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct metric_object *object = &objects[object_count];
+
+		if (rates[i].direct_reads == 0)
+			continue;
+		*object = (struct metric_object){ .values = &rates[i] };
+		metric_label(object, "volume",
+		    rates[i].name[0] == '\0' ? "(others)" : rates[i].name);
+		object_count++;
+	}
+	metrics_write(out, "cleave_gateway_volume", direct_members, NUM_COUNT(direct_members),
+	    objects, object_count);
+}
+
 int
 mt_metrics_write_rates(FILE *out, const struct mt_ask *ask)
 {
@@ -46,9 +74,11 @@ mt_metrics_write_rates(FILE *out, const struct mt_ask *ask)
 			metric_label(object, "op", ops[op]);
 		}
 	}
-	if (objects != NULL)
+	if (objects != NULL) {
 		metrics_write(out, "cleave_gateway_volume", rate_members, NUM_COUNT(rate_members),
 		    objects, object_count);
+		write_direct(out, rates, count, objects);
+	}
 	mt_free(objects);
 	mt_free(rates);
 	return objects == NULL ? -ENOMEM : 0;

@@ -37,6 +37,7 @@
 #include "read/holes.h"
 #include "read/hot_pages.h"
 #include "read/read_path.h"
+#include "session/direct_told.h"
 #include "session/read_lease.h"
 #include "session/reply.h"
 #include "session/session.h"
@@ -209,8 +210,10 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 		rc = wire_lease_decode(msg->header, &lease, ret_field);
 		if (rc == 0 && lease.wants_hot && mt_read_lease_may_be_had(session))
 			mt_hot_pages_ask(session);
-		if (rc == 0)
+		if (rc == 0) {
+			mt_direct_told(session, &lease);
 			mt_read_lease_request(session, msg, &lease);
+		}
 		return rc;
 	}
 	if (msg->header->opcode == WIRE_MIRROR_HEADS && session->level >= CLEAVE_LEVEL_PEERS)

@@ -99,6 +99,19 @@ mt_rate_drop(struct mt_rate *rate)
 	rate->session_count--;
 }
 
+static void
+rate_use(struct mt_rate *rate, uint64_t now_ns, uint64_t count)
+{
+	rate->used_ns = now_ns;
+	if (now_ns - rate->window_ns >= MT_RATE_WINDOW_NS) {
+		rate->before_requests =
+		    now_ns - rate->window_ns < 2 * MT_RATE_WINDOW_NS ? rate->window_requests : 0;
+		rate->window_requests = 0;
+		rate->window_ns = now_ns;
+	}
+	rate->window_requests += count;
+}
+
 void
 mt_rate_add(struct mt_rate *rate, enum mt_rate_op op, uint64_t now_ns, uint64_t took_ns,
     uint64_t bytes, int rc)
@@ -115,14 +128,17 @@ mt_rate_add(struct mt_rate *rate, enum mt_rate_op op, uint64_t now_ns, uint64_t 
 		count->bytes += bytes;
 	else
 		count->errors++;
-	rate->used_ns = now_ns;
-	if (now_ns - rate->window_ns >= MT_RATE_WINDOW_NS) {
-		rate->before_requests =
-		    now_ns - rate->window_ns < 2 * MT_RATE_WINDOW_NS ? rate->window_requests : 0;
-		rate->window_requests = 0;
-		rate->window_ns = now_ns;
-	}
-	rate->window_requests++;
+	rate_use(rate, now_ns, 1);
+}
+
+void
+mt_rate_add_direct(struct mt_rate *rate, uint64_t now_ns, uint64_t count, uint64_t bytes)
+{
+	if (rate == NULL || count == 0)
+		return;
+	rate->direct_reads += count;
+	rate->direct_bytes += bytes;
+	rate_use(rate, now_ns, count);
 }
 
 uint64_t
@@ -153,6 +169,8 @@ mt_rate_sum(struct mt_rate *rate, const struct mt_rate *from)
 		rate->counts[i].bytes += from->counts[i].bytes;
 		rate->counts[i].took_ns += from->counts[i].took_ns;
 	}
+	rate->direct_reads += from->direct_reads;
+	rate->direct_bytes += from->direct_bytes;
 	rate->held += from->held;
 	rate->held_ns += from->held_ns;
 	rate->window_requests += from->window_requests;

@@ -44,6 +44,7 @@ struct mt_rate {
 	uint64_t window_ns;                        /* when the present window began */
 	uint64_t window_requests, before_requests; /* in it, and in the one before */
 	struct mt_rate_count counts[MT_RATE_OP_NR];
+	uint64_t direct_reads, direct_bytes; /* made at storage nodes, as its clients say */
 	uint64_t held,
 	    held_ns; /* requests that waited for limits or shares, each time; and for how long */
 };
@@ -58,6 +59,8 @@ void mt_rate_drop(struct mt_rate *rate);
 /* mt_rate_add -- a request that came @took_ns before @now_ns was answered with @rc; @bytes of it count where that is 0. */
 void mt_rate_add(struct mt_rate *rate, enum mt_rate_op op, uint64_t now_ns, uint64_t took_ns,
     uint64_t bytes, int rc);
+/* mt_rate_add_direct -- a client says that it has read @count times at storage nodes, @bytes. @rate may be NULL. */
+void mt_rate_add_direct(struct mt_rate *rate, uint64_t now_ns, uint64_t count, uint64_t bytes);
 /* mt_rate_add_wait -- a request was held for so long, before it began. @rate may be NULL. */
 void mt_rate_add_wait(struct mt_rate *rate, uint64_t held_ns);
 /*
@@ -69,7 +72,7 @@ void mt_rate_add_wait(struct mt_rate *rate, uint64_t held_ns);
 struct mt_rate *mt_rates_take(const struct mt_port *port, uint64_t now_ns, uint32_t max,
     uint32_t *ret_count);
 
-/* mt_rate_busy -- requests of the last 30 to 60 seconds. */
+/* mt_rate_busy -- requests of the last 30 to 60 seconds, and reads at nodes. */
 uint64_t mt_rate_busy(const struct mt_rate *rate, uint64_t now_ns);
 /* mt_rate_sum -- add @from's counts to those of @rate. */
 void mt_rate_sum(struct mt_rate *rate, const struct mt_rate *from);

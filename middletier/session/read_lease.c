@@ -166,7 +166,10 @@ lease_list_pages(struct lease_list *list, const struct mt_session *session,
 static void
 lease_answer(struct mt_session *session, struct split_msg *msg, const struct wire_lease *lease)
 {
-	struct wire_lease answer = *lease;
+	struct wire_lease answer = { .request_id = lease->request_id,
+		.is_return = lease->is_return,
+		.wants_hot = lease->wants_hot,
+		.is_reply = true };
 	struct wire_lease_head head = { .lease_ms = WIRE_READ_LEASE_MS };
 	uint8_t bytes[WIRE_LEASE_HEAD_BYTES];
 	struct dev_piece piece = { msg->payload, 0 };
@@ -183,8 +186,6 @@ lease_answer(struct mt_session *session, struct split_msg *msg, const struct wir
 	wire_lease_head_encode(bytes, &head);
 	dev_copy_from_host(session->port->split, msg->payload, bytes, sizeof(bytes));
 	piece.bytes = WIRE_LEASE_HEAD_BYTES + list.total_bytes;
-	answer.is_reply = true;
-	answer.generation = 0;
 	answer.payload_crc =
 	    crc32c_combine(crc32c(0, bytes, sizeof(bytes)), list.crc, list.total_bytes);
 	wire_lease_encode(&header, &answer);

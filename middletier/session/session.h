@@ -106,8 +106,9 @@ struct mt_session {
 		uint64_t end_ns; /* of the last one, by mt_lease_now_ns; 0: there is none */
 	} lease;
 	struct mt_session_pages *pages; /* NULL: its client has not asked */
-	struct loop_timer lease_timer;  /* WAITING: older sessions' leases are over */
-	bool must_ask_right;            /* as soon as the query is back */
+	uint64_t suspect_ns; /* direct_told.c's: when its client spoke of a bad copy; 0: never */
+	struct loop_timer lease_timer; /* WAITING: older sessions' leases are over */
+	bool must_ask_right;           /* as soon as the query is back */
 	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
 	/* To main, when a writer's queue pair has ended; the session's memory stays until it is back. */
 	struct loop_post left_post;

@@ -24,15 +24,17 @@ wire_lease_decode(const struct wire_header *header, struct wire_lease *ret_lease
 	WIRE_EXPECT((header->opcode & ~WIRE_REPLY) == WIRE_LEASE, "opcode");
 	WIRE_EXPECT(header->service_class == 0, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");
-	WIRE_EXPECT(header->object_id == 0, "object_id");
-	WIRE_EXPECT(header->offset_bytes == 0, "offset_bytes");
-	WIRE_EXPECT(header->length_bytes == 0, "length_bytes");
+	WIRE_EXPECT(header->object_id == 0 ||
+		(!is_reply && extent_id_unpack(header->object_id).shard < CLEAVE_SHARDS_MAX),
+	    "object_id");
+	WIRE_EXPECT(header->length_bytes == 0 || !is_reply, "length_bytes");
+	WIRE_EXPECT(header->offset_bytes == 0 || header->length_bytes > 0, "offset_bytes");
 	WIRE_EXPECT(has_payload ? header->payload_bytes >= WIRE_LEASE_HEAD_BYTES &&
 		    header->payload_bytes <= WIRE_LEASE_BYTES_MAX
 				: header->payload_bytes == 0,
 	    "payload_bytes");
 	WIRE_EXPECT(header->epoch == 0 || (wants_hot && !is_reply), "epoch");
-	WIRE_EXPECT(header->vm_id == 0, "vm_id");
+	WIRE_EXPECT((header->vm_id == 0) == (header->object_id == 0), "vm_id");
 	WIRE_EXPECT((header->flags & ~(WIRE_LEASE_RETURN | WIRE_LEASE_HOT)) == 0 &&
 		header->flags != (WIRE_LEASE_RETURN | WIRE_LEASE_HOT),
 	    "flags");
@@ -44,6 +46,10 @@ wire_lease_decode(const struct wire_header *header, struct wire_lease *ret_lease
 		.wants_hot = wants_hot,
 		.is_reply = is_reply,
 		.generation = header->epoch,
+		.read_count = header->length_bytes,
+		.read_bytes = header->offset_bytes,
+		.suspect = header->object_id,
+		.suspect_node = header->vm_id,
 		.rc = status_to_errno(header->status),
 		.payload_bytes = header->payload_bytes,
 		.payload_crc = header->payload_crc,
@@ -58,10 +64,17 @@ wire_lease_encode(struct wire_header *header, const struct wire_lease *lease)
 	assert(lease->is_reply || (lease->rc == 0 && lease->payload_crc == 0));
 	assert(lease->generation == 0 || (lease->wants_hot && !lease->is_reply));
 	assert(!lease->is_return || !lease->wants_hot);
+	assert(lease->read_count == 0 ? lease->read_bytes == 0 : !lease->is_reply);
+	assert((lease->suspect == 0) == (lease->suspect_node == 0));
+	assert(lease->suspect == 0 || !lease->is_reply);
 	*header = (struct wire_header){
 		.opcode = (uint8_t)(WIRE_LEASE | (lease->is_reply ? WIRE_REPLY : 0)),
 		.request_id = lease->request_id,
+		.object_id = lease->suspect,
+		.offset_bytes = lease->read_bytes,
+		.length_bytes = lease->read_count,
 		.epoch = lease->generation,
+		.vm_id = lease->suspect_node,
 		.flags = (uint16_t)((lease->is_return ? WIRE_LEASE_RETURN : 0) |
 		    (lease->wants_hot ? WIRE_LEASE_HOT : 0)),
 		.status = status_from_errno(lease->rc),

@@ -116,6 +116,14 @@ add_held(json_t *volume, const json_t *now, const json_t *before, double seconds
 		json_object_set(volume, "qos", qos);
 }
 
+/* Reads that clients have made at storage nodes: no other count has them. */
+static void
+add_direct(json_t *sum, const json_t *now, const json_t *before, double seconds)
+{
+	add_to(sum, "direct_s", growth(now, before, "direct", "requests") / seconds);
+	add_to(sum, "direct_bytes_s", growth(now, before, "direct", "bytes") / seconds);
+}
+
 /* A volume that was not in the list before was not busy: what it has now is no rate. */
 static void
 add_rate(struct top *top, json_t *gateway, const json_t *now, const json_t *before, double seconds)
@@ -136,6 +144,8 @@ add_rate(struct top *top, json_t *gateway, const json_t *now, const json_t *befo
 	}
 	add_op(volume, now, old, "read", seconds);
 	add_op(volume, now, old, "write", seconds);
+	add_direct(gateway, now, old, seconds);
+	add_direct(volume, now, old, seconds);
 	add_held(volume, now, old, seconds);
 }
 
@@ -222,12 +232,17 @@ ask_gateways(struct top *top, const struct cleave_gateway_entry *gateways, uint3
 	return 0;
 }
 
+static double
+busy_of(const json_t *volume)
+{
+	return real(volume, "read_s") + real(volume, "write_s") + real(volume, "direct_s");
+}
+
 static int
 by_requests(const void *a, const void *b)
 {
 	const json_t *first = *(json_t *const *)a, *second = *(json_t *const *)b;
-	double diff = real(second, "read_s") + real(second, "write_s") - real(first, "read_s") -
-	    real(first, "write_s");
+	double diff = busy_of(second) - busy_of(first);
 
 	if (diff != 0)
 		return diff > 0 ? 1 : -1;
@@ -328,8 +343,8 @@ print_volumes(const struct top *top, size_t max, FILE *out)
 {
 	static const struct table_column columns[] = { { "VOLUME", false }, { "READS/S", true },
 		{ "MiB/S", true }, { "MS", true }, { "WRITES/S", true }, { "MiB/S", true },
-		{ "MS", true }, { "ERRORS/S", true }, { "HELD/S", true }, { "MS", true },
-		{ "LIMITS", false } };
+		{ "MS", true }, { "DIRECT/S", true }, { "MiB/S", true }, { "ERRORS/S", true },
+		{ "HELD/S", true }, { "MS", true }, { "LIMITS", false } };
 	char limits[COMMAND_LIMITS_TEXT_BYTES];
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	json_t *volume;
@@ -340,11 +355,12 @@ print_volumes(const struct top *top, size_t max, FILE *out)
 	{
 		const char *name = command_text(volume, "volume");
 
-		if (i >= max ||
-		    (name[0] == '\0' && real(volume, "read_s") + real(volume, "write_s") <= 0))
+		if (i >= max || (name[0] == '\0' && busy_of(volume) <= 0))
 			continue;
 		table_add(table, "%s", name[0] == '\0' ? "(others)" : name);
 		add_cells(table, volume);
+		table_add(table, "%.0f", real(volume, "direct_s"));
+		table_add(table, "%.1f", real(volume, "direct_bytes_s") / 1048576);
 		table_add(table, "%.0f", real(volume, "errors_s"));
 		table_add(table, "%.0f", real(volume, "held_s"));
 		table_add(table, "%.2f", real(volume, "qos_wait_mean_us") / 1000);

@@ -161,13 +161,12 @@ read_let_go(struct direct_read *read)
 	return message;
 }
 
-/* The gateway is asked instead. */
+/* The gateway is asked instead; why is counted by who knows. */
 static void
 read_fall_back(struct direct_read *read)
 {
 	struct message *message = read_let_go(read);
 
-	CLIENT_STAT(read->direct->volume->client, direct_fallbacks, 1);
 	read_settle(read);
 	message_route(message);
 }
@@ -205,6 +204,7 @@ read_finish(struct direct_read *read)
 	struct message *message = read->message;
 
 	if (!leases_hold(volume, read->shard, read->epoch) && !MUTANT(direct_lease_unjudged)) {
+		CLIENT_STAT(volume->client, direct_unleased, 1);
 		read_fall_back(read);
 		return;
 	}
@@ -215,6 +215,7 @@ read_finish(struct direct_read *read)
 	(void)read_let_go(read);
 	read_settle(read);
 	CLIENT_STAT(volume->client, direct_reads, 1);
+	direct_note_read(read->direct, message->length_bytes);
 	message_on_direct(message);
 }
 
@@ -236,21 +237,12 @@ direct_on_task(struct loop_task *task, void *arg)
 	}
 }
 
-bool
-direct_start(struct message *message)
+/* All requests of @read, which is the first free one. False: not all can be asked for, and nothing waits for any. */
+static bool
+read_send(struct direct_read *read)
 {
-	struct direct *direct = message->volume->direct;
-	struct direct_read *read;
 	bool is_sent = true;
 
-	if (direct == NULL || direct->is_closing || message->io->op != CLEAVE_READ)
-		return false;
-	leases_use(message->volume);
-	if (list_is_empty(&direct->free))
-		return false;
-	read = read_of(list_first(&direct->free));
-	if (!plan(read, message))
-		return false;
 	for (uint32_t i = 0; i < read->request_count && is_sent; i++)
 		is_sent = direct_request_can_be_sent(&read->requests[i]);
 	if (!is_sent)
@@ -258,8 +250,35 @@ direct_start(struct message *message)
 	list_remove(&read->link);
 	for (uint32_t i = 0; i < read->request_count && is_sent; i++)
 		is_sent = direct_request_send(&read->requests[i]) == 0;
-	if (!is_sent) {
+	if (!is_sent)
 		read_settle(read);
+	return is_sent;
+}
+
+bool
+direct_start(struct message *message)
+{
+	struct direct *direct = message->volume->direct;
+	struct cleave_client *client = message->client;
+	struct direct_read *read;
+
+	if (direct == NULL || direct->is_closing || message->io->op != CLEAVE_READ)
+		return false;
+	leases_use(message->volume);
+	if (list_is_empty(&direct->free)) {
+		CLIENT_STAT(client, direct_crowded, 1);
+		return false;
+	}
+	read = read_of(list_first(&direct->free));
+	if (!plan(read, message)) {
+		if (maps_are_leased(message->volume, message->offset_bytes))
+			CLIENT_STAT(client, direct_unmapped, 1);
+		else
+			CLIENT_STAT(client, direct_unleased, 1);
+		return false;
+	}
+	if (!read_send(read)) {
+		CLIENT_STAT(client, direct_unreached, 1);
 		return false;
 	}
 	read->message = message;
@@ -318,8 +337,10 @@ direct_request_load(struct direct_request *request, const struct split_msg *msg)
 			rc = load_frame(read, frame,
 			    dev_ptr_add(msg->payload, frame->offset_bytes - request->offset_bytes));
 	}
-	if (rc != 0)
-		CLIENT_STAT(read->direct->volume->client, checksum_errors, 1);
+	if (rc == 0)
+		return 0;
+	CLIENT_STAT(read->direct->volume->client, checksum_errors, 1);
+	direct_note_suspect(request);
 	return rc;
 }
 
@@ -349,10 +370,15 @@ direct_request_over(struct direct_request *request, int rc)
 	is_sent = volume_is_live(read->direct->volume) && direct_request_send(request) == 0;
 	if (is_of_the_map(rc))
 		maps_doubt(read->direct->volume, request->map_at, request->map_serial, !is_sent);
-	if (!is_sent)
-		read_fall_back(read);
-	else
+	if (is_sent) {
 		CLIENT_STAT(read->direct->volume->client, direct_retries, 1);
+		return;
+	}
+	if (rc == -EBADMSG)
+		CLIENT_STAT(read->direct->volume->client, direct_damaged, 1);
+	else
+		CLIENT_STAT(read->direct->volume->client, direct_unreached, 1);
+	read_fall_back(read);
 }
 
 /* ---- a volume's ---- */

@@ -19,6 +19,7 @@
 #include "cleave/wire.h"
 
 struct cleave_volume;
+struct connection;
 struct direct;
 struct direct_read;
 struct message;
@@ -27,6 +28,8 @@ struct message;
 #define DIRECT_READS_MAX 64u   /* of a volume, at a time */
 #define DIRECT_REQUESTS_MAX 8u /* of a read: what lies in more places is read at the gateway */
 #define DIRECT_TICKET_STRIDE 64u
+#define DIRECT_SUSPECTS_MAX                                                                        \
+	4u /* that a gateway was not told of yet; others are read again, or scrubbed */
 #define DIRECT_SLOTS 256u /* of a connection: each is memory at the node, too */
 _Static_assert(DIRECT_SLOTS <= WIRE_TICKET_SLOTS_MAX, "slots that a node has");
 
@@ -116,6 +119,23 @@ void direct_nodes_ask(struct direct *direct);
 bool direct_nodes_close(struct direct *direct);
 void direct_nodes_fini(struct direct *direct);
 
+/* ---- direct_tell.c: what gateways are told of it ---- */
+
+/* A copy that did not hold what a map says. */
+struct direct_suspect {
+	uint64_t extent; /* packed; 0: none */
+	uint32_t node_id;
+};
+
+/* direct_note_read -- @bytes were read at nodes. */
+void direct_note_read(struct direct *direct, uint32_t bytes);
+/* direct_note_suspect -- what @request was given is not what its map says: its copy, not IDLE. */
+void direct_note_suspect(struct direct_request *request);
+/* direct_tell -- what @connection's next LEASE says of reads of its volume at nodes, if there are any. */
+void direct_tell(const struct connection *connection, struct wire_lease *lease);
+/* direct_told -- ... which has been sent. */
+void direct_told(struct cleave_volume *volume, const struct wire_lease *lease);
+
 /* ---- direct.c: reads ---- */
 
 /* Blocks of the message that lie in one record, or are zeros. */
@@ -150,6 +170,9 @@ struct direct {
 	struct direct_node *nodes[DIRECT_NODES_MAX]; /* NULL: no more */
 	bool is_closing;
 	uint64_t asked_ns; /* for nodes, last; 0: never */
+	uint64_t untold_bytes;
+	uint32_t untold_count; /* reads that no LEASE has told of yet */
+	struct direct_suspect suspects[DIRECT_SUSPECTS_MAX];
 };
 
 /*

@@ -123,6 +123,7 @@ lease_ask(struct connection *connection, bool is_return)
 {
 	struct connection_lease *lease = &connection->lease;
 	struct cleave_volume *volume = connection->volume;
+	struct wire_lease request = { .is_return = is_return };
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != CONNECTION_UP ||
@@ -133,8 +134,9 @@ lease_ask(struct connection *connection, bool is_return)
 		return;
 	}
 	lease->request_id = ++volume->send_count << REQUEST_INDEX_BITS;
-	wire_lease_encode(&lease->header,
-	    &(struct wire_lease){ .request_id = lease->request_id, .is_return = is_return });
+	request.request_id = lease->request_id;
+	direct_tell(connection, &request);
+	wire_lease_encode(&lease->header, &request);
 	lease->send = (struct split_send){
 		.header = &lease->header,
 		.header_bytes = WIRE_HEADER_BYTES,
@@ -145,6 +147,7 @@ lease_ask(struct connection *connection, bool is_return)
 	if (split_send(connection->qp, &lease->send) != 0)
 		return; /* a full queue: again, later */
 	lease->is_sending = lease->is_out = true;
+	direct_told(volume, &request);
 }
 
 void

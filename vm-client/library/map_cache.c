@@ -236,6 +236,12 @@ maps_look(struct cleave_volume *volume, uint64_t offset_bytes, struct map_block 
 	return true;
 }
 
+bool
+maps_are_leased(const struct cleave_volume *volume, uint64_t offset_bytes)
+{
+	return leases_hold_any(volume, window_shard(volume, offset_bytes / MAP_BYTES));
+}
+
 /* ---- asking ---- */
 
 static bool

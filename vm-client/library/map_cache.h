@@ -71,6 +71,8 @@ void maps_on_start(const struct message *message);
  * but for changes that the volume has made meanwhile. *@ret_block is borrowed until a message is handled.
  */
 bool maps_look(struct cleave_volume *volume, uint64_t offset_bytes, struct map_block *ret_block);
+/* maps_are_leased -- does a lease hold, of whichever epoch, on the shard of the block at @offset_bytes? */
+bool maps_are_leased(const struct cleave_volume *volume, uint64_t offset_bytes);
 /*
  * maps_doubt -- what the map number @serial says of the block at @offset_bytes is not so at the nodes any more
  *

@@ -61,6 +61,25 @@ Test(rates, requests_are_counted_by_volume_and_op)
 	cr_assert_eq(told("w", 300).counts[MT_RATE_READ].bytes, 512);
 }
 
+Test(rates, reads_at_nodes_are_counted_apart_and_make_a_volume_busy)
+{
+	struct mt_rate *v = mt_rate_hold(&port, "v", 1);
+	struct mt_rate sum = { .direct_reads = 1 };
+	struct mt_rate row;
+
+	mt_rate_add(v, MT_RATE_READ, 100, 40, 4096, 0);
+	mt_rate_add_direct(v, 200, 7, 28672);
+	mt_rate_add_direct(v, 300, 0, 0);
+	mt_rate_add_direct(NULL, 300, 1, 1);
+	row = told("v", 400);
+	cr_assert_eq(row.direct_reads, 7);
+	cr_assert_eq(row.direct_bytes, 28672);
+	cr_assert_eq(row.counts[MT_RATE_READ].requests, 1);
+	cr_assert_eq(mt_rate_busy(v, 400), 8);
+	mt_rate_sum(&sum, &row);
+	cr_assert_eq(sum.direct_reads, 8);
+}
+
 Test(rates, sessions_of_a_name_share_a_row_that_outlives_them)
 {
 	struct mt_rate *first = mt_rate_hold(&port, "v", 1), *second = mt_rate_hold(&port, "v", 2);

@@ -63,6 +63,10 @@ expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
 	cr_assert_eq(lease->is_reply, expected->is_reply);
 	cr_assert_eq(lease->wants_hot, expected->wants_hot);
 	cr_assert_eq(lease->generation, expected->generation);
+	cr_assert_eq(lease->read_count, expected->read_count);
+	cr_assert_eq(lease->read_bytes, expected->read_bytes);
+	cr_assert_eq(lease->suspect, expected->suspect);
+	cr_assert_eq(lease->suspect_node, expected->suspect_node);
 	cr_assert_eq(lease->rc, expected->rc);
 	cr_assert_eq(lease->payload_bytes, expected->payload_bytes);
 	cr_assert_eq(lease->payload_crc, expected->payload_crc);
@@ -72,6 +76,12 @@ Test(wire_lease, headers_round_trip)
 {
 	const struct wire_lease refused = { .request_id = 5, .is_reply = true, .rc = -EINVAL };
 	const struct wire_lease hot = { .request_id = 6, .wants_hot = true, .generation = 7 };
+	const struct wire_lease telling = { .request_id = 7,
+		.is_return = true,
+		.read_count = 8,
+		.read_bytes = UINT64_C(1) << 40,
+		.suspect = extent_id_pack(&(struct extent_id){ 4, 5, 6 }),
+		.suspect_node = 9 };
 	struct wire_header headers[2];
 	struct wire_lease out;
 	const char *field = NULL;
@@ -92,6 +102,13 @@ Test(wire_lease, headers_round_trip)
 	headers[0].flags = 0;
 	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), -EPROTO);
 	cr_assert_str_eq(field, "epoch");
+	wire_lease_encode(&headers[0], &telling);
+	wire_frame_stamp(&headers[0], 0, 0);
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);
+	expect_same(&out, &telling);
+	headers[0].vm_id = 0;
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "vm_id");
 }
 
 static int
@@ -108,9 +125,9 @@ Test(wire_lease, wrong_fields_of_headers_are_named)
 		BAD(opcode, WIRE_HOLES, "opcode"),
 		BAD(service_class, 1, "service_class"),
 		BAD(engine, 1, "engine"),
-		BAD(object_id, 1, "object_id"),
+		BAD(object_id, UINT64_MAX, "object_id"),
+		BAD(object_id, 1, "vm_id"),
 		BAD(offset_bytes, 1, "offset_bytes"),
-		BAD(length_bytes, 1, "length_bytes"),
 		BAD(payload_bytes, 1, "payload_bytes"),
 		BAD(epoch, 1, "epoch"),
 		BAD(vm_id, 1, "vm_id"),
@@ -120,6 +137,9 @@ Test(wire_lease, wrong_fields_of_headers_are_named)
 		BAD(payload_crc, 1, "payload_crc"),
 	};
 	static const struct bad_field bad_answer[] = {
+		BAD(object_id, 1, "object_id"),
+		BAD(length_bytes, 1, "length_bytes"),
+		BAD(vm_id, 1, "vm_id"),
 		BAD(epoch, 1, "epoch"),
 		BAD(status, CLEAVE_STATUS_NR, "payload_bytes"),
 		BAD(status, 1, "payload_bytes"), /* who refuses tells nothing */

@@ -9,6 +9,7 @@
 #include "vm-client/library/direct.c"
 #include "vm-client/library/direct_list.c"
 #include "vm-client/library/direct_node.c"
+#include "vm-client/library/direct_tell.c"
 
 #include <criterion/criterion.h>
 
@@ -20,6 +21,7 @@
 
 #define NODES 3u
 #define EPOCH 7u
+#define SHARD 2u /* of the source */
 
 struct mutant_set mutants_on;
 
@@ -28,6 +30,7 @@ static struct cleave_client client;
 static struct cleave_volume volume;
 static struct message message;
 static struct cleave_io io;
+static struct connection connection, other_connection;
 static struct map_record record;
 static struct wire_map_source source;
 static uint8_t stored[CLEAVE_BLOCK_BYTES], read_into[CLEAVE_BLOCK_BYTES], staging[65536];
@@ -76,6 +79,21 @@ leases_hold(const struct cleave_volume *of, uint32_t shard, uint32_t epoch)
 	(void)of;
 	(void)shard;
 	return has_lease && epoch == EPOCH;
+}
+
+bool
+maps_are_leased(const struct cleave_volume *of, uint64_t offset_bytes)
+{
+	(void)of;
+	(void)offset_bytes;
+	return has_lease;
+}
+
+struct connection *
+volume_connection_of(struct cleave_volume *of, uint32_t shard)
+{
+	(void)of;
+	return shard == SHARD ? &connection : &other_connection;
 }
 
 int
@@ -239,7 +257,10 @@ setup(void)
 		.record_blocks = 1,
 		.stored_bytes = sizeof(stored),
 		.stored_crc = crc32c(0, stored, sizeof(stored)) };
-	source = (struct wire_map_source){ .extent = 5, .to_bytes = 1u << 20 };
+	source =
+	    (struct wire_map_source){ .extent = extent_id_pack(&(struct extent_id){ SHARD, 1, 5 }),
+		    .to_bytes = 1u << 20 };
+	connection.volume = other_connection.volume = &volume;
 	for (uint32_t i = 0; i < NODES; i++)
 		source.copies[i] = (struct wire_map_copy){ .node_id = i + 1, .key_number = 9 };
 	has_map = has_lease = true;
@@ -357,15 +378,65 @@ Test(direct, a_block_is_read_at_a_node_its_ticket_shown_once)
 
 Test(direct, without_a_map_a_lease_or_a_ticket_the_gateway_is_asked)
 {
+	uint64_t unreached = client.stats.direct_unreached;
+
 	has_map = false;
 	cr_assert_not(start());
+	cr_assert_eq(client.stats.direct_unmapped, 1);
 	has_map = true;
 	has_lease = false;
 	cr_assert_not(start());
+	cr_assert_eq(client.stats.direct_unleased, 1);
 	has_lease = true;
 	memset(source.copies, 0, sizeof(source.copies));
 	source.copies[0].node_id = 1;
 	cr_assert_not(start());
+	cr_assert_eq(client.stats.direct_unreached, unreached + 1);
+}
+
+Test(direct, a_lease_tells_how_much_was_read_once)
+{
+	struct wire_lease lease = { .is_reply = false };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_assert(start());
+		answer(asked(), true, 0, stored);
+	}
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.read_count, 2);
+	cr_assert_eq(lease.read_bytes, 2 * CLEAVE_BLOCK_BYTES);
+	cr_assert_eq(lease.suspect, 0);
+	/* Another read, while that is being sent. */
+	cr_assert(start());
+	answer(asked(), true, 0, stored);
+	direct_told(&volume, &lease);
+	lease = (struct wire_lease){ .is_reply = false };
+	direct_tell(&other_connection, &lease);
+	cr_assert_eq(lease.read_count, 1);
+	cr_assert_eq(lease.read_bytes, CLEAVE_BLOCK_BYTES);
+}
+
+Test(direct, the_owner_of_a_copy_that_is_bad_is_told_of_it)
+{
+	static uint8_t other[CLEAVE_BLOCK_BYTES];
+	struct wire_lease lease = { .is_reply = false };
+	uint32_t node;
+
+	cr_assert(start());
+	node = asked();
+	answer(node, true, 0, other);
+	answer(asked(), true, 0, stored);
+	cr_assert(is_done);
+	cr_assert_eq(client.stats.direct_damaged, 0, "another copy was good");
+	direct_tell(&other_connection, &lease);
+	cr_assert_eq(lease.suspect, 0, "it has another port's shards");
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.suspect, source.extent);
+	cr_assert_eq(lease.suspect_node, node + 1);
+	direct_told(&volume, &lease);
+	lease = (struct wire_lease){ .is_reply = false };
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.suspect, 0, "it was told");
 }
 
 Test(direct, a_lease_that_is_over_at_its_end_has_it_read_again)
@@ -377,7 +448,7 @@ Test(direct, a_lease_that_is_over_at_its_end_has_it_read_again)
 	has_lease = false;
 	answer(node, true, 0, stored);
 	cr_assert(is_routed && !is_done);
-	cr_assert_eq(client.stats.direct_fallbacks, 1);
+	cr_assert_eq(client.stats.direct_unleased, 1);
 }
 
 Test(direct, with_its_planted_bug_the_end_is_not_judged)
@@ -418,6 +489,7 @@ Test(direct, bytes_that_are_not_what_the_map_says_are_not_returned)
 
 	fails_everywhere(true, 0, other);
 	cr_assert_eq(client.stats.checksum_errors, NODES);
+	cr_assert_eq(client.stats.direct_damaged, 1);
 	cr_assert(start());
 	answer(asked(), true, 0, other);
 	answer(asked(), true, 0, stored);
