@@ -513,6 +513,20 @@ storage_prepare_descriptors(struct storage_process *process)
 	assert(process->connections_max <= NODE_CONNECTIONS_MAX);
 }
 
+/* Keys of tickets are told over sealed connections alone: of the two ends the stricter one says what a connection is. */
+static void
+storage_tell_direct(const struct storage_process *process)
+{
+	if (process->options.direct != DIRECT_ON ||
+	    (process->secure.security != SPLIT_SECURITY_SIGN &&
+		process->secure.security != SPLIT_SECURITY_OPEN))
+		return;
+	log_warn(
+	    "storage: --direct on with --security %s: no client reads here unless gateways run with "
+	    "--security seal: start this node so, or them",
+	    process->secure.security == SPLIT_SECURITY_SIGN ? "sign" : "open");
+}
+
 static int
 storage_serve(struct storage_process *process, const struct config_result *result,
     uint64_t cluster_id)
@@ -522,6 +536,7 @@ storage_serve(struct storage_process *process, const struct config_result *resul
 	process->cluster_id = cluster_id;
 	daemon_tell_start(&process->daemon, result);
 	secure_tell("storage", &process->secure, process->options.listen);
+	storage_tell_direct(process);
 	storage_prepare_descriptors(process);
 	rc = storage_run(process, cluster_id);
 	if (rc == 0)

@@ -68,6 +68,8 @@ enum cleave_event_level {
 	X(VOLUME_RENAMED, "volume-renamed", INFO, "A volume has another name.")                    \
 	X(VOLUME_RESIZED, "volume-resized", INFO, "A volume has another size.")                    \
 	X(VOLUME_LIMITED, "volume-limited", INFO, "A volume has other limits.")                    \
+	X(VOLUME_READS, "volume-reads", INFO,                                                      \
+	    "A volume is read elsewhere: at gateways, or nodes.")                                  \
 	X(VOLUME_OPENED, "volume-opened", INFO, "Somebody has opened a volume for writing.")       \
 	X(VOLUME_TAKEN, "volume-taken", WARN, "Somebody has taken a volume from another writer.")  \
 	X(VOLUME_ROLLED_BACK, "volume-rolled-back", INFO,                                          \

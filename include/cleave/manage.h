@@ -39,6 +39,7 @@ struct cleave_volume_entry {
 	struct cleave_volume_info info; /* is_read_only is false */
 	uint64_t origin;             /* the number of the snapshot that it is a clone of; 0: none */
 	uint32_t key_id;             /* its newest data key; 0: it is not encrypted */
+	char reads[16];              /* where its writer reads it: "gateway", "direct" */
 	bool has_writer;             /* told by cleave_volume_show and _list */
 	struct cleave_writer writer; /* zero when there is none */
 };
@@ -384,6 +385,25 @@ int cleave_volume_set_limits(struct cleave_client *client, struct cleave_ask *as
     const struct cleave_limits *limits, cleave_volume_fn fn, void *arg);
 int cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
     const struct cleave_limits *limits, struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/*
+ * cleave_volume_set_reads, cleave_volume_set_reads_wait -- where the session that writes a volume reads it
+ *
+ * "gateway": at gateways. "direct": what was flushed at storage nodes that take clients (cleave-storage --direct), as far
+ * as the session has leases and maps for it; all else at gateways. Nobody may use the volume meanwhile; with
+ * CLEAVE_MANAGE_FORCE who does is put out. Where nothing is another than before nothing happens.
+ * Ownership: @name and @reads are copied; else as with cleave_volume_create.
+ * Returns:   as cleave_volume_create; the volume is read so (reads).
+ * Errors:    -EINVAL the name, no word, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL
+ *            a word that the gateway does not know; -ENOTEMPTY it is in use; -ENOTSUP the cluster's level is 1;
+ *            -ETIMEDOUT a gateway does not say that it knows who was put out: nothing has changed; and those of the way
+ *            (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_set_reads(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *reads, unsigned flags, cleave_volume_fn fn, void *arg);
+int cleave_volume_set_reads_wait(struct cleave *cleave, const char *name, const char *reads,
+    unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error);
 
 /*
  * cleave_volume_flatten, cleave_volume_flatten_wait -- give a clone all that it shares with its origin

@@ -16,7 +16,7 @@ json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
 /* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
 json_t *mt_json_gateways(const struct mt_gateway *gateway);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
-/* mt_json_direct_nodes -- [{"id":N,"address":A}, ...]: those that take clients */
+/* mt_json_direct_nodes -- [{"id":N,"address":A,"keyed":B}, ...]: those that take clients; tickets for it can be made, or not */
 json_t *mt_json_direct_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
 /*

@@ -8,7 +8,8 @@
  * sessions of an attach number have the same: each change raises it. And a key that says "gateway" tells a new owner that
  * there are no leases to wait for (rule C of session/LEASES.md): so it says that when there are none.
  *
- * Nobody reads past a gateway yet: gateways of tests alone offer it (mt_gateway_options.offers_reads).
+ * "hot" is for clients that read a gateway's memory by themselves, which none does yet: gateways of tests alone offer it
+ * (mt_gateway_options.offers_hot).
  */
 #include "control/control_reads.h"
 
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/json.h"
@@ -37,12 +37,9 @@ bool
 mt_control_take_reads(struct mt_control_request *request, const char *name)
 {
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (!request->gateway->options.offers_reads) {
-		mt_control_fail(request, -EINVAL, "reads: this release offers no choice");
-		return false;
-	}
-	if (!mt_reads_parse(name, &request->volume.reads)) {
-		mt_control_fail(request, -EINVAL, "reads: must be gateway, hot or direct");
+	if (!mt_reads_parse(name, &request->volume.reads) ||
+	    (request->volume.reads == MT_READS_HOT && !request->gateway->options.offers_hot)) {
+		mt_control_fail(request, -EINVAL, "reads: must be gateway or direct");
 		return false;
 	}
 	return request->volume.reads == MT_READS_GATEWAY ||
@@ -52,7 +49,8 @@ mt_control_take_reads(struct mt_control_request *request, const char *name)
 static void
 reads_on_done(struct mt_control_request *request)
 {
-	log_info("volume: read at name=%s reads=%s", request->volume.name,
+	mt_control_event(request, CLEAVE_EVENT_VOLUME_READS, request->volume.name,
+	    "volume: read elsewhere name=%s reads=%s", request->volume.name,
 	    mt_reads_name(request->volume.reads));
 	mt_change_on_volume(request);
 }

@@ -125,6 +125,7 @@ status_link(const struct mt_link *node, uint64_t now_ns, struct mt_link_status *
 		.is_full = node->slots_free == 0 || node->full_kinds != 0,
 		.is_read_only = node->is_read_only,
 		.is_direct = node->is_direct,
+		.has_ticket_key = node->ticket.key.number != 0,
 		.is_displaced = node->is_displaced,
 		.is_slow = mt_slow_node_was(node, now_ns),
 		.is_failing = mt_failing_node_is(node, now_ns),

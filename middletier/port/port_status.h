@@ -72,6 +72,7 @@ struct mt_link_status {
 	bool is_full;               /* it takes no more of some kind */
 	bool is_read_only, is_slow; /* its disk takes no writes; it was given up as slow lately */
 	bool is_direct;             /* it takes clients that read by tickets */
+	bool has_ticket_key;        /* ... which can be made */
 	bool is_displaced;          /* its disk is no longer found by its path */
 	bool is_failing;            /* its disk fails writes: failing_node.h */
 	bool is_left_out;           /* and now it gets no new data, and is not on trial */

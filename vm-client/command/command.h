@@ -78,6 +78,7 @@ struct command_options {
 		const char *burst_ms, *min_iops;
 		const char *weight; /* also: node add, set, replace */
 	} limits;
+	const char *reads; /* volume set: of command_reads; NULL: as it is */
 	bool has_progress;
 	const char *const
 	    *files; /* backups, in order; snapshot create, rotate: behind options->name */
@@ -97,6 +98,7 @@ struct command_options {
 /* The choices' first word is the default, which the gateway is left to choose. */
 extern const char *const command_service_classes[];
 extern const char *const command_engines[];
+extern const char *const command_reads[];
 extern const struct config_option command_option_table[];
 
 /* Options that not every command takes; a bit may be of more than one (command_options.c). */
@@ -147,6 +149,7 @@ extern const struct config_option command_option_table[];
 #define COMMAND_HOST (UINT64_C(1) << 44)
 #define COMMAND_ID (UINT64_C(1) << 45)
 #define COMMAND_PURGE (UINT64_C(1) << 46) /* --purge alone */
+#define COMMAND_READS (UINT64_C(1) << 47)
 
 /* Words that follow a command's own, in their order. Those called MAY, and MORE, may be absent, and are the last. */
 enum command_operand {
@@ -269,7 +272,8 @@ int command_check_given(struct command_session *session, const char *name, const
 /* command_find_volume -- 0: the volume that is named is there, as *@ret_info says; of VOLUME@SNAPSHOT the one before the "@". */
 int command_find_volume(struct command_session *session, struct cleave_volume_info *ret_info);
 /* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */
-int command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out);
+int command_print_volume(const struct cleave_volume_entry *volume, const char *reads,
+    const json_t *usage, FILE *out);
 /*
  * @told: the objects that @volumes were read from, with command_put_use's members; NULL: what these tell is "?". @is_whole:
  * all gateways have told.
@@ -287,6 +291,18 @@ int command_volume_resize(struct command_session *session);
 int command_volume_rotate_key(struct command_session *session);
 /* command_clone_encrypted -- clone, with --encrypt or --kek. */
 int command_clone_encrypted(struct command_session *session);
+
+/* command_reads.c */
+#define COMMAND_READS_TEXT_BYTES 256u
+/*
+ * command_reads_text -- where @volume is read: "gateway"; "direct, at nodes 1, 2, 3"; "direct, but at gateways now: WHY"
+ *
+ * A gateway is asked for nodes that take clients. Returns 0; else a negative errno with the error set.
+ */
+int command_reads_text(struct command_session *session, const struct cleave_volume_entry *volume,
+    char *ret_text, size_t bytes);
+/* command_set_reads -- options->reads of options->name, and say it; a warning says that it comes to nothing yet, and why. */
+int command_set_reads(struct command_session *session);
 
 /* command_limits.c */
 int command_volume_set(struct command_session *session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_limits.c -- cleave volume set: limits and shares of a volume; and how they are shown */
+/* command_limits.c -- cleave volume set: limits and shares of a volume, and how they are shown; --reads: command_reads.c */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -97,42 +97,61 @@ limit_check(struct command_session *session, size_t index, const char *text, uin
 	    most);
 }
 
+/* 0, the limits that were given, and whether there are any. */
+static int
+limits_given(struct command_session *session, struct cleave_limits *ret_wanted, bool *ret_is_any)
+{
+	const struct command_options *options = session->options;
+	int rc;
+
+	*ret_is_any = false;
+	memset(ret_wanted, 0xff, sizeof(*ret_wanted));
+	for (size_t i = 0; i < NUM_COUNT(limits); i++) {
+		const char *text = *(const char *const *)((const char *)options + limits[i].option);
+
+		if (text == NULL)
+			continue;
+		*ret_is_any = true;
+		if (limit_parse(text, limits[i].kind, limit_of(ret_wanted, i)) != 0)
+			return command_fail(session, -EINVAL, "--%s: '%.60s' is neither %s nor off",
+			    limits[i].name, text,
+			    limits[i].kind == LIMIT_COUNT      ? "a number"
+				: limits[i].kind == LIMIT_SIZE ? "a size, such as 200M,"
+							       : "a time, such as 2s,");
+		rc = limit_check(session, i, text, *limit_of(ret_wanted, i));
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
 int
 command_volume_set(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	struct cleave_limits wanted;
 	struct command_question question;
-	bool is_any = false;
-	int rc;
+	bool is_any;
+	int rc = limits_given(session, &wanted, &is_any);
 
 	assert(options->name != NULL);
-	memset(&wanted, 0xff, sizeof(wanted));
-	for (size_t i = 0; i < NUM_COUNT(limits); i++) {
-		const char *text = *(const char *const *)((const char *)options + limits[i].option);
-
-		if (text == NULL)
-			continue;
-		is_any = true;
-		if (limit_parse(text, limits[i].kind, limit_of(&wanted, i)) != 0)
-			return command_fail(session, -EINVAL, "--%s: '%.60s' is neither %s nor off",
-			    limits[i].name, text,
-			    limits[i].kind == LIMIT_COUNT      ? "a number"
-				: limits[i].kind == LIMIT_SIZE ? "a size, such as 200M,"
-							       : "a time, such as 2s,");
-		rc = limit_check(session, i, text, *limit_of(&wanted, i));
-		if (rc != 0)
-			return rc;
-	}
-	if (!is_any)
+	if (rc != 0)
+		return rc;
+	if (options->is_forced && options->reads == NULL)
+		return command_fail(session, -EINVAL, "--force: with --reads alone");
+	if (!is_any && options->reads == NULL)
 		return command_fail(session, -EINVAL,
 		    "what is to be set? See cleave help volume set");
+	if (!is_any)
+		return command_set_reads(session);
 	command_question_init(&question, session);
-	return command_say(&question,
-	    command_wait(&question,
-		cleave_volume_set_limits(session->client, &question.ask, options->name, &wanted,
-		    command_on_volume, &question)),
-	    "set");
+	rc = command_wait(&question,
+	    cleave_volume_set_limits(session->client, &question.ask, options->name, &wanted,
+		command_on_volume, &question));
+	if (options->reads == NULL)
+		return command_say(&question, rc, "set");
+	command_question_fini(&question);
+	return rc != 0 ? rc : command_set_reads(session);
 }
 
 /* Showing. */

@@ -56,7 +56,7 @@ const struct config_option command_option_table[] = {
 	    "rotate-key: another one from now on.",
 	    NULL, false, 0, 0, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
-	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
+	    "volume delete, resize, set --reads, snapshot rollback, detach: even while somebody uses it. "
 	    "import, export, backup, restore: write over what is there. node drain, remove, replace: with fewer copies or "
 	    "less room than there should be. node set: an --address that it comes to later. volume flatten: with less room. gateway drain: also where no other one takes its shards.",
 	    NULL, false, 0, 0, NULL },
@@ -204,6 +204,10 @@ const struct config_option command_option_table[] = {
 	{ "min-iops", 0, CONFIG_STRING, offsetof(struct command_options, limits.min_iops), "N|off",
 	    "volume set: while it has had less than so many operations a second, it goes before others.",
 	    NULL, false, 0, 0, NULL },
+	{ "reads", 0, CONFIG_STRING, offsetof(struct command_options, reads), "gateway|direct",
+	    "volume set: where who writes the volume reads it: at gateways; or, as far as may be, by itself at storage "
+	    "nodes that take clients.",
+	    NULL, false, 0, 0, command_reads },
 	{ "lost", 0, CONFIG_FLAG, offsetof(struct command_options, is_lost), NULL,
 	    "node remove, replace: it never comes back, whatever it holds.", NULL, false, 0, 0,
 	    NULL },
@@ -285,6 +289,7 @@ static const struct {
 	{ "write-bandwidth", COMMAND_LIMITS },
 	{ "burst", COMMAND_LIMITS },
 	{ "min-iops", COMMAND_LIMITS },
+	{ "reads", COMMAND_READS },
 	{ "lost", COMMAND_LOST },
 	{ "with", COMMAND_WITH },
 	{ "dry-run", COMMAND_REBALANCE | COMMAND_ROTATE },

@@ -54,10 +54,13 @@ static const struct command command_table[] = {
 	{ "volume", "set",
 	    "NAME [--iops N] [--bandwidth SIZE] [--read-iops N] [--read-bandwidth SIZE] "
 	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION] "
-	    "[--min-iops N] [--weight N]",
+	    "[--min-iops N] [--weight N] [--reads gateway|direct [--force]]",
 	    "Limit what a volume may do in a second, and what is its own where several want more than there "
-	    "is; off, or 0, lifts a limit. Whoever uses it keeps to that within about a second.",
-	    { COMMAND_VOLUME }, COMMAND_LIMITS, command_volume_set },
+	    "is; off, or 0, lifts a limit. Whoever uses it keeps to that within about a second. With --reads "
+	    "direct who writes it reads what was flushed at storage nodes, past gateways: not while somebody uses "
+	    "it, but with --force, which puts that one out.",
+	    { COMMAND_VOLUME }, COMMAND_LIMITS | COMMAND_READS | COMMAND_FORCE,
+	    command_volume_set },
 	{ "snapshot", "create", "VOLUME@SNAPSHOT ...",
 	    "Keep what is on a volume now. It takes no space of its own until the volume changes. Of several "
 	    "volumes, up to 32, all are kept as they are at one point in time, or none is.",

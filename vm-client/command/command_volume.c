@@ -72,7 +72,8 @@ print_writer(struct table *table, const struct cleave_volume_entry *volume, cons
 }
 
 int
-command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out)
+command_print_volume(const struct cleave_volume_entry *volume, const char *reads,
+    const json_t *usage, FILE *out)
 {
 	assert(volume != NULL && out != NULL);
 	static const struct table_column columns[] = { { NULL, false }, { NULL, false } };
@@ -109,6 +110,8 @@ command_print_volume(const struct cleave_volume_entry *volume, const json_t *usa
 	table_add(table, "limits");
 	command_limits_text(&info->limits, limits, sizeof(limits));
 	table_add(table, "%s", limits);
+	table_add(table, "reads");
+	table_add(table, "%s", reads);
 	print_writer(table, volume, usage);
 	if (usage != NULL)
 		command_print_usage(table, usage, info->size_bytes);
@@ -291,7 +294,7 @@ command_volume_create(struct command_session *session)
 	if (rc == 0)
 		rc = session->options->is_json
 		    ? command_print_json(question.reply, session->out)
-		    : command_print_volume(question.entries, NULL, session->out);
+		    : command_print_volume(question.entries, "gateway", NULL, session->out);
 	command_question_fini(&question);
 	return rc;
 }
@@ -312,6 +315,7 @@ show_volume(struct command_session *session, struct command_question *shown,
     struct command_question *snapshots, json_t *usage)
 {
 	json_t *list = json_object_get(snapshots->reply, "snapshots"), *snapshot;
+	char reads[COMMAND_READS_TEXT_BYTES];
 	size_t i;
 	int rc;
 
@@ -321,7 +325,9 @@ show_volume(struct command_session *session, struct command_question *shown,
 		return -ENOMEM;
 	if (session->options->is_json)
 		return command_print_json(shown->reply, session->out);
-	rc = command_print_volume(shown->entries, usage, session->out);
+	rc = command_reads_text(session, shown->entries, reads, sizeof(reads));
+	if (rc == 0)
+		rc = command_print_volume(shown->entries, reads, usage, session->out);
 	return rc != 0 ? rc
 		       : command_print_hanging(shown->reply, snapshots->entries, snapshots->count,
 			     usage, session->out);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -29,6 +30,9 @@ volume_read(struct reader *reader, const json_t *object, void *ret_entry)
 		entry->origin = reader_u64(reader, object, "origin", INT64_MAX);
 	if (json_object_get(object, "key") != NULL)
 		entry->key_id = (uint32_t)reader_range(reader, object, "key", 1, UINT32_MAX);
+	(void)snprintf(entry->reads, sizeof(entry->reads), "gateway");
+	if (json_object_get(object, "reads") != NULL)
+		reader_cut(object, "reads", entry->reads, sizeof(entry->reads));
 	if (writer == NULL)
 		return;
 	entry->has_writer = true;
@@ -87,6 +91,7 @@ static const struct ask_op op_show = { "volume.show", &manage_volume, false };
 static const struct ask_op op_rename = { "volume.rename", &manage_volume, true };
 static const struct ask_op op_set_size = { "volume.resize", &manage_volume, true };
 static const struct ask_op op_set_limits = { "volume.set", &manage_volume, true };
+static const struct ask_op op_set_reads = { "volume.reads", &manage_volume, true };
 static const struct ask_op op_flatten = { "volume.flatten", &ask_done, true };
 static const struct ask_op op_check_size = { "volume.resize", &manage_volume, false };
 
@@ -485,6 +490,52 @@ cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
 		return ask_refuse(rc, ret_error);
 	return ask_wait_one(cleave, &op_set_limits, request_set_limits(name, limits), ret_volume,
 	    ret_error);
+}
+
+/* Where it is read. */
+
+static int
+check_set_reads(const char *name, const char *reads, unsigned flags)
+{
+	int rc = ask_check_name(reads, MANAGE_NAME_BYTES_MAX);
+
+	return rc != 0 ? rc : check_flags(name, flags, CLEAVE_MANAGE_FORCE);
+}
+
+static json_t *
+request_set_reads(const char *name, const char *reads, unsigned flags)
+{
+	json_t *request = manage_named(&op_set_reads, name);
+
+	assert(check_set_reads(name, reads, flags) == 0);
+	ask_add_text(&request, "reads", reads);
+	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
+	return request;
+}
+
+int
+cleave_volume_set_reads(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *reads, unsigned flags, cleave_volume_fn fn, void *arg)
+{
+	int rc = check_set_reads(name, reads, flags);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_set_reads, request_set_reads(name, reads, flags));
+}
+
+int
+cleave_volume_set_reads_wait(struct cleave *cleave, const char *name, const char *reads,
+    unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = check_set_reads(name, reads, flags);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_set_reads, request_set_reads(name, reads, flags),
+	    ret_volume, ret_error);
 }
 
 /* Flatten. */

@@ -94,6 +94,10 @@ static const struct config_option options_table[] = {
 	    100, NULL },
 	{ "take", 0, CONFIG_FLAG, O(must_take), NULL,
 	    "Take the volume from whoever has it open for writing.", NULL, false, 0, 0, NULL },
+	{ "writer", 0, CONFIG_FLAG, O(is_writer), NULL,
+	    "Open the volume for writing also where nothing is written: its writer alone reads one that is read "
+	    "directly at storage nodes.",
+	    NULL, false, 0, 0, NULL },
 	{ "data-exact", 0, CONFIG_FLAG, O(is_data_exact), NULL,
 	    "Write blocks without stamps; reads are checked against checksums kept in memory.",
 	    NULL, false, 0, 0, NULL },
@@ -484,8 +488,9 @@ static int
 run_job(struct load *load)
 {
 	const struct load_options *o = load->options;
-	bool is_reader = o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0) ||
-	    (!is_file_job(o) && o->read_percent == 100);
+	bool is_reader = !o->is_writer &&
+	    (o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0) ||
+		(!is_file_job(o) && o->read_percent == 100));
 	unsigned flags = is_reader ? CLEAVE_OPEN_READ_ONLY : 0;
 	int status = 1;
 

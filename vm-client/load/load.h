@@ -46,7 +46,7 @@ struct load_options {
 	struct config_list data;
 	uint64_t compressibility_percent;
 	bool is_data_exact;
-	bool must_take;
+	bool must_take, is_writer;
 	const char *journal;
 	const char *verify_journal;
 	uint64_t written_as; /* id of the volume that the journal is about; 0: this one */

@@ -261,7 +261,8 @@ copy_go(struct copy *copy)
 	copy->report->ended_ns = loop_now_fresh_ns(copy->load->loop);
 	report_print(copy->report, stdout);
 	if (o->json != NULL)
-		json_rc = report_write_json(copy->report, o->json);
+		json_rc = report_write_json(copy->report, cleave_client_stats(copy->load->client),
+		    o->json);
 	if (json_rc != 0)
 		load_complain("%s: %s", o->json, strerror(-json_rc));
 	return rc == 0 && json_rc == 0 && copy->failed_count == 0 && !copy->load->is_interrupted

@@ -477,7 +477,8 @@ load_run(struct load *load)
 		report_print(run->report, stdout);
 		rc = load->options->json == NULL
 		    ? 0
-		    : report_write_json(run->report, load->options->json);
+		    : report_write_json(run->report, cleave_client_stats(load->client),
+			  load->options->json);
 		if (rc != 0) {
 			load_complain("%s: %s", load->options->json, strerror(-rc));
 			status = 1;

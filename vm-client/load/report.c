@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "base/output.h"
+#include "cleave/client.h"
 
 static const char *const op_names[REPORT_NR] = { "read", "write", "discard", "rewrite" };
 
@@ -117,8 +118,22 @@ report_print(const struct report *report, FILE *out)
 	fflush(out);
 }
 
+static void
+write_stats(const struct cleave_stats *stats, FILE *out)
+{
+	const char *between = "";
+
+	fprintf(out, "  \"client\": {");
+#define STAT_WRITE(name, help)                                                                     \
+	fprintf(out, "%s\"%s\": %" PRIu64, between, #name, stats->name);                           \
+	between = ", ";
+	CLEAVE_STAT_LIST(STAT_WRITE)
+#undef STAT_WRITE
+	fprintf(out, "},\n");
+}
+
 int
-report_write_json(const struct report *report, const char *path)
+report_write_json(const struct report *report, const struct cleave_stats *stats, const char *path)
 {
 	FILE *out = fopen(path, "we");
 	double s = duration_s(report);
@@ -145,6 +160,7 @@ report_write_json(const struct report *report, const char *path)
 		fprintf(out, "  \"%s_latency_us_mean\": %.3f,\n", name, histogram_mean(h) / 1e3);
 		fprintf(out, "  \"%s_latency_us_max\": %.3f,\n", name, (double)h->max / 1e3);
 	}
+	write_stats(stats, out);
 	fprintf(out, "  \"operations_count\": %" PRIu64 ",\n", op_count);
 	fprintf(out, "  \"mismatches_count\": %" PRIu64 ",\n", report->mismatch_count);
 	fprintf(out, "  \"errors_count\": %" PRIu64 ",\n", report->error_count);

@@ -9,6 +9,8 @@
 
 #include "histogram.h"
 
+struct cleave_stats;
+
 enum report_op { REPORT_READ, REPORT_WRITE, REPORT_DISCARD, REPORT_REWRITE, REPORT_NR };
 
 struct report_count {
@@ -38,8 +40,13 @@ void report_add(struct report *report, enum report_op op, uint64_t bytes, uint64
 void report_progress(struct report *report, uint64_t now_ns, FILE *out);
 /* report_print -- the whole run on @out; operations that never happened are left out. */
 void report_print(const struct report *report, FILE *out);
-/* report_write_json -- one object with a member for each number, all operations; times of CLOCK_MONOTONIC. Negative errno. */
-int report_write_json(const struct report *report, const char *path);
+/*
+ * report_write_json -- one object with a member for each number, all operations; times of CLOCK_MONOTONIC
+ *
+ * What the library has counted, @stats, is the member "client". Returns 0; a negative errno.
+ */
+int report_write_json(const struct report *report, const struct cleave_stats *stats,
+    const char *path);
 /* report_cpu_s -- user and system time of this process. */
 double report_cpu_s(void);
 

@@ -19,8 +19,6 @@ put_reads(enum mt_reads reads)
 
 	volume.reads = reads;
 	put_elsewhere(&volume);
-	for (uint32_t i = 0; i < 2; i++)
-		peers[i].gateway->options.offers_reads = true;
 }
 
 static void
@@ -125,7 +123,8 @@ Test(fence, volumes_that_are_read_at_gateways_wait_for_nobody)
 	cr_assert_lt(took_ns(shrink), MT_READ_LEASE_NS);
 	cr_assert_eq(volume_now()->attach, attach + 1, "the roll-back's");
 	/* Older sessions have no leases; newer ones have another number. */
-	cr_assert_lt(took_ns("{'op':'volume.reads','name':'v','reads':'hot'}"), MT_READ_LEASE_NS);
+	cr_assert_lt(took_ns("{'op':'volume.reads','name':'v','reads':'direct'}"),
+	    MT_READ_LEASE_NS);
 	cr_assert_eq(volume_now()->attach, attach + 2);
 }
 
@@ -288,10 +287,4 @@ Test(fence, reads_of_an_attached_volume_change_by_force)
 	refused(ask(-ENOTEMPTY, "%s", at_gateways), "in use by");
 	json_decref(ask(0, "{'op':'volume.reads','name':'v','reads':'gateway','force':true}"));
 	cr_assert_eq(volume_now()->session_id, 0);
-}
-
-Test(fence, users_are_offered_no_reads)
-{
-	peers[0].gateway->options.offers_reads = false;
-	refused(ask(-EINVAL, "%s", at_gateways), "offers no choice");
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_control_reads.c -- volumes that may be read past their gateway: no user makes one; their clients' LEASE */
+/* test_control_reads.c -- volumes that may be read past their gateway; their clients' LEASE */
 #include <errno.h>
 
 #include "middletier/catalog/volume_table.h"
+#include "middletier/common/metric.h"
 #include "middletier/common/port.h"
 #include "unit/control_rig.h"
 
@@ -22,23 +23,35 @@ TestSuite(reads, .init = setup, .fini = rig_teardown);
 
 static const char request[] = "{'op':'volume.create','name':'v','size_bytes':8192,'reads':'%s'}";
 
-Test(reads, users_are_offered_no_choice)
+static enum mt_reads
+reads_of(const char *name)
 {
-	refused(ask(-EINVAL, request, "direct"), "offers no choice");
-	refused(ask(-EINVAL, request, "gateway"), "offers no choice");
+	return mt_volumes_by_name(&sg.gateway->volumes, name)->volume.reads;
 }
 
-Test(reads, a_gateway_of_tests_makes_such_volumes)
+Test(reads, users_are_offered_gateway_and_direct)
 {
-	sg.gateway->options.offers_reads = true;
-	refused(ask(-EINVAL, request, "somehow"), "must be gateway, hot or direct");
+	refused(ask(-EINVAL, request, "somehow"), "must be gateway or direct");
+	refused(ask(-EINVAL, request, "hot"), "must be gateway or direct");
+	done(ask(0, request, "direct"));
+	cr_assert_eq(reads_of("v"), MT_READS_DIRECT);
+	done(ask(0, "{'op':'volume.reads','name':'v','reads':'gateway'}"));
+	cr_assert_eq(reads_of("v"), MT_READS_GATEWAY);
+	refused(ask(-EINVAL, "{'op':'volume.reads','name':'v','reads':'hot'}"),
+	    "must be gateway or direct");
+	done(ask(0, "{'op':'volume.reads','name':'v','reads':'direct'}"));
+	cr_assert_eq(reads_of("v"), MT_READS_DIRECT);
+}
+
+Test(reads, a_gateway_of_tests_has_hot_volumes)
+{
+	sg.gateway->options.offers_hot = true;
 	done(ask(0, request, "hot"));
-	cr_assert_eq(mt_volumes_by_name(&sg.gateway->volumes, "v")->volume.reads, MT_READS_HOT);
+	cr_assert_eq(reads_of("v"), MT_READS_HOT);
 }
 
 Test(reads, a_cluster_of_a_level_before_has_none, .init = setup_before)
 {
-	sg.gateway->options.offers_reads = true;
 	refused(ask(-ENOTSUP, request, "direct"), "has no read leases");
 	done(ask(0, request, "gateway"));
 }
@@ -87,6 +100,13 @@ Test(reads, who_opens_a_volume_is_told_of_nodes_that_take_clients)
 			 json_object_get(json_array_get(json_object_get(answer, "nodes"), 0),
 			     "id")),
 	    7);
+	cr_assert(json_is_false(
+	    json_object_get(json_array_get(json_object_get(answer, "nodes"), 0), "keyed")));
+	json_decref(answer);
+	link->ticket.key.number = 3;
+	answer = ask(0, "{'op':'volume.nodes','id':1}");
+	cr_assert(json_is_true(
+	    json_object_get(json_array_get(json_object_get(answer, "nodes"), 0), "keyed")));
 	json_decref(answer);
 	refused(ask(-ENOENT, "{'op':'volume.nodes','id':99}"), "there is no volume 99");
 }
@@ -122,6 +142,44 @@ Test(reads, who_has_nothing_is_told_so)
 		cr_assert_eq(answer.payload_bytes, WIRE_LEASE_HEAD_BYTES);
 	}
 	sg_close(&other);
+}
+
+/* A session of the volume, which is attached; what its client says of reads at nodes with a LEASE. */
+static void
+tell(const struct wire_lease *lease)
+{
+	struct wire_hello hello = sg_hello(1, 0xa, 0, 1);
+	struct wire_header header;
+	struct sg_qp session;
+
+	hello.level = CLEAVE_LEVEL_READS;
+	hello.attach = mt_volumes_by_name(&sg.gateway->volumes, "v")->volume.attach;
+	sg_connect(&sg, &session, &hello);
+	cr_assert_eq(sg_wait_open(&session), 0);
+	wire_lease_encode(&header, lease);
+	sg_send(&session, &header, NULL, 0);
+	cr_assert(sg_wait_replies(&session, 1));
+	sg_close(&session);
+}
+
+Test(reads, a_client_tells_what_it_has_read_at_nodes)
+{
+	const struct wire_lease lease = { .read_count = 3,
+		.read_bytes = 12288,
+		.suspect = extent_id_pack(&(struct extent_id){ CLEAVE_SHARDS_MAX - 1, 1, 1 }),
+		.suspect_node = 1 }; /* of no shard that is served here */
+	const uint64_t *metrics = sg.gateway->ports[0].metrics;
+
+	done(ask(0, request, "direct"));
+	done(ask(0, "{'op':'volume.attach','name':'v','session':'000000000000000a'}"));
+	tell(&lease);
+	cr_assert_eq(metrics[MT_METRIC_direct_reads], 3);
+	cr_assert_eq(metrics[MT_METRIC_direct_read_bytes], 12288);
+	cr_assert_eq(metrics[MT_METRIC_replica_read_errors], 0);
+	done(ask(0, "{'op':'volume.reads','name':'v','reads':'gateway','force':true}"));
+	done(ask(0, "{'op':'volume.attach','name':'v','session':'000000000000000a'}"));
+	tell(&lease);
+	cr_assert_eq(metrics[MT_METRIC_direct_reads], 3, "who does not read so is not heard");
 }
 
 Test(reads, a_connection_of_a_level_before_knows_no_lease)

@@ -486,13 +486,13 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	json_t *empty = json_object();
 	FILE *out = print_begin();
 
-	expect_parts(print_end(out, command_print_volume(&volume, usage, out)), parts,
+	expect_parts(print_end(out, command_print_volume(&volume, "gateway", usage, out)), parts,
 	    NUM_COUNT(parts));
 	volume.has_writer = true;
 	volume.writer = (struct cleave_writer){ "vm[7]@host", "tcp://10.0.0.9:4711", 86400 };
 	out = print_begin();
-	expect_parts(print_end(out, command_print_volume(&volume, empty, out)), empty_parts,
-	    NUM_COUNT(empty_parts));
+	expect_parts(print_end(out, command_print_volume(&volume, "gateway", empty, out)),
+	    empty_parts, NUM_COUNT(empty_parts));
 	volume.has_writer = false;
 	volume.info.segment_base = 5;
 	volume.info.segment_count = 6;
@@ -500,7 +500,8 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	volume.info.id = 8;
 	volume.info.replicas = 3;
 	out = print_begin();
-	expect_lines(print_end(out, command_print_volume(&volume, NULL, out)),
+	expect_lines(print_end(out,
+			 command_print_volume(&volume, "direct, at nodes 1, 2", NULL, out)),
 	    "name           v\n"
 	    "size           12 MiB (12582912 bytes)\n"
 	    "service class  standard\n"
@@ -512,6 +513,7 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	    "attach         7\n"
 	    "encrypted      no\n"
 	    "limits         -\n"
+	    "reads          direct, at nodes 1, 2\n"
 	    "writer         -\n");
 	json_decref(usage);
 	json_decref(empty);
@@ -531,7 +533,7 @@ Test(command, odd_replies_are_shown_as_far_as_they_go)
 		cr_assert_not_null(reply);
 		free(print_end(out, command_print_ports(reply, out)));
 		out = print_begin();
-		free(print_end(out, command_print_volume(&volume, reply, out)));
+		free(print_end(out, command_print_volume(&volume, "gateway", reply, out)));
 		json_decref(reply);
 	}
 }
