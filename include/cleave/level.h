@@ -70,6 +70,9 @@
 /* connection: a hello of role GATEWAY to a gateway, and the request MIRROR_HEADS */
 #define CLEAVE_LEVEL_PEERS 2u
 
+/* connection: the requests JOB_ASSIGN, JOB_CANCEL and JOB_LOAD to a gateway */
+#define CLEAVE_LEVEL_WORKERS 2u
+
 #define LEVEL_REMEMBERED_NS                                                                        \
 	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
 

@@ -82,6 +82,9 @@ enum wire_opcode {
 	WIRE_TICKET_KEY = 0x4a,   /* what tickets for this node are made with */
 	WIRE_VOLUME_FENCE = 0x4b, /* tickets of older attaches of a volume end */
 	/* Gateway to gateway. */
+	WIRE_JOB_ASSIGN = 0x60, /* a part of a merge's recipe: struct wire_job, as the two below */
+	WIRE_JOB_CANCEL = 0x63,
+	WIRE_JOB_LOAD = 0x64,     /* how much room is there for jobs? */
 	WIRE_MIRROR_HEADS = 0x69, /* heads of batches, for a take-over: struct wire_mirror */
 };
 

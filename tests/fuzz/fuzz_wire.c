@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "cleave/hot.h"
+#include "cleave/job.h"
 #include "splitlib/core/wire.h"
 
 #define CHOICE_STAMP 1u
@@ -35,6 +36,7 @@ check_groups(const struct wire_header *header)
 	struct wire_direct direct;
 	struct wire_lease lease;
 	struct wire_mirror mirror;
+	struct wire_job job;
 	struct wire_node node;
 	struct wire_io io;
 	const char *field = NULL;
@@ -64,6 +66,11 @@ check_groups(const struct wire_header *header)
 	if (wire_mirror_decode(header, &mirror, &field) == 0) {
 		assert(mirror.rc <= 0 && mirror.payload_bytes <= WIRE_MIRROR_BYTES_MAX);
 		wire_mirror_encode(&again, &mirror);
+		check_same(header, &again);
+	}
+	if (wire_job_decode(header, &job, &field) == 0) {
+		assert(job.rc <= 0 && job.offset_bytes <= job.recipe_bytes);
+		wire_job_encode(&again, &job);
 		check_same(header, &again);
 	}
 	if (wire_direct_decode(header, &direct, &field) == 0) {
