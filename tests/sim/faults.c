@@ -704,6 +704,10 @@ choose_fault(struct sim_faults *faults)
 	uint64_t allowed = faults->allowed;
 	uint32_t limit = SIM_FAULT_COMMON_NR, fault;
 
+	/* A write that its client has given up is still on its way. */
+	if (sim_run_has_haste(cluster->options.seed) && (allowed & SIM_FAULT(late)) != 0 &&
+	    sim_cluster_below(cluster, 2) == 0)
+		return SIM_FAULT_late;
 	if (sim_store_is_etcd(cluster->store)) {
 		limit = SIM_FAULT_NR;
 		if ((allowed & SIM_FAULTS_OF_ETCD) != 0 && sim_cluster_below(cluster, 3) == 0)

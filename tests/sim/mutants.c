@@ -104,6 +104,9 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
 	"map_epoch_ignored", "reads_unfenced" };
 
+/* In code that waits for what was given up. */
+static const char *const of_haste[] = { "debt_ignored" };
+
 #define NAMES(list) list, NUM_COUNT(list)
 
 /* Code that runs in some seeds alone: the others are passed over. */
@@ -122,6 +125,7 @@ static const struct kind {
 	{ NAMES(of_hot), sim_run_has_hot_blocks },
 	{ NAMES(of_leases), sim_leases_is_in },
 	{ NAMES(of_recipes), sim_run_has_recipes },
+	{ NAMES(of_haste), sim_run_has_haste },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */

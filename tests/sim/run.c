@@ -68,6 +68,7 @@
 #define RUN_TABLE_BYTES                                                                            \
 	NUM_KIB(8)                /* of a shard whose log has grown old meanwhile: its first runs */
 #define RUN_LIFE_BYTES NUM_MIB(2) /* caches, and manifests that were longer once */
+#define RUN_HASTY_OPS_PER_FAULT 30u
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_COMMON (SIM_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
@@ -294,9 +295,10 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->merge_threads = 1;
 	if (given->seed % 16 == 5)
 		options->engine_threads = 2;
-	if (run_has_short_holds(run)) {
+	if (run_has_short_holds(run))
 		options->hold_ns = RUN_HOLD_MIN_NS
 		    << given->seed / RUN_SNAPSHOT_SEEDS % RUN_HOLD_SHIFTS;
+	if (run_has_short_holds(run) || sim_run_has_haste(given->seed)) {
 		options->shard_count = (uint32_t)num_max(options->shard_count, 2);
 		gateways = (uint32_t)num_max(gateways, 2);
 	}
@@ -362,6 +364,8 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	workload.is_rereading = sim_run_has_hot_blocks(run->options.seed);
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
+	if (sim_run_has_haste(run->options.seed))
+		workload.io_timeout_ns = NUM_MS(500);
 	workload.chunk_count = 1u << dice(run, 4);
 	if (run_has_long_manifests(run)) {
 		workload.chunk_count *= 8;
@@ -465,6 +469,8 @@ run_begin(struct run *run)
 		.allowed = choose_faults(run),
 		.victim = dice(run, options.node_count) };
 	run->ops_per_fault = 15u << dice(run, 5);
+	if (sim_run_has_haste(run->options.seed))
+		run->ops_per_fault = RUN_HASTY_OPS_PER_FAULT;
 	if (run_has_levels(run))
 		run->levels = sim_levels_create(run->cluster, run->options.seed);
 	else if (!run_has_members(run))

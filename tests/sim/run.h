@@ -163,6 +163,8 @@ bool sim_run_has_levels(uint64_t seed);
 bool sim_run_has_members(uint64_t seed);
 /* sim_run_has_balance -- does @seed by itself share out by load? */
 bool sim_run_has_balance(uint64_t seed);
+/* sim_run_has_haste -- do clients of @seed give requests up after half a second, of several gateways? */
+bool sim_run_has_haste(uint64_t seed);
 /* sim_run_has_heat -- do gateways of @seed store what is read often for who reads it (index/heat.h), and read ahead? */
 bool sim_run_has_heat(uint64_t seed);
 /* sim_run_has_hot_blocks -- do gateways of @seed keep a few hot blocks (read/hot.h)? */

@@ -29,6 +29,8 @@
 #define DIRECTORIES_SEEDS 2u
 #define MIRRORS_SALT UINT64_C(4001978609)
 #define MIRRORS_SEEDS 3u
+#define HASTY_SALT UINT64_C(3)
+#define HASTY_SEEDS 16u
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -99,6 +101,12 @@ bool
 sim_run_has_mirrors(uint64_t seed)
 {
 	return sim_run_hash(seed, MIRRORS_SALT) % MIRRORS_SEEDS == 0;
+}
+
+bool
+sim_run_has_haste(uint64_t seed)
+{
+	return sim_run_hash(seed, HASTY_SALT) % HASTY_SEEDS == 0;
 }
 
 /* Releases of before know of no keys. */

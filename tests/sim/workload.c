@@ -14,6 +14,7 @@
 #include "companion.h"
 #include "history.h"
 #include "leases.h"
+#include "run.h"
 #include "workload_inside.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
@@ -22,8 +23,9 @@
 #define PROBES_MAX 32u
 #define REREAD_BLOCKS_MAX 4u /* as gateways keep them: read/read_hot.h */
 #define HOT_BLOCKS 32u
-#define OBSERVATIONS_MAX 8u /* of a session */
-#define ALL_ONE_IN 24u      /* discards and zero writes: of the whole volume */
+#define OBSERVATIONS_MAX 8u        /* of a session */
+#define OBSERVATIONS_HASTY_MAX 64u /* ... that gives up soon */
+#define ALL_ONE_IN 24u             /* discards and zero writes: of the whole volume */
 
 static void slot_on_done(struct cleave_io *io, int rc, void *arg);
 static void session_on_open_timer(struct loop_timer *timer, void *arg);
@@ -217,7 +219,9 @@ slot_on_written(struct slot *slot)
 
 	if (over == 0 || lost->block_count > HISTORY_BLOCKS_MAX || !workload->options.is_observed ||
 	    session->is_old || session->is_lost || observer->is_busy ||
-	    observer->count == OBSERVATIONS_MAX)
+	    observer->count >= (sim_run_has_haste(workload->cluster->options.seed)
+				       ? OBSERVATIONS_HASTY_MAX
+				       : OBSERVATIONS_MAX))
 		return;
 	workload->counters.observations++;
 	observer->session = session->number;
