@@ -14,6 +14,7 @@ import fcntl
 import glob
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -97,11 +98,13 @@ def new_folder(prefix):
 
 
 class Daemon:
-    """A child process whose standard error is read line by line into `lines`."""
+    """A child process whose standard error is read line by line. Whoever looks at `lines` finds all that was written by then:
+    what a daemon logged before it answered is there when the answer is."""
 
     def __init__(self, name, argv, net=None):
         self.name, self.argv, self.net = name, argv, net
-        self.lines, self.process, self.reader = [], None, None
+        self.process, self.reader = None, None
+        self.read_lines, self.rest = [], b""  # under changed, as the pipe itself
         self.changed = threading.Condition()
 
     def start(self, wait=True, argv=None):
@@ -113,23 +116,48 @@ class Daemon:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
         )
-        self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
+        os.set_blocking(self.process.stderr.fileno(), False)
+        self.reader = threading.Thread(target=self._read, args=(self.process.stderr.fileno(),), daemon=True)
         self.reader.start()
         if wait:
             self.wait_ready()
         return self
 
-    def _read(self, process):
-        for line in process.stderr:
-            with self.changed:
-                self.lines.append(line.rstrip("\n"))
+    def _take(self, pipe):
+        """What is in the pipe now. False: its end."""
+        while True:
+            try:
+                data = os.read(pipe, 1 << 16)
+            except BlockingIOError:
+                return True
+            *lines, self.rest = (self.rest + data).split(b"\n")
+            if data == b"" and self.rest != b"":
+                lines, self.rest = [*lines, self.rest], b""
+            self.read_lines += [line.decode(errors="replace") for line in lines]
+            if lines:
                 self.changed.notify_all()
+            if data == b"":
+                return False
+
+    def _read(self, pipe):
+        written = select.poll()
+        written.register(pipe, select.POLLIN)
+        is_open = True
+        while is_open:
+            written.poll()
+            with self.changed:
+                is_open = self._take(pipe)
         with self.changed:
-            self.lines.append(f"({self.name} ended)")
+            self.read_lines.append(f"({self.name} ended)")
             self.changed.notify_all()
+
+    @property
+    def lines(self):
+        with self.changed:
+            if self.process is not None:
+                self._take(self.process.stderr.fileno())
+            return self.read_lines
 
     def wait_line(self, pattern, from_line=None, timeout_s=WAIT_S):
         """The first line since the last start (or from_line) that matches; a Failure if it ends."""
@@ -137,10 +165,10 @@ class Daemon:
         deadline = time.monotonic() + timeout_s
         with self.changed:
             while True:
-                while at < len(self.lines):
-                    if regex.search(self.lines[at]):
-                        return self.lines[at]
-                    if self.lines[at] == f"({self.name} ended)" and at >= self.first_line:
+                while at < len(self.read_lines):
+                    if regex.search(self.read_lines[at]):
+                        return self.read_lines[at]
+                    if self.read_lines[at] == f"({self.name} ended)" and at >= self.first_line:
                         raise Failure(f"{self.name} ended before '{pattern}'")
                     at += 1
                 left = deadline - time.monotonic()
@@ -151,8 +179,7 @@ class Daemon:
         return self.wait_line(r"\bready\b")
 
     def count_lines(self, pattern):
-        with self.changed:
-            return sum(1 for line in self.lines if re.search(pattern, line))
+        return sum(1 for line in list(self.lines) if re.search(pattern, line))
 
     @property
     def pid(self):
@@ -167,8 +194,8 @@ class Daemon:
         except subprocess.TimeoutExpired:
             raise Failure(f"{self.name} (pid {self.pid}) is still there after {timeout_s:.0f} s")
         self.reader.join()
-        self.process.stderr.close()
-        self.process = None
+        process, self.process = self.process, None
+        process.stderr.close()
         return code
 
     def kill(self):
@@ -448,6 +475,14 @@ def owner(c, shard=0):
 
 def other(c, gateway):
     return next(g for g in c.gateways if g is not gateway)
+
+
+def owner_and_heir(c, shard=0):
+    """Of two gateways that which has the shard, the other one, and that one's next line: it says there that it serves the
+    shard, also where the shard came to it by itself since this looked."""
+    next_lines = {gateway: len(gateway.lines) for gateway in c.gateways}
+    gone = owner(c, shard)
+    return gone, other(c, gone), next_lines[other(c, gone)]
 
 
 def free_port():

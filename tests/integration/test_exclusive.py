@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 
-from libcluster import WAIT_S, Cluster, check, expect_error, main
+from libcluster import WAIT_S, Cluster, check, expect_error, main, wait_for
 from libload import Load
 
 
@@ -31,10 +31,10 @@ def a_second_writer_is_refused_and_told_by_whom():
             check(holder["since_s"] > 0 and holder["address"] and holder["gateway"], f"{holder}")
             check("cleave-load[" in c.cleave("volume", "list").stdout, "the list names no writer")
             load.wait_writes(200)
-        check(c.metric("sessions_held") > 0, "nobody was refused")
-        check(c.metric("sessions_taken") == 0, "it was taken")
-        # A session that was closed lets the next one in at once.
-        check("holder" not in show(c), "it was closed")
+        check(c.metric_of_all("sessions_held") > 0, "nobody was refused")
+        check(c.metric_of_all("sessions_taken") == 0, "it was taken")
+        # A session that was closed lets the next one in at once. Its program has waited a second for that at most.
+        wait_for(lambda: "holder" not in show(c), "it was closed")
         for _ in range(5):
             write(c)
         check(sum(d.count_lines("volume: taken") for d in c.gateways) == 0, "it was taken")
@@ -60,13 +60,14 @@ def who_says_take_takes_it():
         check(len(lines) == 1, f"{lines}")
         check(re.search(rf'name=v attach=2 of="cleave-load\[{first.pid}\]@.*why=asked '
                         r'by="cleave-load\[\d+\]@\S+" from=\S+$', lines[0]), lines[0])
-        check(c.metric("sessions_taken") == 1, "sessions_taken")
+        check(c.metric_of_all("sessions_taken") == 1, "sessions_taken")
         write(c)
 
 
 def one_that_died_keeps_it_for_the_session_time_alone():
     """kill -9; the next writer waits, and is let in without a word."""
-    with Cluster(nodes=3, gateways=2, gateway_args=("--session-timeout", "3s")) as c:
+    # Longer than it takes to start the next one, on any machine.
+    with Cluster(nodes=3, gateways=2, gateway_args=("--session-timeout", "8s")) as c:
         c.volume_create("v", "64M")
         first = subprocess.Popen(c.load_argv("--volume", "v", "--seconds", "600", "--quiet"),
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -78,12 +79,12 @@ def one_that_died_keeps_it_for_the_session_time_alone():
         write(c)
         check(sum(d.count_lines("volume: taken.*why=silent") for d in c.gateways) == 1,
               "it was not taken from one who was silent")
-        check(c.metric("sessions_held") > 0, "nobody waited")
+        check(c.metric_of_all("sessions_held") > 0, "nobody waited")
 
 
 def a_writer_outlives_its_gateways():
     """Its session is its own through kills of every gateway, and nobody else gets in meanwhile."""
-    with Cluster(nodes=3, gateways=2, gateway_args=("--session-timeout", "5s")) as c:
+    with Cluster(nodes=3, gateways=2, gateway_args=("--session-timeout", "30s")) as c:
         with Load(c) as load:
             load.wait_writes(200)
             for gateway in c.gateways:
@@ -91,7 +92,7 @@ def a_writer_outlives_its_gateways():
                 gateway.start()
                 expect_error(write(c, check_rc=False), "in use by")
                 load.wait_writes(200)
-        check(c.metric("sessions_taken") == 0, "it was taken")
+        check(c.metric_of_all("sessions_taken") == 0, "it was taken")
 
 
 def who_only_reads_takes_nothing():
@@ -105,7 +106,7 @@ def who_only_reads_takes_nothing():
             c.load("--volume", "v", "--read-percent", "100", "--operations", "2000",
                    "--in-flight", "16")
             load.wait_writes(200)
-        check(c.metric("sessions_taken") == 0, "it was taken")
+        check(c.metric_of_all("sessions_taken") == 0, "it was taken")
         check(show(c)["attach"] == 1, "somebody attached it")
         # Beside a reader as well: what was written is what is read.
         c.load("--volume", "w", "--verify-journal", os.path.join(c.folder, "w"))

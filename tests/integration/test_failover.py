@@ -4,7 +4,7 @@
 import signal
 import time
 
-from libcluster import Cluster, check, main, other, owner, wait_for
+from libcluster import Cluster, check, main, owner, owner_and_heir, wait_for
 from libload import Load
 from libnet import Network
 
@@ -32,9 +32,7 @@ def a_killed_gateway_is_taken_over_before_its_lease_ends():
             Load(c) as load:
         load.wait_writes(2000)
         for _ in range(3):
-            gone = owner(c)
-            heir = other(c, gone)
-            from_line = len(heir.lines)
+            gone, heir, from_line = owner_and_heir(c)
             gone.kill()
             heir.wait_line(r"shard 0: serving", from_line=from_line)
             took_s = load.wait_writes(1)
@@ -60,11 +58,10 @@ def a_gateway_pauses_for_longer_than_its_lease():
     """SIGSTOP: the other one takes over; what the sleeper had queued is refused when it wakes."""
     with two_gateways() as c, Load(c) as load:
         load.wait_writes(2000)
-        sleeper = owner(c)
+        sleeper, heir, from_line = owner_and_heir(c)
         sleeper.signal(signal.SIGSTOP)
         try:
-            other(c, sleeper).wait_line(r"shard 0: serving", from_line=len(
-                other(c, sleeper).lines))
+            heir.wait_line(r"shard 0: serving", from_line=from_line)
             load.wait_writes(2000)
         finally:
             sleeper.signal(signal.SIGCONT)
@@ -102,9 +99,7 @@ def take_over_with_a_gibibyte_of_log():
                "64K", "--in-flight", "16", timeout_s=300)
         with Load(c, "--rate", "200", size="64M", in_flight=4) as load:
             load.wait_writes(200)
-            gone = owner(c)
-            heir = other(c, gone)
-            from_line = len(heir.lines)
+            gone, heir, from_line = owner_and_heir(c)
             gone.kill()
             started = time.monotonic()
             heir.wait_line(r"shard 0: serving", from_line=from_line)
@@ -125,6 +120,7 @@ def a_killed_gateways_heads_are_in_its_heirs_memory():
             gone, heir = c.gateways[index], c.gateways[1 - index]
             address = c.gateway_addresses[1 - index]
             wait_for(lambda: c.metric("heads_kept", address) > 0, "the heir keeps heads")
+            load.wait_writes(500)  # of each shard that is there
             taken, from_line = c.metric("heads_taken", address), len(heir.lines)
             gone.kill()
             heir.wait_line(r"shard \d+: serving", from_line=from_line)

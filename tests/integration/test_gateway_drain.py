@@ -82,6 +82,7 @@ def restarted_or_killed_it_is_drained_still():
 def who_waits_for_a_taker_is_told():
     with Cluster(gateways=2, shards=4, gateway_args=ARGS) as c:
         c.gateways[0].stop()
+        shares_are(c, [-1, 4])
         waiting = subprocess.Popen([binary("cleave"), *c.gateway_words(), "gateway", "drain", "2",
                                     "--force", "--wait"], stdout=subprocess.PIPE, text=True)
         try:

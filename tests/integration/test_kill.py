@@ -3,60 +3,18 @@
 """kill -9 of any daemon, or of all at once, under load: nothing acknowledged is lost (fault 1, I4)."""
 import os
 import signal
-import subprocess
 
-from libcluster import Cluster, Failure, check, lacking, main, run_argv, wait_for
+from libcluster import Cluster, check, lacking, main, run_argv, wait_for
 from libload import Load
 
 
-def start_load(c, journal, seconds=120):
-    load = subprocess.Popen(
-        c.load_argv("--volume", "v", "--pattern", "random", "--read-percent", "20", "--in-flight",
-                    "32", "--seconds", str(seconds), "--journal", journal),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return load
-
-
-def wait_writes(c, more):
-    """Until the gateway has acknowledged `more` further writes: load is really running."""
-    before = c.metric("writes")
-    while c.metric("writes") < before + more:
-        pass
-
-
-def end_load(load):
-    load.send_signal(signal.SIGTERM)
-    try:
-        out, _ = load.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        load.kill()
-        raise Failure(f"cleave-load did not stop\n{load.communicate()[0]}")
-    check(load.returncode == 0, f"cleave-load: exit {load.returncode}\n{out}")
-
-
-def verify(c, journal):
-    result = c.load("--verify-journal", journal, "--volume", "v")
-    check("0 mismatch" in result.stdout + result.stderr or result.returncode == 0, result.stdout)
-
-
 def run_with(kill, restart):
-    with Cluster(nodes=3) as c:
-        c.volume_create("v", "256M")
-        journal = os.path.join(c.folder, "journal")
-        load = start_load(c, journal)
-        try:
-            for _ in range(3):
-                wait_writes(c, 500)
-                kill(c)
-                restart(c)
-            wait_writes(c, 500)
-            end_load(load)
-        finally:
-            if load.poll() is None:
-                load.kill()
-                load.communicate()
-        check(os.path.getsize(journal) > 0, "the journal is empty")
-        verify(c, journal)
+    with Cluster(nodes=3) as c, Load(c) as load:
+        for _ in range(3):
+            load.wait_writes(500)
+            kill(c)
+            restart(c)
+        load.wait_writes(500)
 
 
 def gateway_killed():
@@ -106,13 +64,13 @@ def all_killed_at_once():
 def client_killed():
     """The load generator itself dies: what it journalled as acknowledged is there."""
     with Cluster(nodes=3) as c:
-        c.volume_create("v", "256M")
-        journal = os.path.join(c.folder, "journal")
-        load = start_load(c, journal)
-        wait_writes(c, 1000)
-        load.kill()
-        load.communicate()
-        verify(c, journal)
+        load = Load(c).__enter__()
+        try:
+            load.wait_writes(1000)
+        finally:
+            load.process.kill()
+            load.process.wait()
+        c.load("--verify-journal", load.journal, "--volume", "v")
         # The volume can be attached and written again at once.
         run_argv(c.load_argv("--volume", "v", "--operations", "1000", "--in-flight", "8"))
 

@@ -101,11 +101,11 @@ def what_is_not_known_is_not_done():
         wait_imported(c)
         c.nodes[3].kill()
         wait_for(lambda: nodes_of(c)[4]["state"] != "up", "node 4 is up still")
-        process, told = waiting(c, "--timeout", "1s")
+        process, told = waiting(c, "--timeout", "5s")
         try:
             wait_for(lambda: "waits for node 4" in open(told).read(), "it does not wait")
             c.gateways[1].signal(signal.SIGSTOP)
-            c.cleave("--gateway", c.address, "--timeout", "1s", "cluster", "rebalance", "--stop", check_rc=False)
+            c.cleave("--gateway", c.address, "--timeout", "5s", "cluster", "rebalance", "--stop", check_rc=False)
             _, error = process.communicate(timeout=WAIT_S)
         finally:
             process.kill()

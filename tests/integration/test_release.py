@@ -7,7 +7,7 @@ import signal
 import statistics
 import time
 
-from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, other, owner,
+from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, owner_and_heir,
                         run_argv)
 from libetcd import Etcd
 from libkeys import Authority, Keyed
@@ -27,9 +27,8 @@ def kill_and_release(c, load):
     """Seconds from each kill -9 to the first write elsewhere. There is one shard: whoever writes has it."""
     took_s = []
     for _ in range(ROUNDS):
-        gone = owner(c)
-        heir, from_line = other(c, gone), len(other(c, gone).lines)
         load.wait_writes(500)
+        gone, heir, from_line = owner_and_heir(c)
         started_s = time.monotonic()
         gone.kill()
         text = release(gone.argv).stderr

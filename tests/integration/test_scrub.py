@@ -139,7 +139,7 @@ def every_gateway_is_asked():
         c.gateways[1].signal(signal.SIGSTOP)
         try:
             for words, done in ((("scrub",), "scrubbing 2 shards"), (("sweep", "--confirm"), "0 go now")):
-                result = ask(c.gateway_addresses[0], "--timeout", "1s", *words)
+                result = ask(c.gateway_addresses[0], "--timeout", "5s", *words)
                 check(result.returncode == 1 and "1 of 2 gateways do not answer" in result.stderr and
                       c.gateway_addresses[1] in result.stderr, f"{words}: {result.stderr}")
                 check(done in result.stdout, f"{words}: {result.stdout}")

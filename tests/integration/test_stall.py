@@ -22,14 +22,16 @@ def a_volume_without_nodes_waits_for_ever_and_says_why():
             agent.wait_line(r"volume 'v' is answered again after_ms=\d+")
             load.more(100)
             load.stop()
-            check(agent.count_lines("gets no answers") == 1, "it was said more than once")
+            # Where this machine stands still there may be another one.
+            check(agent.count_lines("gets no answers") == agent.count_lines("is answered again"),
+                  "a stall was said more than once")
 
 
 def an_error_that_a_client_gets_is_in_the_log():
     """Of stalls their begin and their end, of requests that were given up each, a few a second."""
     with Cluster(nodes=3, gateway_args=["--min-replicas", "2", "--node-timeout", "500ms"]) as c:
         c.volume_create("v", "64M")
-        with Agent(c, "--volume", "v", "--io-timeout", "3s") as agent:
+        with Agent(c, "--volume", "v", "--io-timeout", "8s") as agent:
             client = Client(agent)
             check(client.go() == 1, "GO")
             client.command(1, 4096, 4096, data=b"a" * 4096)

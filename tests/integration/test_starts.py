@@ -134,7 +134,7 @@ def node_of_another_cluster_is_named_by_both():
             "--slot-size", c.slot_size, "--cluster-id", other, "--node-id", "3")
         c.nodes[2].start()
         wrong = c.addresses[2]
-        result = run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "1s"),
+        result = run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "5s"),
                           check_rc=False)
         expect_error(result, wrong, f"of cluster {other}, not {CLUSTER_ID}", codes=(1,))
         run_argv(gateway_words(c, c.addresses[:2], "--create"))
@@ -164,7 +164,7 @@ def two_nodes_with_one_number_are_named():
             "--slot-size", c.slot_size, "--cluster-id", CLUSTER_ID, "--node-id", "2")
         c.nodes[3].start()
         wrong = ("node 2: found at two addresses", c.addresses[1], c.addresses[3], "--node-id")
-        expect_error(run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "1s"),
+        expect_error(run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "5s"),
                               check_rc=False), *wrong, codes=(1,))
         run_argv(gateway_words(c, c.addresses[:3], "--create"))
         result = run_argv(serve_words(c, c.addresses, "--port", "tcp://127.0.0.1:0"),

@@ -164,6 +164,9 @@ def a_shrink_is_of_the_volume_that_was_looked_at():
             with Shrinking(c, *words) as shrinking, Agent(c, "--volume", "v", "--read-only") as agent:
                 reader = Client(agent)
                 check(reader.go() == 1, "GO")
+                # It is told that the volume is there before it has said to any port that it reads: only then is it known.
+                wait_for(lambda: "read" in [s["access"] for s in asked(c, "volume", "show", "v")["usage"]["sessions"]],
+                         "the reader has no session")
                 rc = shrinking.go_on()
             check(rc == status, shrinking.said)
             check(rc == 0 or ("being read by" in shrinking.said and "is discarded" in shrinking.said and

@@ -63,7 +63,7 @@ def cluster_is_made_over_empty_nodes_only():
                      codes=(1,))
         verify(c, journal)
         c.nodes[2].stop()
-        expect_error(run_argv([*c.create_argv(other), "--node-timeout", "1s"], check_rc=False),
+        expect_error(run_argv([*c.create_argv(other), "--node-timeout", "5s"], check_rc=False),
                      c.addresses[2], "not reached", codes=(1,))
         c.nodes[2].start()
         verify(c, journal)
@@ -151,7 +151,7 @@ def store_that_was_recovered_elsewhere_is_refused():
         # A node is away while all others learn of the new store.
         c.nodes[2].stop()
         argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID,
-                "--node-timeout", "2s"]
+                "--node-timeout", "5s"]
         for address in c.addresses:
             argv += ["--node", address]
         run_argv(argv)
@@ -194,7 +194,7 @@ def old_copy_says_so_and_changes_nothing():
                 c.gateway.wait_line(f"shard {shard}: stopped: the metadata store is stale")
             if attempt == 0:  # who waits for it is told, too
                 result = c.load("--volume", "v", "--read-percent", "100", "--operations", "1",
-                                "--io-timeout", "2s", check_rc=False)
+                                "--io-timeout", "8s", check_rc=False)
                 expect_error(result, "the metadata store is stale", codes=(1,))
             c.gateway.stop()
             lines = c.gateway.lines[c.gateway.first_line:]
@@ -324,7 +324,7 @@ def copy_is_not_accepted_while_its_original_serves():
         journal = write(c, "journal")
         copy = meta(c) + ".copy"
         shutil.copytree(meta(c), copy)
-        accept = [*gateway_beside(c, copy).argv, "--accept-copy", "--node-timeout", "2s"]
+        accept = [*gateway_beside(c, copy).argv, "--accept-copy", "--node-timeout", "5s"]
         expect_error(run_argv(accept, check_rc=False), "the original is in use",
                      "a gateway is connected to node", "--take", codes=(1,))
         expect_copy_refused(gateway_beside(c, copy).argv, copy)
