@@ -43,17 +43,22 @@
 
 struct nbd_server;
 struct nbd_bitmap;
+struct nbd_command_shape;
 struct nbd_connection;
 struct nbd_handover;
 struct nbd_listing;
+struct nbd_request;
 struct nbd_tls;
 
 /* ---- nbd_buffer.c: 4096-aligned memory in powers of two, kept for the next ---- */
-#define NBD_BUFFER_CLASSES 15u /* 4 KiB .. 64 MiB */
+#define NBD_BUFFER_CLASSES 15u     /* 4 KiB .. 64 MiB */
+#define NBD_REQUESTS_KEPT_MAX 256u /* of all connections */
 struct nbd_buffers {
 	void *free[NBD_BUFFER_CLASSES];
 	uint64_t free_bytes;  /* kept */
 	uint64_t spare_bytes; /* of them, not wanted since nbd_buffers_trim */
+	void *free_request;   /* names the next one in its first bytes */
+	uint32_t free_request_count;
 };
 /* nbd_buffer_get -- at least @bytes; NULL: out of memory. */
 void *nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes);
@@ -62,6 +67,12 @@ void nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes);
 /* nbd_buffers_trim -- give back what was not wanted since the last time; how many bytes. */
 uint64_t nbd_buffers_trim(struct nbd_buffers *buffers);
 void nbd_buffers_fini(struct nbd_buffers *buffers);
+/*
+ * nbd_buffer_get_request, nbd_buffer_put_request -- a request, zeroed but for its ios, each of which is set before it is
+ * used; NULL: out of memory. NBD_REQUESTS_KEPT_MAX are kept for the next.
+ */
+struct nbd_request *nbd_buffer_get_request(struct nbd_buffers *buffers);
+void nbd_buffer_put_request(struct nbd_buffers *buffers, struct nbd_request *request);
 
 /* ---- nbd_memory.c: what connections hold, and who waits for it ---- */
 struct nbd_memory {
@@ -239,17 +250,17 @@ struct nbd_request {
 	uint64_t parts_bytes; /* in them */
 };
 
-/* nbd_request_bytes -- the memory that a request with @head will hold, until its reply has left. */
-uint64_t nbd_request_bytes(const struct nbd_connection *connection,
-    const struct nbd_request_head *head);
+/* nbd_request_bytes -- the memory that a request of @shape will hold, until its reply has left. */
+uint64_t nbd_request_bytes(const struct nbd_command_shape *shape);
 /*
- * nbd_request_start -- a head was decoded, and nbd_request_bytes of memory are taken for it
+ * nbd_request_start -- a head of @shape was decoded, and nbd_request_bytes of memory are taken for it
  *
  * Returns the request whose payload is to be received next (WRITE: reply.data points to where, for
  * length_bytes), or NULL: nothing more is needed. *@ret_skip_bytes: payload of a refused WRITE.
  */
 struct nbd_request *nbd_request_start(struct nbd_connection *connection,
-    const struct nbd_request_head *head, uint64_t *ret_skip_bytes);
+    const struct nbd_request_head *head, const struct nbd_command_shape *shape,
+    uint64_t *ret_skip_bytes);
 /* nbd_request_received -- the payload is there. */
 void nbd_request_received(struct nbd_request *request);
 /* nbd_request_sent -- the whole reply is. */

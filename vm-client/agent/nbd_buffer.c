@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nbd_buffer.c -- payload memory: small buffers are kept, large ones go back to the system */
+/* nbd_buffer.c -- memory of requests: they and small buffers are kept, large ones go back to the system */
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/num.h"
@@ -56,6 +58,36 @@ nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes)
 	buffers->free_bytes += class_bytes;
 }
 
+struct nbd_request *
+nbd_buffer_get_request(struct nbd_buffers *buffers)
+{
+	const size_t behind = offsetof(struct nbd_request, io_next);
+	struct nbd_request *request = buffers->free_request;
+
+	if (request == NULL)
+		return client_calloc(1, sizeof(*request));
+	buffers->free_request = *(void **)request;
+	buffers->free_request_count--;
+	/* The ios are most of it, and the cost of a clean request. */
+	memset(request, 0, offsetof(struct nbd_request, ios));
+	memset((uint8_t *)request + behind, 0, sizeof(*request) - behind);
+	return request;
+}
+
+void
+nbd_buffer_put_request(struct nbd_buffers *buffers, struct nbd_request *request)
+{
+	assert(buffers->free_request_count <= NBD_REQUESTS_KEPT_MAX);
+	assert(request->magic == 0);
+	if (buffers->free_request_count == NBD_REQUESTS_KEPT_MAX) {
+		free(request);
+		return;
+	}
+	*(void **)request = buffers->free_request;
+	buffers->free_request = request;
+	buffers->free_request_count++;
+}
+
 /* The largest first: they are the fewest calls. */
 uint64_t
 nbd_buffers_trim(struct nbd_buffers *buffers)
@@ -92,4 +124,11 @@ nbd_buffers_fini(struct nbd_buffers *buffers)
 		}
 	}
 	buffers->free_bytes = buffers->spare_bytes = 0;
+	while (buffers->free_request != NULL) {
+		struct nbd_request *request = buffers->free_request;
+
+		buffers->free_request = *(void **)request;
+		free(request);
+	}
+	buffers->free_request_count = 0;
 }

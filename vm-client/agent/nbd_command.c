@@ -53,8 +53,8 @@ nbd_command_has_payload(const struct nbd_connection *connection,
 	    (connection->style == NBD_EXTENDED && (head->flags & NBD_CMD_FLAG_PAYLOAD_LEN) != 0);
 }
 
-int
-nbd_command_check(const struct nbd_connection *connection, const struct nbd_request_head *head)
+static int
+command_check(const struct nbd_connection *connection, const struct nbd_request_head *head)
 {
 	const struct nbd_export *export = connection->export;
 	bool is_beyond;
@@ -106,12 +106,15 @@ shape_blocks(struct nbd_command_shape *shape, const struct nbd_request_head *hea
 struct nbd_command_shape
 nbd_command_shape_of(const struct nbd_connection *connection, const struct nbd_request_head *head)
 {
-	bool has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
-	bool has_tail_edge = !num_is_aligned(nbd_command_end(head), BLOCK);
-	struct nbd_command_shape shape = { 0 };
+	struct nbd_command_shape shape = { .rc = command_check(connection, head) };
+	bool has_head_edge, has_tail_edge;
 
+	if (shape.rc != 0)
+		return shape;
 	assert(head->type < NBD_CMD_NR);
 	assert(head->length_bytes <= UINT64_MAX - head->offset_bytes);
+	has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
+	has_tail_edge = !num_is_aligned(nbd_command_end(head), BLOCK);
 	shape_blocks(&shape, head);
 	assert(shape.first_bytes <= shape.end_bytes);
 	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE)

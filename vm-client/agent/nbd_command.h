@@ -15,16 +15,15 @@ uint64_t nbd_command_end(const struct nbd_request_head *head);
 /* nbd_command_has_payload -- length_bytes of it follow the head. */
 bool nbd_command_has_payload(const struct nbd_connection *connection,
     const struct nbd_request_head *head);
-/* nbd_command_check -- 0: it may be done; else a negative errno that is the reply. */
-int nbd_command_check(const struct nbd_connection *connection, const struct nbd_request_head *head);
 
 /* The needs of a command: its blocks, and memory. */
 struct nbd_command_shape {
+	int rc; /* 0: it may be done; else a negative errno that is the reply, and it needs nothing */
 	uint64_t first_bytes, end_bytes, data_bytes;
 	bool has_edge[2];
 	uint32_t part_max;
 };
-/* nbd_command_shape_of -- the needs of a command that nbd_command_check lets pass. */
+/* nbd_command_shape_of -- may it be done, and what does it need? Once a request: it looks at all of the head. */
 struct nbd_command_shape nbd_command_shape_of(const struct nbd_connection *connection,
     const struct nbd_request_head *head);
 

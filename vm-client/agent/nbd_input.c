@@ -193,6 +193,7 @@ parse_request(struct nbd_connection *connection, const char **ret_why)
 {
 	uint32_t head_bytes = connection->style == NBD_EXTENDED ? NBD_EXTENDED_REQUEST_BYTES
 								: NBD_REQUEST_BYTES;
+	struct nbd_command_shape shape;
 	struct nbd_request_head head;
 
 	assert(connection->sm.state == NBD_CONNECTION_SERVING);
@@ -210,11 +211,13 @@ parse_request(struct nbd_connection *connection, const char **ret_why)
 		return -ESHUTDOWN;
 	if (nbd_command_has_payload(connection, &head) && head.length_bytes > INPUT_SKIP_BYTES_MAX)
 		return input_broken(ret_why, "a payload of more than 4 GiB");
-	if (!nbd_memory_take(connection, nbd_request_bytes(connection, &head)))
+	shape = nbd_command_shape_of(connection, &head);
+	if (!nbd_memory_take(connection, nbd_request_bytes(&shape)))
 		return 0;
 	(void)input_take(connection, head_bytes);
 	connection->received_bytes = 0;
-	connection->receiving = nbd_request_start(connection, &head, &connection->skip_bytes);
+	connection->receiving =
+	    nbd_request_start(connection, &head, &shape, &connection->skip_bytes);
 	if (connection->receiving != NULL && !nbd_send_has_output(connection))
 		nbd_memory_moved(connection, 0);
 	return INPUT_GO_ON;

@@ -97,7 +97,7 @@ request_free(struct nbd_request *request)
 	if (!list_is_empty(&request->export->resizes))
 		loop_defer(connection->server->options.loop, &request->export->resize_task);
 	request->magic = 0;
-	free(request);
+	nbd_buffer_put_request(buffers, request);
 	nbd_connection_request_gone(connection);
 }
 
@@ -476,40 +476,35 @@ request_queue(struct nbd_request *request)
 /* ---- starting ---- */
 
 uint64_t
-nbd_request_bytes(const struct nbd_connection *connection, const struct nbd_request_head *head)
+nbd_request_bytes(const struct nbd_command_shape *shape)
 {
-	struct nbd_command_shape shape = { 0 };
-
-	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	if (nbd_command_check(connection, head) == 0)
-		shape = nbd_command_shape_of(connection, head);
-	return sizeof(struct nbd_request) + shape.data_bytes +
-	    (shape.has_edge[0] || shape.has_edge[1] ? 2 * (uint64_t)BLOCK : 0) +
-	    shape.part_max * sizeof(struct nbd_output);
+	assert(shape->rc == 0 || shape->data_bytes == 0);
+	return sizeof(struct nbd_request) + shape->data_bytes +
+	    (shape->has_edge[0] || shape->has_edge[1] ? 2 * (uint64_t)BLOCK : 0) +
+	    shape->part_max * sizeof(struct nbd_output);
 }
 
 static int
-request_alloc_memory(struct nbd_request *request)
+request_alloc_memory(struct nbd_request *request, const struct nbd_command_shape *shape)
 {
 	struct nbd_buffers *buffers = &request->connection->server->buffers;
-	struct nbd_command_shape shape = nbd_command_shape_of(request->connection, &request->head);
 
 	assert(request->data == NULL && request->parts == NULL && request->edges == NULL);
-	request->first_bytes = shape.first_bytes;
-	request->end_bytes = shape.end_bytes;
-	if (shape.data_bytes > 0) {
-		request->data = nbd_buffer_get(buffers, shape.data_bytes);
+	request->first_bytes = shape->first_bytes;
+	request->end_bytes = shape->end_bytes;
+	if (shape->data_bytes > 0) {
+		request->data = nbd_buffer_get(buffers, shape->data_bytes);
 		if (request->data == NULL)
 			return -ENOMEM;
-		request->data_bytes = shape.data_bytes;
+		request->data_bytes = shape->data_bytes;
 	}
-	if (shape.part_max > 0) {
-		request->parts = nbd_buffer_get(buffers, shape.part_max * sizeof(*request->parts));
+	if (shape->part_max > 0) {
+		request->parts = nbd_buffer_get(buffers, shape->part_max * sizeof(*request->parts));
 		if (request->parts == NULL)
 			return -ENOMEM;
-		request->part_max = shape.part_max;
+		request->part_max = shape->part_max;
 	}
-	memcpy(request->has_edge, shape.has_edge, sizeof(request->has_edge));
+	memcpy(request->has_edge, shape->has_edge, sizeof(request->has_edge));
 	request->export->edged_count += has_edges(request);
 	if (!has_edges(request))
 		return 0;
@@ -518,10 +513,10 @@ request_alloc_memory(struct nbd_request *request)
 }
 
 static struct nbd_request *
-request_alloc(struct nbd_connection *connection, const struct nbd_request_head *head, bool receives)
+request_alloc(struct nbd_connection *connection, const struct nbd_request_head *head,
+    uint64_t held_bytes, bool receives)
 {
-	struct nbd_request *request = client_calloc(1, sizeof(*request));
-	uint64_t held_bytes = nbd_request_bytes(connection, head);
+	struct nbd_request *request = nbd_buffer_get_request(&connection->server->buffers);
 
 	assert(connection->export != NULL);
 	if (request == NULL) {
@@ -545,11 +540,12 @@ request_alloc(struct nbd_connection *connection, const struct nbd_request_head *
 
 struct nbd_request *
 nbd_request_start(struct nbd_connection *connection, const struct nbd_request_head *head,
-    uint64_t *ret_skip_bytes)
+    const struct nbd_command_shape *shape, uint64_t *ret_skip_bytes)
 {
-	int rc = nbd_command_check(connection, head);
+	int rc = shape->rc;
 	bool receives = head->type == NBD_CMD_WRITE && rc == 0;
-	struct nbd_request *request = request_alloc(connection, head, receives);
+	struct nbd_request *request =
+	    request_alloc(connection, head, nbd_request_bytes(shape), receives);
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->sm.state == NBD_CONNECTION_SERVING);
@@ -559,7 +555,7 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 		return NULL;
 	}
 	if (rc == 0)
-		rc = request_alloc_memory(request);
+		rc = request_alloc_memory(request, shape);
 	if (rc != 0 && nbd_command_has_payload(connection, head))
 		*ret_skip_bytes = head->length_bytes;
 	if (rc != 0) {

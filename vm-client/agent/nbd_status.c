@@ -68,8 +68,7 @@ status_plan_one(struct nbd_request *request, uint32_t index)
 	uint64_t end = request->end_bytes;
 
 	assert(request->first_bytes < end);
-	io->op = CLEAVE_BLOCK_STATUS;
-	io->offset_bytes = request->first_bytes;
+	*io = (struct cleave_io){ .op = CLEAVE_BLOCK_STATUS, .offset_bytes = request->first_bytes };
 	io->extents = (struct cleave_extent *)(void *)(status_area(request, index) +
 	    NBD_REPLY_HEAD_BYTES_MAX);
 	io->extent_max = (request->head.flags & NBD_CMD_FLAG_REQ_ONE) != 0
