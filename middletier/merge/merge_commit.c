@@ -46,6 +46,7 @@
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_fetch.h"
+#include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_result.h"
 #include "merge/merge_step.h"
@@ -170,6 +171,7 @@ mt_merge_stage_ahead(struct mt_merge *merge)
 
 	if (exec->is_ahead)
 		return true;
+	exec->window.block_max = (uint32_t)num_min(exec->block_max, mt_merge_window_blocks(merge));
 	if (stage_is_over(merge) || !stage_window(merge))
 		return false;
 	exec->is_ahead = true;

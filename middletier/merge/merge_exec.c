@@ -32,7 +32,7 @@ mt_merge_exec_init(struct merge_exec *exec, struct mt_port *port, uint64_t windo
 	exec->memory = dev_alloc(port->split, window_bytes);
 	if (dev_ptr_is_null(exec->memory))
 		return -ENOMEM;
-	exec->window.block_max = exec->storing.block_max = block_max;
+	exec->window.block_max = exec->storing.block_max = exec->block_max = block_max;
 	exec->window.memory = exec->memory;
 	exec->storing.memory = dev_ptr_add(exec->memory, (uint64_t)block_max * CLEAVE_BLOCK_BYTES);
 	rc = mt_run_writer_init(&exec->writer, port, mt_run_writer_batches(window_bytes));

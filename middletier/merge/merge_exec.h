@@ -85,6 +85,7 @@ struct merge_exec {
 	struct merge_window storing; /* was fetched: its frames are stored */
 	bool is_ahead;               /* window is the one behind storing, not the one before */
 	dev_ptr memory;              /* of both */
+	uint32_t block_max;          /* of a window: its memory holds no more */
 	struct merge_read reads[MERGE_READS_MAX];
 	uint32_t read_max;
 	struct merge_job jobs[MERGE_JOBS_MAX];

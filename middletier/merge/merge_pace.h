@@ -16,9 +16,11 @@ void mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn);
 /*
  * mt_merge_engines -- where the next job runs: in the background, or where those of writes do
  *
- * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
+ * Where writes keep a machine busy, and the log gets long, it is the latter: the background stands still there.
  */
 struct engine_set *mt_merge_engines(const struct mt_port *port);
+/* mt_merge_window_blocks -- as many as @merge, at work, is to take in one go: short while clients write, and it is at leisure. */
+uint32_t mt_merge_window_blocks(const struct mt_merge *merge);
 /* mt_merge_pause_ns -- a window of @bytes is done: how long clients go first. */
 uint64_t mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
 

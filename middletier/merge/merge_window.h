@@ -48,7 +48,7 @@ struct merge_source {
 };
 
 struct merge_window {
-	uint32_t block_max; /* as many as its memory holds */
+	uint32_t block_max; /* as many as it is to have: its memory holds so many, or more */
 	uint32_t block_count;
 	dev_ptr memory;
 	uint32_t

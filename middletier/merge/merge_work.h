@@ -16,6 +16,7 @@
 #include "merge/merge_exec.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_result.h"
+#include "merge/pace.h"
 
 /* A run whose index is being loaded. */
 struct merge_load {
@@ -39,7 +40,8 @@ struct merge_work {
 	struct merge_by_recipe *by_recipe; /* for tests; NULL: the plan itself is executed */
 	bool is_committing;                /* the manifest has its edits */
 	uint64_t paid_ns;
-	struct loop_timer timer; /* the next turn, or a pause */
+	struct pace_inflow inflow; /* what clients write meanwhile */
+	struct loop_timer timer;   /* the next turn, or a pause */
 	struct loop_task start_task;
 	struct log_pool pool; /* of the logs that they make shorter */
 };

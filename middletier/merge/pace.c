@@ -9,6 +9,7 @@
  *	pressure   0 ............... 500 ............... 1000
  *	the log    half of soft      soft                hard
  *	merges     96 MiB/s, double every 100, all that can be
+ *	           but no more than 4 times what is written
  *	writes     no limit          1.5, 0.5 (750), 0.2 times what the log loses; none
  *	... not known yet            what is left to the hard limit in a second
  *
@@ -27,13 +28,17 @@
 
 #define PACE_MERGE_MIN NUM_MIB(96) /* a second, of merges without pressure */
 #define PACE_DOUBLE 100u           /* twice that with so much more pressure */
-#define PACE_CLOSE 750u            /* half way between the limits */
-#define PACE_WRITE_MIN NUM_MIB(1)  /* a second: however full the log is, writes creep on */
-#define PACE_DRAIN_NS NUM_S(1)     /* to measure what the log loses, at least */
-#define PACE_DRAIN_KEEP 3u         /* parts of what was known, to one of what is new */
-#define PACE_LAST_S 1u             /* the room, while it is not known */
-#define PACE_BURST_NS NUM_MS(2)    /* of what was not used: kept, for timers are late */
-#define PACE_DEBT_NS NUM_S(1)      /* the most that is ever owed */
+#define PACE_FOLLOW                                                                                \
+	4u /* times what comes: flushes and compactions of it, and as much of what came before */
+#define PACE_INFLOW_NS NUM_MS(50)
+#define PACE_WINDOWS_S 400u       /* a second, at least: 2.5 ms of work each */
+#define PACE_CLOSE 750u           /* half way between the limits */
+#define PACE_WRITE_MIN NUM_MIB(1) /* a second: however full the log is, writes creep on */
+#define PACE_DRAIN_NS NUM_S(1)    /* to measure what the log loses, at least */
+#define PACE_DRAIN_KEEP 3u        /* parts of what was known, to one of what is new */
+#define PACE_LAST_S 1u            /* the room, while it is not known */
+#define PACE_BURST_NS NUM_MS(2)   /* of what was not used: kept, for timers are late */
+#define PACE_DEBT_NS NUM_S(1)     /* the most that is ever owed */
 /* Engine jobs of a merge in flight, each some 50 us. */
 #define PACE_JOBS_IDLE 8u  /* nobody writes */
 #define PACE_JOBS_BUSY 2u  /* somebody writes, or the latency class is at work */
@@ -64,26 +69,69 @@ mt_pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
 	return PACE_HURRY + part_of(used - soft, hard - soft);
 }
 
+void
+mt_pace_inflow_note(struct pace_inflow *inflow, uint64_t now_ns, uint64_t bytes)
+{
+	uint64_t ns = now_ns - inflow->begin_ns;
+
+	assert(now_ns >= inflow->begin_ns);
+	if (inflow->begin_ns != 0 && ns < PACE_INFLOW_NS)
+		return;
+	if (inflow->begin_ns != 0 && bytes > inflow->bytes)
+		inflow->rate =
+		    num_max(1, (uint64_t)((double)(bytes - inflow->bytes) * 1e9 / (double)ns));
+	else
+		inflow->rate = 0;
+	inflow->begin_ns = now_ns;
+	inflow->bytes = bytes;
+}
+
+/* As much as is enough for what comes now: a log that is long of what came before gets shorter at leisure. */
+static uint64_t
+rate_that_follows(uint64_t inflow_rate)
+{
+	if (inflow_rate > PACE_UNLIMITED / PACE_FOLLOW)
+		return PACE_UNLIMITED;
+	return num_max(PACE_MERGE_MIN, PACE_FOLLOW * inflow_rate);
+}
+
 uint64_t
-mt_pace_merge_rate(uint32_t pressure)
+mt_pace_merge_rate(uint32_t pressure, uint64_t inflow_rate)
 {
 	uint64_t rate = PACE_MERGE_MIN << pressure / PACE_DOUBLE;
 
 	assert(pressure <= PACE_FULL);
 	if (pressure >= PACE_HURRY)
 		return PACE_UNLIMITED;
-	return rate + rate * (pressure % PACE_DOUBLE) / PACE_DOUBLE;
+	rate += rate * (pressure % PACE_DOUBLE) / PACE_DOUBLE;
+	return num_min(rate, rate_that_follows(inflow_rate));
+}
+
+uint64_t
+mt_pace_window_bytes(uint64_t rate)
+{
+	assert(rate >= PACE_MERGE_MIN);
+	return rate / PACE_WINDOWS_S;
+}
+
+bool
+mt_pace_is_background(uint32_t pressure, uint64_t inflow_rate)
+{
+	assert(pressure <= PACE_FULL);
+	return pressure < PACE_BACKGROUND ||
+	    (pressure < PACE_HURRY && inflow_rate > 0 &&
+		rate_that_follows(inflow_rate) == PACE_MERGE_MIN);
 }
 
 uint32_t
-mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
+mt_pace_turn_jobs(uint32_t pressure, bool is_written, bool is_ahead)
 {
 	assert(pressure <= PACE_FULL);
 	if (is_ahead)
 		return PACE_JOBS_BUSY;
 	if (pressure >= PACE_FULL)
 		return PACE_JOBS_FULL;
-	if (write_count == 0)
+	if (!is_written)
 		return PACE_JOBS_IDLE;
 	return pressure >= PACE_HURRY ? PACE_JOBS_HURRY : PACE_JOBS_BUSY;
 }

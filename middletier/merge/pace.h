@@ -15,18 +15,32 @@
 #define PACE_HURRY                                                                                 \
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
 #define PACE_BACKGROUND                                                                            \
-	250u /* up to this pressure merges compress in the background, where there is one */
+	250u /* up to this pressure merges compress in the background, however much is written */
 #define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
 
 /* mt_pace_pressure -- of @used bytes against limits; @soft 0: there are none. */
 uint32_t mt_pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);
 
-/* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write. */
-uint64_t mt_pace_merge_rate(uint32_t pressure);
+/* The rate at which clients write through a port. All zeros: nothing was told yet. */
+struct pace_inflow {
+	uint64_t begin_ns; /* of what is being measured; 0: nothing is */
+	uint64_t bytes;    /* of all that was written, at that time */
+	uint64_t rate;     /* as it was measured last; 0: nobody writes */
+};
+
+/* mt_pace_inflow_note -- clients have written @bytes since ever; the rate is that of the last PACE_INFLOW_NS or more. */
+void mt_pace_inflow_note(struct pace_inflow *inflow, uint64_t now_ns, uint64_t bytes);
+
+/* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write, so much: @inflow_rate. */
+uint64_t mt_pace_merge_rate(uint32_t pressure, uint64_t inflow_rate);
+/* mt_pace_window_bytes -- plain bytes that a merge takes in one go at @rate: what is between two of them belongs to clients. */
+uint64_t mt_pace_window_bytes(uint64_t rate);
+/* mt_pace_is_background -- may merges compress in the background, where there is one? */
+bool mt_pace_is_background(uint32_t pressure, uint64_t inflow_rate);
 /* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
 uint32_t mt_pace_reads(uint32_t pressure);
-/* mt_pace_turn_jobs -- a merge's engine jobs in a turn, with @write_count writes in flight; @is_ahead: short turns. */
-uint32_t mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead);
+/* mt_pace_turn_jobs -- a merge's engine jobs in a turn; @is_written: clients write; @is_ahead: short turns. */
+uint32_t mt_pace_turn_jobs(uint32_t pressure, bool is_written, bool is_ahead);
 
 struct pace_drain {
 	uint64_t rate;     /* 0: not known */

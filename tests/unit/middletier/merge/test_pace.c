@@ -54,16 +54,16 @@ Test(pace, merges_go_faster_the_longer_the_log_is)
 	uint64_t last = 0;
 
 	for (uint32_t pressure = 0; pressure < PACE_HURRY; pressure++) {
-		uint64_t rate = mt_pace_merge_rate(pressure);
+		uint64_t rate = mt_pace_merge_rate(pressure, PACE_UNLIMITED);
 
 		cr_assert_gt(rate, last);
 		cr_assert(last == 0 || rate - last <= last / 50, "by degrees");
 		last = rate;
 	}
-	cr_assert_eq(mt_pace_merge_rate(0), NUM_MIB(96));
-	cr_assert_eq(mt_pace_merge_rate(200), 4 * NUM_MIB(96));
-	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY), PACE_UNLIMITED);
-	cr_assert_eq(mt_pace_merge_rate(PACE_FULL), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_merge_rate(0, PACE_UNLIMITED), NUM_MIB(96));
+	cr_assert_eq(mt_pace_merge_rate(200, PACE_UNLIMITED), 4 * NUM_MIB(96));
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY, PACE_UNLIMITED), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_merge_rate(PACE_FULL, PACE_UNLIMITED), PACE_UNLIMITED);
 }
 
 Test(pace, a_merge_that_writes_wait_for_reads_more_at_a_time)
@@ -78,27 +78,73 @@ Test(pace, a_merge_that_writes_wait_for_reads_more_at_a_time)
 
 Test(pace, a_turn_of_the_loop_has_fewest_jobs_while_somebody_writes_and_the_log_is_short)
 {
-	uint32_t busy = mt_pace_turn_jobs(0, 1, false),
-		 hurry = mt_pace_turn_jobs(PACE_HURRY, 1, false);
+	uint32_t busy = mt_pace_turn_jobs(0, true, false),
+		 hurry = mt_pace_turn_jobs(PACE_HURRY, true, false);
 
 	cr_assert_geq(busy, 1);
-	cr_assert_eq(mt_pace_turn_jobs(PACE_HURRY - 1, 1000, false), busy);
+	cr_assert_eq(mt_pace_turn_jobs(PACE_HURRY - 1, true, false), busy);
 	cr_assert_lt(busy, hurry);
-	cr_assert_lt(hurry, mt_pace_turn_jobs(PACE_HURRY, 0, false));
-	cr_assert_gt(mt_pace_turn_jobs(PACE_FULL, 1, false), hurry);
-	cr_assert_eq(mt_pace_turn_jobs(PACE_FULL, 0, false),
-	    mt_pace_turn_jobs(PACE_FULL, 1, false));
+	cr_assert_lt(hurry, mt_pace_turn_jobs(PACE_HURRY, false, false));
+	cr_assert_gt(mt_pace_turn_jobs(PACE_FULL, true, false), hurry);
+	cr_assert_eq(mt_pace_turn_jobs(PACE_FULL, false, false),
+	    mt_pace_turn_jobs(PACE_FULL, true, false));
 }
 
 /* However long the log is: what a turn lasts is what a write of the latency class waits. */
 Test(pace, beside_the_latency_class_a_turn_of_the_loop_has_fewest_jobs_always)
 {
-	uint32_t busy = mt_pace_turn_jobs(0, 1, false);
+	uint32_t busy = mt_pace_turn_jobs(0, true, false);
 
 	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure += 50) {
-		cr_assert_eq(mt_pace_turn_jobs(pressure, 0, true), busy);
-		cr_assert_eq(mt_pace_turn_jobs(pressure, 1000, true), busy);
+		cr_assert_eq(mt_pace_turn_jobs(pressure, false, true), busy);
+		cr_assert_eq(mt_pace_turn_jobs(pressure, true, true), busy);
 	}
+}
+
+/* ---- beside little that is written ---- */
+
+/* A log that is long of what came before is no reason to disturb who writes a little now. */
+Test(pace, merges_follow_what_is_written_until_writes_wait)
+{
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY - 1, 1), mt_pace_merge_rate(0, 0));
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY - 1, NUM_MIB(100)), NUM_MIB(400));
+	cr_assert_eq(mt_pace_merge_rate(0, NUM_MIB(100)), mt_pace_merge_rate(0, 0));
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY, 1), PACE_UNLIMITED);
+}
+
+Test(pace, merges_compress_in_the_background_beside_little_for_longer)
+{
+	cr_assert(mt_pace_is_background(PACE_BACKGROUND - 1, PACE_UNLIMITED));
+	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, NUM_MIB(100)));
+	cr_assert(mt_pace_is_background(PACE_HURRY - 1, NUM_MIB(8)));
+	cr_assert_not(mt_pace_is_background(PACE_HURRY, NUM_MIB(8)));
+	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, 0), "nobody is disturbed");
+}
+
+Test(pace, the_slower_a_merge_goes_the_less_it_takes_in_one_go)
+{
+	uint64_t slow = mt_pace_window_bytes(mt_pace_merge_rate(0, 0));
+
+	cr_assert_gt(slow, NUM_KIB(64), "a record of the log");
+	cr_assert_lt(slow, NUM_MIB(1) / 3);
+	cr_assert_gt(mt_pace_window_bytes(mt_pace_merge_rate(PACE_HURRY - 1, PACE_UNLIMITED)),
+	    NUM_MIB(1));
+}
+
+Test(pace, what_is_written_is_measured_from_time_to_time)
+{
+	struct pace_inflow inflow = { 0 };
+
+	mt_pace_inflow_note(&inflow, NUM_S(9), NUM_GIB(7));
+	cr_assert_eq(inflow.rate, 0, "there is nothing to compare with");
+	mt_pace_inflow_note(&inflow, NUM_S(9) + NUM_MS(10), NUM_GIB(7) + NUM_MIB(1));
+	cr_assert_eq(inflow.rate, 0, "that is too soon");
+	mt_pace_inflow_note(&inflow, NUM_S(9) + NUM_MS(100), NUM_GIB(7) + NUM_MIB(1));
+	cr_assert_eq(inflow.rate, NUM_MIB(10));
+	mt_pace_inflow_note(&inflow, NUM_S(10) + NUM_MS(100), NUM_GIB(7) + NUM_MIB(1));
+	cr_assert_eq(inflow.rate, 0);
+	mt_pace_inflow_note(&inflow, NUM_S(1000), NUM_GIB(7) + NUM_MIB(1) + 1);
+	cr_assert_gt(inflow.rate, 0, "nobody writes: that it is not");
 }
 
 /* ---- how fast the log drains ---- */
