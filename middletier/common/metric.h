@@ -60,6 +60,7 @@
 	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
 	X(hot_merges, "count", "merges of either kind whose runs are stored for who reads them")   \
 	X(hasty_runs, "count", "runs with frames that were left long, because writes waited")      \
+	X(covered_runs, "count", "runs that went unread, for newer ones have all their blocks")    \
 	X(flattened_chunks, "count", "chunks of clones that got what their origins show")          \
 	X(flattened_bytes, "bytes", "bytes of the runs that this wrote")                           \
 	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \

@@ -26,6 +26,7 @@
 #include "index/index.h"
 #include "index/index_cuts.h"
 #include "index/run_index.h"
+#include "merge/stream.h"
 #include "merge/tiers.h"
 
 /* Beside its stored bytes a frame has a descriptor, and its share of heads and padding. */
@@ -264,8 +265,16 @@ total_extents(const struct mt_shard *shard, struct tiers_total *total)
 		total->slot_bytes = CLEAVE_CHUNK_BYTES; /* none was made in this life yet */
 }
 
+static uint32_t
+group_garbage(const struct compact_group *group)
+{
+	return mt_tiers_garbage(
+	    &(struct tiers_group){ group->bytes, group->generation_count, 0, group->live_bytes });
+}
+
 struct mt_run *
-mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32_t *ret_garbage)
+mt_compact_scan(const struct mt_shard *shard, uint64_t stream_sequence,
+    struct tiers_total *ret_total, uint32_t *ret_garbage)
 {
 	const struct mt_index *index = shard->block_index;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
@@ -280,16 +289,21 @@ mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uin
 
 		while (link != &chunk->runs) {
 			struct compact_group group;
+			uint64_t bytes;
 			uint32_t garbage;
+			bool is_stream;
 
 			mt_compact_group_from(index, run_of(link), &group);
 			link = group.oldest->link.next;
+			garbage = group_garbage(&group);
+			is_stream = mt_stream_is_in(&group, garbage, stream_sequence);
+			bytes = 0;
 			for (uint32_t i = 0; i < group.generation_count; i++)
-				ret_total->run_bytes += group.bytes[i];
-			ret_total->live_bytes += group.live_bytes;
-			garbage = mt_tiers_garbage(&(struct tiers_group){ group.bytes,
-			    group.generation_count, 0, group.live_bytes });
-			if (garbage <= worst_garbage || group.is_merging ||
+				bytes += group.bytes[i];
+			ret_total->run_bytes += bytes;
+			ret_total->live_bytes += is_stream ? bytes : group.live_bytes;
+			ret_total->has_stream |= is_stream;
+			if (garbage <= worst_garbage || group.is_merging || is_stream ||
 			    chunk->retry_ns > now_ns)
 				continue;
 			worst_garbage = garbage;
@@ -325,8 +339,18 @@ worst_extent(const struct mt_shard *shard)
 	return worst;
 }
 
+/* A stream goes on in @run's group behind @sequence. */
+static bool
+run_is_in_stream(const struct mt_index *index, struct mt_run *run, uint64_t sequence)
+{
+	struct compact_group group;
+
+	mt_compact_group_of(index, run, &group);
+	return mt_stream_is_in(&group, group_garbage(&group), sequence);
+}
+
 struct mt_run *
-mt_compact_hole(const struct mt_shard *shard)
+mt_compact_hole(const struct mt_shard *shard, uint64_t stream_sequence)
 {
 	const struct mt_index *index = shard->block_index;
 	const struct mt_extent *extent = worst_extent(shard);
@@ -344,7 +368,8 @@ mt_compact_hole(const struct mt_shard *shard)
 		     link = link->next) {
 			struct mt_run *run = run_of(link);
 
-			if (run->extent_index == extent->index && !group_is_busy(index, run))
+			if (run->extent_index == extent->index && !group_is_busy(index, run) &&
+			    !run_is_in_stream(index, run, stream_sequence))
 				return run;
 		}
 	}

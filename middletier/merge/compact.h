@@ -44,12 +44,17 @@ void mt_compact_count(const struct mt_index *index, struct mt_chunk *chunk);
  *
  * Of a thousand live bytes, *@ret_garbage.
  *
- * NULL: none has any. Groups that are being merged, or whose chunk failed lately, are not offered.
+ * NULL: none has any. Groups that are being merged, or whose chunk failed lately, are not offered; nor are those in which a
+ * stream goes on behind @stream_sequence (stream.h), which count as live.
  */
-struct mt_run *mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total,
-    uint32_t *ret_garbage);
-/* mt_compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it, or their groups are at work. */
-struct mt_run *mt_compact_hole(const struct mt_shard *shard);
+struct mt_run *mt_compact_scan(const struct mt_shard *shard, uint64_t stream_sequence,
+    struct tiers_total *ret_total, uint32_t *ret_garbage);
+/*
+ * mt_compact_hole -- a run in the extent of which the most is dead
+ *
+ * NULL: none is worth it, or their groups are at work, or such a stream goes on in them.
+ */
+struct mt_run *mt_compact_hole(const struct mt_shard *shard, uint64_t stream_sequence);
 /* mt_compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
 struct mt_run *mt_compact_crowded(const struct mt_shard *shard);
 /*

@@ -68,6 +68,7 @@ struct mt_flush {
 	uint64_t gain_bytes;                      /* MERGING: the log will be so much shorter */
 	bool is_compaction;                       /* MERGING */
 	bool is_copy;                             /* MERGING */
+	bool is_covered;                          /* MERGING */
 	bool is_for_readers;                      /* MERGING */
 	bool has_runs;                            /* MERGING */
 	uint64_t unread_since_ns, unread_last_ns; /* merges that found no copy; 0: none has */
@@ -247,7 +248,8 @@ flush_on_merged(int rc, void *arg)
 		flush_on_copied(flush, rc);
 		return;
 	}
-	flush->due.was_flush = !flush->is_compaction;
+	if (!flush->is_covered) /* it has cost nothing, and is nobody's turn */
+		flush->due.was_flush = !flush->is_compaction;
 	if (rc == -ENOSPC && flush->is_for_readers) {
 		flush_without_room(flush);
 		return;
@@ -267,6 +269,7 @@ flush_on_merged(int rc, void *arg)
 		mt_chunk_pin(chunk, MT_PIN_NONE);
 	if (chunk != NULL)
 		mt_compact_count(flush->shard->block_index, chunk);
+	mt_flush_due_merged(&flush->due, flush->merging_chunk);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	mt_flush_kick(flush->shard);
 }
@@ -287,6 +290,7 @@ flush_on_task(struct loop_task *task, void *arg)
 		return;
 	if (rc == 0) {
 		flush->is_copy = input.from != NULL;
+		flush->is_covered = input.is_covered;
 		flush->is_for_readers = input.is_for_readers;
 		flush->has_runs = input.newest_run != NULL;
 		flush->merging_chunk = mt_merge_input_target(&input);

@@ -4,6 +4,8 @@
  *
  * The first of
  *
+ *	the last merge has covered  these: by an edit alone (covered.c)
+ *	    older runs of its chunk
  *	too much garbage, and the   the group with the most, or the extent of which the most is dead
  *	last one was a flush
  *	the log gets long           the oldest layer, the faster the longer it is (pace.c)
@@ -49,10 +51,12 @@
 #include "index/memtable.h"
 #include "manifest/manifest_room.h"
 #include "merge/compact.h"
+#include "merge/covered.h"
 #include "merge/flush_input.h"
 #include "merge/merge.h"
 #include "merge/pace.h"
 #include "merge/reclaim_room.h"
+#include "merge/stream.h"
 #include "merge/tiers.h"
 
 #define FLUSH_SCAN_NS NUM_MS(5)    /* between two looks at all runs, at least */
@@ -213,6 +217,26 @@ discarding_layer(struct flush_due *due)
 
 /* ---- what is due ---- */
 
+/* Runs that go by an edit alone. */
+static int
+due_covered(struct flush_due *due, bool is_urgent, struct mt_merge_input *ret_input)
+{
+	const struct mt_index *index = due->shard->block_index;
+	struct mt_chunk *chunk;
+	int rc;
+
+	if (!due->may_cover)
+		return -ENOENT;
+	due->may_cover = false;
+	chunk = mt_index_chunk(index, due->merged_chunk);
+	if (chunk == NULL || chunk->retry_ns > loop_now_ns(due->shard->port->loop))
+		return -ENOENT;
+	rc = mt_covered_find(index, chunk, ret_input);
+	if (rc == 0)
+		ret_input->is_urgent = is_urgent;
+	return rc;
+}
+
 static int
 due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
     struct mt_merge_input *ret_input)
@@ -239,6 +263,16 @@ due_is_short(const struct flush_due *due)
 	return mt_reclaim_is_log_full(due->shard) && oldest_mergeable(due) == NULL;
 }
 
+/* Chunks in which a stream has gone on since are left alone, while there is room for what it makes garbage of. */
+static uint64_t
+due_stream_sequence(const struct flush_due *due)
+{
+	bool has_room = !due->is_full && mt_stream_has_room(due->shard->port) &&
+	    !mt_manifest_is_long(due->shard);
+
+	return has_room ? due->aged_sequence : UINT64_MAX;
+}
+
 static int
 due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 {
@@ -252,17 +286,22 @@ due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 	if (now_ns < due->scan_ns)
 		return -ENOENT;
 	due->scan_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
-	run = mt_compact_scan(shard, &due->total, &garbage);
+	run = mt_compact_scan(shard, due_stream_sequence(due), &due->total, &garbage);
 	if (!mt_tiers_is_overdue(&due->total) &&
 	    !(garbage >= FLUSH_SHORT_PER_MILLE && due_is_short(due)))
-		run = mt_tiers_is_holey(&due->total) ? mt_compact_hole(shard) : NULL;
+		run = mt_tiers_is_holey(&due->total)
+		    ? mt_compact_hole(shard, due_stream_sequence(due))
+		    : NULL;
 	hidden = mt_compact_hidden(shard); /* the cheapest of all: nothing is written */
 	if (hidden != NULL)
 		run = hidden;
 	if (run == NULL)
 		return -ENOENT;
 	terms = due_terms(due);
-	rc = mt_flush_input_group(&terms, run, ret_input);
+	/* Without the covered ones there may be room enough. */
+	rc = run == hidden ? -ENOENT : mt_covered_find(shard->block_index, run->chunk, ret_input);
+	if (rc != 0)
+		rc = mt_flush_input_group(&terms, run, ret_input);
 	ret_input->is_urgent = mt_reclaim_pressure(shard, 0) >= PACE_HURRY;
 	return rc == -EBUSY ? -ENOENT : rc; /* what else is due goes on beside it */
 }
@@ -367,6 +406,8 @@ mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	int rc = -ENOENT;
 
+	if (due_covered(due, is_urgent, ret_input) == 0)
+		return 0;
 	/* In turns, too; but a copy makes no room, and waits when that is short. */
 	if (!due->was_copy && !is_urgent && mt_flatten_find(&due->flatten, shard, ret_input) == 0)
 		return 0;
@@ -406,6 +447,13 @@ mt_flush_due_start(struct flush_due *due, struct mt_shard *shard)
 		.next_aged_sequence = shard->next_sequence,
 		.may_look = may_look,
 		.shrink_ns = shrink_ns };
+}
+
+void
+mt_flush_due_merged(struct flush_due *due, uint64_t number)
+{
+	due->merged_chunk = number;
+	due->may_cover = true;
 }
 
 void

@@ -20,7 +20,9 @@ struct flush_due {
 	bool was_copy;
 	struct flatten flatten;
 	/* flush_due.c's. */
-	bool may_look; /* for layers that discard; flush.c says so once a tick */
+	bool may_look;  /* for layers that discard; flush.c says so once a tick */
+	bool may_cover; /* merged_chunk was merged last, and not looked at since */
+	uint64_t merged_chunk;
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
 	uint64_t scan_ns, shrink_ns, tidy_ns;       /* all runs are not looked at before */
 	struct tiers_total total;                   /* as last seen */
@@ -30,6 +32,8 @@ struct flush_due {
 void mt_flush_due_start(struct flush_due *due, struct mt_shard *shard);
 /* mt_flush_due_age -- what was there at the last call is old. */
 void mt_flush_due_age(struct flush_due *due);
+/* mt_flush_due_merged -- a merge of chunk @number has ended well: it may have covered older runs. */
+void mt_flush_due_merged(struct flush_due *due, uint64_t number);
 /*
  * mt_flush_due_find -- the next merge
  *

@@ -32,6 +32,7 @@
 #include "merge/flatten.h"
 #include "merge/merge.h"
 #include "merge/merge_plan.h"
+#include "merge/stream.h"
 #include "merge/tiers.h"
 
 #define FLUSH_LEVEL 1   /* of zstd: a log that gets long waits for it */
@@ -181,7 +182,7 @@ input_take_runs(const struct flush_terms *terms, struct mt_chunk *chunk,
 		return;
 	tiers = (struct tiers_group){ group.bytes, group.generation_count, input_layer_bytes(input),
 		group.live_bytes };
-	count = mt_tiers_take(&tiers, terms->is_dirty);
+	count = mt_tiers_take(&tiers, terms->is_dirty && !input->is_stream);
 	if (count < group.generation_count && (is_long || input_discards_much(input)))
 		count = group.generation_count;
 	if (count == 0)
@@ -203,6 +204,7 @@ mt_flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
 	rc = input_take_layers(terms->shard->block_index, chunk, MERGE_INPUTS_MAX, ret_input);
 	if (rc != 0)
 		return rc;
+	ret_input->is_stream = mt_stream_has_room(terms->shard->port) && mt_stream_is(ret_input);
 	input_take_runs(terms, chunk, ret_input);
 	input_choose_codec(terms, ret_input);
 	return 0;

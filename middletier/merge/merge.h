@@ -24,6 +24,9 @@ struct mt_merge_input {
 	bool is_urgent; /* the log is longer than it should be: goes before others */
 	bool
 	    is_hasty; /* long records are left in one piece, and compressed no harder than need be: HASTE.md */
+	bool is_stream; /* what its layers have was written in order: its runs say so, stream.h */
+	bool
+	    is_covered; /* runs alone, of which newer ones have every block (covered.h): nothing is read or written */
 	int level; /* of zstd */
 	bool
 	    is_hot; /* read often: its frames are LZ4 HC, which is dear to write and cheap to read */

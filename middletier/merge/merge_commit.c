@@ -207,6 +207,11 @@ merge_count(struct mt_merge *merge)
 
 	for (uint32_t i = 0; i < result->part_count; i++)
 		bytes += result->parts[i].length_bytes;
+	if (merge->input.is_covered) {
+		metric_add(&metrics[MT_METRIC_covered_runs],
+		    merge_work_of(merge)->plan.input_count);
+		return;
+	}
 	if (merge->input.from != NULL) {
 		metric_add(&metrics[MT_METRIC_flattened_chunks], 1);
 		metric_add(&metrics[MT_METRIC_flattened_bytes], bytes);
@@ -259,6 +264,7 @@ merge_apply(struct mt_merge *merge)
 		if (run == NULL)
 			return -ENOMEM;
 		mt_heat_leave(run, heat, work->plan.is_read_small);
+		run->is_of_stream = merge->input.is_stream;
 		if (result->indexes[i] != NULL)
 			mt_run_index_give(run, result->indexes[i]);
 		result->indexes[i] = NULL;

@@ -251,8 +251,10 @@ mt_merge_input_take(struct mt_merge *merge)
 	for (link = &input->newest_run->link;; link = link->next) {
 		input_take_run(merge, LIST_ENTRY(link, struct mt_run, link));
 		if (link == &input->oldest_run->link)
-			return;
+			break;
 	}
+	assert(!input->is_covered || input->newest_layer == NULL);
+	plan->is_hidden |= input->is_covered; /* by runs, not by a roll-back: as little is kept */
 }
 
 struct merge_task

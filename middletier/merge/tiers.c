@@ -25,11 +25,11 @@
 
 #include "base/check.h"
 
-#define TIERS_DIRTY_PER_MILLE 340u     /* of live bytes, in the shard: flushes clean */
-#define TIERS_OVERDUE_PER_MILLE 415u   /* the worst chunk does not wait for its flush */
-#define TIERS_HOLEY_PER_MILLE 130u     /* of run bytes, dead between them in extents */
-#define TIERS_FULL_PER_MILLE 640u      /* of a chunk: a flush takes all */
-#define TIERS_FULL_MAX_PER_MILLE 1500u /* whatever the shard is like */
+#define TIERS_DIRTY_PER_MILLE 340u   /* of live bytes, in the shard: flushes clean */
+#define TIERS_OVERDUE_PER_MILLE 415u /* the worst chunk does not wait for its flush */
+#define TIERS_HOLEY_PER_MILLE 130u   /* of run bytes, dead between them in extents */
+#define TIERS_STREAM_PER_MILLE 600u  /* the same, while what is left of them is about to go, too */
+#define TIERS_FULL_PER_MILLE 640u    /* of a chunk: a flush takes all */
 
 static bool
 total_has_garbage(const struct tiers_total *total, uint64_t per_mille)
@@ -57,9 +57,10 @@ mt_tiers_is_holey(const struct tiers_total *total)
 {
 	uint64_t dead_bytes =
 	    total->extent_bytes > total->run_bytes ? total->extent_bytes - total->run_bytes : 0;
+	uint64_t per_mille = total->has_stream ? TIERS_STREAM_PER_MILLE : TIERS_HOLEY_PER_MILLE;
 
 	return dead_bytes > 2 * total->slot_bytes &&
-	    dead_bytes * 1000 > total->run_bytes * TIERS_HOLEY_PER_MILLE;
+	    dead_bytes * 1000 > total->run_bytes * per_mille;
 }
 
 static uint64_t

@@ -14,12 +14,16 @@
 #define TIERS_RUNS_MAX                                                                             \
 	12u /* of a chunk, between two cuts, those of one merge counted once: more are merged */
 
+#define TIERS_FULL_MAX_PER_MILLE                                                                   \
+	1500u /* a chunk's garbage at which a flush takes all runs along, whatever the shard is like */
+
 /* The totals of a shard's runs and their extents. */
 struct tiers_total {
 	uint64_t live_bytes;   /* of the newest versions, at least */
 	uint64_t run_bytes;    /* of runs */
 	uint64_t extent_bytes; /* of run extents: runs, and what is dead between them */
 	uint64_t slot_bytes;
+	bool has_stream; /* a chunk is being overwritten in order (stream.h), and nodes have room */
 };
 
 /* mt_tiers_is_dirty -- so much is garbage that flushes should take runs along. */

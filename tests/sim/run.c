@@ -725,6 +725,7 @@ run_result(struct run *run, struct sim_run_result *result)
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
 		.hasty_count = sim_cluster_metric(run->cluster, MT_METRIC_hasty_runs),
+		.covered_count = sim_cluster_metric(run->cluster, MT_METRIC_covered_runs),
 		.refused_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_refused),
 		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits),
 		.head_count = sim_cluster_metric(run->cluster, MT_METRIC_heads_taken) };

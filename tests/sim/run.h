@@ -130,6 +130,7 @@ struct sim_run_result {
 	uint64_t merge_count;    /* flushes and compactions */
 	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
 	uint64_t hasty_count;    /* runs with long frames, of merges that writes waited for */
+	uint64_t covered_count;  /* runs that went unread, for newer ones had all of them */
 	uint64_t refused_count;  /* parts of merges that were made wrongly by recipes, and anew */
 	uint64_t hot_count;      /* blocks that were read from tables of hot ones */
 	uint64_t head_count;     /* of logs and manifests that take-overs had in memory */

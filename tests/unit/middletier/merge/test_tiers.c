@@ -388,11 +388,15 @@ Test(tiers, what_is_live_is_guessed_from_the_oldest_run)
 
 Test(tiers, extents_are_cleared_when_much_of_them_is_dead)
 {
-	struct tiers_total total = { 1000, 1000, 1400, 100 };
+	struct tiers_total total = { 1000, 1000, 1400, 100, false };
 
 	cr_assert(mt_tiers_is_holey(&total));
-	total.extent_bytes = 1100;
+	total.has_stream = true; /* more of it is about to be */
 	cr_assert_not(mt_tiers_is_holey(&total));
-	total = (struct tiers_total){ 1000, 1100, 1500, 1000 };
+	total.extent_bytes = 1700;
+	cr_assert(mt_tiers_is_holey(&total));
+	total = (struct tiers_total){ 1000, 1000, 1100, 100, false };
+	cr_assert_not(mt_tiers_is_holey(&total));
+	total = (struct tiers_total){ 1000, 1100, 1500, 1000, false };
 	cr_assert_not(mt_tiers_is_holey(&total)); /* a slot or two are always open */
 }
