@@ -47,11 +47,17 @@ is_written(const struct mt_port *port)
 	return port->write_count > 0 || inflow_rate(port) > 0;
 }
 
+static uint64_t
+followed_rate(const struct mt_port *port)
+{
+	return mt_pace_followed(port->write_count, inflow_rate(port));
+}
+
 /* Bytes a second that merges take now. */
 static uint64_t
 merge_rate(const struct mt_port *port)
 {
-	return is_written(port) ? mt_pace_merge_rate(port_pressure(port), inflow_rate(port))
+	return is_written(port) ? mt_pace_merge_rate(port_pressure(port), followed_rate(port))
 				: PACE_UNLIMITED;
 }
 
@@ -70,7 +76,7 @@ struct engine_set *
 mt_merge_engines(const struct mt_port *port)
 {
 	if (port->merge_engines == NULL ||
-	    !mt_pace_is_background(port_pressure(port), inflow_rate(port)))
+	    !mt_pace_is_background(port_pressure(port), followed_rate(port)))
 		return port->engines;
 	return port->merge_engines;
 }
@@ -78,7 +84,9 @@ mt_merge_engines(const struct mt_port *port)
 uint32_t
 mt_merge_window_blocks(const struct mt_merge *merge)
 {
-	uint64_t blocks = mt_pace_window_bytes(merge_rate(merge->shard->port)) / CLEAVE_BLOCK_BYTES;
+	const struct mt_port *port = merge->shard->port;
+	uint64_t blocks = mt_pace_window_bytes(merge_rate(port), followed_rate(port)) /
+	    CLEAVE_BLOCK_BYTES;
 
 	assert(blocks >= ENGINE_RECORD_BLOCKS_MAX);
 	return (uint32_t)num_min(blocks, MERGE_WINDOW_BLOCKS_MAX);

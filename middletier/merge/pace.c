@@ -9,7 +9,7 @@
  *	pressure   0 ............... 500 ............... 1000
  *	the log    half of soft      soft                hard
  *	merges     96 MiB/s, double every 100, all that can be
- *	           but no more than 4 times what is written
+ *	           beside few writes no more than 4 times what is written
  *	writes     no limit          1.5, 0.5 (750), 0.2 times what the log loses; none
  *	... not known yet            what is left to the hard limit in a second
  *
@@ -30,6 +30,7 @@
 #define PACE_DOUBLE 100u           /* twice that with so much more pressure */
 #define PACE_FOLLOW                                                                                \
 	4u /* times what comes: flushes and compactions of it, and as much of what came before */
+#define PACE_FEW 4u /* writes in flight: their clients meet each batch of a merge at the disks */
 #define PACE_INFLOW_NS NUM_MS(50)
 #define PACE_WINDOWS_S 400u       /* a second, at least: 2.5 ms of work each */
 #define PACE_CLOSE 750u           /* half way between the limits */
@@ -86,17 +87,23 @@ mt_pace_inflow_note(struct pace_inflow *inflow, uint64_t now_ns, uint64_t bytes)
 	inflow->bytes = bytes;
 }
 
+uint64_t
+mt_pace_followed(uint32_t write_count, uint64_t inflow_rate)
+{
+	return write_count <= PACE_FEW ? inflow_rate : PACE_UNLIMITED;
+}
+
 /* As much as is enough for what comes now: a log that is long of what came before gets shorter at leisure. */
 static uint64_t
-rate_that_follows(uint64_t inflow_rate)
+rate_that_follows(uint64_t followed)
 {
-	if (inflow_rate > PACE_UNLIMITED / PACE_FOLLOW)
+	if (followed > PACE_UNLIMITED / PACE_FOLLOW)
 		return PACE_UNLIMITED;
-	return num_max(PACE_MERGE_MIN, PACE_FOLLOW * inflow_rate);
+	return num_max(PACE_MERGE_MIN, PACE_FOLLOW * followed);
 }
 
 uint64_t
-mt_pace_merge_rate(uint32_t pressure, uint64_t inflow_rate)
+mt_pace_merge_rate(uint32_t pressure, uint64_t followed)
 {
 	uint64_t rate = PACE_MERGE_MIN << pressure / PACE_DOUBLE;
 
@@ -104,23 +111,23 @@ mt_pace_merge_rate(uint32_t pressure, uint64_t inflow_rate)
 	if (pressure >= PACE_HURRY)
 		return PACE_UNLIMITED;
 	rate += rate * (pressure % PACE_DOUBLE) / PACE_DOUBLE;
-	return num_min(rate, rate_that_follows(inflow_rate));
+	return num_min(rate, rate_that_follows(followed));
 }
 
 uint64_t
-mt_pace_window_bytes(uint64_t rate)
+mt_pace_window_bytes(uint64_t rate, uint64_t followed)
 {
 	assert(rate >= PACE_MERGE_MIN);
-	return rate / PACE_WINDOWS_S;
+	return followed == PACE_UNLIMITED ? PACE_UNLIMITED : rate / PACE_WINDOWS_S;
 }
 
 bool
-mt_pace_is_background(uint32_t pressure, uint64_t inflow_rate)
+mt_pace_is_background(uint32_t pressure, uint64_t followed)
 {
 	assert(pressure <= PACE_FULL);
 	return pressure < PACE_BACKGROUND ||
-	    (pressure < PACE_HURRY && inflow_rate > 0 &&
-		rate_that_follows(inflow_rate) == PACE_MERGE_MIN);
+	    (pressure < PACE_HURRY && followed > 0 &&
+		rate_that_follows(followed) == PACE_MERGE_MIN);
 }
 
 uint32_t

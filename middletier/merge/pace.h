@@ -31,12 +31,18 @@ struct pace_inflow {
 /* mt_pace_inflow_note -- clients have written @bytes since ever; the rate is that of the last PACE_INFLOW_NS or more. */
 void mt_pace_inflow_note(struct pace_inflow *inflow, uint64_t now_ns, uint64_t bytes);
 
-/* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write, so much: @inflow_rate. */
-uint64_t mt_pace_merge_rate(uint32_t pressure, uint64_t inflow_rate);
-/* mt_pace_window_bytes -- plain bytes that a merge takes in one go at @rate: what is between two of them belongs to clients. */
-uint64_t mt_pace_window_bytes(uint64_t rate);
+/*
+ * mt_pace_followed -- which rate merges follow, with @write_count writes in flight: @inflow_rate beside few of them
+ *
+ * PACE_UNLIMITED: none. Who has many has them wait for each other, not for a merge's batch, and writes more as he can.
+ */
+uint64_t mt_pace_followed(uint32_t write_count, uint64_t inflow_rate);
+/* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write; @followed: mt_pace_followed. */
+uint64_t mt_pace_merge_rate(uint32_t pressure, uint64_t followed);
+/* mt_pace_window_bytes -- plain bytes that a merge takes in one go at @rate: between two of them clients go first. */
+uint64_t mt_pace_window_bytes(uint64_t rate, uint64_t followed);
 /* mt_pace_is_background -- may merges compress in the background, where there is one? */
-bool mt_pace_is_background(uint32_t pressure, uint64_t inflow_rate);
+bool mt_pace_is_background(uint32_t pressure, uint64_t followed);
 /* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
 uint32_t mt_pace_reads(uint32_t pressure);
 /* mt_pace_turn_jobs -- a merge's engine jobs in a turn; @is_written: clients write; @is_ahead: short turns. */

@@ -123,12 +123,27 @@ Test(pace, merges_compress_in_the_background_beside_little_for_longer)
 
 Test(pace, the_slower_a_merge_goes_the_less_it_takes_in_one_go)
 {
-	uint64_t slow = mt_pace_window_bytes(mt_pace_merge_rate(0, 0));
+	uint64_t slow = mt_pace_window_bytes(mt_pace_merge_rate(0, 0), 0);
+	uint64_t fast = mt_pace_merge_rate(PACE_HURRY - 1, NUM_GIB(1));
 
 	cr_assert_gt(slow, NUM_KIB(64), "a record of the log");
 	cr_assert_lt(slow, NUM_MIB(1) / 3);
-	cr_assert_gt(mt_pace_window_bytes(mt_pace_merge_rate(PACE_HURRY - 1, PACE_UNLIMITED)),
-	    NUM_MIB(1));
+	cr_assert_gt(mt_pace_window_bytes(fast, NUM_GIB(1)), NUM_MIB(1));
+	cr_assert_gt(mt_pace_window_bytes(PACE_UNLIMITED, 0), NUM_GIB(1));
+}
+
+/* A timer that is late costs a short window more than a long one, and these writes do not stand behind it. */
+Test(pace, beside_many_writes_in_flight_merges_go_as_ever)
+{
+	uint64_t few = mt_pace_followed(1, NUM_MIB(8)), many = mt_pace_followed(100, NUM_MIB(8));
+
+	cr_assert_eq(few, NUM_MIB(8));
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY - 1, many),
+	    mt_pace_merge_rate(PACE_HURRY - 1, PACE_UNLIMITED));
+	cr_assert_gt(mt_pace_merge_rate(300, many), mt_pace_merge_rate(300, few));
+	cr_assert_gt(mt_pace_window_bytes(mt_pace_merge_rate(0, many), many), NUM_GIB(1));
+	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, many));
+	cr_assert(mt_pace_is_background(PACE_BACKGROUND, few));
 }
 
 Test(pace, what_is_written_is_measured_from_time_to_time)
