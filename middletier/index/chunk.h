@@ -57,9 +57,8 @@ struct mt_run {
 	bool is_dir_bad : 1; /* no copy of its directory passed: it is as if there were none */
 	/* Nor is there one of those that are not away: likewise, until its heads were read, or could not. */
 	bool is_dir_away : 1;
-	bool is_reread : 1; /* its index was dropped since a merge could not read what it says */
-	bool
-	    is_of_stream : 1; /* a flush of what was written in order has made it: merge/stream.h */
+	bool is_reread : 1;    /* its index was dropped since a merge could not read what it says */
+	bool is_of_stream : 1; /* a flush of what was written in order made it (merge/stream.h) */
 };
 
 /* Why the last merge of a chunk's layers could not move them: they stay in memory, and pin the log. */

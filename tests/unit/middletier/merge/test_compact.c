@@ -47,10 +47,10 @@ Test(compact, an_extent_that_no_run_is_in_any_more_is_no_hole)
 	uint32_t garbage;
 
 	make_run(50, 1, true);
-	(void)mt_compact_scan(&fake.shard, &before, &garbage);
+	(void)mt_compact_scan(&fake.shard, UINT64_MAX, &before, &garbage);
 	cr_assert_gt(before.extent_bytes, 0);
 	make_run(51, 2, false); /* as those are that a merge has replaced */
-	(void)mt_compact_scan(&fake.shard, &now, &garbage);
+	(void)mt_compact_scan(&fake.shard, UINT64_MAX, &now, &garbage);
 	cr_assert_eq(now.extent_bytes, before.extent_bytes);
 	cr_assert_eq(now.run_bytes, before.run_bytes);
 }
