@@ -394,6 +394,17 @@ Test(direct, without_a_map_a_lease_or_a_ticket_the_gateway_is_asked)
 	cr_assert_eq(client.stats.direct_unreached, unreached + 1);
 }
 
+Test(direct, more_than_there_are_places_for_are_read_at_the_gateway)
+{
+	record.source =
+	    WIRE_MAP_ZEROS; /* no node is asked, and each has its place until the loop's next turn */
+	for (uint32_t i = 0; i < DIRECT_READS_MAX; i++)
+		cr_assert(start());
+	cr_assert_eq(client.stats.direct_crowded, 0);
+	cr_assert_not(start());
+	cr_assert_eq(client.stats.direct_crowded, 1);
+}
+
 Test(direct, a_lease_tells_how_much_was_read_once)
 {
 	struct wire_lease lease = { .is_reply = false };
