@@ -197,7 +197,12 @@ const char *cleave_error_text(int rc);
 	    "read at the gateway: no node with a copy could be asked, or gave an answer")          \
 	X(direct_damaged, "read at the gateway: no copy of a block was what the map says")         \
 	X(direct_crowded, "read at the gateway: so many reads at nodes were under way")            \
-	X(direct_tickets_refused, "tickets that a storage node did not believe, or no more")
+	X(direct_tickets_refused, "tickets that a storage node did not believe, or no more")       \
+	X(hot_reads, "messages read out of their gateway's memory, past its work")                 \
+	X(hot_misses, "messages of one block that were not there, as far as is known")             \
+	X(hot_torn, "reads there that met a change of the block")                                  \
+	X(hot_fallbacks,                                                                           \
+	    "reads there that found no such block, a torn one, or no lease any more: read elsewhere")
 struct cleave_stats {
 #define CLEAVE_STAT_MEMBER(name, help) uint64_t name;
 	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)

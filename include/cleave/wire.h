@@ -228,7 +228,8 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  * answer's payload is a head, then what is leased: an entry each, shards in ascending order, none where nothing is.
  *
  * With WIRE_LEASE_HOT it asks for pages with hot blocks, too (cleave/hot.h), and names the generation that it knows: 0 is
- * none. Where that is another one by now the keys of all pages follow the entries. Generation 0: there is no page.
+ * none. Where that is another one by now the keys of all pages follow the entries. Generation 0: there is no page. And it
+ * says how many blocks were read there since it said so last: the gateway sees nothing of that.
  *
  * Who reads at storage nodes says with it, or with what it returns, how much since its last LEASE, on whichever connection,
  * for people to see; and where a copy did not hold what a map says, so that this copy is verified.
@@ -246,6 +247,7 @@ struct wire_lease {
 	bool wants_hot;
 	bool is_reply;
 	uint32_t generation;    /* a request's, which wants_hot: in the header's epoch */
+	uint32_t peeked_count;  /* likewise: in its payload_crc, for it has no payload */
 	uint32_t read_count;    /* a request's: messages read at nodes; in length_bytes */
 	uint64_t read_bytes;    /* of them; 0 where there is none; in offset_bytes */
 	uint64_t suspect;       /* a request's: an extent, packed, in object_id; 0: none */

@@ -19,6 +19,7 @@
 	X(hot_fills, "count", "blocks that were put there")                                        \
 	X(hot_spoiled, "count", "blocks there whose memory had changed: a copy was read instead")  \
 	X(hot_shown, "count", "times that a block there was shown to a client of its volume")      \
+	X(hot_peeks, "count", "blocks that clients have read there by themselves, as they say")    \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(chunk_maps, "count", "answers that say where blocks lie, for who reads them there")      \
 	X(direct_reads, "count", "reads that clients have made at storage nodes, as they say")     \

@@ -5,7 +5,7 @@
  *	{"op":"rates"}
  *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
  *	    "write":{...},"direct":{"requests":N,"bytes":N},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N},
- *	    "hot":{"hits":N,"misses":N}}
+ *	    "hot":{"hits":N,"misses":N,"peeks":N}}
  *
  * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
  * moment on. The last of the list, volume "", is all others together. "direct" are reads that clients say
@@ -93,13 +93,15 @@ mt_json_latency(const struct mt_ask *ask)
 static json_t *
 json_hot(const struct mt_gateway *gateway)
 {
-	uint64_t hits = 0, misses = 0;
+	uint64_t hits = 0, misses = 0, peeks = 0;
 
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		hits += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_hits]);
 		misses += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_misses]);
+		peeks += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_peeks]);
 	}
-	return json_pack("{s:I, s:I}", "hits", (json_int_t)hits, "misses", (json_int_t)misses);
+	return json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)hits, "misses", (json_int_t)misses,
+	    "peeks", (json_int_t)peeks);
 }
 
 static void

@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/mutant.h"
 #include "catalog/cluster_key.h"
 #include "cleave/dev_ptr.h"
@@ -27,6 +28,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "port/port.h"
@@ -208,8 +210,11 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	}
 	if (msg->header->opcode == WIRE_LEASE && session->level >= CLEAVE_LEVEL_READS) {
 		rc = wire_lease_decode(msg->header, &lease, ret_field);
-		if (rc == 0 && lease.wants_hot && mt_read_lease_may_be_had(session))
+		if (rc == 0 && lease.wants_hot && mt_read_lease_may_be_had(session)) {
 			mt_hot_pages_ask(session);
+			metric_add(&session->port->metrics[MT_METRIC_hot_peeks],
+			    lease.peeked_count);
+		}
 		if (rc == 0) {
 			mt_direct_told(session, &lease);
 			mt_read_lease_request(session, msg, &lease);

@@ -32,6 +32,7 @@
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_memory.h"
+#include "read/hot_pages.h"
 #include "shard/shard.h"
 #include "shard/shard_life.h"
 
@@ -160,6 +161,8 @@ port_on_set(struct loop_post *post, void *arg)
 		port->shards[i].life->is_wanted = port->shards[i].life->is_releasing = false;
 		mt_shard_stop(&port->shards[i], -ESTALE);
 	}
+	if (is_lost)
+		mt_hot_pages_revoke(port);
 	if (rc == 0)
 		port_tell_shards(port, wanted);
 }

@@ -274,6 +274,25 @@ mt_hot_pages_left(struct mt_session *session)
 		object_destroy(object->hot, object);
 }
 
+void
+mt_hot_pages_revoke(struct mt_port *port)
+{
+	struct mt_hot *hot = port->read == NULL ? NULL : port->read->hot;
+	struct loop_link *link, *next;
+
+	if (hot == NULL || MUTANT(hot_kept_shown))
+		return;
+	LIST_FOREACH_SAFE(&hot->objects, link, next) {
+		struct mt_hot_object *object = LIST_ENTRY(link, struct mt_hot_object, link);
+
+		if (object->page_count == 0)
+			continue;
+		while (object->page_count > 0)
+			object_give_page(hot, object);
+		object_changed(hot, object);
+	}
+}
+
 struct mt_hot_object *
 mt_hot_pages_of(const struct mt_session *session)
 {

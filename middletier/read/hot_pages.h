@@ -7,6 +7,7 @@
 
 struct mt_hot;
 struct mt_hot_object;
+struct mt_port;
 struct mt_session;
 
 /*
@@ -17,6 +18,13 @@ struct mt_session;
  * Threads: the port's, as for all of this header.
  */
 void mt_hot_pages_ask(struct mt_session *session);
+/*
+ * mt_hot_pages_revoke -- the gateway has lost its lease: no key is good any more, and pages are everybody's
+ *
+ * Nobody needs this whose clock goes on: a read lease ends before the gateway's (LEASES.md). Sessions get other pages,
+ * under other keys, when they ask again.
+ */
+void mt_hot_pages_revoke(struct mt_port *port);
 /* mt_hot_pages_left -- @session's queue pair has ended: nobody reads there by its keys any more. */
 void mt_hot_pages_left(struct mt_session *session);
 /* mt_hot_pages_of -- what @session's client reads by itself; NULL: nothing. */

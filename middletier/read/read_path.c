@@ -23,6 +23,7 @@
 #include "base/crc32c.h"
 #include "base/list.h"
 #include "base/metrics.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
@@ -374,7 +375,7 @@ mt_read_path_on_shard(struct mt_shard *shard)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
-	if (shard->write->is_stopped && state->hot != NULL)
+	if (shard->write->is_stopped && state->hot != NULL && !MUTANT(hot_kept_shown))
 		mt_hot_drop_shard(state->hot, shard->index);
 	LIST_FOREACH_SAFE(&state->parked, link, next) {
 		struct mt_read *read = read_of(link);

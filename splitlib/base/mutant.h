@@ -153,7 +153,12 @@
 	X(hot_not_hidden, "a client goes on reading a hot block by itself that was changed")       \
 	X(hot_shown_stale, "a hot block is shown to a client though a newer one is there")         \
 	X(hot_page_unwiped, "a client may read what others had in a page of hot blocks")           \
+	X(hot_kept_shown, "hot blocks of a shard that was lost stay shown, and their keys good")   \
 	/* Client. */                                                                              \
+	X(hot_torn_accepted, "a client takes a hot block whatever its CRC")                        \
+	X(hot_name_ignored, "a client takes a hot block for another one that was there before")    \
+	X(hot_epoch_ignored, "a client takes a hot block of an owner before")                      \
+	X(hot_lease_unjudged, "a client takes a hot block though its lease is over")               \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 
 enum mutant {

@@ -223,22 +223,31 @@ answers_get(struct split_qp *qp)
 	return answers;
 }
 
+struct dev_region *
+region_at(const struct split_port *port, const struct dev_remote *remote, uint32_t right,
+    uint64_t offset_bytes, uint64_t bytes)
+{
+	struct dev_region *region;
+
+	if (port->regions == NULL || remote->key >= SPLIT_REGIONS_MAX)
+		return NULL;
+	region = port->regions[remote->key];
+	if (region == NULL || region->remote.address != remote->address ||
+	    (region->rights & right) == 0 || offset_bytes > region->bytes ||
+	    bytes > region->bytes - offset_bytes)
+		return NULL;
+	return region;
+}
+
 /* The region that @header may reach, or NULL. */
 static struct dev_region *
 region_find(const struct split_qp *qp, const struct wire_header *header)
 {
-	const struct split_port *port = qp->port;
-	uint32_t right = header->opcode == WIRE_DEV_WRITE ? DEV_REGION_WRITE : DEV_REGION_READ;
-	struct dev_region *region;
+	const struct dev_remote remote = { .address = header->object_id, .key = header->epoch };
 
-	if (port->regions == NULL || header->epoch >= SPLIT_REGIONS_MAX)
-		return NULL;
-	region = port->regions[header->epoch];
-	if (region == NULL || region->remote.address != header->object_id ||
-	    (region->rights & right) == 0 || header->offset_bytes > region->bytes ||
-	    header->length_bytes > region->bytes - header->offset_bytes)
-		return NULL;
-	return region;
+	return region_at(qp->port, &remote,
+	    header->opcode == WIRE_DEV_WRITE ? DEV_REGION_WRITE : DEV_REGION_READ,
+	    header->offset_bytes, header->length_bytes);
 }
 
 static struct one_sided_answer *

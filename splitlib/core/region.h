@@ -47,6 +47,13 @@ struct region_answers {
 /* regions_fini -- close every region of @port. */
 void regions_fini(struct split_port *port);
 /*
+ * region_at -- the region that @remote names, as a peer may reach @bytes there from @offset_bytes on; NULL: it may not
+ *
+ * @right: of enum dev_region_rights; @remote: its address and key count.
+ */
+struct dev_region *region_at(const struct split_port *port, const struct dev_remote *remote,
+    uint32_t right, uint64_t offset_bytes, uint64_t bytes);
+/*
  * region_serve -- the peer wants to read or write: fill qp->fill with where its bytes go
  *
  * Returns 0; -EPROTO or -ENOMEM, and *@ret_field names why.

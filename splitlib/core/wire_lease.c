@@ -39,20 +39,22 @@ wire_lease_decode(const struct wire_header *header, struct wire_lease *ret_lease
 		header->flags != (WIRE_LEASE_RETURN | WIRE_LEASE_HOT),
 	    "flags");
 	WIRE_EXPECT(is_reply ? header->status < CLEAVE_STATUS_NR : header->status == 0, "status");
-	WIRE_EXPECT(has_payload || header->payload_crc == 0, "payload_crc");
+	WIRE_EXPECT(has_payload || header->payload_crc == 0 || (wants_hot && !is_reply),
+	    "payload_crc");
 	*ret_lease = (struct wire_lease){
 		.request_id = header->request_id,
 		.is_return = (header->flags & WIRE_LEASE_RETURN) != 0,
 		.wants_hot = wants_hot,
 		.is_reply = is_reply,
 		.generation = header->epoch,
+		.peeked_count = is_reply ? 0 : header->payload_crc,
 		.read_count = header->length_bytes,
 		.read_bytes = header->offset_bytes,
 		.suspect = header->object_id,
 		.suspect_node = header->vm_id,
 		.rc = status_to_errno(header->status),
 		.payload_bytes = header->payload_bytes,
-		.payload_crc = header->payload_crc,
+		.payload_crc = is_reply ? header->payload_crc : 0,
 	};
 	return 0;
 }
@@ -62,7 +64,8 @@ wire_lease_encode(struct wire_header *header, const struct wire_lease *lease)
 {
 	assert(lease->rc <= 0);
 	assert(lease->is_reply || (lease->rc == 0 && lease->payload_crc == 0));
-	assert(lease->generation == 0 || (lease->wants_hot && !lease->is_reply));
+	assert((lease->generation == 0 && lease->peeked_count == 0) ||
+	    (lease->wants_hot && !lease->is_reply));
 	assert(!lease->is_return || !lease->wants_hot);
 	assert(lease->read_count == 0 ? lease->read_bytes == 0 : !lease->is_reply);
 	assert((lease->suspect == 0) == (lease->suspect_node == 0));
@@ -78,7 +81,7 @@ wire_lease_encode(struct wire_header *header, const struct wire_lease *lease)
 		.flags = (uint16_t)((lease->is_return ? WIRE_LEASE_RETURN : 0) |
 		    (lease->wants_hot ? WIRE_LEASE_HOT : 0)),
 		.status = status_from_errno(lease->rc),
-		.payload_crc = lease->payload_crc,
+		.payload_crc = lease->is_reply ? lease->payload_crc : lease->peeked_count,
 	};
 }
 

@@ -20,6 +20,7 @@
 #include "core/port.h"
 #include "core/qp.h"
 #include "sim_link.h"
+#include "sim_one_sided.h"
 #include "sim_state.h"
 
 static void sim_end_on_pipe(struct loop_timer *timer, void *arg);
@@ -30,7 +31,7 @@ sim_packet_create(enum sim_packet_kind kind, uint32_t bytes)
 {
 	struct sim_packet *packet = split_calloc(1, sizeof(*packet) + bytes);
 
-	assert(kind <= SIM_PACKET_TIMEOUT);
+	assert(kind <= SIM_PACKET_READ_DONE);
 	if (packet == NULL)
 		return NULL;
 	packet->kind = kind;
@@ -178,6 +179,13 @@ deliver(struct sim_end *from, struct sim_packet *packet)
 		split_free(packet);
 		return;
 	}
+	if (packet->kind == SIM_PACKET_READ) {
+		if (to->qp != NULL)
+			sim_one_sided_serve(to, packet);
+		sim_end_consumed(to, packet->bytes);
+		split_free(packet);
+		return;
+	}
 	list_push_back(&to->inbox, &packet->link);
 	sim_end_post(to);
 }
@@ -219,6 +227,7 @@ end_init(struct sim_end *end, struct sim_conn *conn, struct sim_host *host, stru
 	end->post.arg = end;
 	list_init(&end->inbox);
 	list_init(&end->pipe);
+	list_init(&end->torn);
 	loop_timer_init(&end->pipe_timer, sim_end_on_pipe, end);
 	loop_timer_init(&end->silence_timer, sim_end_on_silence, end);
 }
@@ -258,6 +267,7 @@ sim_conn_free(struct sim_conn *conn)
 		loop_timer_stop(conn->net->nature, &end->silence_timer);
 		sim_packets_free(&end->inbox);
 		sim_packets_free(&end->pipe);
+		sim_one_sided_forget(end);
 	}
 	list_remove(&conn->link);
 	split_free(conn);
@@ -267,7 +277,7 @@ static bool
 end_is_needed(const struct sim_end *end)
 {
 	return end->qp != NULL || end->listener != NULL || end->is_post_queued ||
-	    !list_is_empty(&end->pipe);
+	    !list_is_empty(&end->pipe) || !list_is_empty(&end->torn);
 }
 
 void

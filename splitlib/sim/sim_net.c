@@ -23,6 +23,7 @@
 #include "core/qp.h"
 #include "sim_conn.h"
 #include "sim_link.h"
+#include "sim_one_sided.h"
 #include "sim_state.h"
 #include "sim_transport.h"
 
@@ -58,6 +59,13 @@ sim_net_create(struct sim_world *world)
 	return net;
 }
 
+void
+sim_net_offload(struct sim_net *net)
+{
+	assert(list_is_empty(&net->hosts));
+	net->is_offloading = true;
+}
+
 struct sim_host *
 sim_host_create(struct sim_net *net, const char *name)
 {
@@ -72,7 +80,7 @@ sim_host_create(struct sim_net *net, const char *name)
 	host = split_calloc(1, sizeof(*host));
 	if (host == NULL)
 		return NULL;
-	host->base.ops = &transport_sim_ops;
+	host->base.ops = net->is_offloading ? &transport_sim_offload_ops : &transport_sim_ops;
 	host->net = net;
 	host->is_up = true;
 	host->port_number_next = SIM_PORT_NUMBER_FIRST;
@@ -323,6 +331,7 @@ end_kill(struct sim_end *end, enum sim_death death)
 	end->listener = NULL;
 	end->is_post_queued = false;
 	sim_packets_free(&end->inbox);
+	sim_one_sided_forget(end);
 	loop_timer_stop(end->conn->net->nature, &end->silence_timer);
 	if (!was_alive)
 		return;

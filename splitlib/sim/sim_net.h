@@ -39,6 +39,14 @@ struct sim_net *sim_net_create(struct sim_world *world);
 /* sim_net_destroy -- every port on it has been closed or its host killed. NULL is a no-op. */
 void sim_net_destroy(struct sim_net *net);
 
+/*
+ * sim_net_offload -- hosts, of which there are none yet, have devices that answer dev_read by themselves
+ *
+ * As over RDMA: while a process stands its memory is read all the same. One read in four is read in two parts, at two
+ * moments. dev_write is none of them: -ENOTSUP.
+ */
+void sim_net_offload(struct sim_net *net);
+
 /* sim_host_create -- @name: without ':', unique, fewer than SIM_HOST_NAME_BYTES. NULL with errno. */
 struct sim_host *sim_host_create(struct sim_net *net, const char *name);
 /* sim_host_name -- as given; valid as long as the host. */

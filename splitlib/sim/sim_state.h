@@ -20,6 +20,8 @@ enum sim_packet_kind {
 	SIM_PACKET_FIN,     /* the peer closed */
 	SIM_PACKET_RESET,   /* the peer is gone; in answer to OPEN: nobody listens */
 	SIM_PACKET_TIMEOUT, /* from our own kernel: the peer is silent */
+	SIM_PACKET_READ,    /* of a region of the peer's: its device answers (sim_one_sided.h) */
+	SIM_PACKET_READ_DONE,
 };
 
 struct sim_packet {
@@ -68,9 +70,10 @@ struct sim_end {
 	struct loop_timer pipe_timer;
 	bool is_held; /* the path was cut when the first packet was due */
 	uint64_t last_due_ns;
-	uint64_t pipe_bytes; /* in the pipe and in the other end's inbox */
-	bool is_blocked;     /* too many: the sender waits */
-	bool must_kick;      /* and may go on */
+	uint64_t pipe_bytes;   /* in the pipe and in the other end's inbox */
+	bool is_blocked;       /* too many: the sender waits */
+	bool must_kick;        /* and may go on */
+	struct loop_link torn; /* reads of our memory of which a part was read: sim_one_sided.c's */
 	struct loop_timer silence_timer;
 };
 
@@ -94,6 +97,7 @@ struct sim_net {
 	struct sim_world *world;
 	/* A process looks at its end's inbox; of sim_transport.c. */
 	void (*on_post)(struct loop_post *post, void *arg);
+	bool is_offloading; /* of hosts to come, devices answer reads of regions */
 	struct loop *nature;
 	struct sim_link_options options; /* of links to come */
 	struct loop_link hosts, links, conns, listeners;

@@ -25,6 +25,7 @@
 #include "core/send_post.h"
 #include "sim_conn.h"
 #include "sim_link.h"
+#include "sim_one_sided.h"
 #include "sim_state.h"
 #include "sim_transport.h"
 
@@ -312,6 +313,9 @@ sim_receive(struct sim_end *end, struct sim_packet *packet)
 		return true;
 	case SIM_PACKET_DATA:
 		return sim_receive_data(end, packet);
+	case SIM_PACKET_READ_DONE:
+		sim_one_sided_done(qp, packet);
+		return true;
 	case SIM_PACKET_FIN:
 		qp_fail(qp, -ECONNRESET, "the peer closed the connection");
 		return true;
@@ -325,6 +329,7 @@ sim_receive(struct sim_end *end, struct sim_packet *packet)
 		qp_fail(qp, -ETIMEDOUT, "the peer is silent");
 		return true;
 	case SIM_PACKET_OPEN:
+	case SIM_PACKET_READ:
 		break;
 	}
 	return true;
@@ -377,14 +382,30 @@ sim_end_on_post(struct loop_post *post, void *arg)
 		sim_conn_try_free(end->conn);
 }
 
-const struct transport_ops transport_sim_ops = {
-	.scheme = "sim",
-	.listen = sim_listen,
-	.unlisten = sim_unlisten,
-	.connect = sim_connect,
-	.close = sim_close,
-	.kick_send = sim_kick_send,
-	.kick_receive = sim_kick_receive,
-	.port_open = sim_port_open,
-	.port_fini = sim_port_fini,
+/* The network finds a region by itself. */
+static int
+sim_region_open(struct dev_region *region)
+{
+	(void)region;
+	return 0;
+}
+
+static void
+sim_region_close(struct dev_region *region)
+{
+	(void)region;
+}
+
+#define SIM_OPS                                                                                    \
+	.scheme = "sim", .listen = sim_listen, .unlisten = sim_unlisten, .connect = sim_connect,   \
+	.close = sim_close, .kick_send = sim_kick_send, .kick_receive = sim_kick_receive,          \
+	.port_open = sim_port_open, .port_fini = sim_port_fini
+
+const struct transport_ops transport_sim_ops = { SIM_OPS };
+
+const struct transport_ops transport_sim_offload_ops = {
+	SIM_OPS,
+	.kick_one_sided = sim_one_sided_kick,
+	.region_open = sim_region_open,
+	.region_close = sim_region_close,
 };

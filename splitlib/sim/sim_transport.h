@@ -8,6 +8,8 @@
 struct transport_ops;
 
 extern const struct transport_ops transport_sim_ops;
+/* The same on hosts whose device answers reads of regions. */
+extern const struct transport_ops transport_sim_offload_ops;
 
 /* sim_end_on_post -- a process looks at its end's inbox: runs in the process. */
 void sim_end_on_post(struct loop_post *post, void *arg);

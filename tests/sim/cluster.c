@@ -261,6 +261,8 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	assert(cluster->world != NULL);
 	sim_world_set_shuffle(cluster->world, options->is_shuffled);
 	cluster->net = sim_net_create(cluster->world);
+	if (cluster->net != NULL && options->has_peeks)
+		sim_net_offload(cluster->net);
 	if (options->link.latency_max_ns > 0)
 		sim_net_set_links(cluster->net, &options->link);
 	store.loop = sim_world_nature(cluster->world);

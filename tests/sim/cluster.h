@@ -76,6 +76,7 @@ struct sim_cluster_options {
 	bool has_balance;       /* gateways share out by load: balancer.h */
 	bool has_leases;        /* sessions have read leases: leases.h */
 	bool has_direct;        /* and read at nodes, past gateways */
+	bool has_peeks;         /* and out of gateways' memory: peeker.h */
 	bool has_keys;          /* each process has one: keys.h */
 	bool has_heat;    /* gateways store what is read often for who reads it, and read ahead */
 	bool is_shuffled; /* seeded order of what is due at one time */
@@ -135,8 +136,9 @@ struct sim_cluster {
 	uint64_t installed_ns; /* when a process was last replaced by another release's; 0: never */
 	uint64_t
 	    lease_count; /* leases.h: changes done while their session had a read lease there */
-	uint64_t map_read_count;    /* leases.h: blocks of runs that were read as maps said */
-	uint64_t direct_read_count; /* messages of sessions that were read at nodes */
+	uint64_t map_read_count;         /* leases.h: blocks of runs that were read as maps said */
+	uint64_t direct_read_count;      /* messages of sessions that were read at nodes */
+	uint64_t peek_count, torn_count; /* ... out of gateways' memory; that met a change there */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;

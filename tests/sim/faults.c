@@ -10,6 +10,7 @@
 #include "cleave/loop.h"
 #include "etcd_faults.h"
 #include "faults.h"
+#include "peeker.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/extent.h"
 #include "storage-node/node_state.h"
@@ -669,6 +670,7 @@ sim_faults_expire(struct sim_faults *faults)
 	for (uint32_t i = faults->active_count; i-- > 0;)
 		if (faults->active[i].until_ns <= now_ns)
 			undo_at(faults, i);
+	sim_peeker_expire(faults->peeker);
 }
 
 void
@@ -678,6 +680,7 @@ sim_faults_heal(struct sim_faults *faults)
 
 	while (faults->active_count > 0)
 		undo_at(faults, faults->active_count - 1);
+	sim_peeker_heal(faults->peeker);
 	sim_net_heal_all(cluster->net);
 	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
 		struct sim_cluster_node *node = &cluster->nodes[i];
@@ -726,6 +729,7 @@ sim_faults_inject(struct sim_faults *faults)
 	struct sim_fault_active self = { 0 };
 	uint64_t duration_ns = sim_faults_duration_ns(cluster);
 
+	sim_peeker_inject(faults->peeker);
 	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX)
 		return;
 	self.fault = choose_fault(faults);

@@ -39,6 +39,7 @@ struct sim_faults {
 	struct sim_stall stall;
 	uint64_t disturbed_until_ns; /* until when leases may go, of faults that are over */
 	uint64_t counts[SIM_FAULT_NR];
+	struct sim_peeker *peeker; /* peeker.h; NULL: none, as the seed says */
 };
 
 /* sim_faults_inject -- one of those allowed, by the world's chance. */

@@ -11,6 +11,7 @@
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/common/shard_state.h"
+#include "peeker.h"
 #include "run.h"
 #include "vm-client/library/internal.h"
 
@@ -43,10 +44,18 @@ sim_leases_is_in(uint64_t seed)
 	return sim_run_hash(seed, LEASES_SALT) % LEASES_SEEDS == 0;
 }
 
-bool
-sim_leases_reads_direct(uint64_t seed)
+void
+sim_leases_choose(uint64_t seed, bool has_levels, struct sim_cluster_options *options)
 {
-	return sim_run_hash(seed, DIRECT_SALT) % DIRECT_SEEDS == 0;
+	options->has_leases = options->has_peeks || (sim_leases_is_in(seed) && !has_levels);
+	options->has_direct = options->has_leases &&
+	    sim_run_hash(seed, DIRECT_SALT) % DIRECT_SEEDS == 0;
+}
+
+const char *
+sim_leases_word(const struct sim_cluster *cluster)
+{
+	return cluster->options.has_peeks && !cluster->options.has_direct ? "hot" : "direct";
 }
 
 struct sim_leases *
@@ -71,13 +80,15 @@ void
 sim_leases_add(struct sim_leases *leases, const void *process, struct cleave_volume *volume)
 {
 	const struct maps_options maps = { MAPS_BYTES_MAX, MAPS_AGAIN_NS, MAPS_MISS_MAX };
+	const struct sim_cluster_options *options = &leases->cluster->options;
 
 	assert(leases->count < HOLDERS_MAX);
 	leases->holders[leases->count++] = (struct holder){ process, volume };
-	/* A session that reads at nodes renews leases as users' clients do. */
-	if (leases_want(volume, leases->cluster->options.has_direct) != 0 ||
-	    maps_want(volume, &maps) != 0)
+	/* A session that reads past gateways renews leases as users' clients do. */
+	if (leases_want(volume, options->has_direct || options->has_peeks) != 0 ||
+	    ((options->has_direct || !options->has_peeks) && maps_want(volume, &maps) != 0))
 		sim_cluster_fail(leases->cluster, "%s: no memory for leases", leases->name);
+	sim_peeks_tune(leases->cluster, volume);
 }
 
 void

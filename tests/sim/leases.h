@@ -34,8 +34,10 @@ struct sim_map_read {
 
 /* sim_leases_is_in -- have sessions of this seed leases, where all processes are of one release? */
 bool sim_leases_is_in(uint64_t seed);
-/* sim_leases_reads_direct -- do they read at nodes by them, then? */
-bool sim_leases_reads_direct(uint64_t seed);
+/* sim_leases_choose -- what a cluster of @seed has of both; @has_levels: its processes are of two releases. */
+void sim_leases_choose(uint64_t seed, bool has_levels, struct sim_cluster_options *options);
+/* sim_leases_word -- what such volumes have for `reads`. */
+const char *sim_leases_word(const struct sim_cluster *cluster);
 /* sim_leases_create -- of the volume @name, whose blocks are where @history has them. */
 struct sim_leases *sim_leases_create(struct sim_cluster *cluster, const char *name,
     const struct history *history);

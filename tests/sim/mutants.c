@@ -33,6 +33,7 @@
 #include "encrypted.h"
 #include "grouper.h"
 #include "leases.h"
+#include "peeker.h"
 #include "run.h"
 #include "trasher.h"
 
@@ -106,6 +107,9 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 
 /* In code that waits for what was given up. */
 static const char *const of_haste[] = { "debt_ignored" };
+/* In code that lets clients read hot blocks by themselves. */
+static const char *const of_peeks[] = { "hot_torn_accepted", "hot_name_ignored",
+	"hot_lease_unjudged", "hot_not_hidden", "hot_shown_stale" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -126,6 +130,7 @@ static const struct kind {
 	{ NAMES(of_leases), sim_leases_is_in },
 	{ NAMES(of_recipes), sim_run_has_recipes },
 	{ NAMES(of_haste), sim_run_has_haste },
+	{ NAMES(of_peeks), sim_peeks_are_in },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
@@ -148,7 +153,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
-	"hot_hold_ignored", "hot_not_hidden", "hot_shown_stale", "hot_page_unwiped",
+	"hot_hold_ignored", "hot_page_unwiped", "hot_kept_shown", "hot_epoch_ignored",
 	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
 	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
 	"holder_untold", "read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged",

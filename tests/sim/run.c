@@ -25,6 +25,7 @@
 #include "limiter.h"
 #include "members.h"
 #include "middletier/extent/head_mirror.h"
+#include "peeker.h"
 #include "run.h"
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
@@ -305,8 +306,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->has_keys = run_has_keys(run);
 	options->has_heat = sim_run_has_heat(given->seed);
 	choose_kept(run, options);
-	options->has_leases = sim_leases_is_in(given->seed) && !run_has_levels(run);
-	options->has_direct = options->has_leases && sim_leases_reads_direct(given->seed);
+	gateways = sim_peeks_choose(given->seed, options, gateways);
+	sim_leases_choose(given->seed, run_has_levels(run), options);
 	options->has_recipes = sim_run_has_recipes(given->seed);
 	if (run_is_on_etcd(run))
 		choose_etcd(run, options);
@@ -361,7 +362,8 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 
 	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0 ||
 	    run_has_long_manifests(run);
-	workload.is_rereading = sim_run_has_hot_blocks(run->options.seed);
+	workload.is_peeking = run->cluster->options.has_peeks;
+	workload.is_rereading = workload.is_peeking || sim_run_has_hot_blocks(run->options.seed);
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
 	if (sim_run_has_haste(run->options.seed))
@@ -491,6 +493,8 @@ run_begin(struct run *run)
 		run->grouper = sim_grouper_create(run->cluster, run->options.seed);
 	}
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
+	run->faults.peeker = sim_peeker_create(run->cluster, run->workloads,
+	    run->faults.workload_count, run->options.seed);
 	if (run_has_keys(run))
 		run->enemy = sim_enemy_create(run->cluster, workload_name(run->workloads[0]),
 		    run->options.seed);
@@ -735,6 +739,8 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->lease_count = run->cluster->lease_count;
 	result->map_read_count = run->cluster->map_read_count;
 	result->direct_read_count = run->cluster->direct_read_count;
+	result->peek_count = run->cluster->peek_count;
+	result->torn_count = run->cluster->torn_count;
 	result->change_count = sim_members_change_count(run->members);
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	result->snapshot_count = run->snapper == NULL ? 0 : snapper_taken_count(run->snapper);
@@ -792,6 +798,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_limiter_destroy(run.limiter);
 	sim_balancer_destroy(run.balancer);
 	sim_enemy_destroy(run.enemy);
+	sim_peeker_destroy(run.faults.peeker);
 	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "leases.h"
 #include "snapper_inside.h"
 #include "vm-client/library/internal.h"
 
@@ -58,7 +59,7 @@ snapper_clone(struct snapper *snapper, struct shot *shot)
 	    snapper->options.volume, ++snapper->serial);
 	snapper->origin = shot;
 	snapper->is_clone_deleting = snapper->is_wiped = snapper->is_flattening = false;
-	snapper->reads = "direct"; /* as its origin */
+	snapper->reads = sim_leases_word(snapper_cluster(snapper)); /* as its origin */
 	clone_ask(snapper);
 }
 

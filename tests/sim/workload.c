@@ -21,6 +21,8 @@
 #define FOR_EVER_NS NUM_S(100000)
 #define REOPEN_AFTER_NS NUM_MS(200)
 #define PROBES_MAX 32u
+#define PEEKING_PROBES_MAX 512u
+#define PEEKING_READS 32u    /* of so many probes one is a write: it may show a session its end */
 #define REREAD_BLOCKS_MAX 4u /* as gateways keep them: read/read_hot.h */
 #define HOT_BLOCKS 32u
 #define OBSERVATIONS_MAX 8u        /* of a session */
@@ -120,7 +122,7 @@ slot_issue_random(struct slot *slot)
 	    below(session, 4) != 0) {
 		op = CLEAVE_READ;
 		first = slot->first;
-		count = (uint32_t)num_min(slot->count, REREAD_BLOCKS_MAX);
+		count = (uint32_t)num_min(slot->count, options->is_peeking ? 1 : REREAD_BLOCKS_MAX);
 	}
 	count = history_limit(workload->history, first, count);
 	if (op != CLEAVE_READ && op != CLEAVE_WRITE && below(session, ALL_ONE_IN) == 0) {
@@ -171,23 +173,39 @@ session_on_next(struct loop_task *task, void *arg)
 	}
 }
 
-/* The old session, at a block that the new one has been served. */
+/* A session that peeks has one more, for probes: where its gateway stands still all others wait. */
+static uint32_t
+session_slot_count(const struct session *session)
+{
+	const struct workload_options *options = &session->workload->options;
+
+	return options->in_flight + (options->is_peeking ? 1 : 0);
+}
+
+/* The old session, at a block that the new one has been served; or that it has peeked at last. */
 static void
 session_on_probe(struct loop_task *task, void *arg)
 {
 	struct session *session = arg;
+	bool is_peeking = session->workload->options.is_peeking;
+	uint32_t probes_max = is_peeking ? PEEKING_PROBES_MAX : PROBES_MAX;
 
 	(void)task;
-	if (session->volume == NULL || session->is_lost || session->probe_count == PROBES_MAX)
+	if (session->volume == NULL || session->is_lost || session->probe_count == probes_max)
 		return;
-	for (uint32_t i = 0; i < session->workload->options.in_flight; i++) {
+	for (uint32_t i = 0; i < session_slot_count(session); i++) {
 		struct slot *slot = &session->slots[i];
 
 		if (slot->is_busy)
 			continue;
 		session->probe_count++;
 		slot->is_probe = true;
-		slot_submit(slot, below(session, 2) == 0 ? CLEAVE_READ : CLEAVE_WRITE,
+		if (is_peeking && below(session, 2) == 0)
+			session->probe_block = session->peeked_block;
+		slot_submit(slot,
+		    (is_peeking ? below(session, PEEKING_READS) != 0 : below(session, 2) == 0)
+			? CLEAVE_READ
+			: CLEAVE_WRITE,
 		    session->probe_block, 1);
 		return;
 	}
@@ -239,21 +257,35 @@ session_note_answer(struct session *session)
 	session->answered_ns = now_ns;
 }
 
+/* Adds to *@sum what a counter of a client has grown by since it was *@seen. */
 static void
-note_direct(struct session *session)
+note_growth(uint64_t now, uint64_t *seen, uint64_t *sum)
 {
-	uint64_t count = cleave_client_stats(session->client)->direct_reads;
+	*sum += now - *seen;
+	*seen = now;
+}
 
-	session->workload->cluster->direct_read_count += count - session->direct_read_count;
-	session->direct_read_count = count;
+static void
+note_past(struct session *session, const struct slot *slot)
+{
+	const struct cleave_stats *stats = cleave_client_stats(session->client);
+	struct sim_cluster *cluster = session->workload->cluster;
+
+	if (stats->hot_reads != session->peek_count && slot->count == 1)
+		session->peeked_block = slot->first;
+	note_growth(stats->direct_reads, &session->direct_read_count, &cluster->direct_read_count);
+	note_growth(stats->hot_reads, &session->peek_count, &cluster->peek_count);
+	note_growth(stats->hot_torn, &session->torn_count, &cluster->torn_count);
 }
 
 /* A read past its gateway may be served after a newer session's read: histories judge what it returns. */
 static bool
 slot_is_forbidden(const struct slot *slot)
 {
+	const struct sim_cluster_options *options = &slot->session->workload->cluster->options;
+
 	return slot->is_probe &&
-	    (slot->io.op != CLEAVE_READ || !slot->session->workload->cluster->options.has_direct);
+	    (slot->io.op != CLEAVE_READ || (!options->has_direct && !options->has_peeks));
 }
 
 static void
@@ -269,7 +301,7 @@ slot_on_success(struct slot *slot)
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name,
 		    slot->first, session->number, workload->present->number);
-	note_direct(session);
+	note_past(session, slot);
 	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
 		note_looks(slot);
 	if (slot->io.op == CLEAVE_READ && workload->leases != NULL)
@@ -415,7 +447,7 @@ session_create(struct workload *workload)
 	loop_task_init(&session->next_task, session_on_next, session);
 	loop_task_init(&session->probe_task, session_on_probe, session);
 	loop_timer_init(&session->open_timer, session_on_open_timer, session);
-	for (uint32_t i = 0; i < workload->options.in_flight; i++) {
+	for (uint32_t i = 0; i < session_slot_count(session); i++) {
 		session->slots[i].session = session;
 		session->slots[i].data = malloc((size_t)WORKLOAD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
 		assert(session->slots[i].data != NULL);
@@ -446,7 +478,7 @@ session_destroy(struct session *session)
 								  : SIM_DEATH_SILENT);
 	cleave_client_destroy(session->client);
 	loop_destroy(session->loop);
-	for (uint32_t i = 0; i < session->workload->options.in_flight; i++)
+	for (uint32_t i = 0; i < session_slot_count(session); i++)
 		free(session->slots[i].data);
 	free(session->observer.data);
 	free(session);
@@ -455,7 +487,7 @@ session_destroy(struct session *session)
 static bool
 session_is_idle(const struct session *session)
 {
-	for (uint32_t i = 0; i < WORKLOAD_IN_FLIGHT; i++)
+	for (uint32_t i = 0; i < NUM_COUNT(session->slots); i++)
 		if (session->slots[i].is_busy || session->slots[i].must_repeat)
 			return false;
 	return !session->observer.is_busy;
@@ -522,7 +554,7 @@ workload_create(const struct workload_options *options)
 {
 	struct workload *workload = calloc(1, sizeof(*workload));
 	static const char *const engines[] = { "none", "lz4", "zstd" };
-	char request[192];
+	char reads[32] = "", request[192];
 	int rc;
 
 	assert(workload != NULL);
@@ -537,13 +569,15 @@ workload_create(const struct workload_options *options)
 	workload->history = history_create(workload->cluster, options->index, workload->block_count,
 	    options->chunk_count);
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
+	if (workload->cluster->options.has_leases)
+		(void)snprintf(reads, sizeof(reads), ",\"reads\":\"%s\"",
+		    sim_leases_word(workload->cluster));
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
 	    ",\"engine\":\"%s\"%s%s}",
 	    workload->name, workload_bytes(workload),
 	    engines[sim_cluster_below(workload->cluster, 3)],
-	    options->is_latency ? ",\"service_class\":\"latency\"" : "",
-	    workload->cluster->options.has_leases ? ",\"reads\":\"direct\"" : "");
+	    options->is_latency ? ",\"service_class\":\"latency\"" : "", reads);
 	if (workload->cluster->options.has_leases)
 		workload->leases =
 		    sim_leases_create(workload->cluster, workload->name, workload->history);
@@ -684,6 +718,13 @@ workload_pause(struct workload *workload, uint64_t duration_ns)
 {
 	if (workload->present != NULL)
 		sim_loop_pause(workload->present->loop, duration_ns);
+}
+
+bool
+workload_is_held(const struct workload *workload)
+{
+	return workload->present != NULL && workload->present->volume != NULL &&
+	    !workload->present->is_lost;
 }
 
 struct history *

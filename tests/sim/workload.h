@@ -30,6 +30,7 @@ struct workload_options {
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
 	bool is_latency;                        /* of the latency class, not the standard one */
 	bool is_rereading;                      /* most of what is read is read again and again */
+	bool is_peeking;     /* ... block by block; and older sessions read more */
 	bool is_observed;    /* snapshots when something is given up (observer.h) */
 	bool is_accompanied; /* somebody reads, and asks for the volume, beside it (companion.h) */
 	bool may_be_full;    /* a change may be answered ENOSPC; a read never */
@@ -70,6 +71,8 @@ struct history *workload_history(const struct workload *workload);
 const char *workload_name(const struct workload *workload);
 /* workload_timeout_ns -- after so long a request is given up; 0: never. */
 uint64_t workload_timeout_ns(const struct workload *workload);
+/* workload_is_held -- its present session has the volume, as far as that knows. */
+bool workload_is_held(const struct workload *workload);
 /* workload_host -- of the present session, dead or alive. */
 struct sim_host *workload_host(const struct workload *workload);
 

@@ -42,10 +42,11 @@ struct session {
 	bool is_lost;                     /* was told that another session has the volume */
 	bool must_take;                   /* it opens the volume although another one has it */
 	uint64_t answered_ns, silence_ns; /* see companion_writer */
-	uint32_t probe_count, probe_block;
-	uint64_t direct_read_count; /* of its client's, that the cluster counts already */
+	uint32_t probe_count, probe_block, peeked_block;
+	/* By its client's counters: the cluster has them already. */
+	uint64_t direct_read_count, peek_count, torn_count;
 	struct observer observer;
-	struct slot slots[WORKLOAD_IN_FLIGHT];
+	struct slot slots[WORKLOAD_IN_FLIGHT + 1];
 };
 
 struct workload {

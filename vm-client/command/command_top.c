@@ -162,11 +162,14 @@ gateway_of(struct top *top, uint64_t id)
 	return &top->gateways[top->gateway_count++];
 }
 
-/* The part of the blocks looked for among hot ones that was there; nothing is said where none was looked for. */
+/*
+ * The part of the blocks looked for among hot ones that was there, those that clients read by themselves among them;
+ * nothing is said where none was looked for.
+ */
 static void
 add_hot(json_t *line, const json_t *now, const json_t *before)
 {
-	double hits = growth(now, before, "hot", "hits");
+	double hits = growth(now, before, "hot", "hits") + growth(now, before, "hot", "peeks");
 	double all = hits + growth(now, before, "hot", "misses");
 
 	if (all > 0)

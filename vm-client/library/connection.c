@@ -57,6 +57,7 @@ connection_create(struct cleave_volume *volume, const char *address)
 	wire_level_init(&connection->level, 0);
 	list_init(&connection->queue);
 	list_init(&connection->sent);
+	list_init(&connection->peek.out);
 	sm_init(&connection->sm, "connection", connection_table, CONNECTION_DOWN, volume->sm.id);
 	loop_timer_init(&connection->timer, connection_on_timer, connection);
 	loop_timer_init(&connection->slow_timer, connection_on_slow, connection);
@@ -72,7 +73,7 @@ connection_free(struct connection *connection)
 	struct loop_link *link;
 
 	assert(connection->sm.state == CONNECTION_DOWN);
-	assert(list_is_empty(&connection->sent));
+	assert(list_is_empty(&connection->sent) && list_is_empty(&connection->peek.out));
 	sm_move(&connection->sm, CONNECTION_GONE);
 	loop_timer_stop(volume->client->loop, &connection->timer);
 	loop_timer_stop(volume->client->loop, &connection->slow_timer);
@@ -99,11 +100,15 @@ connection_on_slow(struct loop_timer *timer, void *arg)
 	struct cleave_client *client = connection->volume->client;
 	struct loop_link *oldest = list_first(&connection->sent);
 	uint64_t now_ns = loop_now_ns(client->loop), since_ns = now_ns - CONNECTION_SLOW_NS;
+	uint64_t peek_ns = peek_oldest_ns(connection);
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(timer == &connection->slow_timer);
 	if (oldest != NULL)
-		since_ns = LIST_ENTRY(oldest, struct message, queue_link)->sent_ns;
+		since_ns =
+		    num_min(peek_ns, LIST_ENTRY(oldest, struct message, queue_link)->sent_ns);
+	else if (peek_ns != UINT64_MAX)
+		since_ns = peek_ns;
 	else if (connection->sm.state == CONNECTION_UP || list_is_empty(&connection->queue))
 		return;
 	if (now_ns - since_ns >= CONNECTION_SLOW_NS) {
@@ -355,6 +360,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		return;
 	CLIENT_STAT(volume->client, connection_losses, 1);
 	leases_on_closed(connection);
+	peeks_forget(connection);
 	maps_on_closed(connection);
 	sm_move(&connection->sm, CONNECTION_DOWN);
 	if (is_asking && !is_old && retry_is_fatal(rc))

@@ -32,6 +32,7 @@
 #include "lease.h"
 #include "local.h"
 #include "map_cache.h"
+#include "peek.h"
 #include "remember.h"
 #include "retry.h"
 
@@ -90,9 +91,14 @@ struct client_map {
 bool map_merge(struct client_map *map, const struct client_map *newer);
 /* Return 0; -EBADMSG and the member that is wrong; -ENOMEM. Outputs are untouched on failure. */
 int map_parse(const char *text, struct client_map *ret_map, const char **ret_field);
-/* *@ret_is_direct: the volume may be read past its gateway, at nodes. */
-int map_parse_attach(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
-    struct client_map *ret_map, const char **ret_field);
+/* How gateways say that a volume may be read. */
+enum volume_reads {
+	VOLUME_READS_GATEWAY,
+	VOLUME_READS_HOT,    /* what is hot, out of their memory (peek.h) */
+	VOLUME_READS_DIRECT, /* that, and at nodes (direct.h) */
+};
+int map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
+    enum volume_reads *ret_reads, struct client_map *ret_map, const char **ret_field);
 
 /* ---- control.c: the connection to a gateway that is asked things ---- */
 enum control_state { CONTROL_DOWN, CONTROL_CONNECTING, CONTROL_UP, CONTROL_CLOSING, CONTROL_NR };
@@ -185,6 +191,7 @@ enum message_state {
 	MESSAGE_DELAYED,   /* in volume->delayed; its timer runs */
 	MESSAGE_REMAPPING, /* in volume->remapping: waits for a map */
 	MESSAGE_DIRECT,    /* in no queue: storage nodes are asked (direct.c) */
+	MESSAGE_PEEKING,   /* in connection->peek.out: its gateway's memory is read (peek.c) */
 	MESSAGE_STATE_NR
 };
 
@@ -194,7 +201,7 @@ struct message {
 	struct sm sm;
 	struct cleave_client *client;
 	struct cleave_volume *volume;
-	struct connection *connection; /* QUEUED (NULL: homeless), SENT, ANSWERED */
+	struct connection *connection; /* QUEUED (NULL: homeless), SENT, ANSWERED, PEEKING */
 	struct direct_read *direct;    /* DIRECT: what is made of it */
 	struct cleave_io *io;
 	struct loop_link queue_link; /* in the queue that its state names; FREE: client->free */
@@ -227,7 +234,8 @@ struct message {
 	bool is_staged;      /* payload_crc and the payload's device memory are ready */
 	bool is_sending;     /* the split library holds send, header and piece */
 	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
-	bool is_given_up;    /* SENT: ends when its connection has */
+	bool is_given_up;    /* SENT, PEEKING: ends when its connection has */
+	bool is_peeking;     /* PEEKING: the split library writes to its staging */
 	bool is_placed;      /* SENT: what is read goes, or went, to its caller's memory */
 	int rc;              /* ANSWERED, given up */
 	uint64_t map_serial; /* REMAPPING: wants a newer one */
@@ -262,7 +270,7 @@ void message_route(struct message *message);
 void message_skip_holes(struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
-/* message_on_direct -- DIRECT: its blocks are loaded, and good. A last act. */
+/* message_on_direct -- DIRECT: its blocks are loaded, and good; PEEKING: its caller has them. A last act. */
 void message_on_direct(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
     struct split_msg *msg);
@@ -325,6 +333,7 @@ struct connection {
 	uint32_t sent_count;
 	struct connection_lease lease;
 	struct connection_map map;
+	struct connection_peek peek;
 	uint32_t failures_in_row;
 	char refused[128]; /* why a key was not believed when it ended last; "": that was not why */
 	struct loop_timer timer;
@@ -456,8 +465,9 @@ struct cleave_volume {
 	struct pace pace;
 	struct leases *leases; /* NULL: it wants none */
 	struct maps *maps;     /* likewise */
-	struct direct *direct; /* NULL: it reads at gateways alone */
-	bool is_direct;        /* as gateways say it: it may be read at nodes */
+	struct direct *direct; /* NULL: it does not read at nodes */
+	struct peeks *peeks;   /* NULL: it does not read out of gateways' memory */
+	enum volume_reads reads;
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;
@@ -496,6 +506,8 @@ void volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int
 void volume_fail(struct cleave_volume *volume, int rc);
 /* volume_on_map -- client->map is new: connections and messages follow it. */
 void volume_on_map(struct cleave_volume *volume);
+/* volume_shard_of -- the shard of what is at @offset_bytes of the volume; there is a map. */
+uint32_t volume_shard_of(const struct cleave_volume *volume, uint64_t offset_bytes);
 /* volume_connection_of -- the connection to the port that serves @shard now; NULL: none is known. */
 struct connection *volume_connection_of(struct cleave_volume *volume, uint32_t shard);
 void volume_timer_on(struct loop_timer *timer, void *arg);

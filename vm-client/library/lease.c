@@ -9,7 +9,7 @@
  * it before that, and whoever waits for its end counts from the answer. An eighth is kept for clocks that drift apart.
  * The clock is the host's since it booted, which goes on while it is suspended.
  *
- * LEASE goes out first on each connection, so that answers carry leases; later ones go out twice in a lease, for
+ * LEASE goes out first on each connection, so that answers carry leases (and asks for pages, where peek.c reads them); later ones go out twice in a lease, for
  * connections on which nothing else is said: as long as the volume is open, or, where reads are what uses them
  * (leases_use), until LEASE_USED_NS after the last of these. All of it happens only for a volume that leases_want was
  * called for.
@@ -85,17 +85,29 @@ leases_hold_any(const struct cleave_volume *volume, uint32_t shard)
 	    leases_hold(volume, shard, volume->leases->of[shard].epoch);
 }
 
+/* Owners before do not show what a newer one did: their leases are no use any more. */
+static void
+lease_end_older(struct leases *leases, uint32_t shard, const struct wire_io_reply *reply)
+{
+	struct lease *lease = &leases->of[shard];
+
+	if (reply->rc == 0 && reply->epoch > lease->epoch)
+		*lease = (struct lease){ .epoch = reply->epoch };
+}
+
 void
 leases_on_reply(struct cleave_volume *volume, uint32_t shard, const struct wire_io_reply *reply,
     uint64_t sent_boot_ns)
 {
 	struct leases *leases = volume->leases;
 
-	if (leases == NULL || !reply->is_leased || leases->length_ns == 0 ||
-	    shard >= leases->shard_count)
+	if (leases == NULL || shard >= leases->shard_count)
 		return;
-	lease_take(leases, shard, reply->epoch,
-	    MUTANT(read_lease_from_answer) ? leases_now_ns(volume) : sent_boot_ns);
+	if (reply->is_leased && leases->length_ns != 0)
+		lease_take(leases, shard, reply->epoch,
+		    MUTANT(read_lease_from_answer) ? leases_now_ns(volume) : sent_boot_ns);
+	else
+		lease_end_older(leases, shard, reply);
 }
 
 /* ---- LEASE ---- */
@@ -135,6 +147,11 @@ lease_ask(struct connection *connection, bool is_return)
 	}
 	lease->request_id = ++volume->send_count << REQUEST_INDEX_BITS;
 	request.request_id = lease->request_id;
+	if (!is_return && volume->peeks != NULL) {
+		request.wants_hot = true;
+		request.generation = connection->peek.generation;
+		request.peeked_count = connection->peek.untold_count;
+	}
 	direct_tell(connection, &request);
 	wire_lease_encode(&lease->header, &request);
 	lease->send = (struct split_send){
@@ -146,6 +163,7 @@ lease_ask(struct connection *connection, bool is_return)
 	lease->sent_boot_ns = leases_now_ns(volume);
 	if (split_send(connection->qp, &lease->send) != 0)
 		return; /* a full queue: again, later */
+	connection->peek.untold_count = 0;
 	lease->is_sending = lease->is_out = true;
 	direct_told(volume, &request);
 }
@@ -166,7 +184,7 @@ leases_on_closed(struct connection *connection)
 	connection->lease.is_out = connection->lease.must_return = false;
 }
 
-/* The shards of an answer, which is in @bytes. False: it breaks the protocol. */
+/* The shards and pages of an answer, which is in @bytes. False: it breaks the protocol. */
 static bool
 lease_take_all(struct connection *connection, const uint8_t *bytes, uint32_t count)
 {
@@ -186,7 +204,7 @@ lease_take_all(struct connection *connection, const uint8_t *bytes, uint32_t cou
 		from = entry.shard + 1;
 		lease_take(leases, entry.shard, entry.epoch, connection->lease.sent_boot_ns);
 	}
-	return true;
+	return peeks_take(connection, &head, bytes);
 }
 
 bool

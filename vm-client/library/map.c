@@ -53,7 +53,7 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 /* An open volume: what it is, and what its opening has made of it. */
 static void
 read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info,
-    bool *ret_is_direct)
+    enum volume_reads *ret_reads)
 {
 	const json_t *volume = json_object_get(root, "volume");
 	const char *reads = json_string_value(json_object_get(volume, "reads"));
@@ -61,7 +61,11 @@ read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info
 	assert(reader->field == NULL);
 	volume_info_read(reader, volume, info);
 	/* A word of a later release means that it is read at gateways, as all was before. */
-	*ret_is_direct = reads != NULL && strcmp(reads, "direct") == 0;
+	*ret_reads = VOLUME_READS_GATEWAY;
+	if (reads != NULL && strcmp(reads, "hot") == 0)
+		*ret_reads = VOLUME_READS_HOT;
+	else if (reads != NULL && strcmp(reads, "direct") == 0)
+		*ret_reads = VOLUME_READS_DIRECT;
 	info->attach = reader_u64(reader, root, "attach", INT64_MAX);
 	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
 }
@@ -125,7 +129,7 @@ map_merge(struct client_map *map, const struct client_map *newer)
 }
 
 static int
-parse(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
+parse(const char *text, struct cleave_volume_info *ret_info, enum volume_reads *ret_reads,
     struct client_map *ret_map, const char **ret_field)
 {
 	struct reader reader = { 0 };
@@ -138,7 +142,7 @@ parse(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct
 	if (root != NULL) {
 		read_map(&reader, root, map);
 		if (reader.field == NULL && ret_info != NULL)
-			read_opened(&reader, root, &info, ret_is_direct);
+			read_opened(&reader, root, &info, ret_reads);
 	}
 	if (rc == 0)
 		rc = reader_rc(&reader);
@@ -161,8 +165,8 @@ map_parse(const char *text, struct client_map *ret_map, const char **ret_field)
 }
 
 int
-map_parse_attach(const char *text, struct cleave_volume_info *ret_info, bool *ret_is_direct,
-    struct client_map *ret_map, const char **ret_field)
+map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
+    enum volume_reads *ret_reads, struct client_map *ret_map, const char **ret_field)
 {
-	return parse(text, ret_info, ret_is_direct, ret_map, ret_field);
+	return parse(text, ret_info, ret_reads, ret_map, ret_field);
 }

@@ -10,7 +10,7 @@
  *	                         '------- SENT              the connection was lost
  *
  * A READ that storage nodes are asked for (direct.c) is DIRECT first: FREE --> DIRECT --> FREE, or QUEUED where that
- * does not do.
+ * does not do. One that may be in its gateway's memory (peek.c) is PEEKING before that, in the same way.
  *
  * The send and its answer are two events in either order; a message is decided upon (message_decide)
  * when both have come, so its device memory is never reused under a send. A message that was sent
@@ -33,7 +33,8 @@
 
 static const struct sm_state message_table[MESSAGE_STATE_NR] = {
 	[MESSAGE_FREE] = { "free",
-	    SM_TO(MESSAGE_BLOCKED) | SM_TO(MESSAGE_QUEUED) | SM_TO(MESSAGE_DIRECT),
+	    SM_TO(MESSAGE_BLOCKED) | SM_TO(MESSAGE_QUEUED) | SM_TO(MESSAGE_DIRECT) |
+		SM_TO(MESSAGE_PEEKING),
 	    SM_INITIAL | SM_FINAL },
 	[MESSAGE_BLOCKED] = { "blocked", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 	[MESSAGE_QUEUED] = { "queued", SM_TO(MESSAGE_SENT) | ENDED, 0 },
@@ -42,6 +43,7 @@ static const struct sm_state message_table[MESSAGE_STATE_NR] = {
 	[MESSAGE_DELAYED] = { "delayed", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 	[MESSAGE_REMAPPING] = { "remapping", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 	[MESSAGE_DIRECT] = { "direct", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
+	[MESSAGE_PEEKING] = { "peeking", SM_TO(MESSAGE_DIRECT) | SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
 };
 
 static void message_on_timer(struct loop_timer *timer, void *arg);
@@ -98,12 +100,9 @@ static void
 message_enqueue(struct message *message)
 {
 	struct cleave_volume *volume = message->volume;
-	const struct client_map *map = message->client->map;
 
-	assert(map != NULL && message->sm.state == MESSAGE_QUEUED);
-	message->shard =
-	    wire_shard_of(volume->info.segment_base + message->offset_bytes / CLEAVE_SEGMENT_BYTES,
-		message->offset_bytes % CLEAVE_SEGMENT_BYTES, map->shard_count);
+	assert(message->sm.state == MESSAGE_QUEUED);
+	message->shard = volume_shard_of(volume, message->offset_bytes);
 	message->connection = message->is_holes ? holes_route(message)
 						: volume_connection_of(volume, message->shard);
 	list_push_back(message->connection != NULL ? &message->connection->queue
@@ -240,11 +239,12 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	stall_watch(volume);
 	if (message->is_write)
 		overlap_add(&volume->overlap, message);
-	if (direct_start(message)) {
+	if (peek_start(message))
+		sm_move(&message->sm, MESSAGE_PEEKING);
+	else if (direct_start(message))
 		sm_move(&message->sm, MESSAGE_DIRECT);
-		return;
-	}
-	message_block_or_route(message);
+	else
+		message_block_or_route(message);
 	CLIENT_STAT(volume->client, overlaps, message->sm.state == MESSAGE_BLOCKED);
 }
 
@@ -297,7 +297,8 @@ message_give_up(struct message *message, int rc)
 	assert(rc < 0);
 	if (message->volume->asker == message)
 		message->volume->asker = NULL; /* others need not wait for its connection's end */
-	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED) {
+	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED ||
+	    message->is_peeking) {
 		if (message->is_given_up)
 			return;
 		message->is_given_up = true;
@@ -314,8 +315,11 @@ void
 message_on_direct(struct message *message)
 {
 	CHECK_OBJ(message, MESSAGE_MAGIC);
-	assert(message->sm.state == MESSAGE_DIRECT && message->io->op == CLEAVE_READ);
-	cleave_payload_loaded(message);
+	assert(message->io->op == CLEAVE_READ);
+	if (message->sm.state == MESSAGE_DIRECT)
+		cleave_payload_loaded(message);
+	else
+		assert(message->sm.state == MESSAGE_PEEKING && !message->is_peeking);
 	message->volume->stall.was_answered = true;
 	message_finish(message, 0);
 }

@@ -5,6 +5,7 @@
  *	write  caller's memory --gather, CRC--> device memory (staging) --> sent
  *	read   arrived --placed, or scattered--> caller's memory, CRC checked there
  *	       at nodes (direct.c): loaded, checked, into staging, or a caller's buffer --> caller's memory
+ *	       out of a gateway's memory (peek.c): into staging, checked --> caller's memory
  *	status arrived --checked whole--> the request's extents
  */
 #include "message_payload.h"
@@ -160,20 +161,61 @@ payload_scatter(struct message *message, const struct split_msg *msg)
 	return crc;
 }
 
-void
-cleave_payload_loaded(struct message *message)
+/* The bytes at @from go to the caller's host memory. */
+static void
+payload_copy_out(struct message *message, dev_ptr from)
 {
 	uint32_t at, bytes;
 	uint8_t *to;
 
-	if (!io_has_host(message->io))
-		return; /* loaded to where it belongs */
+	assert(io_has_host(message->io));
 	for (at = 0; at < message->length_bytes; at += bytes) {
 		bytes = io_stretch(message->io, message->io_offset_bytes + at,
 		    message->length_bytes - at, &to);
-		dev_copy_to_host(message->client->port, to, dev_ptr_add(message->staging, at),
-		    bytes);
+		dev_copy_to_host(message->client->port, to, dev_ptr_add(from, at), bytes);
 	}
+}
+
+void
+cleave_payload_loaded(struct message *message)
+{
+	/* A caller's buffer was loaded to at once. */
+	if (io_has_host(message->io))
+		payload_copy_out(message, message->staging);
+}
+
+bool
+cleave_payload_is(const struct message *message, dev_ptr block, uint32_t crc)
+{
+	assert(message->length_bytes == CLEAVE_BLOCK_BYTES);
+	return device_crc(message->client, block, CLEAVE_BLOCK_BYTES) == crc;
+}
+
+/* The bytes at @from go to the caller's buffer. */
+static void
+payload_copy_over(struct message *message, dev_ptr from)
+{
+	struct engine_job job = {
+		.kind = ENGINE_JOB_COPY,
+		.src = from,
+		.src_bytes = message->length_bytes,
+		.dst = dev_ptr_add(message->io->buffer, message->io_offset_bytes),
+		.dst_cap_bytes = message->length_bytes,
+	};
+	int rc = engine_submit(message->client->engines, &job);
+
+	assert(rc == 1); /* inline, and the shape is right */
+	(void)rc;
+}
+
+void
+cleave_payload_peeked(struct message *message, dev_ptr block)
+{
+	assert(message->length_bytes == CLEAVE_BLOCK_BYTES);
+	if (io_has_host(message->io))
+		payload_copy_out(message, block);
+	else
+		payload_copy_over(message, block);
 }
 
 int
@@ -188,17 +230,9 @@ cleave_payload_take(struct message *message, const struct wire_io_reply *reply,
 	if (io_has_host(io)) {
 		crc = payload_scatter(message, msg);
 	} else {
-		struct engine_job job = {
-			.kind = ENGINE_JOB_COPY,
-			.src = msg->payload,
-			.src_bytes = message->length_bytes,
-			.dst = dev_ptr_add(io->buffer, message->io_offset_bytes),
-			.dst_cap_bytes = message->length_bytes,
-		};
-		int rc = engine_submit(client->engines, &job);
-
-		assert(rc == 1); /* inline, and the shape is right */
-		crc = device_crc(client, job.dst, message->length_bytes);
+		payload_copy_over(message, msg->payload);
+		crc = device_crc(client, dev_ptr_add(io->buffer, message->io_offset_bytes),
+		    message->length_bytes);
 	}
 	message->is_damaged = crc != reply->payload_crc;
 	return message->is_damaged ? -EBADMSG : 0;

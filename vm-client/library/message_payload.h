@@ -28,6 +28,12 @@ void *cleave_payload_place(struct message *message);
  */
 int cleave_payload_take(struct message *message, const struct wire_io_reply *reply,
     const struct split_msg *msg);
+/*
+ * cleave_payload_is, cleave_payload_peeked -- a read's only block is at @block: is that its CRC? It goes to the caller's
+ * memory, of whichever kind.
+ */
+bool cleave_payload_is(const struct message *message, dev_ptr block, uint32_t crc);
+void cleave_payload_peeked(struct message *message, dev_ptr block);
 /* cleave_payload_loaded -- a read's data is in its staging, checked: it goes to the caller's host memory, if that is where. */
 void cleave_payload_loaded(struct message *message);
 /*

@@ -90,6 +90,7 @@ volume_free(struct cleave_volume *volume)
 	loop_timer_stop(loop, &volume->open_timer);
 	stall_fini(volume);
 	pace_fini(volume);
+	peeks_fini(volume);
 	direct_fini(volume);
 	maps_fini(volume);
 	leases_fini(volume);
@@ -126,7 +127,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 {
 	struct cleave_volume_info info = { .is_read_only = false };
 	const char *field;
-	int rc = map_parse_attach(reply, &info, &volume->is_direct, map, &field);
+	int rc = map_parse_attach(reply, &info, &volume->reads, map, &field);
 
 	assert(volume->sm.state == VOLUME_ATTACHING);
 	if (rc == 0 && open_has_name(volume) && strcmp(info.name, volume->info.name) != 0) {
@@ -200,7 +201,9 @@ open_finish(struct cleave_volume *volume, int rc, const char *text)
 	if (limits_are_set(&volume->info.limits))
 		pace_set(volume, &volume->info.limits);
 	/* Without memory for it, all is read at gateways. */
-	if (volume->is_direct && !volume->info.is_read_only)
+	if (volume->reads != VOLUME_READS_GATEWAY && !volume->info.is_read_only)
+		(void)peeks_want(volume, &(struct peeks_options){ 0 });
+	if (volume->reads == VOLUME_READS_DIRECT && !volume->info.is_read_only)
 		(void)direct_want(volume);
 	volume_on_map(volume);
 	fn(volume, 0, NULL, arg);

@@ -45,6 +45,15 @@ cleave_volume_info(const struct cleave_volume *volume)
 	return &volume->info;
 }
 
+uint32_t
+volume_shard_of(const struct cleave_volume *volume, uint64_t offset_bytes)
+{
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(volume->client->map != NULL);
+	return wire_shard_of(volume->info.segment_base + offset_bytes / CLEAVE_SEGMENT_BYTES,
+	    offset_bytes % CLEAVE_SEGMENT_BYTES, volume->client->map->shard_count);
+}
+
 struct connection *
 volume_connection_of(struct cleave_volume *volume, uint32_t shard)
 {

@@ -2,8 +2,8 @@
 /*
  * test_hot_pages.c -- pages of hot blocks that a client reads by itself: what it may believe there, and until when
  *
- * Built in with planted bugs, hot_not_hidden, hot_shown_stale and hot_page_unwiped. What a client reads is what the
- * pages hold, by the keys that its session is told.
+ * Built in with planted bugs, hot_not_hidden, hot_shown_stale, hot_page_unwiped and hot_kept_shown. What a client reads
+ * is what the pages hold, by the keys that its session is told.
  */
 #define CLEAVE_MUTANTS
 #include "middletier/read/hot_pages.c"
@@ -238,6 +238,46 @@ Test(hot_pages, nothing_of_a_shard_that_stops)
 	check_found();
 	fake_stop(-EREMCHG);
 	cr_assert_not(client_finds(2, 1));
+}
+
+/* How many keys are good when the gateway has lost its lease. */
+static uint32_t
+keys_left(void)
+{
+	check_found();
+	cr_assert_eq(fake.region_count, 6);
+	mt_hot_pages_revoke(&fake.port);
+	return fake.region_count;
+}
+
+Test(hot_pages, keys_end_with_the_lease)
+{
+	uint32_t before = fake.port.read->hot->generation;
+
+	cr_assert_eq(keys_left(), 0);
+	cr_assert_eq(fake.session.pages->count, 0);
+	cr_assert_eq(fake.session.pages->generation, 0, "there is none");
+	heat(2, 1);
+	ask();
+	cr_assert_eq(fake.session.pages->count, 6);
+	cr_assert_gt(fake.session.pages->generation, before + 1);
+	cr_assert_not(client_finds(2, 1), "it is empty");
+	heat(2, 1);
+	cr_assert(client_finds(2, 1));
+}
+
+Test(hot_pages, with_a_planted_bug_they_do_not)
+{
+	mutant_set_add(&mutants_on, MUTANT_hot_kept_shown);
+	cr_assert_eq(keys_left(), 6);
+	cr_assert(client_finds(2, 1));
+}
+
+Test(hot_pages, a_lost_lease_is_nothing_to_a_port_without)
+{
+	mt_hot_pages_revoke(&fake.port);
+	mt_hot_pages_ask(&fake.session);
+	cr_assert_eq(fake.session.pages->count, 6);
 }
 
 /* Everybody's blocks that lay in a page are not there for the session that gets it. */

@@ -63,6 +63,7 @@ expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
 	cr_assert_eq(lease->is_reply, expected->is_reply);
 	cr_assert_eq(lease->wants_hot, expected->wants_hot);
 	cr_assert_eq(lease->generation, expected->generation);
+	cr_assert_eq(lease->peeked_count, expected->peeked_count);
 	cr_assert_eq(lease->read_count, expected->read_count);
 	cr_assert_eq(lease->read_bytes, expected->read_bytes);
 	cr_assert_eq(lease->suspect, expected->suspect);
@@ -75,7 +76,10 @@ expect_same(const struct wire_lease *lease, const struct wire_lease *expected)
 Test(wire_lease, headers_round_trip)
 {
 	const struct wire_lease refused = { .request_id = 5, .is_reply = true, .rc = -EINVAL };
-	const struct wire_lease hot = { .request_id = 6, .wants_hot = true, .generation = 7 };
+	const struct wire_lease hot = { .request_id = 6,
+		.wants_hot = true,
+		.generation = 7,
+		.peeked_count = 8 };
 	const struct wire_lease telling = { .request_id = 7,
 		.is_return = true,
 		.read_count = 8,
@@ -102,6 +106,9 @@ Test(wire_lease, headers_round_trip)
 	headers[0].flags = 0;
 	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), -EPROTO);
 	cr_assert_str_eq(field, "epoch");
+	headers[0].epoch = 0;
+	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "payload_crc");
 	wire_lease_encode(&headers[0], &telling);
 	wire_frame_stamp(&headers[0], 0, 0);
 	cr_assert_eq(wire_lease_decode(&headers[0], &out, &field), 0, "%s", field);

@@ -84,3 +84,19 @@ Test(lease, of_an_epoch_before_is_none)
 	cr_assert(leases_hold(&volume, 0, EPOCH));
 	cr_assert_not(leases_hold(&volume, 0, EPOCH - 1));
 }
+
+/* A change of the client's own that a newer owner has made is not shown by one before. */
+Test(lease, ends_with_any_answer_of_a_newer_owner)
+{
+	struct wire_io_reply newer = { .epoch = EPOCH + 1 };
+
+	hear(0);
+	newer.rc = -EREMCHG;
+	leases_on_reply(&volume, 0, &newer, leases_now_ns(&volume));
+	cr_assert(leases_hold(&volume, 0, EPOCH), "it has done nothing");
+	newer.rc = 0;
+	leases_on_reply(&volume, 0, &newer, leases_now_ns(&volume));
+	cr_assert_not(leases_hold_any(&volume, 0));
+	hear(0);
+	cr_assert_not(leases_hold_any(&volume, 0), "whatever the one before says");
+}

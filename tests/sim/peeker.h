@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peeker.h -- sessions read hot blocks out of their gateways' memory, and what would show them something old
+ *
+ * In these seeds volumes may be read past gateways, which have pages of hot blocks for their sessions, and devices of
+ * hosts answer reads of them (sim_net_offload): also while their process stands, and in two parts. Histories judge what
+ * sessions read so as they judge all reads.
+ *
+ * And in the middle of faults a gateway stands still for longer than its lease, while a newer session takes a volume: the
+ * older one's host is cut off from all other gateways meanwhile, so nobody tells it. It reads on at the one that stands.
+ */
+#ifndef CLEAVE_TESTS_SIM_PEEKER_H
+#define CLEAVE_TESTS_SIM_PEEKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cleave_volume;
+struct sim_cluster;
+struct sim_cluster_options;
+struct sim_peeker;
+struct workload;
+
+/* sim_peeks_are_in -- do sessions of this seed read so, where all processes are of one release, and have no keys? */
+bool sim_peeks_are_in(uint64_t seed);
+/* sim_peeks_choose -- where they do: what that takes. Returns how many gateways there are, of @gateways or more. */
+uint32_t sim_peeks_choose(uint64_t seed, struct sim_cluster_options *options, uint32_t gateways);
+/* sim_peeks_tune -- @volume was opened: its session reads tags of pages as often as it can. */
+void sim_peeks_tune(struct sim_cluster *cluster, struct cleave_volume *volume);
+/* sim_peeker_create -- NULL: this seed does without. It has a generator of its own. */
+struct sim_peeker *sim_peeker_create(struct sim_cluster *cluster, struct workload *const *workloads,
+    uint32_t workload_count, uint64_t seed);
+/* sim_peeker_inject -- the faults' turn: perhaps that one, too. sim_peeker_expire -- it may be over. NULL is none. */
+void sim_peeker_inject(struct sim_peeker *peeker);
+void sim_peeker_expire(struct sim_peeker *peeker);
+/* sim_peeker_heal -- all is well from here on. NULL is none. */
+void sim_peeker_heal(struct sim_peeker *peeker);
+void sim_peeker_destroy(struct sim_peeker *peeker);
+
+#endif /* CLEAVE_TESTS_SIM_PEEKER_H */
