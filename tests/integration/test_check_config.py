@@ -176,7 +176,7 @@ def agent_rows(c, key):
         (("--tls-psk", none, "--tls-certificates", none), "--tls-certificates and --tls-psk exclude each other", WORDS),
         (("--tls-verify-peer",), "--tls-verify-peer: needs --tls-certificates", WORDS),
         (("--tls-optional",), "--tls-optional: needs", WORDS),
-        (("--local", "here"), "--local: 'here'", WORDS),
+        (("--local", "here"), "--local: here: ", WORDS),
         (("--local", f"{c.folder}/agent-open"), "--local: .*everybody may write", WORDS),
         (("--metrics", "here"), "--metrics: .*here", BEGUN),
         (("--metrics", "0.0.0.0:0"), "--metrics: 0.0.0.0:0", WORDS),

@@ -219,7 +219,7 @@ check_local(const struct agent_options *o, struct config_result *result)
 	const char *wrong = local_take(&client, folder);
 
 	if (wrong != NULL)
-		config_problem(&agent_program, result, "%s: '%s': %s",
+		config_problem(&agent_program, result, "%s: %s: %s",
 		    o->local != NULL ? "--local" : "$CLEAVE_LOCAL", folder, wrong);
 }
 
