@@ -8,8 +8,7 @@
  *	READING     of each shard the newest manifest extent with a whole checkpoint (rebuild_read.c)
  *	WAITING     until no read lease lasts: a mirror, or a dump, may know of none (session/LEASES.md)
  *	WRITING     roots that name them, volumes, the key "cluster" with a new identity (rebuild_store.c)
- *	TELLING     the nodes that were listed: they obey the new store from now on. A node that is told by
- *	            nobody is told by the next gateway: the key says which stores this one replaces
+ *	TELLING     the nodes that were listed: they obey the new store; others are told by the next gateway, from the key
  *
  * With options.copy the keys are another store's (rebuild_copy.c). Then the nodes are asked for what speaks
  * against it, and the store is loaded for what is in the way.
@@ -99,8 +98,7 @@ struct mt_rebuild {
 	struct mt_survey survey;
 	struct mt_rebuild_reader reader;
 	struct mt_rebuild_store store;
-	struct loop_timer
-	    timer; /* LOADING: until the next look; CONNECTING, TELLING: the nodes' time; WAITING */
+	struct loop_timer timer;      /* LOADING: until the next look; WAITING; the nodes' time */
 	uint64_t lease_wait_until_ns; /* for the end of a gateway's lease; 0: none was met */
 	struct mt_rebuild_judge judge;
 	char text[MT_REBUILD_TEXT_BYTES];
@@ -350,10 +348,8 @@ rebuild_on_read(int rc, void *arg)
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	assert(rebuild->sm.state == REBUILD_READING);
 	if (rc == -EPROTONOSUPPORT)
-		rebuild_finish(rebuild, rc,
-		    "a newer release has written the manifest of shard %" PRIu32
-		    ": run cleave recover of that one",
-		    rebuild->reader.shard_at);
+		rebuild_finish(rebuild, rc, "a newer release has written shard %" PRIu32 "%s",
+		    rebuild->reader.shard_at, ": run cleave recover of that one");
 	else if (rc != 0)
 		rebuild_finish(rebuild, rc, "out of memory");
 	else
@@ -564,10 +560,9 @@ mt_rebuild_start(const struct mt_rebuild_options *options, char *ret_error, size
 	sm_init(&rebuild->sm, "rebuild", rebuild_table, REBUILD_LOADING, 0);
 	if (rebuild_open(rebuild, ret_error, error_bytes) != 0)
 		goto err;
-	if (options->copy != NULL) {
+	rebuild->store.has_cluster = options->copy != NULL;
+	if (options->copy != NULL)
 		rebuild->store.cluster = options->copy->cluster;
-		rebuild->store.has_cluster = true;
-	}
 	if (rebuild->store.meta == NULL)
 		rebuild_connect(rebuild);
 	else if (options->copy != NULL)

@@ -73,7 +73,6 @@
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_COMMON (SIM_FAULTS_ALL & ~SIM_FAULTS_OF_ETCD)
-#define RUN_ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 #define RUN_GATEWAYS_MAX 3u
 
 struct run {
@@ -205,21 +204,6 @@ run_has_levels(const struct run *run)
 	    run->options.balance != SIM_BALANCE_YES && !run_has_keys(run);
 }
 
-/* By the seed alone: one member, mostly three, or five; and whether it has users. */
-static void
-choose_etcd(const struct run *run, struct sim_cluster_options *options)
-{
-	static const uint32_t counts[] = { 3, 1, 3, 5 };
-
-	options->is_on_etcd = true;
-	options->etcd_members = counts[run->options.seed / 2 % NUM_COUNT(counts)];
-	options->has_etcd_user = run->options.seed % 3 == 0;
-	options->lease_ns *= RUN_ETCD_LEASE_FACTOR;
-	/* Ten in the time of a lease, as by default; or as long ones for a lease that is short. */
-	if (run->options.seed % 2 == 0)
-		options->etcd_try_ns = options->lease_ns / 10;
-}
-
 /* Less or more is in gateways' memory of what is on the nodes. */
 static void
 choose_kept(const struct run *run, struct sim_cluster_options *options)
@@ -310,7 +294,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	sim_leases_choose(given->seed, run_has_levels(run), options);
 	options->has_recipes = sim_run_has_recipes(given->seed);
 	if (run_is_on_etcd(run))
-		choose_etcd(run, options);
+		sim_run_choose_etcd(run->options.seed, options);
 	if (run_has_balance(run))
 		gateways = choose_balance(run, options, gateways);
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;

@@ -5,6 +5,8 @@
  * A kind that is added has a salt of its own. When it was chosen, none of the seeds that mutants.tsv and regressions.tsv
  * name was of it: their histories know nothing of it.
  */
+#include "base/num.h"
+#include "cluster.h"
 #include "run.h"
 
 #define LEVEL_SEEDS 8u
@@ -31,6 +33,8 @@
 #define MIRRORS_SEEDS 3u
 #define HASTY_SALT UINT64_C(3)
 #define HASTY_SEEDS 16u
+
+#define ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 
 /* The finalizer of SplitMix64. */
 uint64_t
@@ -114,4 +118,19 @@ bool
 sim_run_has_keys(uint64_t seed)
 {
 	return sim_run_hash(seed, KEYS_SALT) % KEYS_SEEDS == 0 && !sim_run_has_levels(seed);
+}
+
+/* By the seed alone: one member, mostly three, or five; and whether it has users. */
+void
+sim_run_choose_etcd(uint64_t seed, struct sim_cluster_options *options)
+{
+	static const uint32_t counts[] = { 3, 1, 3, 5 };
+
+	options->is_on_etcd = true;
+	options->etcd_members = counts[seed / 2 % NUM_COUNT(counts)];
+	options->has_etcd_user = seed % 3 == 0;
+	options->lease_ns *= ETCD_LEASE_FACTOR;
+	/* Ten in the time of a lease, as by default; or as long ones for a lease that is short. */
+	if (seed % 2 == 0)
+		options->etcd_try_ns = options->lease_ns / 10;
 }

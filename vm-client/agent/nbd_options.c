@@ -263,8 +263,8 @@ check_unix(struct config_result *result, const char *option, const char *path)
 		    "--%s: '%s': a path of 1 to %zu bytes is wanted", option, path,
 		    AGENT_UNIX_BYTES - 1);
 	else if (lstat(path, &status) == 0 && !S_ISSOCK(status.st_mode))
-		config_problem(&agent_program, result, "--%s: %s: %s", option,
-		    path, strerror(EEXIST));
+		config_problem(&agent_program, result, "--%s: %s: %s", option, path,
+		    strerror(EEXIST));
 	else
 		config_check_place(&agent_program, result, option, path);
 }

@@ -695,7 +695,7 @@ Test(rebuild, manifest_of_a_newer_release_is_left_to_it)
 	make_volume("a", 1);
 	cr_assert_eq(mt_rig_commit_newer(rig), 0);
 	lose_store();
-	expect_refused(-EPROTONOSUPPORT, "of shard 0: run cleave recover of that one");
+	expect_refused(-EPROTONOSUPPORT, "written shard 0: run cleave recover of that one");
 }
 
 Test(rebuild, empty_nodes_hold_no_cluster)
