@@ -75,8 +75,7 @@ mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 struct engine_set *
 mt_merge_engines(const struct mt_port *port)
 {
-	if (port->merge_engines == NULL ||
-	    !mt_pace_is_background(port_pressure(port), followed_rate(port)))
+	if (port->merge_engines == NULL || port_pressure(port) >= PACE_BACKGROUND)
 		return port->engines;
 	return port->merge_engines;
 }

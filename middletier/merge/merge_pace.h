@@ -16,7 +16,7 @@ void mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn);
 /*
  * mt_merge_engines -- where the next job runs: in the background, or where those of writes do
  *
- * Where writes keep a machine busy, and the log gets long, it is the latter: the background stands still there.
+ * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
  */
 struct engine_set *mt_merge_engines(const struct mt_port *port);
 /* mt_merge_window_blocks -- as many as @merge, at work, is to take in one go: short while clients write, and it is at leisure. */

@@ -121,15 +121,6 @@ mt_pace_window_bytes(uint64_t rate, uint64_t followed)
 	return followed == PACE_UNLIMITED ? PACE_UNLIMITED : rate / PACE_WINDOWS_S;
 }
 
-bool
-mt_pace_is_background(uint32_t pressure, uint64_t followed)
-{
-	assert(pressure <= PACE_FULL);
-	return pressure < PACE_BACKGROUND ||
-	    (pressure < PACE_HURRY && followed > 0 &&
-		rate_that_follows(followed) == PACE_MERGE_MIN);
-}
-
 uint32_t
 mt_pace_turn_jobs(uint32_t pressure, bool is_written, bool is_ahead)
 {

@@ -15,7 +15,7 @@
 #define PACE_HURRY                                                                                 \
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
 #define PACE_BACKGROUND                                                                            \
-	250u /* up to this pressure merges compress in the background, however much is written */
+	250u /* up to this pressure merges compress in the background, where there is one */
 #define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
 
 /* mt_pace_pressure -- of @used bytes against limits; @soft 0: there are none. */
@@ -41,8 +41,6 @@ uint64_t mt_pace_followed(uint32_t write_count, uint64_t inflow_rate);
 uint64_t mt_pace_merge_rate(uint32_t pressure, uint64_t followed);
 /* mt_pace_window_bytes -- plain bytes that a merge takes in one go at @rate: between two of them clients go first. */
 uint64_t mt_pace_window_bytes(uint64_t rate, uint64_t followed);
-/* mt_pace_is_background -- may merges compress in the background, where there is one? */
-bool mt_pace_is_background(uint32_t pressure, uint64_t followed);
 /* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
 uint32_t mt_pace_reads(uint32_t pressure);
 /* mt_pace_turn_jobs -- a merge's engine jobs in a turn; @is_written: clients write; @is_ahead: short turns. */

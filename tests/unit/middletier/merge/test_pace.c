@@ -112,15 +112,6 @@ Test(pace, merges_follow_what_is_written_until_writes_wait)
 	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY, 1), PACE_UNLIMITED);
 }
 
-Test(pace, merges_compress_in_the_background_beside_little_for_longer)
-{
-	cr_assert(mt_pace_is_background(PACE_BACKGROUND - 1, PACE_UNLIMITED));
-	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, NUM_MIB(100)));
-	cr_assert(mt_pace_is_background(PACE_HURRY - 1, NUM_MIB(8)));
-	cr_assert_not(mt_pace_is_background(PACE_HURRY, NUM_MIB(8)));
-	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, 0), "nobody is disturbed");
-}
-
 Test(pace, the_slower_a_merge_goes_the_less_it_takes_in_one_go)
 {
 	uint64_t slow = mt_pace_window_bytes(mt_pace_merge_rate(0, 0), 0);
@@ -142,8 +133,6 @@ Test(pace, beside_many_writes_in_flight_merges_go_as_ever)
 	    mt_pace_merge_rate(PACE_HURRY - 1, PACE_UNLIMITED));
 	cr_assert_gt(mt_pace_merge_rate(300, many), mt_pace_merge_rate(300, few));
 	cr_assert_gt(mt_pace_window_bytes(mt_pace_merge_rate(0, many), many), NUM_GIB(1));
-	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, many));
-	cr_assert(mt_pace_is_background(PACE_BACKGROUND, few));
 }
 
 Test(pace, what_is_written_is_measured_from_time_to_time)
