@@ -33,7 +33,7 @@ def a_second_writer_is_refused_and_told_by_whom():
             load.wait_writes(200)
         check(c.metric_of_all("sessions_held") > 0, "nobody was refused")
         check(c.metric_of_all("sessions_taken") == 0, "it was taken")
-        # A session that was closed lets the next one in at once. Its program has waited a second for that at most.
+        # A session that was closed lets the next one in at once. Its program has waited three seconds for that at most.
         wait_for(lambda: "holder" not in show(c), "it was closed")
         for _ in range(5):
             write(c)

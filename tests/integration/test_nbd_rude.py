@@ -98,7 +98,7 @@ def info_and_then_go():
 def handshakes_that_take_for_ever():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "4M")
-        with Agent(c, "--volume", "v", "--handshake-timeout", "1s") as agent:
+        with Agent(c, "--volume", "v", "--handshake-timeout", "5s") as agent:
             through = Client(agent)
             check(through.go() == 1, "GO")
             mute = socket.socket(socket.AF_UNIX)
