@@ -22,6 +22,7 @@
 
 struct mt_gateway;
 struct mt_member_heirs;
+struct mt_member_workers;
 
 #define MT_MEMBER_KEY_BYTES 32u
 
@@ -95,7 +96,8 @@ struct mt_member {
 	struct mt_member_shard *shards;           /* the cluster's shard_count */
 	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
 	bool is_ready_told;
-	struct mt_member_heirs *heirs; /* view_heir.c */
+	struct mt_member_heirs *heirs;     /* view_heir.c */
+	struct mt_member_workers *workers; /* view_worker.c */
 };
 
 /* mt_member_key -- a gateway's key, "gateways/ID", in decimal, into @out. */

@@ -40,6 +40,7 @@
 #include "cluster/view_drain.h"
 #include "cluster/view_heir.h"
 #include "cluster/view_take.h"
+#include "cluster/view_worker.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -229,6 +230,7 @@ view_finish(struct mt_member *member)
 		mt_volumes_refresh_soon(member->gateway);
 	view_judge(member, is_again);
 	mt_heirs_tell(member);
+	mt_view_workers_tell(member);
 }
 
 static void
@@ -494,6 +496,7 @@ mt_view_fini(struct mt_member *member)
 {
 	assert(!member->is_watching);
 	mt_heirs_fini(member);
+	mt_view_workers_fini(member);
 	mt_free(member->peers);
 	mt_free(member->next_peers);
 	mt_free(member->shards);

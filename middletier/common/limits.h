@@ -8,7 +8,7 @@
 #define MT_GATEWAYS_MAX 64u    /* of a cluster, that live at a time */
 #define MT_PORTS_MAX 16u       /* of a gateway */
 #define MT_PORT_RINGS_MAX 256u /* shards at a port at once; 16 ports: CLEAVE_SHARDS_MAX */
-#define MT_METRICS_MAX 80u     /* counters of a port: what enum mt_metric may have */
+#define MT_METRICS_MAX 96u     /* counters of a port: what enum mt_metric may have */
 #define MT_RECEIVE_BYTES                                                                           \
 	(64u * 1024u) /* of a port's receive: a node's longest reply, but for one record */
 #define MT_RECEIVE_ROOM_BYTES                                                                      \

@@ -67,6 +67,10 @@
 	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
 	X(merges_without_key, "count", "merges put off because a data key is not here")            \
 	X(merges_refused, "count", "parts of merges made anew: others failed, or were not right")  \
+	X(merges_away, "count", "parts of merges that other gateways have executed")               \
+	X(merges_recalled, "count", "parts of merges that they had, and that were made anew here") \
+	X(jobs_done, "count", "parts of other gateways' merges that were executed here")           \
+	X(jobs_failed, "count", "those that came to nothing")                                      \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \

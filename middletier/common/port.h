@@ -42,6 +42,7 @@ struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
 struct mt_throttle;
+struct mt_worker;
 struct mt_upkeep_port;
 struct split_port;
 
@@ -131,7 +132,9 @@ struct mt_port {
 	/* With --mirror-heads; else NULL. */
 	struct mt_head_mirror *head_mirror; /* of others' batches: extent/head_mirror.h */
 	struct mt_head_push *head_push;     /* ours, to others: extent/head_push.h */
-	struct mt_peer_links *peer_links;   /* to other gateways: extent/peer_link.h */
+	struct mt_worker
+	    *worker; /* other gateways' merges, executed here; NULL: without --worker-jobs */
+	struct mt_peer_links *peer_links; /* to other gateways: extent/peer_link.h */
 
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	struct mt_hops hops;

@@ -53,6 +53,11 @@ struct mt_settings {
 	uint32_t
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: merge/run_directory.h says */
 	bool has_recipes; /* for tests: merges are executed from their recipes (merge/RECIPE.md) */
+	bool has_offload; /* merges are executed by other gateways that have room for jobs */
+	uint32_t
+	    worker_jobs; /* of other gateways' merges that a port executes at a time; 0: none */
+	uint64_t
+	    offload_bytes_min; /* for tests: merges of less are not asked about; 0: merge/merge_away.h says */
 	uint32_t
 	    mirror_faults; /* for tests: of so many heads that are mirrored one is lost, and one
 				 * damaged; 0: none is */

@@ -20,6 +20,7 @@
 #include "port/port.h"
 #include "port/port_memory.h"
 #include "read/hot.h"
+#include "worker/worker.h"
 
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
 #define GATEWAY_LEASE_NS NUM_S(3)
@@ -101,6 +102,11 @@ mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_err
 		return options_refuse(ret_error, error_bytes,
 		    "--mirror-heads: 0, or at least %u bytes for each port",
 		    MT_HEAD_MIRROR_BYTES_MIN);
+	if (options->key != NULL && mt_gateway_options_are_shared(options))
+		return options_refuse(ret_error, error_bytes, "%s", MT_SHARED_MERGES_TEXT);
+	if (options->worker_jobs > WORKER_JOBS_MAX)
+		return options_refuse(ret_error, error_bytes, "worker-jobs: at most %u",
+		    WORKER_JOBS_MAX);
 	for (uint32_t i = 0; i < options->node_count; i++) {
 		for (uint32_t k = 0; k < i; k++) {
 			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
@@ -165,6 +171,9 @@ options_set_settings(struct mt_gateway *gateway)
 		.manifest_part_bytes = options->manifest_part_bytes,
 		.has_recipes = options->has_recipes,
 		.directory_batches_min = options->directory_batches_min,
+		.has_offload = options->has_offload,
+		.worker_jobs = options->worker_jobs,
+		.offload_bytes_min = options->offload_bytes_min,
 		.mirror_faults = options->mirror_faults,
 		.recipe_lies = options->recipe_lies,
 	};

@@ -16,6 +16,8 @@
  *
  * A guest's execution that fails, from FETCHING on, is RECALLING until nothing of it is out, then FETCHING by the plan.
  *
+ * A stage that other gateways execute is AWAY from its beginning to COMMITTING (merge_by_away.c), or, when that fails, FETCHING.
+ *
  * One merge a port is at work; the others queue, flushes before compactions. The newest version of each block goes into
  * frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory (merge_fetch.c), compressed again into
  * batches (merge_store.c) and appended to the open run extent (run_writer.c); while one is STORING, the next is fetched.
@@ -34,7 +36,6 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
-#include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -48,6 +49,7 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "index/index.h"
+#include "merge/merge_by_away.h"
 #include "merge/merge_by_recipe.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
@@ -62,8 +64,6 @@
 #include "merge/merge_work.h"
 #include "merge/reclaim.h"
 #include "merge/run_writer.h"
-
-#define MERGE_HOPE_NS NUM_MS(10)
 
 static void merge_begin(struct mt_merge *merge);
 static void merge_pump(struct mt_merge *merge);
@@ -172,10 +172,11 @@ merge_try_finish_failed(struct mt_merge *merge)
 
 	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
 	if (work->is_committing || !mt_merge_exec_is_quiet(work->executor) ||
-	    !mt_merge_by_recipe_is_quiet(work))
+	    !mt_merge_by_recipe_is_quiet(work) || !mt_merge_by_away_is_quiet(work))
 		return;
 	mt_merge_input_release(merge);
 	mt_merge_by_recipe_end(merge);
+	mt_merge_by_away_end(merge);
 	if (work->exec.writer.shard == merge->shard)
 		mt_run_writer_release(&work->exec.writer);
 	mt_merge_result_release(&work->result, shard);
@@ -203,6 +204,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	}
 	mt_merge_exec_cancel(work->executor, rc);
 	mt_merge_by_recipe_cancel(work);
+	mt_merge_by_away_cancel(work);
 	mt_merge_work_soon(work);
 }
 
@@ -244,15 +246,19 @@ merge_next_window(struct mt_merge *merge)
 static void
 merge_next_stage(struct mt_merge *merge)
 {
+	struct merge_work *work = merge_work_of(merge);
 	int rc = mt_merge_stage_begin(merge);
 
 	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING ||
-	    merge->sm.state == MERGE_VERIFYING || merge->sm.state == MERGE_RECALLING);
-	if (rc == 0)
-		(void)merge_next_window(merge);
-	else
+	    merge->sm.state == MERGE_VERIFYING || merge->sm.state == MERGE_RECALLING ||
+	    merge->sm.state == MERGE_AWAY);
+	if (rc != 0)
 		merge_fail(merge, rc);
-	mt_merge_work_wait(merge_work_of(merge), 0);
+	else if (mt_merge_by_away_is_on(work))
+		sm_move(&merge->sm, MERGE_AWAY);
+	else
+		(void)merge_next_window(merge);
+	mt_merge_work_wait(work, 0);
 }
 
 /* A window has been stored: the next one when it is paid for. */
@@ -325,11 +331,13 @@ merge_commit(struct mt_merge *merge, int rc)
 
 	if (rc == STEP_DONE)
 		rc = mt_merge_commit(merge);
-	if (rc == STEP_AGAIN) {
+	if (rc == STEP_AGAIN || (rc == STEP_DONE && !merge->is_last_stage))
 		sm_move(&merge->sm, MERGE_COMMITTING);
-	} else if (rc == STEP_DONE) {
+	if (rc == STEP_DONE && merge->is_last_stage) {
 		merge_done(merge);
-	} else {
+	} else if (rc == STEP_DONE) {
+		merge_stage_done(merge); /* of nothing but zeros */
+	} else if (rc < 0) {
 		merge_break_off(merge, rc); /* start_task ends it, not this turn */
 		if (work->executor->turn.budget == 0)
 			mt_merge_work_wait(work, 0);
@@ -375,10 +383,17 @@ merge_ending_step(struct mt_merge *merge)
 static void
 merge_by_plan(struct mt_merge *merge)
 {
-	metric_add(&merge->shard->port->metrics[MT_METRIC_merges_refused], 1);
 	mt_merge_by_recipe_end(merge);
+	mt_merge_by_away_end(merge);
 	mt_merge_stage_again(merge);
 	merge_next_stage(merge);
+}
+
+static void
+merge_refuse(struct mt_merge *merge)
+{
+	metric_add(&merge->shard->port->metrics[MT_METRIC_merges_refused], 1);
+	merge_by_plan(merge);
 }
 
 /* Nobody who executes a recipe is believed (I13): what is not as it should be is made anew, by the plan. */
@@ -396,7 +411,7 @@ merge_verifying_step(struct mt_merge *merge)
 		return;
 	}
 	mt_merge_result_release(&work->result, merge->shard);
-	merge_by_plan(merge);
+	merge_refuse(merge);
 }
 
 /* Until nothing of the guest's is out. */
@@ -405,6 +420,19 @@ merge_recalling_step(struct mt_merge *merge)
 {
 	assert(merge->sm.state == MERGE_RECALLING);
 	if (mt_merge_exec_is_quiet(merge_work_of(merge)->executor))
+		merge_refuse(merge);
+}
+
+/* Another gateway executes the stage, or will not. */
+static void
+merge_away_step(struct mt_merge *merge)
+{
+	int rc = mt_merge_by_away_step(merge);
+
+	assert(merge->sm.state == MERGE_AWAY);
+	if (rc == STEP_DONE)
+		merge_commit(merge, rc);
+	else if (rc < 0)
 		merge_by_plan(merge);
 }
 
@@ -434,6 +462,9 @@ merge_step(struct mt_merge *merge)
 	case MERGE_ENDING:
 		rc = merge_ending_step(merge);
 		break;
+	case MERGE_AWAY:
+		merge_away_step(merge);
+		break;
 	case MERGE_VERIFYING:
 		merge_verifying_step(merge);
 		break;
@@ -449,39 +480,6 @@ merge_step(struct mt_merge *merge)
 	return rc;
 }
 
-static bool
-merge_is_hoping(const struct mt_merge *merge)
-{
-	const struct run_writer *writer = &merge_work_of(merge)->executor->writer;
-
-	return writer->is_hoping && writer->shard == merge->shard;
-}
-
-/* Where nothing comes back that would take it on, the timer does: after whatever else this loop has to do. */
-static void
-merge_next_turn(struct mt_merge *merge)
-{
-	struct merge_work *work = merge_work_of(merge);
-	bool is_spent = work->executor->turn.budget == 0;
-
-	assert(work->merge == merge);
-	if (merge_is_hoping(merge))
-		mt_merge_work_wait(work, MERGE_HOPE_NS);
-	switch ((enum mt_merge_state)merge->sm.state) {
-	case MERGE_FETCHING:
-		if (is_spent || (work->executor->out_count == 0 && !work->timer.is_active))
-			mt_merge_work_wait(work, 0);
-		break;
-	case MERGE_LOADING:
-	case MERGE_STORING:
-		if (is_spent)
-			mt_merge_work_wait(work, 0);
-		break;
-	default:
-		break;
-	}
-}
-
 /* On, as far as it goes in this turn of the loop. */
 static void
 merge_pump(struct mt_merge *merge)
@@ -492,7 +490,7 @@ merge_pump(struct mt_merge *merge)
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(work->merge == merge);
-	if (merge_is_hoping(merge))
+	if (mt_merge_is_hoping(merge))
 		mt_run_writer_retry(&work->executor->writer);
 	mt_merge_suspects_take(work->executor, shard);
 	do {
@@ -505,7 +503,7 @@ merge_pump(struct mt_merge *merge)
 			merge_break_off(merge, rc);
 	} while (rc != STEP_AGAIN);
 	if (work->merge == merge)
-		merge_next_turn(merge);
+		mt_merge_next_turn(merge);
 }
 
 static void

@@ -20,7 +20,6 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "cleave/batch.h"
-#include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -38,18 +37,12 @@
 #include "merge/merge_work.h"
 #include "merge/recipe.h"
 #include "merge/recipe_decode.h"
+#include "merge/recipe_lie.h"
 #include "merge/recipe_make.h"
 #include "merge/recipe_window.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 #include "merge/told.h"
-
-enum by_recipe_lie {
-	LIE_NONE,
-	LIE_LEAVES_OUT, /* the last frame of the first window */
-	LIE_CLAIMS,     /* that the last part is longer */
-	LIE_UNACKED,    /* a guest: that batches are acknowledged that have failed */
-};
 
 struct merge_by_recipe {
 	struct mt_recipe_maker maker;
@@ -60,7 +53,7 @@ struct merge_by_recipe {
 	struct merge_readback readback;
 	struct merge_guest guest; /* is_on: the stage is executed by it */
 	uint32_t stage_count;     /* that were executed from recipes */
-	enum by_recipe_lie lie;
+	enum recipe_lie lie;
 	const char *wrong; /* with the result, before anything of it was read; NULL: nothing is */
 	bool is_on;        /* false: the stage is executed from the plan */
 };
@@ -102,31 +95,6 @@ mt_merge_by_recipe_destroy(struct merge_by_recipe *by_recipe)
 	mt_merge_guest_fini(&by_recipe->guest);
 	mt_free(by_recipe->bytes);
 	mt_free(by_recipe);
-}
-
-/* Is anything made of blocks that came encrypted? It is encrypted again, and its CRCs are where only engines see them. */
-static bool
-recipe_encrypts(const struct mt_recipe *recipe)
-{
-	if (recipe->head.key_id != 0)
-		return true;
-	for (uint32_t i = 0; i < recipe->head.source_count; i++) {
-		struct mt_recipe_source source = mt_recipe_source(recipe, i);
-
-		if ((source.codec_id & ENGINE_ENCRYPTED) != 0 && !source.is_copy)
-			return true;
-	}
-	return false;
-}
-
-static enum by_recipe_lie
-lie_choose(const struct merge_by_recipe *by_recipe, uint32_t lies)
-{
-	if (lies == 0)
-		return LIE_NONE;
-	if (by_recipe->stage_count % lies != 0) /* mostly it is none */
-		return by_recipe->stage_count % 2 == 0 ? LIE_UNACKED : LIE_NONE;
-	return by_recipe->stage_count / lies % 2 == 0 ? LIE_CLAIMS : LIE_LEAVES_OUT;
 }
 
 /* The executing part is told all but its windows. */
@@ -179,7 +147,7 @@ guest_take_over(struct mt_merge *merge)
 	if (rc != 0)
 		return rc;
 	mt_run_roll_lend(merge->shard->run_roll);
-	by_recipe->guest.exec.writer.claims_all = by_recipe->lie == LIE_UNACKED;
+	by_recipe->guest.exec.writer.claims_all = by_recipe->lie == RECIPE_LIE_UNACKED;
 	mt_recipe_cursor_init(&by_recipe->cursor, &by_recipe->recipe, by_recipe->guest.extents);
 	work->executor = &by_recipe->guest.exec;
 	return 0;
@@ -301,6 +269,7 @@ mt_merge_by_recipe_begin(struct mt_merge *merge)
 {
 	struct merge_by_recipe *by_recipe = merge_work_of(merge)->by_recipe;
 	const char *field;
+	uint32_t end_block;
 	int bytes, rc;
 
 	if (by_recipe == NULL)
@@ -308,16 +277,17 @@ mt_merge_by_recipe_begin(struct mt_merge *merge)
 	by_recipe->is_on = false;
 	if (merge->is_refused)
 		return 0;
-	bytes = mt_recipe_make(&by_recipe->maker, merge, by_recipe->bytes);
+	bytes = mt_recipe_make(&by_recipe->maker, merge, by_recipe->bytes, UINT64_MAX, &end_block);
 	if (bytes < 0)
 		return bytes == -E2BIG ? 0 : bytes;
 	rc = mt_recipe_decode(by_recipe->bytes, (uint32_t)bytes, &by_recipe->recipe, &field);
 	assert(rc == 0); /* what we make ourselves passes */
-	if (recipe_encrypts(&by_recipe->recipe))
+	if (mt_recipe_encrypts(&by_recipe->recipe))
 		return 0;
 	by_recipe->is_on = true;
 	by_recipe->stage_count++;
-	by_recipe->lie = lie_choose(by_recipe, merge->shard->port->settings->recipe_lies);
+	by_recipe->lie =
+	    mt_recipe_lie(by_recipe->stage_count, merge->shard->port->settings->recipe_lies);
 	if (is_lendable(merge, &by_recipe->recipe.head) && guest_take_over(merge) == 0)
 		return 0;
 	recipe_tell(&by_recipe->recipe.head, merge);
@@ -346,9 +316,9 @@ mt_merge_by_recipe_window(struct merge_work *work)
 	struct mt_recipe_cursor *cursor = &work->by_recipe->cursor;
 	bool is_there = mt_recipe_window(cursor, &work->executor->window);
 
-	if (is_there && work->by_recipe->lie == LIE_LEAVES_OUT) {
+	if (is_there && work->by_recipe->lie == RECIPE_LIE_LEAVES_OUT) {
 		work->executor->window.frame_count--;
-		work->by_recipe->lie = LIE_NONE;
+		work->by_recipe->lie = RECIPE_LIE_NONE;
 	}
 	assert(work->by_recipe->is_on);
 	/* The stages know by the plan how far the merge is. */
@@ -365,7 +335,7 @@ mt_merge_by_recipe_verify(struct mt_merge *merge)
 	struct merge_result *result = &work->result;
 
 	assert(work->by_recipe->is_on);
-	if (work->by_recipe->lie == LIE_CLAIMS && result->part_count > 0)
+	if (work->by_recipe->lie == RECIPE_LIE_CLAIMS && result->part_count > 0)
 		result->parts[result->part_count - 1].length_bytes += BATCH_ALIGN;
 	work->by_recipe->wrong = NULL;
 	if (work->by_recipe->guest.is_on)

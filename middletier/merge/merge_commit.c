@@ -42,6 +42,7 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "merge/merge.h"
+#include "merge/merge_by_away.h"
 #include "merge/merge_by_recipe.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_exec.h"
@@ -127,7 +128,7 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
 	mt_run_writer_begin(&work->exec.writer, merge->shard, merge->target,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
-	return mt_merge_by_recipe_begin(merge);
+	return mt_merge_by_away_begin(merge) ? 0 : mt_merge_by_recipe_begin(merge);
 }
 
 void

@@ -17,9 +17,11 @@
 #include "merge/merge_work.h"
 #include "merge/pace.h"
 
-/* The greatest pressure of the port's shards: whatever is merged, the others wait for it. */
-static uint32_t
-port_pressure(const struct mt_port *port)
+#define MERGE_HOPE_NS NUM_MS(10)
+
+/* Whatever is merged, the others wait for it. */
+uint32_t
+mt_merge_port_pressure(const struct mt_port *port)
 {
 	uint32_t pressure = 0;
 
@@ -57,15 +59,16 @@ followed_rate(const struct mt_port *port)
 static uint64_t
 merge_rate(const struct mt_port *port)
 {
-	return is_written(port) ? mt_pace_merge_rate(port_pressure(port), followed_rate(port))
-				: PACE_UNLIMITED;
+	return is_written(port)
+	    ? mt_pace_merge_rate(mt_merge_port_pressure(port), followed_rate(port))
+	    : PACE_UNLIMITED;
 }
 
 void
 mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 {
 	const struct mt_port *port = merge->shard->port;
-	uint32_t pressure = port_pressure(port);
+	uint32_t pressure = mt_merge_port_pressure(port);
 
 	assert(merge_work_of(merge)->merge == merge);
 	turn->budget = mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
@@ -75,7 +78,7 @@ mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 struct engine_set *
 mt_merge_engines(const struct mt_port *port)
 {
-	if (port->merge_engines == NULL || port_pressure(port) >= PACE_BACKGROUND)
+	if (port->merge_engines == NULL || mt_merge_port_pressure(port) >= PACE_BACKGROUND)
 		return port->engines;
 	return port->merge_engines;
 }
@@ -91,15 +94,70 @@ mt_merge_window_blocks(const struct mt_merge *merge)
 	return (uint32_t)num_min(blocks, MERGE_WINDOW_BLOCKS_MAX);
 }
 
+/* @bytes were taken of @port's time, at @rate. */
+static uint64_t
+pace_pause_ns(const struct mt_port *port, uint64_t *paid_ns, uint64_t bytes, uint64_t rate)
+{
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	assert(bytes <= (uint64_t)MERGE_WINDOW_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
+	*paid_ns = mt_pace_pay(*paid_ns, now_ns, bytes, rate);
+	return rate == PACE_UNLIMITED || *paid_ns <= now_ns ? 0 : *paid_ns - now_ns;
+}
+
 uint64_t
 mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 {
 	struct merge_work *work = merge_work_of(merge);
-	const struct mt_port *port = work->port;
-	uint64_t now_ns = loop_now_ns(port->loop);
-	uint64_t rate = merge_rate(port);
 
-	assert(bytes <= (uint64_t)MERGE_WINDOW_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
-	work->paid_ns = mt_pace_pay(work->paid_ns, now_ns, bytes, rate);
-	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
+	return pace_pause_ns(work->port, &work->paid_ns, bytes, merge_rate(work->port));
+}
+
+bool
+mt_merge_is_hoping(const struct mt_merge *merge)
+{
+	const struct run_writer *writer = &merge_work_of(merge)->executor->writer;
+
+	return writer->is_hoping && writer->shard == merge->shard;
+}
+
+void
+mt_merge_next_turn(const struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	bool is_spent = work->executor->turn.budget == 0;
+
+	assert(work->merge == merge);
+	if (mt_merge_is_hoping(merge))
+		mt_merge_work_wait(work, MERGE_HOPE_NS);
+	switch ((enum mt_merge_state)merge->sm.state) {
+	case MERGE_FETCHING: /* after whatever else this loop has to do */
+		if (is_spent || (work->executor->out_count == 0 && !work->timer.is_active))
+			mt_merge_work_wait(work, 0);
+		break;
+	case MERGE_LOADING:
+	case MERGE_STORING:
+		if (is_spent)
+			mt_merge_work_wait(work, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- of others ---- */
+
+void
+mt_merge_guest_turn(const struct mt_port *port, struct merge_turn *turn)
+{
+	turn->budget = mt_pace_turn_jobs(0, is_written(port), mt_turn_is_short(port));
+	turn->reads = mt_pace_reads(0);
+	assert(turn->reads > 0);
+}
+
+uint64_t
+mt_merge_guest_pause_ns(const struct mt_port *port, uint64_t *paid_ns, uint64_t bytes)
+{
+	return pace_pause_ns(port, paid_ns, bytes,
+	    is_written(port) ? mt_pace_merge_rate(0, followed_rate(port)) : PACE_UNLIMITED);
 }

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_PACE_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_PACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "merge/merge_step.h"
@@ -23,5 +24,16 @@ struct engine_set *mt_merge_engines(const struct mt_port *port);
 uint32_t mt_merge_window_blocks(const struct mt_merge *merge);
 /* mt_merge_pause_ns -- a window of @bytes is done: how long clients go first. */
 uint64_t mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
+/* mt_merge_is_hoping -- @merge has no room for its runs, and looks for it again soon. */
+bool mt_merge_is_hoping(const struct mt_merge *merge);
+/* mt_merge_next_turn -- @merge, at work, has got as far as it gets: the timer fires where nothing else would take it on. */
+void mt_merge_next_turn(const struct mt_merge *merge);
+
+/* mt_merge_port_pressure -- the greatest of the port's shards. */
+uint32_t mt_merge_port_pressure(const struct mt_port *port);
+/* mt_merge_guest_turn -- as mt_merge_turn, of what is executed for another gateway: at leisure, however long the logs here. */
+void mt_merge_guest_turn(const struct mt_port *port, struct merge_turn *turn);
+/* mt_merge_guest_pause_ns -- likewise, as mt_merge_pause_ns; *@paid_ns is kept for the next. */
+uint64_t mt_merge_guest_pause_ns(const struct mt_port *port, uint64_t *paid_ns, uint64_t bytes);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_PACE_H */

@@ -11,6 +11,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "merge/merge.h"
+#include "merge/merge_by_away.h"
 #include "merge/merge_by_recipe.h"
 #include "merge/merge_input.h"
 #include "merge/merge_result.h"
@@ -38,6 +39,8 @@ mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 	if (rc == 0 && port->settings->has_recipes)
 		rc = mt_merge_by_recipe_create(work, mt_merge_window_bytes(device_bytes),
 		    port_on_writer);
+	if (rc == 0 && port->settings->has_offload)
+		rc = mt_merge_by_away_create(work);
 	if (rc != 0)
 		mt_merge_port_fini(port);
 	return rc;
@@ -48,6 +51,7 @@ mt_merge_port_fini(struct mt_port *port)
 {
 	if (port->merge_work != NULL) {
 		mt_merge_by_recipe_destroy(port->merge_work->by_recipe);
+		mt_merge_by_away_destroy(port->merge_work->by_away);
 		mt_merge_exec_fini(&port->merge_work->exec);
 	}
 	mt_merge_work_destroy(port->merge_work);
@@ -97,6 +101,7 @@ mt_merge_fini(struct mt_shard *shard)
 		work->merge = NULL;
 	}
 	mt_merge_by_recipe_forget(work, shard);
+	mt_merge_by_away_forget(work, shard);
 	/* Also after its last merge has ended. */
 	if (work->exec.writer.shard == shard)
 		mt_run_writer_forget(&work->exec.writer);

@@ -38,6 +38,7 @@ struct merge_work {
 	struct merge_exec *executor; /* of the stage at work: exec, or a guest's (merge_guest.h) */
 	struct merge_result result; /* of the stage that was executed last, until it is committed */
 	struct merge_by_recipe *by_recipe; /* for tests; NULL: the plan itself is executed */
+	struct merge_by_away *by_away;     /* NULL: without --offload */
 	bool is_committing;                /* the manifest has its edits */
 	uint64_t paid_ns;
 	struct pace_inflow inflow; /* what clients write meanwhile */
@@ -48,11 +49,12 @@ struct merge_work {
 
 enum mt_merge_state {
 	MERGE_QUEUED,
-	MERGE_LOADING,   /* indexes of its runs */
-	MERGE_FETCHING,  /* a window's blocks */
-	MERGE_STORING,   /* its frames, into batches */
-	MERGE_PAUSING,   /* clients go first */
-	MERGE_ENDING,    /* the last batches are at their replicas */
+	MERGE_LOADING,  /* indexes of its runs */
+	MERGE_FETCHING, /* a window's blocks */
+	MERGE_STORING,  /* its frames, into batches */
+	MERGE_PAUSING,  /* clients go first */
+	MERGE_ENDING,   /* the last batches are at their replicas */
+	MERGE_AWAY, /* other gateways are asked to execute it, do, and what they made is read back */
 	MERGE_VERIFYING, /* what was made by a recipe is read back */
 	MERGE_RECALLING, /* a guest has failed: what is out comes back, then the plan is executed */
 	MERGE_COMMITTING,

@@ -35,6 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "common/replica.h"
@@ -95,6 +96,17 @@ struct mt_recipe_frame {
 	uint8_t kind; /* enum record_kind */
 	bool is_copy;
 };
+
+/*
+ * mt_recipe_deadline_ns -- how long it may take to execute; whoever needs longer has a fault
+ *
+ * Ten seconds, or what two MiB of plain blocks a second take.
+ */
+static inline uint64_t
+mt_recipe_deadline_ns(const struct mt_recipe_head *head)
+{
+	return num_max((uint64_t)head->crc_count * NUM_MS(2), NUM_S(10));
+}
 
 /* A recipe in the making, in @bytes: RECIPE_BYTES_MAX of them. */
 struct mt_recipe_builder {

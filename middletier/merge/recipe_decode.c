@@ -403,3 +403,17 @@ mt_recipe_decode(const void *bytes, uint32_t length_bytes, struct mt_recipe *ret
 	*ret_field = recipe_field(bytes, length_bytes, ret_recipe);
 	return *ret_field == NULL ? 0 : -EBADMSG;
 }
+
+bool
+mt_recipe_encrypts(const struct mt_recipe *recipe)
+{
+	if (recipe->head.key_id != 0)
+		return true;
+	for (uint32_t i = 0; i < recipe->head.source_count; i++) {
+		struct mt_recipe_source source = mt_recipe_source(recipe, i);
+
+		if ((source.codec_id & ENGINE_ENCRYPTED) != 0 && !source.is_copy)
+			return true;
+	}
+	return false;
+}

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_RECIPE_DECODE_H
 #define CLEAVE_MIDDLETIER_MERGE_RECIPE_DECODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "merge/recipe.h"
@@ -24,5 +25,12 @@ struct mt_recipe_extent mt_recipe_extent(const struct mt_recipe *recipe, uint32_
 struct mt_recipe_source mt_recipe_source(const struct mt_recipe *recipe, uint32_t at);
 struct mt_recipe_frame mt_recipe_frame(const struct mt_recipe *recipe, uint32_t at);
 uint32_t mt_recipe_crc(const struct mt_recipe *recipe, uint32_t at);
+
+/*
+ * mt_recipe_encrypts -- is anything made of blocks that came encrypted?
+ *
+ * It is encrypted again, and its CRCs are where only engines see them: nobody can compare it with the recipe.
+ */
+bool mt_recipe_encrypts(const struct mt_recipe *recipe);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_RECIPE_DECODE_H */

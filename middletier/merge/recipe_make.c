@@ -23,6 +23,8 @@
 #include "merge/recipe.h"
 #include "merge/run_roll.h"
 
+#define MAKER_FRAME_BYTES 64u /* of a frame's descriptor, and its part of the batch's header */
+
 /* The extent's index in the recipe. -E2BIG; -ESTALE. */
 static int
 maker_extent(struct mt_recipe_maker *maker, const struct mt_shard *shard, uint32_t index)
@@ -118,13 +120,37 @@ maker_add_window(struct mt_recipe_maker *maker, const struct mt_shard *shard,
 	return rc;
 }
 
+/*
+ * How much of a run extent a window's frames take, at most, about: what is stored of its blocks, for what is made of them
+ * is compressed harder, or, where LZ4 may be made of it, the blocks. And their descriptors.
+ */
+static uint64_t
+window_run_bytes(const struct merge_window *window, bool is_hot)
+{
+	uint64_t bytes = (uint64_t)window->frame_count * MAKER_FRAME_BYTES +
+	    (uint64_t)window->block_count * RECIPE_CRC_BYTES;
+
+	if (is_hot)
+		return bytes + (uint64_t)window->block_count * CLEAVE_BLOCK_BYTES;
+	for (uint32_t i = 0; i < window->source_count; i++) {
+		const struct merge_source *source = &window->sources[i];
+
+		bytes += (uint64_t)source->location.stored_bytes * source->count /
+			source->location.record_blocks +
+		    1;
+	}
+	return bytes;
+}
+
 int
-mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *bytes)
+mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *bytes,
+    uint64_t room_bytes, uint32_t *ret_end_block)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_exec *exec = &work->exec;
 	const struct mt_shard *shard = merge->shard;
-	uint32_t at = work->plan.at;
+	uint32_t at = work->plan.at, end_block = at;
+	uint64_t used_bytes = 0;
 	struct mt_recipe_head head = { .level = (uint8_t)exec->task.level,
 		.keeps_zeroes = exec->task.keeps_zeroes,
 		.is_hot = exec->task.is_hot,
@@ -143,8 +169,18 @@ mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *b
 	maker->last = 0;
 	mt_recipe_begin(&maker->builder, bytes, &head);
 	rc = maker_target(maker, shard);
-	while (rc == 0 && mt_merge_plan_window(&work->plan, &exec->window))
+	while (rc == 0 && mt_merge_plan_window(&work->plan, &exec->window)) {
+		used_bytes += window_run_bytes(&exec->window, exec->task.is_hot);
+		if (used_bytes > room_bytes)
+			break;
 		rc = maker_add_window(maker, shard, &exec->window);
+		end_block = work->plan.at;
+	}
+	if (used_bytes <= room_bytes)
+		end_block = work->plan.at; /* behind it there is nothing */
 	work->plan.at = at;
+	if (rc == 0 && end_block == at && used_bytes > room_bytes)
+		rc = -ENOSPC;
+	*ret_end_block = end_block;
 	return rc != 0 ? rc : (int)mt_recipe_end(&maker->builder);
 }

@@ -16,11 +16,15 @@ struct mt_recipe_maker {
 };
 
 /*
- * mt_recipe_make -- all of the plan that no window has had, to @bytes, RECIPE_BYTES_MAX of them
+ * mt_recipe_make -- what the plan has that no window has had, to @bytes, RECIPE_BYTES_MAX of them
  *
- * @merge is at work, a stage has begun, and no window is in use: windows are made, and the plan is where it was.
- * Returns the recipe's bytes; -E2BIG: more extents than a recipe may have; -ESTALE: one of them has gone.
+ * As many windows as take no more than @room_bytes in a run extent, or all: UINT64_MAX; *@ret_end_block is the first block
+ * of the chunk behind them. @merge is at work, a stage has begun, and no window is in use: windows are made, and the
+ * plan is where it was.
+ * Returns the recipe's bytes; -ENOSPC: there is no room for one window; -E2BIG: more extents than a recipe may have;
+ * -ESTALE: one of them has gone.
  */
-int mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *bytes);
+int mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *bytes,
+    uint64_t room_bytes, uint32_t *ret_end_block);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_RECIPE_MAKE_H */

@@ -291,6 +291,14 @@ mt_run_roll_return(struct mt_run_roll *roll, uint64_t end_bytes, uint32_t chain_
 }
 
 void
+mt_run_roll_unlend(struct mt_run_roll *roll)
+{
+	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->extent->end_bytes == roll->extent->acked_bytes);
+	sm_move(&roll->sm, RUN_ROLL_OPEN);
+}
+
+void
 mt_run_roll_recall(struct mt_run_roll *roll)
 {
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);

@@ -53,11 +53,14 @@ void mt_run_roll_step(struct mt_run_roll *roll);
  * mt_run_roll_lend -- OPEN, with nothing out: a guest appends to it from its end on, and nobody else
  *
  * mt_run_roll_return: every replica was seen to have it up to @end_bytes, where the chain is @chain_crc: OPEN, and its
- * owner's again. mt_run_roll_recall: it takes no more, and is sealed where it was lent; the guest has nothing out.
+ * owner's again. mt_run_roll_recall: it takes no more, and is sealed where it was lent; what a guest of another process has
+ * out is cut off by that, or refused.
  */
 void mt_run_roll_lend(struct mt_run_roll *roll);
 void mt_run_roll_return(struct mt_run_roll *roll, uint64_t end_bytes, uint32_t chain_crc);
 void mt_run_roll_recall(struct mt_run_roll *roll);
+/* mt_run_roll_unlend -- OPEN again, as before mt_run_roll_lend: no guest has ever been told of it. */
+void mt_run_roll_unlend(struct mt_run_roll *roll);
 /* mt_run_roll_borrow -- for a guest's shard: its roll, OPEN, with @extent, which was lent; no other follows. 0; -ENOMEM. */
 int mt_run_roll_borrow(struct mt_shard *shard, struct mt_extent *extent);
 /* mt_run_roll_over -- OPEN: it takes no more. */

@@ -5,6 +5,7 @@
  *	message --> session lives? --> decode --> ECHO                            answered here
  *	                                     |--> CONTROL                         host->on_control
  *	                                     |--> LEASE                           session/read_lease.c
+ *	                                     |--> JOB_, MIRROR_HEADS              port_work.c, port_mirror.c: other gateways'
  *	                                     '--> I/O --> volume, shard, epoch --> limits --> shares --> mt_write, mt_read, mt_holes
  *	                                                        ^                    |          |
  *	                                                        |----- throttle.c <--'          |  over them: held
@@ -34,6 +35,7 @@
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_mirror.h"
+#include "port/port_work.h"
 #include "port/shares.h"
 #include "port/throttle.h"
 #include "read/holes.h"
@@ -221,6 +223,8 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 		}
 		return rc;
 	}
+	if (mt_port_work_is_message(msg) && session->level >= CLEAVE_LEVEL_WORKERS)
+		return mt_port_work_take(session, msg, ret_field);
 	if (msg->header->opcode == WIRE_MIRROR_HEADS && session->level >= CLEAVE_LEVEL_PEERS)
 		return mt_port_mirror_take(session, msg, ret_field);
 	rc = wire_io_decode(msg->header, &io, ret_field);
@@ -260,6 +264,7 @@ dispatch_on_left(struct mt_session *session)
 
 	port->life->host->on_left(session);
 	mt_hot_pages_left(session);
+	mt_port_work_left(session);
 	mt_throttle_drop(session);
 	mt_shares_drop(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */

@@ -57,12 +57,14 @@
 #include "port/port_nodes.h"
 #include "port/port_report.h"
 #include "port/port_shards.h"
+#include "port/port_work.h"
 #include "port/shares.h"
 #include "port/throttle.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
 #include "upkeep/upkeep_port.h"
+#include "worker/worker.h"
 
 #define PORT_ENGINE_QUEUE_MAX 4096u
 #define PORT_STOP_CHECK_NS NUM_MS(1)
@@ -432,7 +434,8 @@ static bool
 port_is_closed(const struct mt_port *port)
 {
 	assert(port->is_closing);
-	if (!list_is_empty(&port->sessions) || !port->life->host->is_quiet(port))
+	if (!list_is_empty(&port->sessions) || !port->life->host->is_quiet(port) ||
+	    !mt_worker_is_quiet(port))
 		return false;
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (port->links[i].qp != NULL)
@@ -489,6 +492,7 @@ mt_port_stop(struct mt_port *port)
 	if (port->sm.state >= MT_PORT_STOPPING)
 		return;
 	sm_move(&port->sm, MT_PORT_STOPPING);
+	mt_port_work_stop(port);
 	port->life->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
 	loop_timer_start(port->loop, &port->life->stop_timer, 0);
 }
@@ -553,6 +557,7 @@ mt_port_close(struct mt_port *port)
 		mt_shard_fini(&port->shards[i]);
 	port->life->host->fini(port);
 	mt_session_fini_all(port);
+	mt_port_work_fini(port);
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
 	mt_throttle_fini(port);

@@ -4,6 +4,7 @@
  *
  *	device | receives: a quarter | merges | frames | ring | ring | ring | ...     as --device-memory says
  *	       | hot blocks                                                           beside it, as --hot-bytes says
+ *	       | other gateways' merges, each as much as merges                       likewise, as --worker-jobs says
  *	host   | links and merges    | heads of batches, a share a ring       address space until it is used
  *	       | heads of other gateways' batches                              likewise, as --mirror-heads says
  *
@@ -31,8 +32,10 @@
 #include "port/port.h"
 #include "port/port_life.h"
 #include "port/port_mirror.h"
+#include "port/port_work.h"
 #include "read/hot.h"
 #include "read/read_frames.h"
+#include "worker/worker.h"
 #include "write/write_batch.h"
 
 /* Host memory for links, merges and the transport; touched as it is used. */
@@ -112,6 +115,7 @@ mt_port_device_bytes(const struct mt_port_options *options)
 	    options->settings->has_recipes ? mt_merge_device_bytes(options->device_bytes) : 0;
 
 	return options->device_bytes + guest_bytes +
+	    mt_worker_device_bytes(options->settings, options->device_bytes) +
 	    num_round_up(mt_hot_device_bytes(options->settings->hot_bytes), CLEAVE_BLOCK_BYTES);
 }
 
@@ -127,13 +131,15 @@ mt_port_memory_take(struct mt_port *port)
 		rc = mt_hot_init(port);
 	if (rc == 0)
 		rc = mt_merge_port_init(port, device_bytes);
-	return rc == 0 ? mt_port_mirror_init(port) : rc;
+	if (rc == 0)
+		rc = mt_port_mirror_init(port);
+	return rc == 0 ? mt_port_work_init(port) : rc;
 }
 
 uint64_t
 mt_port_host_bytes(const struct mt_port_options *options)
 {
-	uint64_t bytes = PORT_HOST_BYTES +
+	uint64_t bytes = PORT_HOST_BYTES + mt_worker_host_bytes(options->settings) +
 	    memory_ring_max(options, PORT_RING_BYTES_MIN) * PORT_HOST_BYTES_A_SHARD;
 
 	bytes = num_max(bytes, PORT_HOST_BYTES_MIN);

@@ -481,6 +481,8 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->index_cache_bytes = values->index_cache;
 	options->hot_bytes = values->hot_bytes;
 	options->mirror_bytes = values->mirror_heads;
+	options->has_offload = values->offload != 0;
+	options->worker_jobs = (uint32_t)values->worker_jobs;
 	options->balance = (enum mt_balance)(MT_BALANCE_COUNT + values->balance);
 	options->balance_interval_ns = values->balance_interval;
 	options->is_health_watched = true;

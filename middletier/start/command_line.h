@@ -41,6 +41,8 @@ struct mt_command_line {
 	uint64_t repair_after, repair_rate;
 	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
 	uint64_t index_cache, hot_bytes, mirror_heads;
+	unsigned offload; /* 0: off */
+	uint64_t worker_jobs;
 	uint64_t frame_bytes, read_frame_bytes;
 	unsigned run_codec; /* enum mt_run_codec */
 	unsigned balance;   /* from MT_BALANCE_COUNT on */

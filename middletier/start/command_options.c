@@ -8,12 +8,15 @@
 #include "cleave/wire.h"
 #include "common/replica.h"
 #include "start/command_line.h"
+#include "worker/worker.h"
 
 /* From MT_BALANCE_COUNT on. */
 static const char *const balances[] = { "count", "load", NULL };
 
 /* As enum mt_run_codec. */
 static const char *const run_codecs[] = { "auto", "zstd", "lz4", NULL };
+
+static const char *const off_on[] = { "off", "on", NULL };
 
 static const char *const yes_no[] = { "no", "yes", NULL };
 
@@ -133,6 +136,14 @@ static const struct config_option option_table[] = {
 	    "Host memory, all ports together, for the heads of batches that other gateways tell of while they "
 	    "write: what a take-over needs of their logs. It tells them of its own, too. 0: neither.",
 	    "0", false, 0, NUM_GIB(64), NULL },
+	{ "offload", 0, CONFIG_CHOICE, offsetof(struct mt_command_line, offload), "WHETHER",
+	    "on: merges go to other gateways that have room for them (--worker-jobs); what they have made is "
+	    "read back before it counts, and made here where it is not right. Not with keys.",
+	    "off", false, 0, 0, off_on },
+	{ "worker-jobs", 0, CONFIG_U64, offsetof(struct mt_command_line, worker_jobs), "N",
+	    "Merges of other gateways that each port executes at a time, each in device memory of its own; 0: "
+	    "none. Not with keys.",
+	    "0", false, 0, WORKER_JOBS_MAX, NULL },
 	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, frame_bytes), "SIZE",
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",

@@ -114,6 +114,7 @@
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
 	X(part_unverified, "runs are named whose last batches not all replicas were seen to have") \
+	X(told_short, "who executes a recipe may say that it has made a part of it")               \
 	X(recipe_trusted, "who executes a recipe is believed to have made what it says")           \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	X(address_ignored, "shards are taken though clients are told another gateway's address")   \

@@ -38,6 +38,7 @@
 /* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
 #define SIM_MIRROR_FAULTS 16u /* of so many heads that are mirrored one is lost, and one damaged */
 #define SIM_RECIPE_LIES 5u    /* of so many recipes one is executed wrongly */
+#define SIM_WORKER_JOBS 2u
 #define SIM_SESSION_NS NUM_S(8)
 
 /* Zero means the default in brackets. */
@@ -62,6 +63,7 @@ struct sim_cluster_options {
 	uint64_t manifest_bytes, manifest_part_bytes; /* the same */
 	uint32_t directory_batches_min;               /* of a run that ends with its directory */
 	bool has_recipes;                             /* merges are executed from their recipes */
+	bool has_offload;                             /* gateways execute each other's merges */
 	uint64_t hold_ns;                             /* the same */
 	uint64_t hot_bytes;                           /* 0: none are kept */
 	uint64_t mirror_bytes;                        /* of heads of others' batches; 0: none */

@@ -100,6 +100,9 @@ static const char *const of_hot[] = { "hot_place_unchecked" };
 /* In code that executes recipes. */
 static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 
+/* In code that takes what another gateway says for granted. */
+static const char *const of_offload[] = { "told_short" };
+
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
 	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
@@ -131,6 +134,7 @@ static const struct kind {
 	{ NAMES(of_recipes), sim_run_has_recipes },
 	{ NAMES(of_haste), sim_run_has_haste },
 	{ NAMES(of_peeks), sim_peeks_are_in },
+	{ NAMES(of_offload), sim_run_has_offload },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */

@@ -293,6 +293,9 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	gateways = sim_peeks_choose(given->seed, options, gateways);
 	sim_leases_choose(given->seed, run_has_levels(run), options);
 	options->has_recipes = sim_run_has_recipes(given->seed);
+	options->has_offload = sim_run_has_offload(given->seed) && !options->has_keys;
+	if (options->has_offload)
+		gateways = (uint32_t)num_max(gateways, 2);
 	if (run_is_on_etcd(run))
 		sim_run_choose_etcd(run->options.seed, options);
 	if (run_has_balance(run))
@@ -714,6 +717,8 @@ run_result(struct run *run, struct sim_run_result *result)
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
 		.hasty_count = sim_cluster_metric(run->cluster, MT_METRIC_hasty_runs),
 		.covered_count = sim_cluster_metric(run->cluster, MT_METRIC_covered_runs),
+		.away_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_away),
+		.recalled_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_recalled),
 		.refused_count = sim_cluster_metric(run->cluster, MT_METRIC_merges_refused),
 		.hot_count = sim_cluster_metric(run->cluster, MT_METRIC_hot_hits),
 		.head_count = sim_cluster_metric(run->cluster, MT_METRIC_heads_taken) };

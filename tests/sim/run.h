@@ -133,6 +133,8 @@ struct sim_run_result {
 	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
 	uint64_t hasty_count;    /* runs with long frames, of merges that writes waited for */
 	uint64_t covered_count;  /* runs that went unread, for newer ones had all of them */
+	uint64_t away_count;     /* of those that another gateway made, and that were named */
+	uint64_t recalled_count; /* and those that it did not end */
 	uint64_t refused_count;  /* parts of merges that were made wrongly by recipes, and anew */
 	uint64_t hot_count;      /* blocks that were read from tables of hot ones */
 	uint64_t head_count;     /* of logs and manifests that take-overs had in memory */
@@ -182,6 +184,9 @@ bool sim_run_has_scarce_indexes(uint64_t seed);
 bool sim_run_has_recipes(uint64_t seed);
 /* sim_run_has_directories -- do all runs of @seed that are named in a cluster of level 2 end with a directory, where it fits? */
 bool sim_run_has_directories(uint64_t seed);
+/* sim_run_has_offload -- do gateways of @seed execute each other's merges (merge/RECIPE.md)? */
+bool sim_run_has_offload(uint64_t seed);
+
 /* sim_run_has_mirrors -- do gateways of @seed tell those that their shards fall to of their batches (extent/head_push.h)? */
 bool sim_run_has_mirrors(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */

@@ -45,8 +45,8 @@ struct search {
 struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
-	    staged_seed_count, hasty_count, covered_count, refused_count, hot_count, hot_seed_count,
-	    head_count;
+	    staged_seed_count, hasty_count, covered_count, refused_count, away_count,
+	    recalled_count, hot_count, hot_seed_count, head_count;
 	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
 	uint64_t lease_count, map_read_count, direct_read_count, peek_count, torn_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
@@ -142,6 +142,8 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->hasty_count += result->hasty_count;
 	tally->covered_count += result->covered_count;
 	tally->refused_count += result->refused_count;
+	tally->away_count += result->away_count;
+	tally->recalled_count += result->recalled_count;
 	tally->hot_count += result->hot_count;
 	tally->hot_seed_count += result->hot_count > 0;
 	tally->head_count += result->head_count;
@@ -214,21 +216,23 @@ print_totals(const struct tally *sum, double seconds)
 		     " orphans swept, %" PRIu64 " deletions judged, %" PRIu64
 		     " of them blindly, %" PRIu64 " merges (%" PRIu64 " early stages, in %" PRIu64
 		     " seeds, %" PRIu64 " runs in haste, %" PRIu64 " covered, %" PRIu64
-		     " refused), %" PRIu64 " hot reads, in %" PRIu64 " seeds, %" PRIu64
-		     " heads had in memory, %" PRIu64 " snapshots, %" PRIu64
-		     " changes of nodes, %" PRIu64 " shards given away by load, %" PRIu64
-		     " deeds of enemies, %" PRIu64 " changes under read leases, %" PRIu64
-		     " blocks of runs as maps say, %" PRIu64 " reads at nodes, %" PRIu64
-		     " out of gateways' memory (%" PRIu64 " met a change), %" PRIu64
-		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
+		     " made elsewhere, %" PRIu64 " not, %" PRIu64 " refused), %" PRIu64
+		     " hot reads, in %" PRIu64 " seeds, %" PRIu64 " heads had in memory, %" PRIu64
+		     " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
+		     " shards given away by load, %" PRIu64 " deeds of enemies, %" PRIu64
+		     " changes under read leases, %" PRIu64 " blocks of runs as maps say, %" PRIu64
+		     " reads at nodes, %" PRIu64 " out of gateways' memory (%" PRIu64
+		     " met a change), %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
+		     " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
-	    sum->hasty_count, sum->covered_count, sum->refused_count, sum->hot_count,
-	    sum->hot_seed_count, sum->head_count, sum->snapshot_count, sum->change_count,
-	    sum->relief_count, sum->deed_count, sum->lease_count, sum->map_read_count,
-	    sum->direct_read_count, sum->peek_count, sum->torn_count, sum->etcd_seed_count, seconds,
-	    sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
+	    sum->hasty_count, sum->covered_count, sum->away_count, sum->recalled_count,
+	    sum->refused_count, sum->hot_count, sum->hot_seed_count, sum->head_count,
+	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->deed_count,
+	    sum->lease_count, sum->map_read_count, sum->direct_read_count, sum->peek_count,
+	    sum->torn_count, sum->etcd_seed_count, seconds, sum->failed_count,
+	    table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int

@@ -33,6 +33,8 @@
 #define MIRRORS_SEEDS 3u
 #define HASTY_SALT UINT64_C(3)
 #define HASTY_SEEDS 16u
+#define OFFLOAD_SALT UINT64_C(2605)
+#define OFFLOAD_SEEDS 8u
 
 #define ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 
@@ -111,6 +113,13 @@ bool
 sim_run_has_haste(uint64_t seed)
 {
 	return sim_run_hash(seed, HASTY_SALT) % HASTY_SEEDS == 0;
+}
+
+/* With keys nodes let only a shard's owner write. */
+bool
+sim_run_has_offload(uint64_t seed)
+{
+	return sim_run_hash(seed, OFFLOAD_SALT) % OFFLOAD_SEEDS == 0 && !sim_run_has_keys(seed);
 }
 
 /* Releases of before know of no keys. */

@@ -311,7 +311,8 @@ slot_on_success(struct slot *slot)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
 		slot_on_written(slot);
-	if (slot->io.op != CLEAVE_READ && workload->leases != NULL)
+	/* A discard of holes alone is answered without a change, and waits for nobody. */
+	if (slot->io.op == CLEAVE_WRITE && workload->leases != NULL)
 		sim_leases_on_change(workload->leases, slot->volume, slot->first, slot->count);
 	if (session->is_old || workload->old == NULL || below(session, 4) != 0)
 		return;

@@ -153,6 +153,9 @@ static struct fake_world {
 	uint64_t slot_bytes;
 	bool is_session_gone;
 	bool is_flushing; /* flush.c has, or will have, a merge at work */
+	/* The answer of mt_peer_link_send; NULL: nobody is there. */
+	int (*on_peer)(const char *address, struct mt_peer_request *request);
+	void (*on_forgotten)(struct mt_peer_request *request);
 } fake;
 
 /* ---- the split library ---- */
@@ -729,17 +732,26 @@ mt_port_link(struct mt_port *port, uint32_t node_id)
 struct mt_peer_link *
 mt_peer_link_to(struct mt_port *port, const char *address)
 {
-	(void)port;
-	(void)address;
-	return NULL;
+	static struct mt_peer_link links[4];
+	struct mt_peer_link *link = links;
+
+	while (link->address[0] != '\0' && strcmp(link->address, address) != 0)
+		cr_assert_lt(++link, links + NUM_COUNT(links));
+	(void)snprintf(link->address, sizeof(link->address), "%s", address);
+	return fake.on_peer == NULL || port == NULL ? NULL : link;
 }
 
 int
 mt_peer_link_send(struct mt_peer_link *link, struct mt_peer_request *request)
 {
-	(void)link;
-	(void)request;
-	return -EHOSTDOWN;
+	return fake.on_peer(link->address, request);
+}
+
+bool
+mt_peer_link_forget(struct mt_peer_request *request)
+{
+	fake.on_forgotten(request);
+	return true;
 }
 
 int

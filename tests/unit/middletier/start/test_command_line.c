@@ -167,6 +167,7 @@ Test(command_line, memory_for_hot_blocks)
 	cr_assert_eq(take("/m", "tcp://10.0.0.1:1", "tcp://10.0.0.1:2"), 0, "%s", error);
 	cr_assert_eq(options.hot_bytes, NUM_MIB(64), "by default, of both ports together");
 	cr_assert_eq(options.mirror_bytes, 0, "by default");
+	cr_assert(!options.has_offload && options.worker_jobs == 0, "likewise");
 	cr_assert_eq(options.device_bytes, NUM_MIB(256));
 }
 

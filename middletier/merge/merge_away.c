@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_away.c -- a recipe goes to another gateway, and what has come of it comes back
+ *
+ *	      begin               somebody has room             all parts were taken
+ *	IDLE --------> ASKING ------------------> ASSIGNING ------------------> WAITING
+ *	 ^               | nobody has               | refused, ended, late        | told, failed, ended, late
+ *	 +---------------+--------------------------+-----------------------------+
+ *
+ * Each peer that may have room is asked for its load (JOB_LOAD); the one that does least gets the recipe, part after part
+ * (JOB_ASSIGN), each when the one before it was answered. The answer to the last says what has come of it. Whoever is
+ * given up is told to end (JOB_CANCEL), but nothing waits for that: what he appends is cut off, or refused, when the
+ * extent is sealed.
+ *
+ * A peer without room for jobs, or that failed, is not asked again for a while. Messages are the port's, one of a kind: until
+ * all of them are back no other recipe goes away.
+ */
+#include "merge/merge_away.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/job.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "extent/peer_link.h"
+#include "merge/merge_step.h"
+#include "merge/recipe.h"
+#include "merge/recipe_decode.h"
+#include "merge/told.h"
+
+#define MERGE_AWAY_MAGIC 0x59415741u /* "AWAY" */
+#define AWAY_ASK_NS NUM_MS(100)      /* who has not answered by then has no room */
+#define AWAY_FULL_NS NUM_MS(100)     /* a peer without room is asked again after it */
+#define AWAY_NONE_NS NUM_S(60)       /* one that executes none */
+#define AWAY_FAILED_MIN_NS NUM_S(1)  /* one that failed, twice as long each time */
+#define AWAY_FAILED_MAX_NS NUM_S(60)
+
+_Static_assert(TOLD_BYTES_MAX <= WIRE_JOB_TOLD_BYTES_MAX, "an answer holds it");
+_Static_assert(RECIPE_BYTES_MAX <= WIRE_JOB_RECIPE_BYTES_MAX, "parts hold it");
+_Static_assert(WIRE_JOB_PART_BYTES <= MT_PEER_PAYLOAD_BYTES_MAX, "a request holds a part");
+
+enum away_state { AWAY_IDLE, AWAY_ASKING, AWAY_ASSIGNING, AWAY_WAITING, AWAY_STATE_NR };
+
+static const struct sm_state away_table[AWAY_STATE_NR] = {
+	[AWAY_IDLE] = { "idle", SM_TO(AWAY_ASKING), SM_INITIAL },
+	[AWAY_ASKING] = { "asking", SM_TO(AWAY_ASSIGNING) | SM_TO(AWAY_IDLE), 0 },
+	[AWAY_ASSIGNING] = { "assigning", SM_TO(AWAY_WAITING) | SM_TO(AWAY_IDLE), 0 },
+	[AWAY_WAITING] = { "waiting", SM_TO(AWAY_IDLE), 0 },
+};
+
+struct away_peer {
+	struct merge_away *away;
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	struct mt_peer_request request;
+	uint8_t message[WIRE_HEADER_BYTES];
+	bool is_out;            /* the request */
+	bool has_room;          /* it has said so, this time */
+	uint32_t busy;          /* has_room: per mille */
+	uint64_t not_before_ns; /* it is not asked again */
+	uint64_t failed_ns;     /* how long it is left alone when it fails next */
+};
+
+/* A message of which there is one. */
+struct away_message {
+	struct mt_peer_request request;
+	bool is_out;
+};
+
+struct merge_away {
+	uint32_t magic;
+	struct sm sm;
+	struct mt_port *port;
+	struct away_peer peers[MT_GATEWAYS_MAX];
+	uint32_t peer_count;
+	struct mt_away_names next; /* is_new: they count from the next merge on */
+	bool is_new;
+	/* The recipe at hand, or the last one. */
+	const struct mt_recipe *recipe;
+	const uint8_t *bytes;
+	uint32_t recipe_bytes, sent_bytes;
+	uint64_t job;
+	struct away_peer *peer; /* who gets it; NULL: nobody has room */
+	bool is_given;
+	struct mt_told told;
+	bool is_over; /* IDLE: rc says how, and no step has said so yet */
+	int rc;
+	struct loop_timer timer; /* ASKING; then for all of the job */
+	struct away_message part, cancel;
+	uint8_t part_bytes[SPLIT_HEADER_BYTES_MAX];
+	uint8_t cancel_bytes[WIRE_HEADER_BYTES];
+	void (*tell)(void *arg);
+	void *arg;
+};
+
+static void away_assign(struct merge_away *away);
+
+/* ---- peers ---- */
+
+static uint64_t
+away_now_ns(const struct merge_away *away)
+{
+	return loop_now_ns(away->port->loop);
+}
+
+static void
+peer_leave_alone(struct away_peer *peer, uint64_t ns)
+{
+	assert(ns > 0);
+	peer->not_before_ns = away_now_ns(peer->away) + ns;
+}
+
+static void
+peer_failed(struct away_peer *peer)
+{
+	peer_leave_alone(peer, peer->failed_ns);
+	peer->failed_ns = num_min(2 * peer->failed_ns, AWAY_FAILED_MAX_NS);
+}
+
+/* Nothing is out: who was known already stays as it is. */
+static void
+away_take_names(struct merge_away *away)
+{
+	struct mt_away_names *next = &away->next;
+
+	away->is_new = false;
+	away->peer = NULL;
+	for (uint32_t i = 0; i < next->count; i++) {
+		struct away_peer *peer = &away->peers[i];
+
+		if (i < away->peer_count && strcmp(peer->address, next->addresses[i]) == 0)
+			continue;
+		*peer = (struct away_peer){ .away = away, .failed_ns = AWAY_FAILED_MIN_NS };
+		(void)snprintf(peer->address, sizeof(peer->address), "%s", next->addresses[i]);
+	}
+	away->peer_count = next->count;
+}
+
+void
+mt_merge_away_names(struct merge_away *away, const struct mt_away_names *names)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(names->count <= MT_GATEWAYS_MAX);
+	away->next = *names;
+	away->is_new = true;
+}
+
+static bool
+away_is_quiet(const struct merge_away *away)
+{
+	for (uint32_t i = 0; i < away->peer_count; i++) {
+		if (away->peers[i].is_out)
+			return false;
+	}
+	return !away->part.is_out && !away->cancel.is_out;
+}
+
+bool
+mt_merge_away_is_hopeful(const struct merge_away *away)
+{
+	if (away == NULL || away->sm.state != AWAY_IDLE || !away_is_quiet(away))
+		return false;
+	if (away->is_new && away->next.count > 0)
+		return true;
+	for (uint32_t i = 0; !away->is_new && i < away->peer_count; i++) {
+		if (away->peers[i].not_before_ns <= away_now_ns(away))
+			return true;
+	}
+	return false;
+}
+
+/* ---- messages ---- */
+
+static int
+away_send(struct merge_away *away, const char *address, struct mt_peer_request *request)
+{
+	struct mt_peer_link *link = mt_peer_link_to(away->port, address);
+
+	return link == NULL ? -ENOTCONN : mt_peer_link_send(link, request);
+}
+
+/* 0: @msg is an answer that says so, and *@ret_answer; else why not. */
+static int
+away_answer(const struct split_msg *msg, int rc, uint64_t job, struct wire_job *ret_answer)
+{
+	const char *field;
+
+	if (rc == 0)
+		rc = wire_job_decode(msg->header, ret_answer, &field);
+	if (rc == 0 && (!ret_answer->is_reply || ret_answer->job != job))
+		rc = -EPROTO;
+	return rc == 0 ? ret_answer->rc : rc;
+}
+
+static void
+away_on_canceled(struct mt_peer_request *request, int rc, struct split_msg *msg, void *arg)
+{
+	struct merge_away *away = arg;
+
+	(void)request;
+	(void)rc; /* he was told to end, no more */
+	(void)msg;
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	away->cancel.is_out = false;
+}
+
+/* Whoever has a part of the recipe need not go on. */
+static void
+away_send_cancel(struct merge_away *away)
+{
+	const struct wire_job cancel = { .opcode = WIRE_JOB_CANCEL, .job = away->job };
+
+	assert(!away->cancel.is_out);
+	wire_job_encode((struct wire_header *)(void *)away->cancel_bytes, &cancel);
+	away->cancel.request = (struct mt_peer_request){ .message = away->cancel_bytes,
+		.message_bytes = WIRE_HEADER_BYTES,
+		.fn = away_on_canceled,
+		.arg = away };
+	away->cancel.is_out = true;
+	if (away_send(away, away->peer->address, &away->cancel.request) != 0)
+		away->cancel.is_out = false;
+}
+
+/* ---- its end ---- */
+
+/* Nobody waits for what is out any more. */
+static void
+away_forget_messages(struct merge_away *away)
+{
+	for (uint32_t i = 0; i < away->peer_count; i++) {
+		struct away_peer *peer = &away->peers[i];
+
+		if (peer->is_out && mt_peer_link_forget(&peer->request))
+			peer->is_out = false;
+	}
+	if (away->part.is_out && mt_peer_link_forget(&away->part.request))
+		away->part.is_out = false;
+}
+
+/* @rc: 0: told is filled; else why it has come to nothing. */
+static void
+away_end(struct merge_away *away, int rc)
+{
+	assert(away->sm.state != AWAY_IDLE && rc <= 0);
+	loop_timer_stop(away->port->loop, &away->timer);
+	sm_move(&away->sm, AWAY_IDLE);
+	away->is_over = true;
+	away->rc = rc;
+	away->tell(away->arg);
+}
+
+/* Whoever has it is given up. */
+static void
+away_give_up(struct merge_away *away, int rc)
+{
+	bool is_begun = away->sm.state == AWAY_WAITING ||
+	    (away->sm.state == AWAY_ASSIGNING && away->sent_bytes > 0);
+
+	assert(rc < 0);
+	away_forget_messages(away);
+	if (is_begun)
+		away_send_cancel(away);
+	if (away->peer != NULL && rc != -EBUSY && rc != -ECANCELED)
+		peer_failed(away->peer);
+	away_end(away, rc);
+}
+
+void
+mt_merge_away_cancel(struct merge_away *away)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	if (away->sm.state != AWAY_IDLE)
+		away_give_up(away, -ECANCELED);
+	away->is_over = false;
+}
+
+void
+mt_merge_away_forget(struct merge_away *away)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	loop_timer_stop(away->port->loop, &away->timer);
+	if (away->sm.state != AWAY_IDLE)
+		sm_move(&away->sm, AWAY_IDLE);
+	away->is_over = false;
+}
+
+/* ---- the recipe, part after part ---- */
+
+/* All parts were taken: @msg says what has come of it. */
+static int
+away_take_told(struct merge_away *away, const struct split_msg *msg, const struct wire_job *answer)
+{
+	uint8_t bytes[WIRE_JOB_TOLD_BYTES_MAX];
+	const char *field = "payload_bytes";
+	int rc = -EBADMSG;
+
+	assert(answer->payload_bytes <= sizeof(bytes));
+	if (answer->payload_bytes > 0) {
+		dev_copy_to_host(away->port->split, bytes, msg->payload, answer->payload_bytes);
+		rc =
+		    mt_told_decode(bytes, answer->payload_bytes, away->recipe, &away->told, &field);
+	}
+	if (rc != 0)
+		log_limited(LOG_WARN,
+		    "merge: what another gateway says of a merge cannot be peer=%s field=%s rc=%s",
+		    away->peer->address, field, log_errno(rc));
+	return rc;
+}
+
+static void
+away_on_part(struct mt_peer_request *request, int rc, struct split_msg *msg, void *arg)
+{
+	struct merge_away *away = arg;
+	struct wire_job answer = { 0 };
+
+	(void)request;
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(away->part.is_out);
+	away->part.is_out = false;
+	if (away->sm.state == AWAY_IDLE || (rc == -ECANCELED && msg == NULL))
+		return; /* it was given up: whose it was is over */
+	rc = away_answer(msg, rc, away->job, &answer);
+	if (rc == 0 && away->sm.state == AWAY_WAITING) {
+		rc = away_take_told(away, msg, &answer);
+		if (rc != 0)
+			peer_failed(away->peer);
+		away_end(away, rc);
+		return;
+	}
+	assert(away->sm.state == AWAY_ASSIGNING || rc != 0);
+	if (rc == 0 && answer.payload_bytes > 0)
+		rc = -EPROTO;
+	if (rc == 0) {
+		away_assign(away);
+		return;
+	}
+	if (rc == -EBUSY)
+		peer_leave_alone(away->peer, AWAY_FULL_NS);
+	else
+		peer_failed(away->peer);
+	away_end(away, rc); /* whose job has ended there, too */
+}
+
+/* The next part. */
+static void
+away_assign(struct merge_away *away)
+{
+	const struct wire_job part = { .opcode = WIRE_JOB_ASSIGN,
+		.job = away->job,
+		.offset_bytes = away->sent_bytes,
+		.recipe_bytes = away->recipe_bytes,
+		.payload_bytes = wire_job_part_bytes(away->recipe_bytes, away->sent_bytes) };
+	int rc;
+
+	assert(away->sent_bytes < away->recipe_bytes && !away->part.is_out);
+	wire_job_encode((struct wire_header *)(void *)away->part_bytes, &part);
+	memcpy(away->part_bytes + WIRE_HEADER_BYTES, away->bytes + away->sent_bytes,
+	    part.payload_bytes);
+	away->part.request = (struct mt_peer_request){ .message = away->part_bytes,
+		.message_bytes = WIRE_HEADER_BYTES + part.payload_bytes,
+		.fn = away_on_part,
+		.arg = away };
+	away->part.is_out = true;
+	rc = away_send(away, away->peer->address, &away->part.request);
+	if (rc != 0) {
+		away->part.is_out = false;
+		away_give_up(away, rc);
+		return;
+	}
+	away->sent_bytes += part.payload_bytes;
+	if (away->sent_bytes < away->recipe_bytes)
+		return;
+	away->is_given = true;
+	sm_move(&away->sm, AWAY_WAITING);
+}
+
+/* ---- who has room ---- */
+
+/* ASKING: the peer that does least gets it. */
+static void
+away_choose(struct merge_away *away)
+{
+	assert(away->sm.state == AWAY_ASKING);
+	for (uint32_t i = 0; i < away->peer_count; i++) {
+		struct away_peer *peer = &away->peers[i];
+
+		if (peer->has_room && (away->peer == NULL || peer->busy < away->peer->busy))
+			away->peer = peer;
+	}
+	away_forget_messages(away);
+	if (away->peer == NULL) {
+		away_end(away, -EAGAIN);
+		return;
+	}
+	sm_move(&away->sm, AWAY_ASSIGNING);
+	loop_timer_start(away->port->loop, &away->timer,
+	    mt_recipe_deadline_ns(&away->recipe->head));
+	away_assign(away);
+}
+
+static void
+away_on_load(struct mt_peer_request *request, int rc, struct split_msg *msg, void *arg)
+{
+	struct away_peer *peer = arg;
+	struct merge_away *away = peer->away;
+	struct wire_job answer = { 0 };
+
+	(void)request;
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(peer->is_out);
+	peer->is_out = false;
+	if (rc == -ECANCELED && msg == NULL)
+		return; /* it came too late */
+	rc = away_answer(msg, rc, 0, &answer);
+	peer->has_room = rc == 0 && answer.free_count > 0;
+	peer->busy = answer.busy;
+	/* A peer of an older release has ended the connection. */
+	if (rc == -ENOTSUP || rc == -EPROTO || rc == -EPROTONOSUPPORT)
+		peer_leave_alone(peer, AWAY_NONE_NS);
+	else if (!peer->has_room)
+		peer_leave_alone(peer, AWAY_FULL_NS);
+	if (away->sm.state != AWAY_ASKING)
+		return;
+	for (uint32_t i = 0; i < away->peer_count; i++) {
+		if (away->peers[i].is_out)
+			return;
+	}
+	away_choose(away);
+}
+
+static int
+peer_ask(struct away_peer *peer)
+{
+	const struct wire_job load = { .opcode = WIRE_JOB_LOAD };
+	int rc;
+
+	assert(!peer->is_out);
+	wire_job_encode((struct wire_header *)(void *)peer->message, &load);
+	peer->request = (struct mt_peer_request){ .message = peer->message,
+		.message_bytes = WIRE_HEADER_BYTES,
+		.fn = away_on_load,
+		.arg = peer };
+	peer->is_out = true;
+	rc = away_send(peer->away, peer->address, &peer->request);
+	if (rc != 0) {
+		peer->is_out = false;
+		peer_leave_alone(peer, AWAY_FULL_NS);
+	}
+	return rc;
+}
+
+static void
+away_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct merge_away *away = arg;
+
+	(void)timer;
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	if (away->sm.state == AWAY_ASKING)
+		away_choose(away);
+	else
+		away_give_up(away, -ETIMEDOUT);
+}
+
+int
+mt_merge_away_begin(struct merge_away *away, const struct mt_recipe *recipe, const uint8_t *bytes,
+    uint32_t recipe_bytes)
+{
+	uint32_t asked_count = 0;
+
+	assert(mt_merge_away_is_hopeful(away));
+	assert(recipe->head.target != RECIPE_NO_TARGET);
+	if (away->is_new)
+		away_take_names(away);
+	away->recipe = recipe;
+	away->bytes = bytes;
+	away->recipe_bytes = recipe_bytes;
+	away->sent_bytes = 0;
+	away->job++;
+	away->peer = NULL;
+	away->is_given = away->is_over = false;
+	for (uint32_t i = 0; i < away->peer_count; i++) {
+		struct away_peer *peer = &away->peers[i];
+
+		peer->has_room = false;
+		if (peer->not_before_ns <= away_now_ns(away) && peer_ask(peer) == 0)
+			asked_count++;
+	}
+	if (asked_count == 0)
+		return -ENOTCONN;
+	sm_move(&away->sm, AWAY_ASKING);
+	loop_timer_start(away->port->loop, &away->timer, AWAY_ASK_NS);
+	return 0;
+}
+
+/* ---- what is said of it ---- */
+
+int
+mt_merge_away_step(struct merge_away *away)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	if (!away->is_over)
+		return STEP_AGAIN;
+	away->is_over = false;
+	return away->rc == 0 ? STEP_DONE : away->rc;
+}
+
+const struct mt_told *
+mt_merge_away_told(const struct merge_away *away)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(away->sm.state == AWAY_IDLE && away->rc == 0);
+	return &away->told;
+}
+
+bool
+mt_merge_away_is_given(const struct merge_away *away)
+{
+	return away->is_given;
+}
+
+const char *
+mt_merge_away_peer(const struct merge_away *away)
+{
+	return away->peer == NULL ? "" : away->peer->address;
+}
+
+void
+mt_merge_away_note(struct merge_away *away, bool is_good)
+{
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(away->peer != NULL);
+	if (is_good)
+		away->peer->failed_ns = AWAY_FAILED_MIN_NS;
+	else
+		peer_failed(away->peer);
+}
+
+/* ---- its life ---- */
+
+int
+mt_merge_away_create(struct mt_port *port, void (*tell)(void *arg), void *arg,
+    struct merge_away **ret_away)
+{
+	struct merge_away *away = mt_calloc(1, sizeof(*away));
+
+	assert(tell != NULL);
+	if (away == NULL)
+		return -ENOMEM;
+	away->magic = MERGE_AWAY_MAGIC;
+	away->port = port;
+	away->tell = tell;
+	away->arg = arg;
+	sm_init(&away->sm, "merge_away", away_table, AWAY_IDLE, port->index);
+	loop_timer_init(&away->timer, away_on_timer, away);
+	*ret_away = away;
+	return 0;
+}
+
+void
+mt_merge_away_destroy(struct merge_away *away)
+{
+	if (away == NULL)
+		return;
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	loop_timer_stop(away->port->loop, &away->timer);
+	away->magic = 0;
+	mt_free(away);
+}
