@@ -172,7 +172,11 @@ sweep_take_listed(const struct wire_listed *listed, void *arg)
 	if (named->incarnation != listed->incarnation) {
 		if (!is_sealed || named->incarnation == 0)
 			return 0;
-		sweep_damage(sweep, &id, "another one is in its place", -ENOENT);
+		/* Incarnations grow: a newer one was made since, by a repair that did not come to name it. */
+		if (listed->incarnation > named->incarnation)
+			sweep_damage(sweep, &id, "a newer one is in its place", -ESTALE);
+		else
+			sweep_damage(sweep, &id, "another one is in its place", -ENOENT);
 		if (!mt_copy_is_going(sweep->shard, &id, sweep->node_id))
 			sweep_delete(sweep, &id, listed->incarnation);
 		return 0;

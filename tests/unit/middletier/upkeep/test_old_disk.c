@@ -13,6 +13,8 @@
 #include "middletier/extent/forgetful_node.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_state.h"
 #include "middletier/upkeep/repair.h"
 #include "middletier/upkeep/upkeep.h"
 #include "support/mt_rig.h"
@@ -147,6 +149,29 @@ Test(old_disk, a_node_that_a_take_over_left_short_has_forgotten_nothing)
 	cr_assert(mt_rig_run_until(rig, is_whole, NULL));
 	cr_assert_not(is_forgetful());
 	cr_assert_not(mt_rig_logged(rig, "it does not have copies that it had"));
+}
+
+/* A repair had replaced the copy, and ended before it was named: the manifest knows the one of before. */
+Test(old_disk, a_copy_that_a_repair_has_replaced_was_not_forgotten)
+{
+	struct mt_state_extent *named;
+	struct mt_extent *extent;
+
+	write_extent(1); /* the node's first incarnation */
+	extent = mt_rig_log_open(rig);
+	cr_assert_not_null(extent);
+	cr_assert_eq(mt_rig_append(rig, extent, 0, 3, ALL, RIGHT_MARK), 0);
+	mt_rig_log_seal(rig, extent);
+	named = mt_manifest_state_find(mt_manifest_state(mt_rig_shard(rig, 0)), &extent->id);
+	cr_assert_not_null(named);
+	for (uint32_t i = 0; i < named->replica_count; i++)
+		named->replicas[i].incarnation -= named->replicas[i].node_id == rig->nodes[OLD].id;
+	mt_rig_node_kill(rig, OLD, false);
+	mt_rig_node_start(rig, OLD);
+	cr_assert(mt_rig_run_until(rig, has_damaged, NULL));
+	cr_assert(mt_rig_run_until(rig, is_whole, NULL));
+	cr_assert_not(is_forgetful());
+	cr_assert(mt_rig_logged(rig, "a newer one is in its place"));
 }
 
 /* The image was taken in the middle of an extent, which its node has had to its end since. */
