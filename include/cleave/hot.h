@@ -15,7 +15,7 @@
  * The gateway alone writes; control last when it shows a slot (dev_publish), and first when it hides one, which it does
  * before a change of the block is acknowledged. Versions of a slot only grow. A reader may see bytes of several moments:
  * it believes a slot whose control says that it was shown, whose head is whole and of that version, and whose block has
- * the head's CRC. Then head and block are what was there when control was read (middletier/read/hot_pages.c).
+ * the head's CRC. Then head and block are what was there when control was read (middletier/read/PEEKS.md).
  */
 #ifndef CLEAVE_HOT_H
 #define CLEAVE_HOT_H

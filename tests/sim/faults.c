@@ -50,15 +50,23 @@ is_disturbing(enum sim_fault fault)
 	}
 }
 
+/* Until @until_ns; 0: nothing does. */
+static void
+note_disturbed(struct sim_faults *faults, uint64_t until_ns)
+{
+	if (until_ns == 0)
+		return;
+	faults->stall.is_disturbed = true;
+	faults->disturbed_until_ns =
+	    num_max(faults->disturbed_until_ns, until_ns + 4 * faults->cluster->options.lease_ns);
+}
+
 /* Before such a fault begins, and when it is over. */
 static void
 note_disturbance(struct sim_faults *faults, enum sim_fault fault)
 {
-	if (!is_disturbing(fault))
-		return;
-	faults->stall.is_disturbed = true;
-	faults->disturbed_until_ns = sim_world_now_ns(faults->cluster->world) +
-	    4 * faults->cluster->options.lease_ns;
+	if (is_disturbing(fault))
+		note_disturbed(faults, sim_world_now_ns(faults->cluster->world));
 }
 
 static bool
@@ -729,7 +737,7 @@ sim_faults_inject(struct sim_faults *faults)
 	struct sim_fault_active self = { 0 };
 	uint64_t duration_ns = sim_faults_duration_ns(cluster);
 
-	sim_peeker_inject(faults->peeker);
+	note_disturbed(faults, sim_peeker_inject(faults->peeker));
 	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX)
 		return;
 	self.fault = choose_fault(faults);

@@ -111,8 +111,7 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 /* In code that waits for what was given up. */
 static const char *const of_haste[] = { "debt_ignored" };
 /* In code that lets clients read hot blocks by themselves. */
-static const char *const of_peeks[] = { "hot_torn_accepted", "hot_name_ignored",
-	"hot_lease_unjudged", "hot_not_hidden", "hot_shown_stale" };
+static const char *const of_peeks[] = { "hot_not_hidden", "hot_shown_stale" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -152,16 +151,16 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
  * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_rebuild_lease.c).
+ * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_peek.c, test_rebuild_lease.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
-	"hot_hold_ignored", "hot_page_unwiped", "hot_kept_shown", "hot_epoch_ignored",
-	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
-	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
-	"holder_untold", "read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged",
-	"recover_unwaited" };
+	"hot_hold_ignored", "hot_page_unwiped", "hot_kept_shown", "hot_torn_accepted",
+	"hot_name_ignored", "hot_epoch_ignored", "hot_lease_unjudged", "pool_overlent",
+	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
+	"ticket_unchecked", "fence_volume_ignored", "fence_unlisted", "holder_untold",
+	"read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged", "recover_unwaited" };
 
 struct search {
 	struct mutant_set mutants;

@@ -78,7 +78,7 @@ sim_peeker_create(struct sim_cluster *cluster, struct workload *const *workloads
 	return peeker;
 }
 
-void
+uint64_t
 sim_peeker_inject(struct sim_peeker *peeker)
 {
 	struct sim_cluster *cluster;
@@ -87,12 +87,12 @@ sim_peeker_inject(struct sim_peeker *peeker)
 
 	if (peeker == NULL || peeker->cut_off != NULL ||
 	    random_below(peeker->dice, PEEKER_ONE_IN) != 0)
-		return;
+		return 0;
 	cluster = peeker->cluster;
 	still = (uint32_t)random_below(peeker->dice, cluster->options.gateway_count);
 	workload = peeker->workloads[random_below(peeker->dice, peeker->workload_count)];
 	if (cluster->gateways[still].loop == NULL || !workload_is_held(workload))
-		return;
+		return 0;
 	peeker->cut_off = workload_host(workload);
 	peeker->until_ns = sim_world_now_ns(cluster->world) + PEEKER_STILL_NS +
 	    2 * cluster->options.lease_ns;
@@ -103,6 +103,7 @@ sim_peeker_inject(struct sim_peeker *peeker)
 			sim_net_partition(peeker->cut_off, cluster->gateways[i].host);
 	}
 	workload_takeover(workload);
+	return peeker->until_ns;
 }
 
 void

@@ -30,8 +30,12 @@ void sim_peeks_tune(struct sim_cluster *cluster, struct cleave_volume *volume);
 /* sim_peeker_create -- NULL: this seed does without. It has a generator of its own. */
 struct sim_peeker *sim_peeker_create(struct sim_cluster *cluster, struct workload *const *workloads,
     uint32_t workload_count, uint64_t seed);
-/* sim_peeker_inject -- the faults' turn: perhaps that one, too. sim_peeker_expire -- it may be over. NULL is none. */
-void sim_peeker_inject(struct sim_peeker *peeker);
+/*
+ * sim_peeker_inject -- the faults' turn: perhaps that one, too: until when, of the world's clock; 0: not now
+ *
+ * sim_peeker_expire -- it may be over. NULL is none.
+ */
+uint64_t sim_peeker_inject(struct sim_peeker *peeker);
 void sim_peeker_expire(struct sim_peeker *peeker);
 /* sim_peeker_heal -- all is well from here on. NULL is none. */
 void sim_peeker_heal(struct sim_peeker *peeker);

@@ -95,7 +95,7 @@ int map_parse(const char *text, struct client_map *ret_map, const char **ret_fie
 enum volume_reads {
 	VOLUME_READS_GATEWAY,
 	VOLUME_READS_HOT,    /* what is hot, out of their memory (peek.h) */
-	VOLUME_READS_DIRECT, /* that, and at nodes (direct.h) */
+	VOLUME_READS_DIRECT, /* at nodes (direct.h) */
 };
 int map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
     enum volume_reads *ret_reads, struct client_map *ret_map, const char **ret_field);
