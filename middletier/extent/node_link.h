@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/port.h"
+#include "common/replica.h"
 #include "extent/call.h"
 #include "extent/node_config.h"
 #include "extent/penalty.h"
@@ -193,6 +195,26 @@ void mt_link_refresh(struct mt_link *link);
 struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
 /* mt_port_has_left -- does the port know that the node was a member once, and will never be one again? */
 bool mt_port_has_left(const struct mt_port *port, uint32_t node_id);
+/*
+ * mt_port_has_free -- have as many nodes as a copy needs more than the @share-th part of their slots free, besides what they
+ * keep back? Where fewer are known, all of these.
+ */
+static inline bool
+mt_port_has_free(const struct mt_port *port, uint32_t share)
+{
+	uint32_t roomy = 0, up = 0;
+
+	assert(share > 0);
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *link = &port->links[i];
+
+		if (link->slots_total == 0)
+			continue;
+		up++;
+		roomy += link->slots_free > link->slots_reserved + link->slots_total / share;
+	}
+	return roomy >= num_min(up, MT_REPLICAS_MAX);
+}
 /* mt_port_node_count -- nodes that have not left the cluster; up or not. */
 static inline uint32_t
 mt_port_node_count(const struct mt_port *port)

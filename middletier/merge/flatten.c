@@ -191,18 +191,7 @@ next_target(const struct flatten *flatten, const struct mt_index *index)
 bool
 mt_flatten_has_room(const struct mt_port *port)
 {
-	uint32_t roomy = 0, up = 0;
-
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		const struct mt_link *link = &port->links[i];
-
-		if (link->slots_total == 0)
-			continue;
-		up++;
-		roomy += link->slots_free >
-		    link->slots_reserved + link->slots_total / FLATTEN_FREE_SHARE;
-	}
-	return roomy >= num_min(up, MT_REPLICAS_MAX);
+	return mt_port_has_free(port, FLATTEN_FREE_SHARE);
 }
 
 /* Layers that are shown take no more records. -ENOMEM. */

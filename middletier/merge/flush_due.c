@@ -277,7 +277,7 @@ static int
 due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 {
 	struct mt_shard *shard = due->shard;
-	uint64_t now_ns = loop_now_ns(shard->port->loop);
+	uint64_t now_ns = loop_now_ns(shard->port->loop), stream_sequence;
 	struct mt_run *run, *hidden;
 	struct flush_terms terms;
 	uint32_t garbage;
@@ -286,12 +286,12 @@ due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 	if (now_ns < due->scan_ns)
 		return -ENOENT;
 	due->scan_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
-	run = mt_compact_scan(shard, due_stream_sequence(due), &due->total, &garbage);
+	stream_sequence = due_stream_sequence(due);
+	run = mt_compact_scan(shard, stream_sequence, &due->total, &garbage);
 	if (!mt_tiers_is_overdue(&due->total) &&
 	    !(garbage >= FLUSH_SHORT_PER_MILLE && due_is_short(due)))
-		run = mt_tiers_is_holey(&due->total)
-		    ? mt_compact_hole(shard, due_stream_sequence(due))
-		    : NULL;
+		run = mt_tiers_is_holey(&due->total) ? mt_compact_hole(shard, stream_sequence)
+						     : NULL;
 	hidden = mt_compact_hidden(shard); /* the cheapest of all: nothing is written */
 	if (hidden != NULL)
 		run = hidden;

@@ -23,10 +23,8 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/num.h"
 #include "cleave/wire.h"
 #include "common/port.h"
-#include "common/replica.h"
 #include "extent/node_link.h"
 #include "index/chunk.h"
 #include "index/memtable.h"
@@ -58,18 +56,7 @@ blocks_add(struct stream_blocks *blocks, const struct mt_layer *layer)
 bool
 mt_stream_has_room(const struct mt_port *port)
 {
-	uint32_t roomy = 0, up = 0;
-
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		const struct mt_link *link = &port->links[i];
-
-		if (link->slots_total == 0)
-			continue;
-		up++;
-		roomy += link->slots_free >
-		    link->slots_reserved + link->slots_total / STREAM_FREE_SHARE;
-	}
-	return roomy >= num_min(up, MT_REPLICAS_MAX);
+	return mt_port_has_free(port, STREAM_FREE_SHARE);
 }
 
 bool
