@@ -21,8 +21,6 @@
 #include "common/shard_state.h"
 
 struct mt_gateway;
-struct mt_member_heirs;
-struct mt_member_workers;
 
 #define MT_MEMBER_KEY_BYTES 32u
 
@@ -96,8 +94,6 @@ struct mt_member {
 	struct mt_member_shard *shards;           /* the cluster's shard_count */
 	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
 	bool is_ready_told;
-	struct mt_member_heirs *heirs;     /* view_heir.c */
-	struct mt_member_workers *workers; /* view_worker.c */
 };
 
 /* mt_member_key -- a gateway's key, "gateways/ID", in decimal, into @out. */

@@ -495,8 +495,6 @@ void
 mt_view_fini(struct mt_member *member)
 {
 	assert(!member->is_watching);
-	mt_heirs_fini(member);
-	mt_view_workers_fini(member);
 	mt_free(member->peers);
 	mt_free(member->next_peers);
 	mt_free(member->shards);

@@ -5,12 +5,7 @@
 
 struct mt_member;
 
-/*
- * mt_heirs_tell -- the view was read: ports are told of their heirs, if these have changed
- *
- * A no-op where no port keeps heads of batches. No memory: as the last time.
- */
-void mt_heirs_tell(struct mt_member *member);
-void mt_heirs_fini(struct mt_member *member);
+/* mt_heirs_tell -- the view was read: ports are told of their heirs. A no-op where no port keeps heads of batches. */
+void mt_heirs_tell(const struct mt_member *member);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_VIEW_HEIR_H */

@@ -14,15 +14,9 @@
 #include "base/check.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
-#include "common/alloc.h"
 #include "common/port.h"
 #include "merge/merge_away.h"
 #include "port/port_work.h"
-
-/* Gateways beside us, as the ports were told of them, and as they are about to be. */
-struct mt_member_workers {
-	struct mt_away_names ports[MT_PORTS_MAX], next;
-};
 
 static void
 workers_make(const struct mt_member *member, uint32_t index, struct mt_away_names *ret_names)
@@ -42,31 +36,15 @@ workers_make(const struct mt_member *member, uint32_t index, struct mt_away_name
 }
 
 void
-mt_view_workers_tell(struct mt_member *member)
+mt_view_workers_tell(const struct mt_member *member)
 {
 	struct mt_gateway *gateway = member->gateway;
+	struct mt_away_names names;
 
-	assert(gateway->port_count <= MT_PORTS_MAX);
 	if (!gateway->settings.has_offload)
 		return;
-	if (member->workers == NULL)
-		member->workers = mt_calloc(1, sizeof(*member->workers));
-	if (member->workers == NULL)
-		return;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		struct mt_away_names *next = &member->workers->next;
-
-		workers_make(member, i, next);
-		if (memcmp(next, &member->workers->ports[i], sizeof(*next)) == 0)
-			continue;
-		member->workers->ports[i] = *next;
-		mt_port_work_names(&gateway->ports[i], next);
+		workers_make(member, i, &names);
+		mt_port_work_names(&gateway->ports[i], &names);
 	}
-}
-
-void
-mt_view_workers_fini(struct mt_member *member)
-{
-	mt_free(member->workers);
-	member->workers = NULL;
 }

@@ -5,12 +5,7 @@
 
 struct mt_member;
 
-/*
- * mt_view_workers_tell -- the view was read: ports are told of the others' ports, if these have changed
- *
- * A no-op without --offload. No memory: as the last time.
- */
-void mt_view_workers_tell(struct mt_member *member);
-void mt_view_workers_fini(struct mt_member *member);
+/* mt_view_workers_tell -- the view was read: ports are told of the others' ports. A no-op without --offload. */
+void mt_view_workers_tell(const struct mt_member *member);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_VIEW_WORKER_H */

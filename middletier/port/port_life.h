@@ -15,9 +15,9 @@
 #define MT_PORT_FAILURE_BYTES 512u
 
 struct mt_port_host;
+struct mt_port_mailbox;
 struct mt_port_mirror;
 struct mt_port_options;
-struct mt_port_work;
 
 struct mt_port_life {
 	const struct mt_port_options *options;
@@ -48,8 +48,8 @@ struct mt_port_life {
 		bool has_begun; /* links are started when they are made; the port's */
 		struct loop_timer retry_timer; /* there was no memory for a link; the port's */
 	} nodes;
-	struct mt_port_mirror *mirror; /* port_mirror.c; NULL: no heads are kept, nor sent */
-	struct mt_port_work *work;     /* port_work.c; NULL: without --offload */
+	struct mt_port_mirror *mirror;      /* port_mirror.c; NULL: no heads are kept, nor sent */
+	struct mt_port_mailbox *work_names; /* port_work.c; NULL: without --offload */
 	char failure[MT_PORT_FAILURE_BYTES];
 	bool is_room_told; /* that the nodes have too few slots */
 };

@@ -12,14 +12,12 @@
 #include "port/port_mirror.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdint.h>
 
 #include "base/check.h"
 #include "base/metrics.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
-#include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
@@ -31,54 +29,33 @@
 #include "extent/peer_link.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/port_mailbox.h"
 #include "session/session.h"
 
 struct mt_port_mirror {
-	struct loop_post post;
-	struct mt_heirs next; /* lock */
-	bool is_out;          /* posted; lock */
-	struct mt_heirs heirs;
+	struct mt_port_mailbox *heirs;
 	uint8_t payload[WIRE_MIRROR_BYTES_MAX]; /* of the message that is being looked at */
 };
 
 /* ---- where ours go ---- */
 
 static void
-mirror_on_heirs(struct loop_post *post, void *arg)
+mirror_on_heirs(void *arg, const void *value)
 {
 	struct mt_port *port = arg;
-	struct mt_port_mirror *mirror = port->life->mirror;
 
-	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	(void)pthread_mutex_lock(&port->life->lock);
-	assert(mirror->is_out);
-	mirror->is_out = false;
-	mirror->heirs = mirror->next;
-	(void)pthread_mutex_unlock(&port->life->lock);
 	if (port->sm.state <= MT_PORT_RUNNING)
-		mt_head_push_heirs(port, &mirror->heirs);
+		mt_head_push_heirs(port, value);
 }
 
 void
 mt_port_mirror_heirs(struct mt_port *port, const struct mt_heirs *heirs)
 {
-	struct mt_port_mirror *mirror = port->life->mirror;
-	bool was_out;
-
 	CHECK_OBJ(port, MT_PORT_MAGIC);
 	assert(heirs->count <= MT_HEIRS_MAX);
-	if (mirror == NULL)
-		return;
-	(void)pthread_mutex_lock(&port->life->lock);
-	mirror->next = *heirs;
-	was_out = mirror->is_out;
-	mirror->is_out = true;
-	(void)pthread_mutex_unlock(&port->life->lock);
-	if (was_out)
-		return;
-	mirror->post = (struct loop_post){ .fn = mirror_on_heirs, .arg = port };
-	loop_post(port->loop, &mirror->post);
+	if (port->life->mirror != NULL)
+		mt_port_mailbox_put(port->life->mirror->heirs, heirs);
 }
 
 /* ---- what comes ---- */
@@ -137,14 +114,19 @@ int
 mt_port_mirror_init(struct mt_port *port)
 {
 	uint64_t bytes = port->settings->mirror_bytes;
+	struct mt_port_mirror *mirror;
 	int rc;
 
 	assert(port->life->mirror == NULL);
 	if (bytes == 0)
 		return 0;
-	port->life->mirror = mt_calloc(1, sizeof(*port->life->mirror));
+	port->life->mirror = mirror = mt_calloc(1, sizeof(*mirror));
+	if (mirror == NULL)
+		return -ENOMEM;
+	mirror->heirs =
+	    mt_port_mailbox_create(port->loop, sizeof(struct mt_heirs), mirror_on_heirs, port);
 	port->head_mirror = mt_head_mirror_create(bytes);
-	if (port->life->mirror == NULL || port->head_mirror == NULL)
+	if (mirror->heirs == NULL || port->head_mirror == NULL)
 		return -ENOMEM;
 	rc = mt_peer_links_init(port);
 	return rc == 0 ? mt_head_push_init(port) : rc;
@@ -153,10 +135,14 @@ mt_port_mirror_init(struct mt_port *port)
 void
 mt_port_mirror_fini(struct mt_port *port)
 {
+	struct mt_port_mirror *mirror = port->life->mirror;
+
 	mt_head_push_fini(port);
 	mt_peer_links_fini(port);
 	mt_head_mirror_destroy(port->head_mirror);
-	mt_free(port->life->mirror);
+	if (mirror != NULL)
+		mt_port_mailbox_destroy(mirror->heirs);
+	mt_free(mirror);
 	port->head_mirror = NULL;
 	port->life->mirror = NULL;
 }

@@ -15,7 +15,8 @@ void mt_port_mirror_fini(struct mt_port *port);
 /*
  * mt_port_mirror_heirs -- main tells a port where its shards go without this gateway
  *
- * Copied; posts: the last one counts. A no-op where settings->mirror_bytes is 0. Main's thread.
+ * Copied; posts: the last one counts. A no-op where they are as the last time, and where settings->mirror_bytes is 0.
+ * Padding counts: it is zeros. Main's thread.
  */
 void mt_port_mirror_heirs(struct mt_port *port, const struct mt_heirs *heirs);
 /*

@@ -11,7 +11,6 @@
 #include "port/port_work.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,10 +19,8 @@
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/job.h"
-#include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "common/alloc.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "extent/peer_link.h"
@@ -31,54 +28,29 @@
 #include "merge/merge_by_away.h"
 #include "port/port.h"
 #include "port/port_life.h"
+#include "port/port_mailbox.h"
 #include "session/session.h"
 #include "worker/worker.h"
-
-struct mt_port_work {
-	struct loop_post post;
-	struct mt_away_names next; /* lock */
-	bool is_out;               /* posted; lock */
-	struct mt_away_names names;
-};
 
 /* ---- where ours may go ---- */
 
 static void
-work_on_names(struct loop_post *post, void *arg)
+work_on_names(void *arg, const void *value)
 {
 	struct mt_port *port = arg;
-	struct mt_port_work *work = port->life->work;
 
-	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
-	(void)pthread_mutex_lock(&port->life->lock);
-	assert(work->is_out);
-	work->is_out = false;
-	work->names = work->next;
-	(void)pthread_mutex_unlock(&port->life->lock);
 	if (port->sm.state <= MT_PORT_RUNNING)
-		mt_merge_by_away_names(port->merge_work, &work->names);
+		mt_merge_by_away_names(port->merge_work, value);
 }
 
 void
 mt_port_work_names(struct mt_port *port, const struct mt_away_names *names)
 {
-	struct mt_port_work *work = port->life->work;
-	bool was_out;
-
 	CHECK_OBJ(port, MT_PORT_MAGIC);
 	assert(names->count <= MT_GATEWAYS_MAX);
-	if (work == NULL)
-		return;
-	(void)pthread_mutex_lock(&port->life->lock);
-	work->next = *names;
-	was_out = work->is_out;
-	work->is_out = true;
-	(void)pthread_mutex_unlock(&port->life->lock);
-	if (was_out)
-		return;
-	work->post = (struct loop_post){ .fn = work_on_names, .arg = port };
-	loop_post(port->loop, &work->post);
+	if (port->life->work_names != NULL)
+		mt_port_mailbox_put(port->life->work_names, names);
 }
 
 /* ---- what comes ---- */
@@ -237,11 +209,12 @@ mt_port_work_init(struct mt_port *port)
 	const struct mt_settings *settings = port->settings;
 	int rc = mt_worker_init(port, port->life->options->device_bytes, work_on_end, port);
 
-	assert(port->life->work == NULL);
+	assert(port->life->work_names == NULL);
 	if (rc != 0 || !settings->has_offload)
 		return rc;
-	port->life->work = mt_calloc(1, sizeof(*port->life->work));
-	if (port->life->work == NULL)
+	port->life->work_names =
+	    mt_port_mailbox_create(port->loop, sizeof(struct mt_away_names), work_on_names, port);
+	if (port->life->work_names == NULL)
 		return -ENOMEM;
 	return port->peer_links == NULL ? mt_peer_links_init(port) : 0;
 }
@@ -256,6 +229,6 @@ void
 mt_port_work_fini(struct mt_port *port)
 {
 	mt_worker_fini(port);
-	mt_free(port->life->work);
-	port->life->work = NULL;
+	mt_port_mailbox_destroy(port->life->work_names);
+	port->life->work_names = NULL;
 }

@@ -16,7 +16,12 @@ int mt_port_work_init(struct mt_port *port);
 void mt_port_work_fini(struct mt_port *port);
 /* mt_port_work_stop -- the port stops: jobs end, which their owners hear, and none is taken. */
 void mt_port_work_stop(struct mt_port *port);
-/* mt_port_work_names -- main's: ports of other gateways that may execute merges. Copied. Without --offload: a no-op. */
+/*
+ * mt_port_work_names -- main tells a port which ports of other gateways may execute merges
+ *
+ * Copied; posts: the last ones count. A no-op where they are as the last time, and without --offload. Padding, and what is
+ * behind an address, counts: it is zeros. Main's thread.
+ */
 void mt_port_work_names(struct mt_port *port, const struct mt_away_names *names);
 /* mt_port_work_is_message -- is it about jobs? */
 bool mt_port_work_is_message(const struct split_msg *msg);
