@@ -25,11 +25,11 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "cleave/loop.h"
-#include "cleave/wire.h"
 #include "index/chunk.h"
 #include "index/index.h"
 #include "index/run_dir.h"
 #include "index/run_index.h"
+#include "merge/block_set.h"
 #include "merge/compact.h"
 #include "merge/flush_input.h"
 #include "merge/merge.h"
@@ -37,47 +37,21 @@
 #define COVERED_LEVEL                                                                              \
 	1 /* of zstd, by which nothing is compressed: a recipe has one (merge/RECIPE.md) */
 
-/* Blocks of the chunk, a bit each. */
-struct block_set {
-	uint64_t bits[CLEAVE_CHUNK_BLOCKS / 64u];
-};
-
-/* Adds the blocks from @from to before @end. Returns whether one of them is new to the set. */
 static bool
-set_add(struct block_set *set, uint32_t from, uint32_t end)
+set_add_dir(struct mt_block_set *set, const struct mt_run_dir *dir)
 {
 	bool is_new = false;
 
-	assert(from <= end && end <= CLEAVE_CHUNK_BLOCKS);
-	for (uint32_t block = from; block < end; block++) {
-		uint64_t bit = UINT64_C(1) << block % 64u;
-
-		is_new = is_new || (set->bits[block / 64u] & bit) == 0;
-		set->bits[block / 64u] |= bit;
-	}
-	return is_new;
-}
-
-static bool
-set_add_dir(struct block_set *set, const struct mt_run_dir *dir)
-{
-	bool is_new = false;
-
-	if (dir->bits == NULL) {
-		for (uint32_t i = 0; i + 1 < dir->bound_count; i += 2)
-			is_new = set_add(set, dir->bounds[i], dir->bounds[i + 1]) || is_new;
-		return is_new;
-	}
-	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS / 64u; i++) {
-		is_new = is_new || (dir->bits[i] & ~set->bits[i]) != 0;
-		set->bits[i] |= dir->bits[i];
-	}
+	if (dir->bits != NULL)
+		return mt_block_set_add_words(set, dir->bits);
+	for (uint32_t i = 0; i + 1 < dir->bound_count; i += 2)
+		is_new = mt_block_set_add(set, dir->bounds[i], dir->bounds[i + 1]) || is_new;
 	return is_new;
 }
 
 /* Adds the blocks of @run, as far as they are known. Returns whether all are, and were in the set before. */
 static bool
-set_add_run(struct block_set *set, const struct mt_run *run)
+set_add_run(struct mt_block_set *set, const struct mt_run *run)
 {
 	const struct mt_run_index *index = run->index;
 	bool is_new = false;
@@ -87,7 +61,8 @@ set_add_run(struct block_set *set, const struct mt_run *run)
 	for (uint32_t i = 0; i < index->frame_count; i++) {
 		const struct mt_frame *frame = &index->frames[i];
 
-		is_new = set_add(set, frame->block, frame->block + frame->block_count) || is_new;
+		is_new = mt_block_set_add(set, frame->block, frame->block + frame->block_count) ||
+		    is_new;
 	}
 	return !is_new || (MUTANT(covered_in_part) && index->frame_count > 1);
 }
@@ -96,7 +71,7 @@ set_add_run(struct block_set *set, const struct mt_run *run)
 static bool
 group_find(const struct compact_group *group, struct mt_merge_input *input)
 {
-	struct block_set set;
+	struct mt_block_set set;
 
 	memset(&set, 0, sizeof(set));
 	for (struct mt_run *run = group->newest;; run = mt_run_of(run->link.next)) {

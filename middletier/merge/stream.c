@@ -28,28 +28,23 @@
 #include "extent/node_link.h"
 #include "index/chunk.h"
 #include "index/memtable.h"
+#include "merge/block_set.h"
 #include "merge/compact.h"
 #include "merge/merge.h"
 #include "merge/tiers.h"
 
-#define WORD_BITS 64u
 #define STREAM_FREE_SHARE 4u
-
-/* Blocks of the chunk, a bit each. */
-struct stream_blocks {
-	uint64_t bits[CLEAVE_CHUNK_BLOCKS / WORD_BITS];
-};
 
 /* The blocks that @layer stores. */
 static void
-blocks_add(struct stream_blocks *blocks, const struct mt_layer *layer)
+blocks_add(struct mt_block_set *blocks, const struct mt_layer *layer)
 {
 	const struct mt_location *location;
 	uint32_t at = 0, block;
 
 	while ((location = mt_memtable_next(&layer->table, &at, &block)) != NULL) {
 		if (location->stored_bytes > 0)
-			blocks->bits[block / WORD_BITS] |= UINT64_C(1) << block % WORD_BITS;
+			(void)mt_block_set_add(blocks, block, block + 1);
 	}
 }
 
@@ -62,7 +57,7 @@ mt_stream_has_room(const struct mt_port *port)
 bool
 mt_stream_is(const struct mt_merge_input *input)
 {
-	struct stream_blocks blocks;
+	struct mt_block_set blocks;
 	uint32_t count = 0, in_stretches = 0, length = 0;
 
 	assert(input->newest_layer != NULL && input->oldest_layer != NULL);
@@ -73,8 +68,7 @@ mt_stream_is(const struct mt_merge_input *input)
 			break;
 	}
 	for (uint32_t i = 0; i <= CLEAVE_CHUNK_BLOCKS; i++) {
-		if (i < CLEAVE_CHUNK_BLOCKS &&
-		    (blocks.bits[i / WORD_BITS] >> i % WORD_BITS & 1u) != 0) {
+		if (i < CLEAVE_CHUNK_BLOCKS && mt_block_set_has(&blocks, i)) {
 			length++;
 			continue;
 		}
