@@ -237,12 +237,9 @@ choose_balance(const struct run *run, struct sim_cluster_options *options, uint3
 }
 
 static void
-choose_cluster(struct run *run, struct sim_cluster_options *options)
+draw_cluster(struct run *run, struct sim_cluster_options *options)
 {
-	const struct sim_run_options *given = &run->options;
-	uint32_t gateways = 1 + dice(run, RUN_GATEWAYS_MAX), nodes = 3 + dice(run, 3);
-
-	*options = (struct sim_cluster_options){ .seed = given->seed,
+	*options = (struct sim_cluster_options){ .seed = run->options.seed,
 		.is_shuffled = dice(run, 2) == 0,
 		.has_drift = dice(run, 2) == 0,
 		.drift_ppm_max = dice(run, 2) == 0 ? 200 : 10000,
@@ -254,16 +251,25 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.repair_after_ns = NUM_S(1 + dice(run, 2)),
 		.sweep_interval_ns = NUM_S(2),
 		/* By the seed alone: the dice fall as before. */
-		.orphan_grace_ns = NUM_S(given->seed % 4),
-		.is_health_watched = given->seed % 12 == 8,
+		.orphan_grace_ns = NUM_S(run->options.seed % 4),
+		.is_health_watched = run->options.seed % 12 == 8,
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
 	/* Two seeds in three have gateways that share a host with the metadata store. */
-	options->knows_deaths = given->seed % 3 != 0;
+	options->knows_deaths = run->options.seed % 3 != 0;
 	options->port_count = 1 + dice(run, 3) / 2;
 	options->device_bytes = NUM_MIB(8) << dice(run, 3);
 	options->client_receives = 8u << dice(run, 4);
 	choose_link(run, &options->link);
+}
+
+static void
+choose_cluster(struct run *run, struct sim_cluster_options *options)
+{
+	const struct sim_run_options *given = &run->options;
+	uint32_t gateways = 1 + dice(run, RUN_GATEWAYS_MAX), nodes = 3 + dice(run, 3);
+
+	draw_cluster(run, options);
 	if (run_has_stages(run))
 		options->slot_bytes = RUN_STAGE_SLOT_BYTES;
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
@@ -302,12 +308,10 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		gateways = choose_balance(run, options, gateways);
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
-	/* Fewer than the seed has want room for as many shards. */
-	if (options->has_balance && options->gateway_count < gateways)
-		options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
-	/* A single port of the least memory that reads ahead has no room for four shards. */
-	if (options->has_heat && options->gateway_count * options->port_count == 1 &&
-	    options->shard_count == 4)
+	/* Fewer than the seed has want room for as many; a lone port of the least memory that reads ahead has none for four. */
+	if ((options->has_balance && options->gateway_count < gateways) ||
+	    (options->has_heat && options->gateway_count * options->port_count == 1 &&
+		options->shard_count == 4))
 		options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
 }
 
