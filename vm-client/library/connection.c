@@ -13,6 +13,10 @@
  * A port of this host is reached by its unix socket, where it has one (local.h). When that attempt fails the next one
  * is by the address that the map has, and the one after that by the socket again. One that came by the address keeps
  * looking: its gateway listens there a moment before it has a socket, and what was left of the gateway before it is none.
+ * Only who is at the address has the last word on a volume: a socket may be another gateway's, of a folder that two share.
+ *
+ * Volumes of two clusters may have one id, and sessions that write nothing need show no more. So a gateway whose hello
+ * names another cluster is sent nothing, and asked again later: by then it may have gone, or the map say another one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -224,6 +228,15 @@ connection_retire(struct connection *connection)
 
 /* Called by the split library. */
 
+/* Is @peer of another cluster than the volume? Those of level 1 do not say. */
+static bool
+connection_is_foreign(const struct connection *connection, const struct wire_hello *peer)
+{
+	uint64_t cluster_id = connection->volume->cluster_id;
+
+	return cluster_id != 0 && peer->cluster_id != 0 && peer->cluster_id != cluster_id;
+}
+
 static void
 connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
 {
@@ -246,7 +259,11 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		return;
 	}
 	connection->agreed_level = peer.level;
-	connection_look(connection);
+	connection->is_foreign = connection_is_foreign(connection, &peer);
+	if (connection->is_foreign)
+		connection_reset(connection);
+	else
+		connection_look(connection);
 	if (connection->sm.state != CONNECTION_UP)
 		return;
 	leases_on_ready(connection);
@@ -337,6 +354,17 @@ connection_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint3
 	volume_wake(connection->volume);
 }
 
+/* A key that is not believed may be renewed, or the gateway's be: requests wait, and stall.c says for what. */
+static void
+connection_note_refused(struct connection *connection, int rc, const char *reason)
+{
+	if (connection->is_foreign)
+		reason = "another cluster's gateway answers";
+	else if (rc != -EKEYREJECTED || reason == NULL)
+		reason = "";
+	(void)snprintf(connection->refused, sizeof(connection->refused), "%s", reason);
+}
+
 static void
 connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
@@ -350,10 +378,10 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->qp == qp);
 	connection->qp = NULL;
-	/* A key that is not believed may be renewed, or the gateway's be: requests wait, and stall.c says for what. */
-	(void)snprintf(connection->refused, sizeof(connection->refused), "%s",
-	    rc == -EKEYREJECTED && reason != NULL ? reason : "");
-	connection->was_refused = is_asking && connection->is_local && !is_old;
+	connection_note_refused(connection, rc, reason);
+	connection->was_refused = (is_asking || connection->is_foreign) && connection->is_local &&
+	    !is_old;
+	connection->is_foreign = false;
 	if (!is_asking)
 		wire_level_forget(&connection->level); /* the gateway may be a newer one now */
 	if (volume->client->is_destroying)
@@ -363,7 +391,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	peeks_forget(connection);
 	maps_on_closed(connection);
 	sm_move(&connection->sm, CONNECTION_DOWN);
-	if (is_asking && !is_old && retry_is_fatal(rc))
+	if (is_asking && !is_old && !connection->is_local && retry_is_fatal(rc))
 		volume_fail(volume, rc);
 	if (is_old && connection->is_wanted && volume_is_live(volume))
 		loop_timer_start(volume->client->loop, &connection->timer, 0);

@@ -323,6 +323,7 @@ struct connection {
 	struct cleave_volume *volume;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	bool is_local, was_refused; /* it goes by @socket; that one failed: not by it next time */
+	bool is_foreign;            /* a gateway of another cluster has answered: it is closed */
 	struct local_socket socket; /* the last that was tried */
 	bool is_wanted;             /* the map names it */
 	struct wire_level level;    /* that hellos offer */
@@ -335,7 +336,8 @@ struct connection {
 	struct connection_map map;
 	struct connection_peek peek;
 	uint32_t failures_in_row;
-	char refused[128]; /* why a key was not believed when it ended last; "": that was not why */
+	char refused
+	    [128]; /* why who answered was not believed when it ended last; "": that was not why */
 	struct loop_timer timer;
 	struct loop_timer slow_timer; /* no answer, or no connection, for CONNECTION_SLOW_NS? */
 };
@@ -438,6 +440,7 @@ struct cleave_volume {
 	struct cleave_volume_info info;
 	unsigned flags;
 	uint64_t session_id;
+	uint64_t cluster_id; /* of the gateway that it was opened at; 0: that one did not say */
 	uint64_t incarnation;
 	uint64_t send_count; /* makes request ids */
 	uint64_t message_order;

@@ -139,12 +139,14 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 		volume->is_detached = true;
 	}
 	info.is_read_only = (volume->flags & CLEAVE_OPEN_READ_ONLY) != 0;
-	if (rc == 0)
+	if (rc == 0) {
 		volume->info = info;
-	else if (rc == -EBADMSG)
+		volume->cluster_id = volume->client->cluster_id;
+	} else if (rc == -EBADMSG) {
 		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX,
 		    "volume '%.127s': the gateway's answer cannot be understood: %.60s",
 		    volume->info.name, field);
+	}
 	return rc;
 }
 

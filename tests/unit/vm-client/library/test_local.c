@@ -155,3 +155,95 @@ Test(local, one_that_came_by_the_address_comes_by_the_socket_once_there_is_one)
 	fixture_destroy(f);
 	(void)unlink(at.sun_path);
 }
+
+/* A client with an open volume, and a gateway of others at the socket that its gateway's port would have. */
+struct strangers {
+	struct fixture *f;
+	struct fake_gateway other;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+};
+
+static void
+strangers_begin(struct strangers *s, unsigned flags)
+{
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	struct fake_options options;
+	struct fixture *f = s->f = fixture_create(NET_TCP, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1))->data[0] = 1;
+	f->options.local = folder;
+	fixture_client(f);
+	f->is_answered = false;
+	cr_assert_eq(cleave_volume_open(f->client, "v", flags, fixture_on_open, f), 0);
+	fixture_run(f, fixture_is_answered);
+	cr_assert_eq(f->rc, 0);
+	fixture_run(f, is_up_by_address);
+	options = (struct fake_options){ .loop = f->gateway_loop,
+		.address = "tcp://127.0.0.1:0",
+		.port_count = 1,
+		.shard_count = 1 };
+	fake_gateway_init(&s->other, &options);
+	(void)snprintf(s->path, sizeof(s->path), "%s/%s", folder,
+	    f->fake.addresses[0] + strlen("tcp://"));
+	(void)snprintf(address, sizeof(address), "unix://%s", s->path);
+	fake_gateway_listen(&s->other, 0, address, NULL);
+}
+
+static void
+strangers_end(struct strangers *s)
+{
+	struct fixture *f = s->f;
+
+	if (f->volume != NULL)
+		fixture_close(f);
+	fake_gateway_fini(&s->other);
+	fixture_destroy(f);
+	(void)unlink(s->path);
+}
+
+static bool
+other_was_asked(void *arg)
+{
+	const struct fixture *f = arg;
+	const struct connection *connection =
+	    LIST_ENTRY(list_first(&f->volume->connections), struct connection, link);
+
+	return connection->was_refused;
+}
+
+static void
+reads_what_its_gateway_has(struct fixture *f)
+{
+	uint8_t block[CLEAVE_BLOCK_BYTES];
+
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_READ, 0, sizeof(block), block), 0);
+	fixture_wait(f, 1);
+	cr_assert_eq(f->ios[0].rc, 0, "rc=%d", f->ios[0].rc);
+	cr_assert_eq(block[0], 1);
+}
+
+Test(local, who_is_at_the_socket_has_not_the_last_word_on_a_volume)
+{
+	struct strangers s;
+
+	strangers_begin(&s, 0);
+	fixture_run(s.f, other_was_asked); /* it knows of no such volume */
+	reads_what_its_gateway_has(s.f);
+	cr_assert(is_up_by_address(s.f));
+	strangers_end(&s);
+}
+
+Test(local, a_gateway_of_another_cluster_is_sent_nothing)
+{
+	struct strangers s;
+
+	strangers_begin(&s, CLEAVE_OPEN_READ_ONLY);
+	s.other.cluster_id = 2;
+	fake_gateway_add(&s.other, "w", NUM_MIB(1))->data[0] = 2; /* of one id with the client's */
+	cr_assert_eq(s.other.volumes[0].id, s.f->fake.volumes[0].id);
+	fixture_run(s.f, other_was_asked);
+	reads_what_its_gateway_has(s.f);
+	cr_assert_eq(fake_gateway_count(&s.other, WIRE_READ), 0);
+	cr_assert(is_up_by_address(s.f));
+	strangers_end(&s);
+}
