@@ -95,8 +95,8 @@ int mt_peer_link_send(struct mt_peer_link *link, struct mt_peer_request *request
 /*
  * mt_peer_link_forget -- nobody waits for the answer any more
  *
- * True: @request is its owner's again, and fn is not called. False: its bytes are on their way: fn follows, soon. The
- * peer hears nothing of it.
+ * Once a request. True: @request is its owner's again, and fn is not called. False: its bytes are on their way: fn follows,
+ * when they are sent, or the queue pair has ended: as late as a peer takes that is cut off. The peer hears nothing of it.
  */
 bool mt_peer_link_forget(struct mt_peer_request *request);
 

@@ -233,6 +233,13 @@ away_send_cancel(struct merge_away *away)
 
 /* ---- its end ---- */
 
+/* True: @request is ours again. False: its bytes are on their way, to a peer that does not take them: it comes back itself. */
+static bool
+request_forget(struct mt_peer_request *request)
+{
+	return !request->is_forgotten && mt_peer_link_forget(request);
+}
+
 /* Nobody waits for what is out any more. */
 static void
 away_forget_messages(struct merge_away *away)
@@ -240,10 +247,10 @@ away_forget_messages(struct merge_away *away)
 	for (uint32_t i = 0; i < away->peer_count; i++) {
 		struct away_peer *peer = &away->peers[i];
 
-		if (peer->is_out && mt_peer_link_forget(&peer->request))
+		if (peer->is_out && request_forget(&peer->request))
 			peer->is_out = false;
 	}
-	if (away->part.is_out && mt_peer_link_forget(&away->part.request))
+	if (away->part.is_out && request_forget(&away->part.request))
 		away->part.is_out = false;
 }
 

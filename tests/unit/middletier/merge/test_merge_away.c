@@ -50,6 +50,8 @@ static struct {
 	dev_ptr part;                          /* of a message */
 	void (*on_told)(struct mt_told *told); /* before the owner hears of it */
 	void (*at_work)(void);                 /* a peer has the whole recipe */
+	void (*on_asked)(void);                /* a peer was asked for its load */
+	struct mt_peer_request *unforgettable; /* its bytes are on their way */
 	uint32_t away_count;
 	uint64_t lent_bytes;
 	uint32_t lent_index;
@@ -209,6 +211,8 @@ on_peer(const char *address, struct mt_peer_request *request)
 		return 0;
 	}
 	peer->load_count++;
+	if (test.on_asked != NULL)
+		test.on_asked();
 	if (!peer->is_silent)
 		peer_answer(peer,
 		    &(struct wire_job){ .opcode = WIRE_JOB_LOAD,
@@ -222,7 +226,8 @@ on_peer(const char *address, struct mt_peer_request *request)
 static void
 on_forgotten(struct mt_peer_request *request)
 {
-	for (uint32_t i = 0; i < PEERS; i++) {
+	request->is_forgotten = request == test.unforgettable;
+	for (uint32_t i = 0; i < PEERS && !request->is_forgotten; i++) {
 		if (test.peers[i].request != request)
 			continue;
 		test.peers[i].request = NULL;
@@ -408,6 +413,38 @@ Test(merge_away, one_that_is_silent_is_not_waited_for)
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(test.peers[1].part_count, 2);
 	expect_away(1);
+}
+
+static void
+first_question_is_on_its_way(void)
+{
+	test.unforgettable = test.peers[0].request;
+}
+
+/* A gateway that is cut off was asked; the other one, which has the recipe, says nothing. */
+Test(merge_away, a_question_that_is_on_its_way_is_given_up_once)
+{
+	struct mt_peer_request *asked;
+
+	know(2);
+	test.peers[0].is_silent = test.peers[1].is_hung = true;
+	test.on_asked = first_question_is_on_its_way;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	asked = test.peers[0].request;
+	cr_assert(asked != NULL && asked->is_forgotten);
+	expect_made_anew();
+	/* No other recipe goes away before it has come back. */
+	test.peers[0].is_silent = test.peers[1].is_hung = false;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 0);
+	test.peers[0].request = NULL;
+	asked->fn(asked, -ECANCELED, NULL, asked->arg);
+	fake_run_for(NUM_S(2)); /* who failed is left alone for a while */
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
 }
 
 Test(merge_away, without_room_it_is_made_at_home)
