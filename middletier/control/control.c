@@ -36,6 +36,7 @@
 #include "control/control_node.h"
 #include "control/control_node_join.h"
 #include "control/control_node_leave.h"
+#include "control/control_node_set.h"
 #include "control/control_rates.h"
 #include "control/control_reads.h"
 #include "control/control_rebalance.h"

@@ -3,8 +3,9 @@
 """Storage nodes are members of the cluster: imported, added, drained, removed, replaced; and what is refused."""
 import os
 import re
+import shutil
 
-from libcluster import Cluster, check, expect_error, main, run, wait_for
+from libcluster import Cluster, Daemon, binary, check, expect_error, main, run, wait_for
 from libload import Load
 from libnodes import new_node, nodes_of, wait_imported
 
@@ -181,6 +182,34 @@ def nothing_is_made_anew_during_maintenance():
         wait_for(lambda: lacking(c) == 0, "copies are lacking still")
 
 
+def beside(c, name, disk):
+    """A further process that serves a disk: it, and its address."""
+    daemon = Daemon(name, [binary("cleave-storage"), "--disk", disk, "--listen", "tcp://127.0.0.1:0"])
+    c.nodes.append(daemon)
+    return daemon, re.search(r"listen=(tcp://\S+)", daemon.start().wait_ready()).group(1)
+
+
+def a_copy_of_a_disk_beside_its_node_is_no_move():
+    with Cluster() as c:
+        wait_imported(c)
+        node = c.nodes[1]
+        node.stop()
+        shutil.copyfile(c.disk(1), f"{c.disk(1)}.copy")
+        node.start()
+        wait_for(lambda: nodes_of(c)[2]["state"] == "up", "node 2 is not up")
+        copy, address = beside(c, "copy", f"{c.disk(1)}.copy")
+        expect_error(c.cleave("node", "set", "2", "--address", address, check_rc=False),
+                     f"node 2 answers at {c.addresses[1]} still", "has a copy of its disk", codes=(1,))
+        check(nodes_of(c)[2]["address"] == c.addresses[1], "the copy was taken")
+        copy.stop()
+        # The disk itself, served elsewhere: a move.
+        node.stop()
+        wait_for(lambda: nodes_of(c)[2]["state"] != "up", "node 2 is up still")
+        _, address = beside(c, "moved", c.disk(1))
+        c.cleave("node", "set", "2", "--address", address)
+        wait_for(lambda: nodes_of(c)[2]["state"] == "up" and nodes_of(c)[2]["address"] == address, "it does not move")
+
+
 if __name__ == "__main__":
     main(imported_once_and_needed_no_more, added_drained_removed, bad_input_is_one_line,
-         a_lost_node_is_replaced, nothing_is_made_anew_during_maintenance)
+         a_copy_of_a_disk_beside_its_node_is_no_move, a_lost_node_is_replaced, nothing_is_made_anew_during_maintenance)
