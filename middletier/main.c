@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bus_fault.h"
 #include "base/check.h"
 #include "base/config.h"
 #include "base/config_value.h"
@@ -29,6 +30,7 @@
 #include "control/control_settings.h"
 #include "gateway/gateway.h"
 #include "kms/kms.h"
+#include "meta/meta_lmdb.h"
 #include "meta/meta_open.h"
 #include "move/move_main.h"
 #include "page/page.h"
@@ -458,6 +460,7 @@ main(int argc, char *argv[])
 		return rc > 0 ? output_finish("cleave-gateway", EXIT_SUCCESS, EXIT_FAILURE)
 			      : EXIT_USAGE;
 	daemon_begin(&process.daemon);
+	bus_fault_tell("cleave-gateway", "of a metadata store " META_LMDB_BROKEN_HELP);
 	if (take_options(&values, &result, &options, &where, &to, &process.secure) > 0)
 		rc = result.is_check ? EXIT_FAILURE : EXIT_USAGE;
 	else if (result.is_check)

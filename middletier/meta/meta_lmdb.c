@@ -462,6 +462,17 @@ lmdb_alloc(struct loop *loop)
 }
 
 /* The two halves, with what keeps them together. */
+/* A file that is no database, or not all of one, is not mended by trying again. */
+static void
+open_refuse(const char *path, int rc, char *ret_error, size_t error_bytes)
+{
+	bool is_broken = rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ||
+	    rc == MDB_VERSION_MISMATCH;
+
+	(void)snprintf(ret_error, error_bytes, "%s: %s%s", path, mdb_strerror(rc),
+	    is_broken ? ": a store " META_LMDB_BROKEN_HELP : "");
+}
+
 static int
 open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t error_bytes)
 {
@@ -483,7 +494,7 @@ open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t er
 	}
 	rc = lmdb_store_open(durable, path);
 	if (rc != 0) {
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path, mdb_strerror(rc));
+		open_refuse(path, rc, ret_error, error_bytes);
 		return rc;
 	}
 	rc = lmdb_place_read(durable->env, lmdb->place);

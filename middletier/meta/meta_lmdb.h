@@ -9,6 +9,10 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 
+/* To be said of a store whose file was cut off, or written over. */
+#define META_LMDB_BROKEN_HELP                                                                      \
+	"that is broken: put a whole one in its place (--accept-copy), or move it away, and cleave recover makes one"
+
 /*
  * meta_lmdb_open -- open or make the store in directory @path; completions come to @loop
  *

@@ -6,6 +6,7 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -15,18 +16,23 @@
 
 #define PATH_BYTES 4096
 
-/* Anything but "it is not there" is for who opens it to say. An etcd is there before any cluster. */
+/*
+ * Anything but "it is not there", or has no byte, is for who opens it to say. An etcd is there before any cluster.
+ */
 bool
 mt_store_path_has_store(const struct meta_where *where)
 {
 	const char *directory = meta_where_directory(where);
 	char file[PATH_BYTES];
+	struct stat status;
 
 	if (directory == NULL)
 		return true;
 	if (snprintf(file, sizeof(file), "%s/data.mdb", directory) >= (int)sizeof(file))
 		return true;
-	return access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+	if (stat(file, &status) == 0)
+		return status.st_size > 0 || !S_ISREG(status.st_mode);
+	return errno != ENOENT && errno != ENOTDIR;
 }
 
 int

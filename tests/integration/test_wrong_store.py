@@ -50,6 +50,32 @@ def store_that_is_gone_is_not_made_anew():
         check(not deleted(c), f"{deleted(c)}")
 
 
+def store_that_is_broken_says_so_and_is_made_anew():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        c.gateway.stop()
+        file, whole = os.path.join(meta(c), "data.mdb"), os.path.join(c.folder, "whole")
+        shutil.copyfile(file, whole)
+        # Its end is gone: the first two pages say where the others are.
+        os.truncate(file, 2 * 4096)
+        for argv in (c.gateway.argv, recover_argv(c)):
+            expect_error(run_argv(argv, check_rc=False), f"SIGBUS: {file} is shorter than it was", "cleave recover",
+                         codes=(-signal.SIGBUS,))
+        with open(file, "wb") as f:
+            f.write(b"\xa5" * os.path.getsize(whole))
+        for argv in (c.gateway.argv, recover_argv(c)):
+            expect_error(run_argv(argv, check_rc=False), "is broken: put a whole one in its place", "cleave recover",
+                         codes=(1,))
+        # One without a byte is none: a check says so as a start does.
+        os.truncate(file, 0)
+        for words in ((), ("--check-config",)):
+            expect_error(run_argv([*c.gateway.argv, *words], check_rc=False), "holds no cluster", codes=(1,))
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        verify(c, journal)
+
+
 def cluster_is_made_over_empty_nodes_only():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
@@ -386,7 +412,7 @@ def moved_store_is_the_same():
 
 
 if __name__ == "__main__":
-    main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
+    main(store_that_is_gone_is_not_made_anew, store_that_is_broken_says_so_and_is_made_anew, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
          what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids,
