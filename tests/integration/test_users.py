@@ -31,7 +31,7 @@ def a_client_has_what_its_user_says():
         c.cleave("volume", "delete", "scrap")
         check("admin/test" in c.cleave("trash", "list").stdout, c.cleave("trash", "list").stdout)
         # What it may not see is told in the words of what is not there.
-        hidden, absent = (c.cleave_as(key, "volume", "delete", name, "--purge", "--yes").stderr
+        hidden, absent = (c.cleave_as(key, "volume", "delete", name, "--purge").stderr
                           for name in ("other", "nothing"))
         check(hidden.replace("other", "nothing") == absent, f"{hidden} and {absent}")
         expect_error(c.cleave_as(key, "snapshot", "create", "db-1@a"), "db-1")
