@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/config_check.h"
+#include "base/host_memory.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
 #include "format/format.h"
@@ -209,6 +210,20 @@ check_advertise(const struct storage_options *options, struct config_result *res
 		    "--advertise: clients alone are told it, and none may read here: needs --direct");
 }
 
+/* A start touches all of it: where that is more than there is, the kernel ends whatever processes it chooses. */
+static void
+check_memory(const struct storage_options *options, struct config_result *result)
+{
+	uint64_t bytes = options->device_memory + options->head_cache;
+	uint64_t host_bytes = host_memory_bytes();
+
+	if (bytes > host_bytes)
+		config_problem(&storage_program, result,
+		    "--device-memory, --head-cache: %" PRIu64 " MiB are more than the %" PRIu64
+		    " MiB of memory that there are here: give less",
+		    bytes / NUM_MIB(1), host_bytes / NUM_MIB(1));
+}
+
 uint32_t
 options_check(const struct storage_options *options, struct config_result *result,
     uint64_t *ret_cluster_id, struct secure *ret_secure)
@@ -226,6 +241,7 @@ options_check(const struct storage_options *options, struct config_result *resul
 		config_problem(&storage_program, result, "--listen: '%s': %s", options->listen,
 		    wrong);
 	check_advertise(options, result);
+	check_memory(options, result);
 	check_secure(options, result, *ret_cluster_id, ret_secure);
 	secure_metrics_check(&storage_program, result, ret_secure, options->metrics,
 	    &options->metrics_words);

@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/config_value.h"
 #include "base/domain.h"
+#include "base/host_memory.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/tcp_address.h"
@@ -19,9 +20,11 @@
 #include "catalog/node_key.h"
 #include "cluster/gateway_state.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "extent/capacity.h"
 #include "gateway/gateway_options.h"
 #include "meta/meta_open.h"
+#include "worker/worker.h"
 
 #define CPU_MAX 1023u /* as cpu_set_t has them */
 #define LEASE_MS 3000u
@@ -500,6 +503,30 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	return rc;
 }
 
+/*
+ * Ports touch all of their memory when they open: where it is more than there is, the kernel ends whatever processes it
+ * chooses. Caches that grow (--index-cache) do not count.
+ */
+static int
+line_check_memory(const struct line_error *error, const struct mt_gateway_options *options)
+{
+	const struct mt_settings settings = { .worker_jobs = options->worker_jobs };
+	uint64_t port_bytes = options->device_bytes +
+	    mt_worker_device_bytes(&settings, options->device_bytes);
+	uint64_t bytes = options->port_count * port_bytes + options->hot_bytes +
+	    options->mirror_bytes;
+	uint64_t host_bytes = host_memory_bytes();
+
+	assert(options->port_count <= MT_PORTS_MAX);
+	if (bytes <= host_bytes)
+		return 0;
+	return line_refuse(error,
+	    "--device-memory, --worker-jobs, --hot-bytes, --mirror-heads: %" PRIu64
+	    " MiB, for %" PRIu32 " ports, are more than the %" PRIu64
+	    " MiB of memory that there are here: give less",
+	    bytes / NUM_MIB(1), options->port_count, host_bytes / NUM_MIB(1));
+}
+
 int
 mt_command_line_take(const struct mt_command_line *values, struct mt_gateway_options *ret_options,
     struct meta_where *ret_where, struct meta_where *ret_to, char *ret_error, size_t error_bytes)
@@ -515,8 +542,11 @@ mt_command_line_take(const struct mt_command_line *values, struct mt_gateway_opt
 		return -EINVAL;
 	rc = line_take(&error, values, ret_options, ret_where, ret_to);
 	/* As mt_gateway_create does, but before it has begun: so a check says it, and systemd does not try again. */
-	if (rc == 0 && line_check_mode(&error, values, &is_server) == 0 && is_server &&
-	    mt_gateway_options_check(ret_options, why, sizeof(why)) != 0)
+	if (rc != 0 || line_check_mode(&error, values, &is_server) != 0 || !is_server)
+		return rc;
+	if (mt_gateway_options_check(ret_options, why, sizeof(why)) != 0)
 		rc = line_refuse(&error, "%s", why);
+	else
+		rc = line_check_memory(&error, ret_options);
 	return rc;
 }

@@ -123,6 +123,8 @@ def gateway_rows(c, key):
         (("--node", node, "--node", node), f"--node: {node} is given twice", WORDS),
         (("--node", f"{node},domain=a"), "--node: .*--min-replicas", WORDS),
         (("--device-memory", "2M"), r"--device-memory: .* at least \d+M", WORDS),
+        # 4 TiB: a mistake, whatever host this is.
+        ((*("--port", "tcp://127.0.0.1:0") * 16, "--device-memory", "256G"), "more than the .* of memory that there are", WORDS),
         (("--hot-bytes", "1K"), "--hot-bytes: 0, or at least", WORDS),
         (("--mirror-heads", "1K"), "--mirror-heads: 0, or at least", WORDS),
         (("--frame-bytes", "12K"), "--frame-bytes: 12288: no power of two", WORDS),
