@@ -9,6 +9,9 @@
  * A copy of a disk has the disk's id and its node's number. While the node is up where the cluster has it, whoever answers
  * as that node elsewhere is another process with such a copy, which lacks what was written since; or the same one, by
  * another address of its host, which nothing on the wire tells apart.
+ *
+ * A domain that leaves fewer than three of them is refused as well, but with --force: new data would have fewer copies, or
+ * wait.
  */
 #include "control/control_node_set.h"
 
@@ -23,12 +26,15 @@
 #include "base/reader.h"
 #include "catalog/node_key.h"
 #include "cleave/status.h"
+#include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/node_probe.h"
 #include "cluster/node_table.h"
 #include "control/control_node.h"
 #include "control/control_request.h"
+#include "extent/capacity.h"
+#include "extent/node_config.h"
 
 static void __attribute__((format(printf, 2, 3)))
 set_add(struct mt_control_request *request, const char *format, ...)
@@ -107,13 +113,54 @@ set_take(struct mt_control_request *request, const struct mt_node_entry *entry)
 	return true;
 }
 
+/* How many failure domains members are of, the node that is set by the domain that it has, or @is_then that it gets. */
+static uint32_t
+set_domain_count(const struct mt_control_request *request, bool is_then)
+{
+	const struct mt_nodes *nodes = request->gateway->nodes;
+	struct mt_node_config members[MT_NODES_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < nodes->count && count < MT_NODES_MAX; i++) {
+		const struct mt_node *node = &nodes->entries[i].node;
+
+		if (node->state != MT_NODE_IN)
+			continue;
+		if (is_then && node->id == request->node.node.id)
+			node = &request->node.node;
+		members[count] = (struct mt_node_config){ .node_id = node->id };
+		(void)snprintf(members[count].domain, sizeof(members[count].domain), "%s",
+		    node->domain);
+		count++;
+	}
+	return mt_node_domain_count(members, count);
+}
+
+/* Nobody takes a domain away by a word that says where a node is. False: the request has ended. */
+static bool
+set_keeps_domains(struct mt_control_request *request)
+{
+	uint32_t now = set_domain_count(request, false), then = set_domain_count(request, true);
+	uint32_t min_replicas = request->gateway->options.min_replicas;
+
+	if (request->is_forced || then >= now || then >= CLEAVE_COPIES)
+		return true;
+	mt_control_refuse(request, -ENOTEMPTY,
+	    "node %" PRIu32 ": in domain '%s' it would leave %" PRIu32
+	    " failure domains for %u copies, now it is %" PRIu32
+	    "%s: give it another one, or say --force",
+	    request->node.node.id, request->node.node.domain, then, CLEAVE_COPIES, now,
+	    then < min_replicas ? ", and fewer than --min-replicas, so writes would wait" : "");
+	return false;
+}
+
 static void
 set_put(struct mt_control_request *request)
 {
 	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!set_take(request, entry))
+	if (!set_take(request, entry) || !set_keeps_domains(request))
 		return;
 	set_tell(request, &entry->node);
 	if (strcmp(request->node.changes, SET_CHANGED) == 0)
@@ -185,7 +232,7 @@ set_look(struct mt_control_request *request)
 	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
 	int rc;
 
-	if (!set_take(request, entry))
+	if (!set_take(request, entry) || !set_keeps_domains(request))
 		return;
 	if (strcmp(entry->node.address, request->node.node.address) == 0 || request->is_forced) {
 		set_put(request);

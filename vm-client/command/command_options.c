@@ -58,7 +58,7 @@ const struct config_option command_option_table[] = {
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
 	    "volume delete, resize, set --reads, snapshot rollback, detach: even while somebody uses it. "
 	    "import, export, backup, restore: write over what is there. node drain, remove, replace: with fewer copies or "
-	    "less room than there should be. node set: an --address that it comes to later. volume flatten: with less room. gateway drain: also where no other one takes its shards.",
+	    "less room than there should be. node set: an --address that it comes to later, or where it answers beside its own; a --domain that leaves fewer of them than copies. volume flatten: with less room. gateway drain: also where no other one takes its shards.",
 	    NULL, false, 0, 0, NULL },
 	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
 	    "volume resize: make it smaller, and discard what is behind the new end. snapshot "

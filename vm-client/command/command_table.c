@@ -182,7 +182,7 @@ static const struct command command_table[] = {
 	    "ID [--domain PATH] [--weight PERCENT] [--note TEXT] [--address ADDR] [--force] [--maintenance "
 	    "DURATION|off]",
 	    "Change what the cluster knows of a node. Another address only where it answers, and not where it was as "
-	    "well, but with --force.",
+	    "well, and no domain that leaves fewer of them than copies, but with --force.",
 	    { COMMAND_NODE }, COMMAND_PLACE | COMMAND_ADDRESS | COMMAND_MAINTENANCE | COMMAND_FORCE,
 	    command_node_set },
 	{ "node", "drain", "ID [--wait] [--force]",

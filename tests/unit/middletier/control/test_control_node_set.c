@@ -54,3 +54,18 @@ Test(control_node_set, an_address_is_set_where_the_node_answers)
 	    "{\"op\":\"node.set\",\"node\":1,\"address\":\"sim://node2:1\",\"force\":true}",
 	    -EEXIST, "is the address of node 2");
 }
+
+/* Three members, each a domain of its own. */
+Test(control_node_set, a_domain_that_others_have_is_insisted_on)
+{
+	expect_ok("{\"op\":\"node.set\",\"node\":1,\"domain\":\"a\"}", "in");
+	expect_refused("{\"op\":\"node.set\",\"node\":2,\"domain\":\"a\"}", -ENOTEMPTY,
+	    "it would leave 2 failure domains for 3 copies, now it is 3: ");
+	expect_ok("{\"op\":\"node.set\",\"node\":2,\"domain\":\"a\",\"force\":true}", "in");
+	/* Two are left. One more that stays as it is, and a note, take nothing away. */
+	expect_ok("{\"op\":\"node.set\",\"node\":2,\"note\":\"n\"}", "in");
+	expect_ok("{\"op\":\"node.set\",\"node\":3,\"domain\":\"c\"}", "in");
+	expect_refused("{\"op\":\"node.set\",\"node\":3,\"domain\":\"a\"}", -ENOTEMPTY,
+	    "fewer than --min-replicas, so writes would wait");
+	expect_ok("{\"op\":\"node.set\",\"node\":2,\"domain\":\"b\"}", "in");
+}
