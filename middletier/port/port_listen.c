@@ -49,7 +49,7 @@ folder_make(const char *folder, char ret_why[LISTEN_WHY_BYTES])
 		(void)snprintf(ret_why, LISTEN_WHY_BYTES, "%s", strerrordesc_np(-rc));
 		return rc;
 	}
-	if (unix_socket_folder_is_kept(&status))
+	if (unix_socket_folder_is_kept(folder, &status))
 		return 0;
 	(void)snprintf(ret_why, LISTEN_WHY_BYTES, UNIX_SOCKET_FOLDER_OPEN);
 	return -EACCES;

@@ -30,7 +30,7 @@ check_local(const struct mt_command_line *values, struct config_result *result)
 		    folder);
 	else if (stat(folder, &status) != 0)
 		config_check_place(program, result, "local", folder);
-	else if (!unix_socket_folder_is_kept(&status))
+	else if (!unix_socket_folder_is_kept(folder, &status))
 		config_problem(program, result, "--local: %s: " UNIX_SOCKET_FOLDER_OPEN, folder);
 	else
 		config_check_access(program, result, "local", folder, W_OK | X_OK);

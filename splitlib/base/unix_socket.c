@@ -3,6 +3,8 @@
 #include "base/unix_socket.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -45,8 +47,35 @@ unix_socket_clear(const struct sockaddr_un *address, int type)
 	return rc;
 }
 
-bool
-unix_socket_folder_is_kept(const struct stat *status)
+/* Has another user, who is not root, made a part of @path, in a folder to which everybody may write? */
+static bool
+path_is_anybodys(const char *path)
 {
-	return S_ISDIR(status->st_mode) && (status->st_mode & S_IWOTH) == 0;
+	const char *end = path + strspn(path, "/");
+	struct stat above, part;
+	char at[PATH_MAX];
+
+	assert(strlen(path) < sizeof(at));
+	while (*end != '\0') {
+		int above_bytes = (int)(end - path);
+
+		end += strcspn(end, "/");
+		(void)snprintf(at, sizeof(at), "%.*s", above_bytes,
+		    path); /* fits, as does the next */
+		if (stat(at, &above) != 0)
+			above.st_mode = 0;
+		(void)snprintf(at, sizeof(at), "%.*s", (int)(end - path), path);
+		if ((above.st_mode & S_IWOTH) != 0 && lstat(at, &part) == 0 && part.st_uid != 0 &&
+		    part.st_uid != geteuid())
+			return true;
+		end += strspn(end, "/");
+	}
+	return false;
+}
+
+bool
+unix_socket_folder_is_kept(const char *path, const struct stat *status)
+{
+	return S_ISDIR(status->st_mode) && (status->st_mode & S_IWOTH) == 0 &&
+	    !path_is_anybodys(path);
 }

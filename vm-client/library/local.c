@@ -35,7 +35,7 @@ local_take(const struct cleave_client_options *options, char ret_folder[SPLIT_AD
 	if (folder[0] != '/' || strlen(folder) >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return "a path from / on of at most 107 bytes is wanted";
 	/* A folder that is not there yet may come later. */
-	if (stat(folder, &status) == 0 && !unix_socket_folder_is_kept(&status))
+	if (stat(folder, &status) == 0 && !unix_socket_folder_is_kept(folder, &status))
 		return UNIX_SOCKET_FOLDER_OPEN;
 	return NULL;
 }
@@ -54,7 +54,7 @@ local_find(const char *folder, const char *address, struct local_socket *ret_soc
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, host_port); /* fits */
 	if (unix_socket_address(path, &at) != 0 || stat(folder, &of_folder) != 0 ||
-	    !unix_socket_folder_is_kept(&of_folder) || lstat(path, &of_socket) != 0 ||
+	    !unix_socket_folder_is_kept(folder, &of_folder) || lstat(path, &of_socket) != 0 ||
 	    !S_ISSOCK(of_socket.st_mode) ||
 	    (of_socket.st_uid != 0 && of_socket.st_uid != of_folder.st_uid))
 		return false;

@@ -17,7 +17,7 @@ struct local_socket {
 /*
  * local_take -- the folder that @options name, else $CLEAVE_LOCAL, else "", which is none
  *
- * Returns: NULL; or what is wrong with it, for people: it is too long, or everybody may write to it. It is in @ret_folder
+ * Returns: NULL; or what is wrong with it, for people: it is too long, or anybody's. It is in @ret_folder
  * then, too, as far as it fits.
  */
 const char *local_take(const struct cleave_client_options *options,
@@ -26,7 +26,7 @@ const char *local_take(const struct cleave_client_options *options,
  * local_find -- has the gateway's port at @address, "tcp://HOST:PORT", a socket in @folder?
  *
  * A socket that neither root nor the folder's owner has made there is none; nor is any where everybody may write to the
- * folder. Blocks for two looks at a folder in memory.
+ * folder, or could have made it. Blocks for a few looks at folders in memory.
  * Returns: true, and @ret_socket is it; false: there is none. Somebody need not answer there.
  */
 bool local_find(const char *folder, const char *address, struct local_socket *ret_socket);

@@ -13,7 +13,8 @@
 #define ADDRESS "tcp://127.0.0.1:7100"
 #define NAME "127.0.0.1:7100"
 
-static char folder[] = "/tmp/test_local.XXXXXX", path[64], taken[SPLIT_ADDRESS_BYTES_MAX];
+static char above[] = "/tmp/test_local.XXXXXX", folder[48], path[96],
+	    taken[SPLIT_ADDRESS_BYTES_MAX];
 static struct local_socket found;
 static int fd = -1;
 
@@ -22,7 +23,9 @@ setup(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 
-	cr_assert_not_null(mkdtemp(folder));
+	cr_assert_not_null(mkdtemp(above));
+	(void)snprintf(folder, sizeof(folder), "%s/of", above);
+	cr_assert_eq(mkdir(folder, 0700), 0);
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, NAME);
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -36,6 +39,7 @@ teardown(void)
 	(void)close(fd);
 	(void)unlink(path);
 	cr_assert_eq(rmdir(folder), 0);
+	cr_assert_eq(rmdir(above), 0);
 }
 
 TestSuite(local, .init = setup, .fini = teardown, .timeout = 60);
@@ -78,6 +82,27 @@ Test(local, a_socket_of_a_stranger_is_none)
 	cr_assert_eq(chown(path, 1001, 1002), 0);
 	cr_assert(local_find(folder, ADDRESS, &found), "the folder's owner's is");
 	cr_assert_eq(chown(folder, 0, 0), 0);
+}
+
+/* Whoever was first has it as his own: his sockets are of the folder's owner. */
+Test(local, a_folder_that_anybody_could_make_has_none_unless_it_is_roots_or_our_own)
+{
+	struct cleave_client_options options = { .local = folder };
+
+	if (geteuid() != 0)
+		cr_skip_test("only root gives files away");
+	cr_assert_eq(chmod(above, 01777), 0);
+	cr_assert(local_find(folder, ADDRESS, &found));
+	cr_assert_eq(chown(path, 1001, 1001), 0);
+	cr_assert_eq(chown(folder, 1001, 1001), 0);
+	cr_assert_not(local_find(folder, ADDRESS, &found));
+	cr_assert_not_null(local_take(&options, taken));
+	/* Nor one in a folder of theirs. */
+	cr_assert_eq(chmod(above, 0755), 0);
+	cr_assert_eq(chown(above, 1001, 1001), 0);
+	cr_assert_not(local_find(folder, ADDRESS, &found));
+	cr_assert_eq(chown(above, 0, 0), 0);
+	cr_assert(local_find(folder, ADDRESS, &found), "root has made a place for it");
 }
 
 Test(local, what_is_no_socket_is_none)
