@@ -201,10 +201,12 @@ lease_end_of(const struct mt_session *session)
 		    .lease_ends[num_mix_u64(session->hello.volume_id) % MT_LEASE_ENDS];
 }
 
+/* An end of several volumes is nobody's; and who has come without a volume, whatever attach it says, has none. */
 static bool
 lease_end_is_own(const struct mt_lease_end *end, const struct mt_session *session)
 {
-	return end->volume_id == session->hello.volume_id && end->attach == session->hello.attach;
+	return end->volume_id != 0 && end->volume_id == session->hello.volume_id &&
+	    end->attach == session->hello.attach;
 }
 
 void

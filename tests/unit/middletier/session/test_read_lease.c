@@ -190,6 +190,29 @@ Test(read_lease, volumes_that_meet_in_the_table_wait_for_the_later_one)
 	cr_assert_eq(mt_read_lease_wait_ns(&first), 0);
 }
 
+/* Whose place several volumes share is nobody's: not of a connection without a volume either, whatever attach it says. */
+Test(read_lease, what_several_volumes_wait_for_is_returned_by_none)
+{
+	struct mt_session first = session_of(1, 7), other = session_of(2, 1),
+			  stranger = session_of(0, 7);
+	uint64_t wait_ns;
+
+	while (lease_end_of(&first) != lease_end_of(&stranger))
+		first.hello.volume_id++;
+	other.hello.volume_id = first.hello.volume_id + 1;
+	while (lease_end_of(&other) != lease_end_of(&stranger))
+		other.hello.volume_id++;
+	(void)is_stamped(&first);
+	(void)is_stamped(&other);
+	mt_read_lease_left(&first);
+	mt_read_lease_left(&other);
+	wait_ns = mt_read_lease_wait_ns(&first);
+	cr_assert_gt(wait_ns, 0);
+	lease_return(&stranger);
+	cr_assert_eq(mt_read_lease_wait_ns(&first), wait_ns);
+	cr_assert_eq(mt_read_lease_wait_ns(&other), wait_ns);
+}
+
 /* How long changes of a volume wait, a while after a claim. */
 static uint64_t
 wait_after_claim(enum mt_reads reads, uint64_t after_ns)
