@@ -694,6 +694,8 @@ on_accept(struct split_qp *qp, const void *bytes, uint32_t count, void *arg)
 	rc = wire_hello_decode(bytes, count, &hello, &field);
 	if (rc == 0 && fake->is_old_port[listener->port] && hello.level != CLEAVE_LEVEL_MIN)
 		rc = -EPROTONOSUPPORT;
+	if (rc == 0 && hello.cluster_id != 0 && hello.cluster_id != ours.cluster_id)
+		rc = -EXDEV;
 	if (rc == 0)
 		rc = check_hello(fake, listener->port, &hello);
 	fake->hello_count++;

@@ -15,8 +15,9 @@
  * looking: its gateway listens there a moment before it has a socket, and what was left of the gateway before it is none.
  * Only who is at the address has the last word on a volume: a socket may be another gateway's, of a folder that two share.
  *
- * Volumes of two clusters may have one id, and sessions that write nothing need show no more. So a gateway whose hello
- * names another cluster is sent nothing, and asked again later: by then it may have gone, or the map say another one.
+ * Volumes of two clusters may have one id, and sessions that write nothing need show no more. So hellos name the cluster, and
+ * a gateway of another one, which has come to the address, is sent nothing. What it says is no volume's end: it is asked again
+ * later, and by then it may have gone, or the map say another address.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
 #define CONNECTION_SLOW_NS NUM_MS(1500)
 /* By its address, although the client has a folder of sockets: it looks there so often. */
 #define CONNECTION_LOCAL_NS NUM_S(1)
+#define FOREIGN "another cluster's gateway answers"
 
 static void connection_on_timer(struct loop_timer *timer, void *arg);
 static void connection_on_slow(struct loop_timer *timer, void *arg);
@@ -358,11 +360,8 @@ connection_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint3
 static void
 connection_note_refused(struct connection *connection, int rc, const char *reason)
 {
-	if (connection->is_foreign)
-		reason = "another cluster's gateway answers";
-	else if (rc != -EKEYREJECTED || reason == NULL)
-		reason = "";
-	(void)snprintf(connection->refused, sizeof(connection->refused), "%s", reason);
+	(void)snprintf(connection->refused, sizeof(connection->refused), "%s",
+	    reason != NULL && (rc == -EKEYREJECTED || strcmp(reason, FOREIGN) == 0) ? reason : "");
 }
 
 static void
@@ -373,14 +372,14 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	bool is_asking = connection->sm.state == CONNECTION_CONNECTING;
 	bool is_old = is_asking &&
 	    wire_level_refused(&connection->level, rc, loop_now_ns(volume->client->loop));
+	bool is_foreign = connection->is_foreign || (is_asking && rc == -EXDEV);
 	struct loop_link *link;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->qp == qp);
 	connection->qp = NULL;
-	connection_note_refused(connection, rc, reason);
-	connection->was_refused = (is_asking || connection->is_foreign) && connection->is_local &&
-	    !is_old;
+	connection_note_refused(connection, rc, is_foreign ? FOREIGN : reason);
+	connection->was_refused = (is_asking || is_foreign) && connection->is_local && !is_old;
 	connection->is_foreign = false;
 	if (!is_asking)
 		wire_level_forget(&connection->level); /* the gateway may be a newer one now */
@@ -391,7 +390,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	peeks_forget(connection);
 	maps_on_closed(connection);
 	sm_move(&connection->sm, CONNECTION_DOWN);
-	if (is_asking && !is_old && !connection->is_local && retry_is_fatal(rc))
+	if (is_asking && !is_old && !is_foreign && !connection->is_local && retry_is_fatal(rc))
 		volume_fail(volume, rc);
 	if (is_old && connection->is_wanted && volume_is_live(volume))
 		loop_timer_start(volume->client->loop, &connection->timer, 0);
@@ -419,6 +418,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 	struct wire_hello hello = {
 		.level = wire_level_offer(&connection->level, loop_now_ns(volume->client->loop)),
 		.role = WIRE_ROLE_CLIENT,
+		.cluster_id = volume->cluster_id,
 		.volume_id = volume->info.id,
 		.session_id = volume->session_id,
 		.attach = volume->info.attach,

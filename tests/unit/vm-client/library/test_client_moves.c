@@ -410,3 +410,37 @@ Test(client_map, without_room_for_an_old_owner_the_new_one_is_taken)
 	free(map);
 	free(other);
 }
+
+static bool
+is_refused(void *arg)
+{
+	struct loop_link *link, *next;
+
+	(void)arg;
+	LIST_FOREACH_SAFE(&f->volume->connections, link, next) {
+		if (LIST_ENTRY(link, struct connection, link)->refused[0] != '\0')
+			return true;
+	}
+	return false;
+}
+
+/* Volumes there have the same ids, and none is this one: that is no end of it, and nothing is read there. */
+CLIENT_BOTH(client_moves, a_gateway_of_another_cluster_at_the_address_ends_no_volume)
+{
+	uint8_t block[CLEAVE_BLOCK_BYTES];
+	uint32_t read_count;
+
+	f = fixture_with_volume(kind, NUM_MIB(1));
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_READ, 0, sizeof(block), block), 0);
+	fixture_wait(f, 1);
+	read_count = fake_gateway_count(&f->fake, WIRE_READ);
+	f->fake.cluster_id = 2;
+	fake_gateway_cut(&f->fake);
+	cr_assert_eq(fixture_submit(f, 1, CLEAVE_READ, 0, sizeof(block), block), 0);
+	fixture_run(f, is_refused);
+	cr_assert_eq(fake_gateway_count(&f->fake, WIRE_READ), read_count);
+	f->fake.cluster_id = 1;
+	fixture_wait(f, 2);
+	cr_assert_eq(f->ios[1].rc, 0, "rc=%d", f->ios[1].rc);
+	fixture_destroy(f);
+}

@@ -160,7 +160,7 @@ CLIENT_BOTH(retry, refused_hellos_are_repeated)
 	fixture_destroy(f);
 }
 
-static const int fatal_rcs[] = { -ESHUTDOWN, -ENOENT, -ENOKEY, -EXDEV, -EPROTONOSUPPORT };
+static const int fatal_rcs[] = { -ESHUTDOWN, -ENOENT, -ENOKEY, -EPROTONOSUPPORT };
 
 CLIENT_BOTH(retry, fatal_refusals_fail_the_volume)
 {
