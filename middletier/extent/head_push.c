@@ -2,13 +2,16 @@
 /*
  * head_push.c -- see head_push.h
  *
- *	a batch --> the heir's open message --> sent once it is full, or nothing of that heir is out --> free
+ *	a batch --> the heir's open message --> due, and nothing of that heir is out, or full --> sent --> free
  *	               | there is no message free, or the heir does not want any
  *	               '--> dropped
  *
- * So messages grow with load by themselves, as batches do, and there is no timer. A message is of the port's, from a
- * pool that is made when the port opens; an heir has PUSH_HEIR_MAX of them at most, so one that is slow does not take the
- * others' room. Messages that are out when the heirs change end as ever; nobody counts them any more.
+ * A message is due with PUSH_DUE_HEADS, or half full: a message for each batch would cost a lone write a seventh of its
+ * instructions more. What waits meanwhile, with no timer, for as long as nobody writes, is read from a node by a take-over:
+ * some hundred KiB of a log are a read or two. The head of a manifest's batch is due at once, as these are few, and read
+ * first. A message is of the port's, from a pool that is made when the port opens; an heir has PUSH_HEIR_MAX of them at
+ * most, so one that is slow does not take the others' room. Messages that are out when the heirs change end as ever; nobody
+ * counts them any more.
  */
 #include "extent/head_push.h"
 
@@ -32,7 +35,10 @@
 #define HEAD_PUSH_MAGIC 0x55504448u /* "HDPU" */
 #define PUSH_MESSAGES 32u           /* of a port: half a MiB */
 #define PUSH_HEIR_MAX 8u            /* of one heir, out or open */
-#define PUSH_REFUSED_NS NUM_S(60)   /* an heir that wants none is asked again after it */
+#define PUSH_DUE_HEADS 16u
+#define PUSH_DUE_BYTES (WIRE_MIRROR_BYTES_MAX / 2)
+#define PUSH_REFUSED_NS NUM_S(60) /* an heir that wants none is asked again after it */
+#define PUSH_FORGED_BYTE 16u      /* of a record's descriptor: its first block's lowest bits */
 
 struct push_message {
 	struct loop_link link; /* push->free */
@@ -41,6 +47,7 @@ struct push_message {
 	uint32_t heir;       /* its index, */
 	uint32_t generation; /* of those heirs */
 	uint32_t payload_bytes, head_count;
+	bool has_manifest; /* the head of a manifest's batch */
 	uint8_t bytes[SPLIT_HEADER_BYTES_MAX];
 };
 
@@ -72,6 +79,14 @@ static struct push_heir *
 push_heir_of(struct mt_head_push *push, const struct push_message *message)
 {
 	return message->generation == push->generation ? &push->heirs[message->heir] : NULL;
+}
+
+static bool
+push_is_due(const struct push_message *message)
+{
+	assert(message->head_count > 0);
+	return message->has_manifest || message->head_count >= PUSH_DUE_HEADS ||
+	    message->payload_bytes >= PUSH_DUE_BYTES;
 }
 
 static void
@@ -111,7 +126,7 @@ push_on_answer(struct mt_peer_request *request, int rc, struct split_msg *msg, v
 		    push->names.addresses[message->heir], log_errno(rc));
 	}
 	push_free(message);
-	if (heir != NULL && heir->open != NULL)
+	if (heir != NULL && heir->open != NULL && push_is_due(heir->open))
 		loop_defer(push->port->loop, &push->task);
 }
 
@@ -139,7 +154,7 @@ push_send(struct mt_head_push *push, struct push_message *message)
 	push_free(message);
 }
 
-/* Open messages of heirs that have no other. */
+/* Open messages that are due, of heirs that have no other. */
 static void
 push_on_task(struct loop_task *task, void *arg)
 {
@@ -148,8 +163,10 @@ push_on_task(struct loop_task *task, void *arg)
 	(void)task;
 	CHECK_OBJ(push, HEAD_PUSH_MAGIC);
 	for (uint32_t i = 0; i < push->names.count; i++) {
-		if (push->heirs[i].open != NULL && push->heirs[i].message_count == 1)
-			push_send(push, push->heirs[i].open);
+		struct push_message *open = push->heirs[i].open;
+
+		if (open != NULL && push->heirs[i].message_count == 1 && push_is_due(open))
+			push_send(push, open);
 	}
 }
 
@@ -170,30 +187,37 @@ push_open(struct mt_head_push *push, uint32_t index, uint32_t bytes)
 	message->heir = index;
 	message->generation = push->generation;
 	message->payload_bytes = message->head_count = 0;
+	message->has_manifest = false;
 	heir->message_count++;
 	heir->open = message;
 	return message;
 }
 
-void
-mt_head_push(struct mt_port *port, const struct batch_info *info, const uint8_t *head)
+/* For tests: @head names another block, and another batch before it; its own CRC is right. */
+static void
+push_forge(uint8_t *head, const struct batch_info *info)
 {
-	struct mt_head_push *push = port->head_push;
+	struct batch_info forged = *info;
+
+	if (info->kind == EXTENT_LOG)
+		head[BATCH_HEADER_BYTES + PUSH_FORGED_BYTE] ^= 1;
+	forged.prev_crc ^= 1;
+	batch_head_encode(head, &forged);
+}
+
+static void
+push_head(struct mt_head_push *push, uint32_t index, const struct batch_info *info,
+    const uint8_t *head)
+{
 	const struct wire_mirror_entry entry = { .id = info->id,
 		.offset_bytes = info->offset_bytes,
 		.head_bytes = BATCH_HEADER_BYTES + info->desc_bytes };
-	uint32_t bytes = wire_mirror_entry_bytes(entry.head_bytes), index;
-	uint64_t dice = UINT64_MAX; /* for tests: 0: it is lost; 1: the heir gets other bytes */
+	uint32_t bytes = wire_mirror_entry_bytes(entry.head_bytes);
+	uint64_t dice = UINT64_MAX; /* for tests: 0: it is lost; 1, 2: the heir gets other bytes */
 	struct push_message *message = NULL;
+	struct mt_port *port = push->port;
 	uint8_t *at;
 
-	if (push == NULL)
-		return;
-	CHECK_OBJ(push, HEAD_PUSH_MAGIC);
-	assert(info->id.shard < CLEAVE_SHARDS_MAX);
-	index = push->names.of[info->id.shard];
-	if (index == MT_HEIR_NONE)
-		return;
 	if (port->settings->mirror_faults > 0)
 		dice = loop_random_below(port->loop, port->settings->mirror_faults);
 	if (dice != 0 && bytes <= WIRE_MIRROR_BYTES_MAX &&
@@ -206,9 +230,28 @@ mt_head_push(struct mt_port *port, const struct batch_info *info, const uint8_t 
 	at = message->bytes + WIRE_HEADER_BYTES + message->payload_bytes;
 	message->payload_bytes += wire_mirror_entry_encode(at, &entry, head);
 	message->head_count++;
+	message->has_manifest |= info->kind == EXTENT_MANIFEST;
 	if (dice == 1)
 		at[WIRE_MIRROR_ENTRY_BYTES + loop_random_below(port->loop, entry.head_bytes)] ^= 1;
-	loop_defer(port->loop, &push->task); /* behind what the batch's end has others do */
+	if (dice == 2)
+		push_forge(at + WIRE_MIRROR_ENTRY_BYTES, info);
+	if (push_is_due(message))
+		loop_defer(port->loop, &push->task); /* behind what the batch's end has others do */
+}
+
+void
+mt_head_push(struct mt_port *port, const struct batch_info *info, const uint8_t *head)
+{
+	struct mt_head_push *push = port->head_push;
+	uint32_t index;
+
+	if (push == NULL)
+		return;
+	CHECK_OBJ(push, HEAD_PUSH_MAGIC);
+	assert(info->id.shard < CLEAVE_SHARDS_MAX);
+	index = push->names.of[info->id.shard];
+	if (index != MT_HEIR_NONE)
+		push_head(push, index, info, head);
 }
 
 void

@@ -34,7 +34,7 @@ void mt_head_push_fini(struct mt_port *port);
 /* mt_head_push_heirs -- these count from now on. Copied. A no-op without init. */
 void mt_head_push_heirs(struct mt_port *port, const struct mt_heirs *heirs);
 /*
- * mt_head_push -- all replicas have a batch: send its head on, soon
+ * mt_head_push -- all replicas have a batch: send its head on, with some others; a manifest's at once
  *
  * @head: of @info, with descriptors; copied. A no-op without init, and where the shard has no heir.
  */

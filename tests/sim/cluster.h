@@ -35,10 +35,11 @@
 #define SIM_NODES_MAX 9u /* four of them join later: members.h */
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
-/* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
-#define SIM_MIRROR_FAULTS 16u /* of so many heads that are mirrored one is lost, and one damaged */
-#define SIM_RECIPE_LIES 5u    /* of so many recipes one is executed wrongly */
+#define SIM_MIRROR_FAULTS                                                                          \
+	16u /* of so many heads that are mirrored one is lost, one damaged, one forged */
+#define SIM_RECIPE_LIES 5u /* of so many recipes one is executed wrongly */
 #define SIM_WORKER_JOBS 2u
+/* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
 #define SIM_SESSION_NS NUM_S(8)
 
 /* Zero means the default in brackets. */

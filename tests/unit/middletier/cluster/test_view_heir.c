@@ -5,6 +5,7 @@
 #include "middletier/common/metric.h"
 #include "middletier/common/root.h"
 #include "middletier/extent/head_mirror.h"
+#include "middletier/extent/head_push.h"
 #include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "unit/member_fixture.h"
@@ -86,6 +87,55 @@ Test(view_heir, alone_it_tells_nobody)
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert_eq(metric(0, MT_METRIC_heads_mirrored), 0);
 	cr_assert_eq(metric(0, MT_METRIC_heads_dropped), 0);
+}
+
+/* The first shard of @members that is @owner's. */
+static uint32_t
+shard_owned(uint32_t members, uint32_t owner)
+{
+	uint32_t shard = 0;
+
+	while (winner(members, shard) != owner)
+		shard++;
+	cr_assert_lt(shard, SHARDS);
+	return shard;
+}
+
+/* All replicas have batch @index of a log of @shard, as gateway 0 is told. */
+static void
+push_log(uint32_t shard, uint32_t index)
+{
+	uint8_t head[BATCH_HEADER_BYTES] = { 0 };
+	struct batch_info info = { .id = { shard, 1, 77 },
+		.kind = EXTENT_LOG,
+		.offset_bytes = (uint64_t)index * BATCH_ALIGN,
+		.batch_bytes = BATCH_ALIGN,
+		.used_bytes = BATCH_HEADER_BYTES };
+
+	batch_head_encode(head, &info);
+	mt_head_push(&peers[0].gateway->ports[0], &info, head);
+}
+
+/* A message for each batch would be dear where batches are short. */
+Test(view_heir, heads_of_a_log_go_some_at_a_time)
+{
+	uint32_t members = 3, shard;
+	uint64_t before;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(members);
+	cr_assert(mt_rig_run_until(rig, are_told, &members));
+	mt_rig_run(rig, NUM_S(5));
+	shard = shard_owned(members, 0);
+	before = metric(0, MT_METRIC_heads_mirrored);
+	for (uint32_t i = 0; i < 15; i++)
+		push_log(shard, i);
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_eq(metric(0, MT_METRIC_heads_mirrored), before);
+	push_log(shard, 15);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(metric(0, MT_METRIC_heads_mirrored), before + 16);
 }
 
 static bool
