@@ -53,9 +53,9 @@ local_find(const char *folder, const char *address, struct local_socket *ret_soc
 	    strchr(host_port, '/') != NULL)
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, host_port); /* fits */
-	if (unix_socket_address(path, &at) != 0 || stat(folder, &of_folder) != 0 ||
-	    !unix_socket_folder_is_kept(folder, &of_folder) || lstat(path, &of_socket) != 0 ||
-	    !S_ISSOCK(of_socket.st_mode) ||
+	if (unix_socket_address(path, &at) != 0 || lstat(path, &of_socket) != 0 ||
+	    !S_ISSOCK(of_socket.st_mode) || stat(folder, &of_folder) != 0 ||
+	    !unix_socket_folder_is_kept(folder, &of_folder) ||
 	    (of_socket.st_uid != 0 && of_socket.st_uid != of_folder.st_uid))
 		return false;
 	(void)snprintf(ret_socket->address, sizeof(ret_socket->address), "unix://%s",
