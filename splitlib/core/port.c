@@ -217,6 +217,7 @@ port_memory_fini(struct split_port *port)
 {
 	event_port_fini(port);
 	receive_pool_fini(port);
+	arena_fini(&port->strays);
 	arena_fini(&port->device);
 	arena_fini(&port->host);
 }

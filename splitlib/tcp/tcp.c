@@ -45,6 +45,7 @@
 #define TCP_KEEPALIVE_PROBES 3
 #define TCP_DRAIN_BYTES (64u * 1024u)
 #define TCP_SCRAP_BYTES (16u * 1024u)
+#define TCP_STRAY_BYTES NUM_KIB(16)
 
 struct tcp_listener {
 	struct split_listener *listener;
@@ -238,6 +239,8 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 	tcp->is_local = qp->ops == &transport_unix_ops;
 	tcp->is_connected = is_connected;
 	tcp->guess_count = 1;
+	if (qp->port->strays.memory == NULL) /* without, each stray takes a call */
+		(void)arena_init(&qp->port->strays, TCP_STRAY_BYTES, ARENA_DEVICE);
 	loop_task_init(&tcp->resume_task, tcp_on_resume_task, tcp);
 	loop_fd_init(&tcp->watcher, fd, tcp_on_fd, tcp);
 	rc = loop_fd_start(qp->port->loop, &tcp->watcher,

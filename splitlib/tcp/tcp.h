@@ -28,6 +28,7 @@ struct tcp_qp {
 	/* A guess at the next messages, if all stays as it was. */
 	uint32_t guess_payload_bytes;
 	uint32_t guess_count;
+	uint32_t wrong_in_row;
 };
 
 /* tcp.c */

@@ -15,6 +15,10 @@
  * receives and copied into fresh ones, once each. Guessed receives that got no message of their own
  * go back to the pool. The next call then guesses one message; right guesses let it guess more.
  *
+ * Where lengths vary, as those of compressed frames do, no guess is right. Then behind the one guessed message the call has
+ * room for *strays*, memory of the port's: what comes into it is copied to receives, as what is spilled. A copy of some
+ * KiB that the kernel has just written costs less than a call for each message.
+ *
  * Guesses need receives beyond those that were promised to the peer, because a guessed receive that
  * is spilled from and the receive spilled into exist at one time; without them nothing is guessed.
  * Long payloads are read exactly, with the header behind them: there the system call matters little
@@ -37,10 +41,12 @@
 #include "tcp.h"
 
 #define TCP_IOV_MAX 64u
-#define TCP_IOV_EXACT 3u /* host rest, device rest, header */
+#define TCP_IOV_EXACT 4u /* host rest, device rest, header; strays */
 #define TCP_GUESS_MAX ((TCP_IOV_MAX - TCP_IOV_EXACT + 1) / 2)
 #define TCP_GUESS_PAYLOAD_BYTES_MAX 8192u
 #define TCP_RECEIVE_CALLS_MAX 8u /* for one queue pair, before others have their turn */
+#define TCP_VARIES 2u            /* so many wrong guesses in a row: lengths vary */
+#define TCP_WRONG_MAX 8u         /* ... and three right ones after so many: they vary no more */
 #define TCP_NO_OWNER UINT32_MAX
 
 /* Where a readv's bytes go, and then the cursor over them. */
@@ -121,6 +127,8 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 		layout_add(layout, dev_ptr_raw(receive->payload), tcp->guess_payload_bytes,
 		    TCP_NO_OWNER);
 	}
+	if (guess_count > 0 && tcp->wrong_in_row >= TCP_VARIES && qp->port->strays.memory != NULL)
+		layout_add(layout, qp->port->strays.memory, qp->port->strays.bytes, TCP_NO_OWNER);
 }
 
 /* Guessed receives without a message go back; the hottest ends on top again. */
@@ -322,6 +330,9 @@ guess_again(struct tcp_qp *tcp, const struct layout *layout, bool was_full)
 
 	assert(count > 0);
 	assert(count <= TCP_GUESS_MAX);
+	tcp->wrong_in_row = layout->was_wrong
+	    ? (uint32_t)num_min(tcp->wrong_in_row + 1, TCP_WRONG_MAX)
+	    : tcp->wrong_in_row / 2;
 	if (layout->was_wrong)
 		count = 1;
 	else if (was_full)

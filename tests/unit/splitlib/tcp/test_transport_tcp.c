@@ -330,6 +330,23 @@ Test(transport_tcp, one_readv_fills_many_receives)
 	fixture_close(&f);
 }
 
+Test(transport_tcp, one_readv_takes_many_of_lengths_that_vary)
+{
+	enum { COUNT = 320 };
+	size_t bytes = 0;
+	int fd;
+
+	open_server(800, 600);
+	for (uint32_t i = 0; i < COUNT; i++)
+		bytes += put_message(stream + bytes, WIRE_ECHO, i, 500 + i * 7 % 400);
+	fd = raw_connect_ready();
+	raw_send(fd, stream, bytes);
+	fixture_run(&f, server_got, COUNT);
+	cr_assert_lt(f.server_port->counters.receive_calls, COUNT / 8);
+	(void)close(fd);
+	fixture_close(&f);
+}
+
 /* Whoever sends one request at a time reads each answer once, and does not ask whether there is more. */
 Test(transport_tcp, the_only_answer_that_is_due_takes_one_call)
 {
