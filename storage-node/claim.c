@@ -67,7 +67,7 @@ sn_claim_judge(struct node *node, const struct split_subject *subject, const str
     const char *peer)
 {
 	bool is_look = wire->opcode == WIRE_EXTENT_READ || wire->opcode == WIRE_EXTENT_FIND ||
-	    wire->opcode == WIRE_EXTENT_VERIFY;
+	    wire->opcode == WIRE_EXTENT_GATHER || wire->opcode == WIRE_EXTENT_VERIFY;
 	struct sn_claims *claims;
 	uint64_t gateway;
 	uint32_t fence;

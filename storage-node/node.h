@@ -105,6 +105,7 @@ struct node_options {
 	X(read_bytes, "bytes", "read for answers, alignment not counted")                          \
 	X(reads_failed, "count", "reads that the disk failed")                                     \
 	X(finds, "count", "blocks of runs looked up for gateways, and read with them")             \
+	X(gathers, "count", "requests for several stretches of an extent answered")                \
 	X(heads_read, "count", "heads of batches that were read for that: others were in memory")  \
 	X(creates, "count", "extents created")                                                     \
 	X(creates_refused, "count", "creates refused for want of space")                           \

@@ -11,6 +11,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "find.h"
+#include "gather.h"
 #include "read.h"
 #include "verify.h"
 
@@ -34,6 +35,7 @@ struct sn_request {
 		struct sn_append append;
 		struct sn_change change;
 		struct sn_find find;
+		struct sn_gather gather;
 		struct sn_read read;
 		struct sn_verify_request verify;
 	};
@@ -59,7 +61,7 @@ struct sn_request *sn_request_take(struct node *node, struct split_msg *msg,
  */
 void sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
     const struct dev_piece *piece);
-/* sn_request_finish_pieces -- likewise, with the answer's bytes in @count pieces, 0 to 2. */
+/* sn_request_finish_pieces -- likewise, with the answer's bytes in @count pieces, 0 to WIRE_GATHER_MAX. */
 void sn_request_finish_pieces(struct sn_request *req, struct wire_node_reply *reply,
     const struct dev_piece *pieces, uint32_t count);
 /* sn_request_fail -- answer @req with the negative errno @rc alone; it is free after this. */

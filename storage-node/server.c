@@ -29,6 +29,7 @@
 #include "control.h"
 #include "fence.h"
 #include "find.h"
+#include "gather.h"
 #include "node_state.h"
 #include "peer.h"
 #include "permit.h"
@@ -74,6 +75,9 @@ server_run(struct sn_request *req)
 		break;
 	case WIRE_EXTENT_FIND:
 		sn_find_start(req);
+		break;
+	case WIRE_EXTENT_GATHER:
+		sn_gather_start(req);
 		break;
 	case WIRE_EXTENT_LIST:
 		sn_list_run(req);

@@ -503,7 +503,7 @@ int split_send(struct split_qp *qp, struct split_send *send);
 int split_send_cancel(struct split_qp *qp, struct split_send *send);
 
 /*
- * split_msg_reply -- answer @msg with @header and device pieces (at most 4)
+ * split_msg_reply -- answer @msg with @header and device pieces (at most 16)
  *
  * Ownership: @msg is the library's; @header and @pieces are copied, what the pieces point to is borrowed.
  *            The message and its receive go back to the pool when the reply is on its way or the queue pair

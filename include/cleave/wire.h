@@ -383,7 +383,9 @@ struct wire_node {
 	/* APPEND, READ: where; FIND: of a batch; TRUNCATE: length; DELETE: incarnation; LIST: cursor;
 	 * VOLUME_FENCE: attach */
 	uint64_t offset_bytes;
-	uint32_t length_bytes; /* APPEND: payload; READ: how much; FIND: of the batch's head */
+	/* APPEND: payload; READ: how much; FIND: of the batch's head; GATHER: of all stretches */
+	uint32_t length_bytes;
+	uint16_t stretch_count; /* GATHER: that the payload has; else 0 */
 	uint16_t block, block_count; /* FIND: of the chunk; else 0 */
 	uint32_t epoch;              /* of the owner that asks */
 	uint16_t flags;
@@ -411,7 +413,7 @@ struct wire_node_reply {
 	    id; /* TICKET_KEY, VOLUME_FENCE, TICKETS: id.shard is UINT32_MAX, of none */
 	int rc; /* 0 or a negative errno */
 	uint64_t offset_bytes;
-	/* READ, DIRECT_READ, FIND, TICKET_KEY: bytes that follow; FREEZE: mark; LIST: entries' bytes;
+	/* READ, DIRECT_READ, FIND, GATHER, TICKET_KEY: bytes that follow; FREEZE: mark; LIST: entries' bytes;
 	 * APPEND: wire_node_times, or 0 */
 	uint32_t length_bytes;
 	uint32_t chain_crc; /* FREEZE: batch_crc of the last good batch (or the seed) */

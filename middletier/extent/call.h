@@ -16,7 +16,7 @@ struct mt_link;
 
 /*
  * @rc: 0, or the node's status, or -ECONNRESET, -ETIMEDOUT. @reply is NULL unless the node answered.
- * @msg (READ, FIND, LIST, TICKET_KEY, CONTROL) belongs to the handler when it is not NULL: release it.
+ * @msg (READ, FIND, GATHER, LIST, TICKET_KEY, CONTROL) belongs to the handler when it is not NULL: release it.
  * The call's buffers are free when this runs.
  */
 typedef void (*mt_call_fn)(struct mt_call *call, int rc, const struct wire_node_reply *reply,

@@ -64,8 +64,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 		enum wire_opcode opcode = call->request.opcode;
 
 		must_pass_msg = opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_FIND ||
-		    opcode == WIRE_EXTENT_LIST || opcode == WIRE_TICKET_KEY ||
-		    opcode == WIRE_CONTROL;
+		    opcode == WIRE_EXTENT_GATHER || opcode == WIRE_EXTENT_LIST ||
+		    opcode == WIRE_TICKET_KEY || opcode == WIRE_CONTROL;
 		if (!must_pass_msg)
 			split_msg_release(msg);
 		call->reply_msg = NULL;
@@ -265,7 +265,7 @@ link_match(struct mt_link *link, const struct wire_node_reply *reply, const char
 		return NULL;
 	}
 	if (reply->rc == 0 &&
-	    ((reply->opcode == WIRE_EXTENT_READ &&
+	    (((reply->opcode == WIRE_EXTENT_READ || reply->opcode == WIRE_EXTENT_GATHER) &&
 		 reply->length_bytes != call->request.length_bytes) ||
 		(reply->opcode == WIRE_EXTENT_FIND &&
 		    reply->length_bytes < call->request.length_bytes))) {

@@ -39,7 +39,8 @@ bool
 mt_slow_node_counts(const struct mt_call *call)
 {
 	return call->request.opcode == WIRE_EXTENT_APPEND ||
-	    call->request.opcode == WIRE_EXTENT_READ || call->request.opcode == WIRE_EXTENT_FIND;
+	    call->request.opcode == WIRE_EXTENT_READ || call->request.opcode == WIRE_EXTENT_FIND ||
+	    call->request.opcode == WIRE_EXTENT_GATHER;
 }
 
 void

@@ -24,6 +24,7 @@
 
 #include "cleave/batch.h"
 #include "cleave/engine.h"
+#include "cleave/gather.h"
 #include "extent/call.h"
 #include "merge/merge_step.h"
 #include "merge/merge_window.h"
@@ -46,7 +47,9 @@ struct merge_read {
 	uint32_t first, count; /* of window->order */
 	uint32_t next;         /* of them: the first that no job was made for */
 	uint32_t job_count;
-	uint32_t offset_bytes;
+	struct wire_stretch stretches[WIRE_GATHER_MAX]; /* of the extent: the answer has them all */
+	uint32_t stretch_count;
+	uint8_t host[WIRE_HEADER_BYTES + WIRE_GATHER_MAX * WIRE_STRETCH_BYTES]; /* the request */
 	uint8_t replica_index;
 	bool is_out, is_used;
 };

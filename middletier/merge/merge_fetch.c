@@ -10,10 +10,9 @@
  *	 |      a lost node, a full queue of the engine                             |
  *	 +-- every copy is bad for good: lost (merge_loss.c) -----------------------+
  *
- * What the ring still holds is taken from there. The rest is read from replicas: what lies close together
- * in one extent in one READ, several at a time, each message released as soon as the engine has been
- * through it. A source that failed is read by itself from the next replica. When no replica is left to ask,
- * merge_loss.c says whether it is waited for, lost, or the end of the merge.
+ * What the ring still holds is taken from there. The rest is read from replicas (merge_read.c), several messages at a
+ * time, each released as soon as the engine has been through it. A source that failed is read by itself from the next
+ * replica. When no replica is left to ask, merge_loss.c says whether it is waited for, lost, or the end of the merge.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,28 +25,21 @@
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
-#include "cleave/split.h"
-#include "cleave/wire.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/choose.h"
-#include "extent/extent.h"
-#include "extent/extent_copies.h"
-#include "extent/extent_table.h"
-#include "extent/node_error.h"
-#include "extent/node_link.h"
 #include "index/memtable.h"
 #include "index/ring.h"
 #include "merge/merge_exec.h"
 #include "merge/merge_fetch.h"
 #include "merge/merge_loss.h"
 #include "merge/merge_pace.h"
+#include "merge/merge_read.h"
 #include "merge/merge_step.h"
 #include "merge/merge_window.h"
 
-#define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
 #define MERGE_BUSY_NS NUM_MS(1)
 
@@ -61,12 +53,6 @@ static const struct sm_state merge_source_table[MERGE_SOURCE_STATE_NR] = {
 	    0 },
 	[MERGE_SOURCE_DONE] = { "done", 0, SM_FINAL },
 };
-
-static struct mt_extent *
-source_extent(const struct merge_exec *exec, const struct merge_source *source)
-{
-	return mt_shard_extent(exec->shard, source->location.extent_index);
-}
 
 /* ---- the beginning ---- */
 
@@ -143,17 +129,6 @@ source_done(struct merge_exec *exec, struct merge_source *source)
 	window->done_count++;
 }
 
-static void
-read_try_release(struct merge_read *read)
-{
-	if (read->is_out || read->job_count > 0 || read->next < read->count)
-		return;
-	if (read->msg != NULL)
-		split_msg_release(read->msg);
-	read->msg = NULL;
-	read->is_used = false;
-}
-
 /* ---- jobs ---- */
 
 static void
@@ -166,7 +141,7 @@ job_drop(struct merge_job *slot)
 	slot->is_used = false;
 	if (slot->read != NULL) {
 		slot->read->job_count--;
-		read_try_release(slot->read);
+		mt_merge_read_try_release(slot->read);
 	} else {
 		mt_ring_release(exec->shard->ring, source->location.ring_position);
 		mt_shard_on_ring(exec->shard); /* it may be waiting for just that */
@@ -298,117 +273,7 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 	job_run(slot);
 }
 
-/* ---- reads ---- */
-
-static void
-read_failed(struct merge_exec *exec, struct merge_read *read, int rc)
-{
-	struct merge_window *window = &exec->window;
-
-	for (uint32_t i = 0; i < read->count; i++) {
-		struct merge_source *source = &window->sources[window->order[read->first + i]];
-
-		sm_move(&source->sm, MERGE_SOURCE_WANTED);
-		mt_chooser_note_failed(&source->chooser, read->replica_index);
-		/* Any of several may be the bad one: they are read one by one. */
-		if (mt_is_copy_bad(rc) && read->count == 1)
-			mt_merge_loss_note_refused(exec, source, read->replica_index, rc);
-	}
-	read->next = read->count;
-	read_try_release(read);
-}
-
-static void
-read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg)
-{
-	struct merge_read *read = arg;
-	struct merge_exec *exec = read->exec;
-
-	(void)reply;
-	assert(exec->out_count > 0);
-	exec->out_count--;
-	read->is_out = false;
-	read->msg = msg;
-	if (rc == 0 && (msg == NULL || msg->payload_bytes != call->request.length_bytes))
-		rc = -EMSGSIZE;
-	if (exec->is_cancelled) {
-		read->next = read->count;
-		read_try_release(read);
-	} else if (rc != 0) {
-		read_failed(exec, read, rc);
-	} else {
-		exec->read_bytes += msg->payload_bytes;
-	}
-	merge_exec_tell(exec, 0);
-}
-
-/* How many sources from order[@first] on one READ takes, and its range. */
-static uint32_t
-read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_bytes)
-{
-	const struct merge_source *source = &window->sources[window->order[first]];
-	uint32_t begin = source->location.offset_bytes;
-	uint32_t end = begin + source->location.stored_bytes, count = 1;
-
-	for (; source->chooser.tried == 0 && first + count < window->source_count; count++) {
-		const struct merge_source *next = &window->sources[window->order[first + count]];
-		uint32_t next_end = next->location.offset_bytes + next->location.stored_bytes;
-
-		if (next->sm.state != MERGE_SOURCE_WANTED || next->chooser.tried != 0 ||
-		    next->location.extent_index != source->location.extent_index ||
-		    next->location.offset_bytes > end + MERGE_GAP_BYTES ||
-		    next_end - begin > MT_RECEIVE_BYTES)
-			break;
-		end = next_end > end ? next_end : end;
-	}
-	*ret_bytes = end - begin;
-	return count;
-}
-
-static int
-source_pick(const struct merge_exec *exec, const struct merge_source *source,
-    struct mt_extent *extent, struct mt_link **ret_node)
-{
-	struct mt_copies copies = mt_extent_copies(extent);
-
-	return mt_chooser_pick(&source->chooser, exec->port, &copies, ret_node);
-}
-
-static bool
-read_send(struct merge_exec *exec, struct merge_read *read, uint32_t first)
-{
-	struct merge_window *window = &exec->window;
-	struct merge_source *source = &window->sources[window->order[first]];
-	struct mt_extent *extent = source_extent(exec, source);
-	struct mt_link *node;
-	uint32_t bytes, count = read_extent_of(window, first, &bytes);
-	int index = extent == NULL ? -1 : source_pick(exec, source, extent, &node);
-
-	if (index < 0)
-		return false;
-	*read = (struct merge_read){ .exec = exec,
-		.first = first,
-		.count = count,
-		.offset_bytes = source->location.offset_bytes,
-		.replica_index = (uint8_t)index };
-	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-		.id = extent->id,
-		.offset_bytes = read->offset_bytes,
-		.length_bytes = bytes,
-		.epoch = exec->shard->epoch };
-	read->call.fn = read_on_answer;
-	read->call.arg = read;
-	if (mt_link_call(node, &read->call) != 0) {
-		mt_chooser_note_failed(&source->chooser, (uint32_t)index);
-		return true; /* another may do */
-	}
-	exec->out_count++;
-	read->is_out = read->is_used = true;
-	for (uint32_t i = 0; i < count; i++)
-		sm_move(&window->sources[window->order[first + i]].sm, MERGE_SOURCE_ASKED);
-	return true;
-}
+/* ---- what was asked for ---- */
 
 /* Nobody is left to ask about @source now. An error ends the merge. */
 static int
@@ -456,9 +321,7 @@ fetch_load_read(struct merge_exec *exec, struct merge_read *read, uint32_t *budg
 		read->next++;
 		read->job_count++;
 		(*budget)--;
-		job_make(slot, source, read,
-		    dev_ptr_add(read->msg->payload,
-			source->location.offset_bytes - read->offset_bytes));
+		job_make(slot, source, read, mt_merge_read_at(read, source));
 	}
 }
 
@@ -485,13 +348,6 @@ fetch_from_ring(struct merge_exec *exec, uint32_t *budget)
 	}
 }
 
-static bool
-source_is_in_ring(const struct merge_exec *exec, const struct merge_source *source)
-{
-	return !source->is_ring_bad &&
-	    mt_ring_contains(exec->shard->ring, source->location.ring_position);
-}
-
 /* READs for what nobody was asked for. */
 static int
 fetch_ask(struct merge_exec *exec)
@@ -503,14 +359,15 @@ fetch_ask(struct merge_exec *exec)
 	for (uint32_t i = 0; i < window->source_count; i++) {
 		struct merge_source *source = &window->sources[window->order[i]];
 
-		if (source->sm.state != MERGE_SOURCE_WANTED || source_is_in_ring(exec, source))
+		if (source->sm.state != MERGE_SOURCE_WANTED ||
+		    mt_merge_source_is_in_ring(exec, source))
 			continue;
 		while (slot < read_max && exec->reads[slot].is_used)
 			slot++;
 		if (slot == read_max)
 			return 0;
 		while (source->sm.state == MERGE_SOURCE_WANTED &&
-		    read_send(exec, &exec->reads[slot], i))
+		    mt_merge_read_send(exec, &exec->reads[slot], i))
 			;
 		if (source->sm.state == MERGE_SOURCE_WANTED) {
 			int rc = source_give_up(exec, source);
@@ -547,6 +404,6 @@ mt_merge_fetch_cancel(struct merge_exec *exec)
 		if (!read->is_used)
 			continue;
 		read->next = read->count;
-		read_try_release(read);
+		mt_merge_read_try_release(read);
 	}
 }

@@ -13,7 +13,7 @@
 struct split_port;
 
 #define SPLIT_RECEIVE_MAGIC 0x56434552u /* "RECV" */
-#define SPLIT_REPLY_PIECES_MAX 4u       /* of split_msg_reply */
+#define SPLIT_REPLY_PIECES_MAX 16u      /* of split_msg_reply */
 
 /* A mapping, cut by first fit. The pieces are listed outside of it: the host may not look in. */
 struct arena {

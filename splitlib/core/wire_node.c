@@ -9,6 +9,7 @@
  *	APPEND replies   length_bytes = times (wire_node_times)
  *	FENCE, LIST      object_id = shard, not packed
  *	FIND             vm_id = block in its lower half, block_count in the upper one
+ *	GATHER           payload = stretches (wire_gather.c)
  *	VOLUME_FENCE     object_id = volume, offset_bytes = attach
  *
  * The replies to what clients ask nodes for (wire_direct.c) are as others.
@@ -18,6 +19,7 @@
 #include "base/check.h"
 #include "base/field.h"
 #include "base/num.h"
+#include "cleave/gather.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
 
@@ -27,7 +29,7 @@
 static bool
 wire_node_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_VOLUME_FENCE;
+	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_GATHER;
 }
 
 static bool
@@ -115,6 +117,10 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		WIRE_EXPECT(length > BATCH_HEADER_BYTES && length <= BATCH_HEAD_BYTES_MAX,
 		    "length_bytes");
 		break;
+	case WIRE_EXTENT_GATHER:
+		WIRE_EXPECT(offset == 0, "offset_bytes");
+		WIRE_EXPECT(length > 0 && length <= WIRE_GATHER_BYTES_MAX, "length_bytes");
+		break;
 	case WIRE_EXTENT_TRUNCATE:
 		WIRE_EXPECT(offset <= CLEAVE_CHUNK_BYTES && num_is_aligned(offset, BATCH_ALIGN),
 		    "offset_bytes");
@@ -130,7 +136,13 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		WIRE_EXPECT(length == 0, "length_bytes");
 		break;
 	}
-	WIRE_EXPECT(header->payload_bytes == (is_append ? length : 0), "payload_bytes");
+	if (header->opcode == WIRE_EXTENT_GATHER)
+		WIRE_EXPECT(num_is_aligned(header->payload_bytes, WIRE_STRETCH_BYTES) &&
+			header->payload_bytes >= WIRE_STRETCH_BYTES &&
+			header->payload_bytes <= WIRE_GATHER_MAX * WIRE_STRETCH_BYTES,
+		    "payload_bytes");
+	else
+		WIRE_EXPECT(header->payload_bytes == (is_append ? length : 0), "payload_bytes");
 	return 0;
 }
 
@@ -200,6 +212,9 @@ wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
 		.kind = (enum extent_kind)header->engine,
 		.offset_bytes = header->offset_bytes,
 		.length_bytes = header->length_bytes,
+		.stretch_count = opcode == WIRE_EXTENT_GATHER
+		    ? (uint16_t)(header->payload_bytes / WIRE_STRETCH_BYTES)
+		    : 0,
 		.block = block,
 		.block_count = block_count,
 		.epoch = header->epoch,
@@ -216,6 +231,7 @@ wire_node_encode(struct wire_header *header, const struct wire_node *node)
 	assert(wire_node_is_opcode((uint8_t)node->opcode));
 	assert(node->epoch <= EXTENT_EPOCH_MAX);
 	assert((node->opcode == WIRE_EXTENT_FIND) == (node->block_count > 0));
+	assert((node->opcode == WIRE_EXTENT_GATHER) == (node->stretch_count > 0));
 	assert((node->opcode == WIRE_VOLUME_FENCE) == (node->volume_id != 0));
 	*header = (struct wire_header){
 		.opcode = (uint8_t)node->opcode,
@@ -238,7 +254,7 @@ wire_node_reply_decode_payload(const struct wire_header *header, enum wire_opcod
 	bool has_payload = header->status == 0 &&
 	    (opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST ||
 		opcode == WIRE_EXTENT_FIND || opcode == WIRE_DIRECT_READ ||
-		opcode == WIRE_TICKET_KEY);
+		opcode == WIRE_TICKET_KEY || opcode == WIRE_EXTENT_GATHER);
 
 	if (has_payload) {
 		WIRE_EXPECT(header->length_bytes <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");

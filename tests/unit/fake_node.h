@@ -493,52 +493,7 @@ fake_do_read(struct fake_node *node, const struct wire_node *request, struct spl
 	return 0;
 }
 
-/* As storage-node/find.c does it. */
-static inline int
-fake_do_find(struct fake_node *node, const struct wire_node *request, struct wire_node_reply *reply,
-    struct split_msg **ret_msg)
-{
-	struct fake_copy *copy = fake_copy_find(node, &request->id);
-	struct batch_check check = { .id = request->id,
-		.kind = EXTENT_RUN,
-		.offset_bytes = request->offset_bytes,
-		.is_probe = true };
-	static uint8_t answer[WIRE_FIND_BYTES_MAX];
-	uint32_t bytes = request->length_bytes, end = request->block + request->block_count;
-	struct record_iter it;
-	struct record_desc frame;
-	const uint8_t *head;
-	const char *field;
-
-	if (copy == NULL)
-		return -ENOENT;
-	cr_assert_leq(request->offset_bytes + bytes, copy->length);
-	head = copy->bytes + request->offset_bytes;
-	if (batch_head_check(head, bytes, &check) != 0)
-		return -EBADMSG;
-	cr_assert_eq(BATCH_HEADER_BYTES + check.info.desc_bytes, bytes);
-	memcpy(answer, head, bytes);
-	reply->offset_bytes = request->offset_bytes;
-	record_iter_init(&it, head, &check.info);
-	while (record_iter_next(&it, &frame, &field) == 1) {
-		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
-
-		if (block + frame.block_count <= request->block)
-			continue;
-		if (block >= end || bytes + frame.stored_bytes > WIRE_FIND_BYTES_MAX)
-			break;
-		if (bytes == request->length_bytes)
-			reply->offset_bytes = request->offset_bytes + frame.payload_offset_bytes;
-		memcpy(answer + bytes, head + frame.payload_offset_bytes, frame.stored_bytes);
-		bytes += frame.stored_bytes;
-	}
-	if (node->is_astray && bytes > request->length_bytes)
-		answer[request->length_bytes + 100] ^= 1;
-	if (node->is_rotten)
-		answer[BATCH_HEADER_BYTES + 8] ^= 1;
-	*ret_msg = fake_reply_msg(answer, bytes);
-	return 0;
-}
+#include "unit/fake_looks.h" /* GATHER and FIND, over what is above */
 
 static inline int
 fake_do_cut(struct fake_node *node, const struct wire_node *request)
@@ -581,6 +536,8 @@ fake_do(struct fake_node *node, struct mt_call *call, struct wire_node_reply *re
 		return fake_do_read(node, &call->request, ret_msg);
 	case WIRE_EXTENT_FIND:
 		return fake_do_find(node, &call->request, reply, ret_msg);
+	case WIRE_EXTENT_GATHER:
+		return fake_do_gather(node, call, ret_msg);
 	case WIRE_EXTENT_TRUNCATE:
 		return fake_do_cut(node, &call->request);
 	case WIRE_EXTENT_DELETE:

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cleave/gather.h"
 #include "support/key_maker.h"
 #include "support/node_rig.h"
 
@@ -86,7 +87,7 @@ ask(enum wire_opcode opcode, uint32_t epoch)
 		.id = extent.id,
 		.epoch = epoch,
 		.kind = extent.kind };
-	uint8_t byte = 0;
+	uint8_t byte = 0, list[WIRE_STRETCH_BYTES];
 
 	switch (opcode) {
 	case WIRE_EXTENT_READ:
@@ -96,6 +97,11 @@ ask(enum wire_opcode opcode, uint32_t epoch)
 		request.length_bytes = 4096;
 		request.block_count = 1;
 		break;
+	case WIRE_EXTENT_GATHER:
+		wire_gather_encode(list, &(struct wire_stretch){ 0, 4096 }, 1);
+		request.length_bytes = 4096;
+		request.stretch_count = 1;
+		return rig_call_rc(rig, &request, list, sizeof(list), NULL);
 	case WIRE_EXTENT_CREATE:
 		request.id.counter++;
 		break;
@@ -119,13 +125,13 @@ ask(enum wire_opcode opcode, uint32_t epoch)
 /* Every request about an extent but LIST, which tells names and lengths. */
 static const enum wire_opcode opcodes[] = { WIRE_EXTENT_CREATE, WIRE_EXTENT_APPEND,
 	WIRE_EXTENT_READ, WIRE_EXTENT_FREEZE, WIRE_EXTENT_TRUNCATE, WIRE_EXTENT_DELETE,
-	WIRE_EXTENT_VERIFY, WIRE_EXTENT_FIND, WIRE_SHARD_FENCE };
+	WIRE_EXTENT_VERIFY, WIRE_EXTENT_FIND, WIRE_EXTENT_GATHER, WIRE_SHARD_FENCE };
 
 static bool
 is_look(enum wire_opcode opcode)
 {
 	return opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_FIND ||
-	    opcode == WIRE_EXTENT_VERIFY;
+	    opcode == WIRE_EXTENT_GATHER || opcode == WIRE_EXTENT_VERIFY;
 }
 
 Test(claim, another_gateway_is_refused_under_the_owners_epoch_whatever_it_asks_for)

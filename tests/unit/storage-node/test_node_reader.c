@@ -590,7 +590,7 @@ Test(node_reader, a_client_may_ask_for_nothing_else)
 	static const enum wire_opcode opcodes[] = { WIRE_EXTENT_CREATE, WIRE_EXTENT_APPEND,
 		WIRE_EXTENT_READ, WIRE_EXTENT_FREEZE, WIRE_EXTENT_TRUNCATE, WIRE_EXTENT_DELETE,
 		WIRE_EXTENT_LIST, WIRE_EXTENT_VERIFY, WIRE_EXTENT_FIND, WIRE_SHARD_FENCE,
-		WIRE_TICKET_KEY, WIRE_VOLUME_FENCE };
+		WIRE_TICKET_KEY, WIRE_VOLUME_FENCE, WIRE_EXTENT_GATHER };
 
 	for (size_t i = 0; i < NUM_COUNT(opcodes); i++) {
 		const struct wire_header header = { .opcode = (uint8_t)opcodes[i],

@@ -430,13 +430,13 @@ BOTH(qp, reply_tells_when_its_pieces_are_free)
 	reply_done_count = 0;
 	fixture_open(&f, kind, NULL, NULL);
 	fixture_connect_both(&f);
-	payload = pattern_alloc(f.server_port, 4000, 5);
+	payload = pattern_alloc(f.server_port, SPLIT_REPLY_PIECES_MAX * 200u, 5);
 	for (uint32_t i = 0; i < 2; i++) {
 		test_send_init(&sends[i], &f.client, WIRE_ECHO, i, DEV_PTR_NULL, 0);
 		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
 	}
 	for (uint32_t i = 0; i < SPLIT_REPLY_PIECES_MAX; i++)
-		pieces[i] = (struct dev_piece){ dev_ptr_add(payload, 1000 * i), 1000 };
+		pieces[i] = (struct dev_piece){ dev_ptr_add(payload, 200 * i), 200 };
 	fixture_run(&f, server_got, 2);
 	split_msg_reply(f.server.held[0], &header, pieces, SPLIT_REPLY_PIECES_MAX, on_reply_done,
 	    &f);
@@ -444,8 +444,9 @@ BOTH(qp, reply_tells_when_its_pieces_are_free)
 	fixture_run(&f, client_got, 1);
 	cr_assert_eq(reply_done_count, 1);
 	cr_assert_eq(reply_done_rc, 0);
-	cr_assert_eq(f.client.held[0]->payload_bytes, 4000);
-	pattern_check(f.client_port, f.client.held[0]->payload, 4000, 5, 0);
+	cr_assert_eq(f.client.held[0]->payload_bytes, SPLIT_REPLY_PIECES_MAX * 200u);
+	pattern_check(f.client_port, f.client.held[0]->payload, SPLIT_REPLY_PIECES_MAX * 200u, 5,
+	    0);
 	split_qp_close(f.server.qp);
 	fixture_run(&f, server_closed, 0);
 	split_msg_reply(f.server.held[1], &header, NULL, 0, on_reply_done, &f);
