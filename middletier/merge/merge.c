@@ -404,14 +404,12 @@ merge_verifying_step(struct mt_merge *merge)
 	int rc = mt_merge_by_recipe_verify_step(work);
 
 	assert(merge->sm.state == MERGE_VERIFYING);
-	if (rc == STEP_AGAIN)
-		return;
 	if (rc == STEP_DONE) {
 		merge_commit(merge, rc);
-		return;
+	} else if (rc < 0) {
+		mt_merge_result_release(&work->result, merge->shard);
+		merge_refuse(merge);
 	}
-	mt_merge_result_release(&work->result, merge->shard);
-	merge_refuse(merge);
 }
 
 /* Until nothing of the guest's is out. */
@@ -423,17 +421,21 @@ merge_recalling_step(struct mt_merge *merge)
 		merge_refuse(merge);
 }
 
-/* Another gateway executes the stage, or will not. */
+/* Another gateway executes the stage, or will not: what is left of it is executed here. */
 static void
 merge_away_step(struct mt_merge *merge)
 {
 	int rc = mt_merge_by_away_step(merge);
 
 	assert(merge->sm.state == MERGE_AWAY);
-	if (rc == STEP_DONE)
+	if (rc == STEP_DONE) {
 		merge_commit(merge, rc);
-	else if (rc < 0)
+	} else if (rc < 0 && mt_merge_stage_rest(merge, rc)) {
+		(void)merge_next_window(merge);
+		mt_merge_work_wait(merge_work_of(merge), 0);
+	} else if (rc < 0) {
 		merge_by_plan(merge);
+	}
 }
 
 /* STEP_DONE: it is in another state, whose step may follow at once. STEP_AGAIN: it waits, or has ended. */

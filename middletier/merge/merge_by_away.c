@@ -18,6 +18,7 @@
  * and refuse what comes then. So it is safe to execute the stage here at once, in another extent.
  *
  * All of a stage is named by one commit, as ever: pieces that were seen are its result, as parts of several extents are.
+ * So where nobody executes the next one what is left of the stage is executed here, and its runs come behind theirs.
  */
 #include "merge/merge_by_away.h"
 
@@ -414,8 +415,6 @@ mt_merge_by_away_step(struct mt_merge *merge)
 		if (rc == STEP_DONE)
 			rc = piece_give(merge);
 	}
-	if (rc < 0)
-		mt_merge_result_release(&work->result, merge->shard);
 	return rc;
 }
 

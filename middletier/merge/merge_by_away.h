@@ -37,8 +37,8 @@ bool mt_merge_by_away_is_on(const struct merge_work *work);
  * mt_merge_by_away_step -- STEP_AGAIN: start_task, or the timer, follows
  *
  * STEP_DONE: the stage is executed; work->result has all of it, seen at every replica, with the indexes that were read, and
- * the plan is behind it. Negative: it is to be executed here: work->result is empty, and the log says why, unless nobody
- * had room.
+ * the plan is behind it. Negative: what is left of it is to be executed here, from where the plan is: work->result has the
+ * pieces before that, and the log says why, unless nobody had room.
  */
 int mt_merge_by_away_step(struct mt_merge *merge);
 /*

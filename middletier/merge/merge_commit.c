@@ -56,6 +56,8 @@
 #include "merge/run_writer.h"
 
 #define STAGE_SLOTS 2u
+#define STAGE_SEEN_PARTS_MAX                                                                       \
+	(MERGE_PARTS_MAX / 8)  /* of a stage that is ended here: the rest has room for its own */
 #define STAGE_HOPE_NS NUM_S(5) /* for the room of what a stage has removed */
 
 _Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a stage is one commit");
@@ -117,6 +119,13 @@ mt_merge_stage_plan(struct mt_merge *merge)
 	    : merge->input.newest_run->flushed_sequence;
 }
 
+static void
+stage_writer_begin(const struct mt_merge *merge)
+{
+	mt_run_writer_begin(&merge_work_of(merge)->exec.writer, merge->shard, merge->target,
+	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
+}
+
 int
 mt_merge_stage_begin(struct mt_merge *merge)
 {
@@ -126,8 +135,7 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	merge->stage_block = work->plan.at;
 	merge->is_last_stage = !work->plan.is_staged ||
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
-	mt_run_writer_begin(&work->exec.writer, merge->shard, merge->target,
-	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
+	stage_writer_begin(merge);
 	return mt_merge_by_away_begin(merge) ? 0 : mt_merge_by_recipe_begin(merge);
 }
 
@@ -140,6 +148,22 @@ mt_merge_stage_again(struct mt_merge *merge)
 	assert(merge->stage_block <= plan->at);
 	merge->is_refused = true;
 	plan->at = merge->stage_block;
+}
+
+bool
+mt_merge_stage_rest(struct mt_merge *merge, int rc)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	assert(merge->sm.state == MERGE_AWAY && rc < 0);
+	mt_merge_by_away_end(merge);
+	if (work->result.part_count > STAGE_SEEN_PARTS_MAX) {
+		mt_merge_result_release(&work->result, merge->shard);
+		return false;
+	}
+	merge->is_refused |= rc != -EAGAIN && rc != -EBUSY && rc != -ENOTCONN;
+	stage_writer_begin(merge);
+	return true;
 }
 
 /* The next window is filled; false: there are no blocks left. */
@@ -159,8 +183,11 @@ static bool
 stage_is_over(const struct mt_merge *merge)
 {
 	const struct merge_exec *exec = merge_work_of(merge)->executor;
+	const struct merge_result *seen = &merge_work_of(merge)->result;
 	uint64_t bytes = exec->writer.stored_bytes + mt_merge_window_left_bytes(&exec->storing);
 
+	for (uint32_t i = 0; i < seen->part_count; i++)
+		bytes += seen->parts[i].length_bytes;
 	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage && bytes >= merge->stage_bytes * 3 / 4;
 }

@@ -16,6 +16,14 @@ int mt_merge_stage_begin(struct mt_merge *merge);
 /* mt_merge_stage_again -- the stage that was executed is given up: the next that begins is the same, by the plan. */
 void mt_merge_stage_again(struct mt_merge *merge);
 /*
+ * mt_merge_stage_rest -- AWAY: nobody executes what is left of the stage: true: it is executed here, by the plan
+ *
+ * Pieces that were seen stay, in work->result: the writer's runs come behind them. @rc: mt_merge_by_away_step's: unless
+ * nobody had room, or could be asked, no later stage goes away either. false: there are so many pieces that the stage is
+ * to be begun again, and they are garbage.
+ */
+bool mt_merge_stage_rest(struct mt_merge *merge, int rc);
+/*
  * mt_merge_stage_ahead -- the executing part fetches the stage's next window, or has it, while one may be stored
  *
  * What it has is a part of this stage. False: the stage has no more: there are no blocks left, or so much was written, or is

@@ -31,16 +31,18 @@ mt_merge_result_take(struct merge_result *result, struct merge_exec *exec)
 {
 	struct run_writer *writer = &exec->writer;
 
-	assert(result->part_count == 0);
 	assert(mt_merge_exec_is_quiet(exec));
+	assert(result->part_count == 0 || result->flushed_sequence == writer->flushed_sequence);
+	assert(result->part_count + writer->part_count <= MERGE_PARTS_MAX);
 	result->flushed_sequence = writer->flushed_sequence;
 	result->read_bytes = exec->read_bytes;
 	exec->read_bytes = 0;
 	for (uint32_t i = 0; i < writer->part_count; i++) {
-		result->indexes[i] = mt_run_part_take_index(writer, &writer->parts[i]);
-		result->parts[i] = writer->parts[i];
+		uint32_t at = result->part_count++;
+
+		result->indexes[at] = mt_run_part_take_index(writer, &writer->parts[i]);
+		result->parts[at] = writer->parts[i];
 	}
-	result->part_count = writer->part_count;
 	writer->part_count = 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_crash_loops.c -- a crash at the n-th I/O of a flush, a compaction, a snapshot, a deletion, for each n
+ * test_crash_loops.c -- a crash at the n-th I/O of a flush, a compaction, a snapshot, a deletion, for each n; of a merge
+ * that another gateway executes, too
  *
  * A small scenario is run again and again, in a new cluster of the same seed. The n-th time whoever is the
  * victim dies at its n-th I/O and comes back; the loop ends when the scenario has ended before. Each time
@@ -45,7 +46,7 @@
 #define CRASHES_MAX 5000u
 #define CRASH_STEP TEST_ROUNDS(1u, 5u) /* I/Os from one crash to the next */
 
-enum victim { VICTIM_GATEWAY, VICTIM_NODE, VICTIM_ALL };
+enum victim { VICTIM_GATEWAY, VICTIM_OTHER, VICTIM_NODE, VICTIM_ALL };
 
 static struct {
 	struct sim_cluster *cluster;
@@ -61,7 +62,7 @@ static struct {
 	/* The crash. */
 	enum victim victim;
 	uint64_t base_count, at_count, reached_count; /* at_count 0: none, or it has been */
-	uint64_t base_compactions, base_flushes;
+	uint64_t base_compactions, base_flushes, base_away;
 	bool is_over; /* without a crash */
 	uint32_t name_serial;
 } rig;
@@ -77,7 +78,8 @@ struct content {
 static uint64_t
 gateway_io_count(void)
 {
-	const struct mt_gateway *gateway = rig.cluster->gateways[0].gateway;
+	const struct mt_gateway *gateway =
+	    rig.cluster->gateways[rig.victim == VICTIM_OTHER].gateway;
 	uint64_t count = meta_store_applied_count(rig.cluster->store->memory);
 
 	for (uint32_t i = 0; gateway != NULL && i < gateway->port_count; i++) {
@@ -94,7 +96,7 @@ io_count(void)
 {
 	const struct disk_sim_counters *counters;
 
-	if (rig.victim == VICTIM_GATEWAY)
+	if (rig.victim == VICTIM_GATEWAY || rig.victim == VICTIM_OTHER)
 		return gateway_io_count();
 	counters = disk_sim_counters(rig.cluster->nodes[0].disk);
 	return counters->reads_count + counters->writes_count + counters->flushes_count;
@@ -111,10 +113,13 @@ crash(void)
 {
 	rig.reached_count = io_count() - rig.base_count;
 	rig.at_count = 0;
-	if (rig.victim != VICTIM_NODE) {
-		sim_cluster_gateway_kill(rig.cluster, 0);
-		rig.base_flushes = 0; /* the next one counts from there */
+	for (uint32_t i = 0; i < rig.cluster->options.gateway_count; i++) {
+		if (rig.victim == VICTIM_ALL ||
+		    rig.victim == (i == 0 ? VICTIM_GATEWAY : VICTIM_OTHER))
+			sim_cluster_gateway_kill(rig.cluster, i);
 	}
+	if (rig.victim != VICTIM_NODE)
+		rig.base_flushes = 0; /* the next one counts from there */
 	for (uint32_t i = 0; i < rig.cluster->options.node_count; i++)
 		if (rig.victim == VICTIM_ALL || (rig.victim == VICTIM_NODE && i == 0))
 			sim_cluster_node_kill(rig.cluster, i, true);
@@ -320,11 +325,11 @@ check(const struct content *content, const char *when)
 /* ---- a cluster ---- */
 
 static void
-start(enum victim victim)
+start(enum victim victim, uint32_t gateway_count)
 {
-	const char *gateways[1];
+	const char *gateways[SIM_GATEWAYS_MAX];
 	struct cleave_client_options client = { .gateways = gateways,
-		.gateway_count = 1,
+		.gateway_count = gateway_count,
 		.message_count_max = 64,
 		.io_timeout_ns = NUM_S(100000),
 		.control_timeout_ns = NUM_S(20),
@@ -335,6 +340,8 @@ start(enum victim victim)
 	memset(&rig, 0, sizeof(rig));
 	rig.victim = victim;
 	rig.cluster = sim_cluster_create(&(struct sim_cluster_options){ .seed = SEED,
+	    .gateway_count = gateway_count,
+	    .has_offload = gateway_count > 1,
 	    .shard_count = 1,
 	    .client_count = 1,
 	    .slot_bytes = SLOT_BYTES,
@@ -344,7 +351,8 @@ start(enum victim victim)
 	    .node_timeout_ns = NUM_S(2),
 	    .log_bytes = SLOT_BYTES });
 	sim_cluster_start(rig.cluster);
-	gateways[0] = rig.cluster->gateways[0].address;
+	for (uint32_t i = 0; i < gateway_count; i++)
+		gateways[i] = rig.cluster->gateways[i].address;
 	rig.host = rig.cluster->client_hosts[0];
 	if (!sim_host_is_up(rig.host))
 		sim_host_start(rig.host);
@@ -387,6 +395,7 @@ arm(uint64_t at_count)
 	rig.at_count = at_count;
 	rig.base_compactions = compacted_count();
 	rig.base_flushes = sim_cluster_metric(rig.cluster, MT_METRIC_flushes);
+	rig.base_away = sim_cluster_metric(rig.cluster, MT_METRIC_merges_away);
 }
 
 static void
@@ -439,6 +448,30 @@ flush_scenario(struct contents *contents, uint64_t at_count)
 	while (!has_flushed()) {
 		write_pass(v, 0, 2, version++);
 		cr_assert_lt(version, 50, "no flush");
+	}
+	pass(NUM_MS(200));
+}
+
+static bool
+has_gone_away(void)
+{
+	return sim_cluster_metric(rig.cluster, MT_METRIC_merges_away) > rig.base_away;
+}
+
+/* A gateway has the shard, and another one executes its merges. Who has crashed is left alone for a while. */
+static void
+away_scenario(struct contents *contents, uint64_t at_count)
+{
+	struct content *v = &contents->items[0];
+	uint32_t version = 1;
+
+	contents->count = 1;
+	create(v, "v");
+	write_pass(v, 0, 1, version++);
+	arm(at_count);
+	while (!has_gone_away() && (rig.at_count != 0 || version < 12)) {
+		write_pass(v, 0, 2, version++);
+		cr_assert_lt(version, 50, "nothing goes away");
 	}
 	pass(NUM_MS(200));
 }
@@ -566,18 +599,19 @@ delete_scenario(struct contents *contents, uint64_t at_count)
 
 /* True: a crash came; false: the scenario was over before. */
 static bool
-run_once(enum victim victim, scenario_fn scenario, uint64_t at_count)
+run_once(enum victim victim, scenario_fn scenario, uint64_t at_count, uint32_t gateway_count)
 {
 	struct contents contents = { .count = 0 };
 	bool has_crashed;
 
-	start(victim);
+	start(victim, gateway_count);
 	scenario(&contents, at_count);
 	disarm();
 	has_crashed = !rig.is_over;
 	for (uint32_t i = 0; i < contents.count; i++)
 		check(&contents.items[i], "afterwards");
-	sim_cluster_gateway_kill(rig.cluster, 0);
+	for (uint32_t i = 0; i < gateway_count; i++)
+		sim_cluster_gateway_kill(rig.cluster, i);
 	sim_cluster_start(rig.cluster);
 	for (uint32_t i = 0; i < contents.count; i++)
 		check(&contents.items[i], "by a new gateway");
@@ -588,16 +622,43 @@ run_once(enum victim victim, scenario_fn scenario, uint64_t at_count)
 }
 
 static void
-loop_over(enum victim victim, scenario_fn scenario)
+loop_over_gateways(enum victim victim, scenario_fn scenario, uint32_t gateway_count)
 {
 	uint64_t crash_count = 0, at_count = 1;
 
-	while (run_once(victim, scenario, at_count)) {
+	while (run_once(victim, scenario, at_count, gateway_count)) {
 		at_count = rig.reached_count + CRASH_STEP; /* several in one turn are one moment */
 		cr_assert_lt(++crash_count, CRASHES_MAX);
 	}
 	(void)fprintf(stderr, "%" PRIu64 " crashes, %" PRIu64 " I/Os\n", crash_count, at_count - 1);
 	cr_assert_gt(crash_count, 10);
+}
+
+static void
+loop_over(enum victim victim, scenario_fn scenario)
+{
+	loop_over_gateways(victim, scenario, 1);
+}
+
+/* The two are owner and worker, either way. */
+Test(crash_loops, a_merge_that_goes_away_when_one_gateway_dies)
+{
+	loop_over_gateways(VICTIM_GATEWAY, away_scenario, 2);
+}
+
+Test(crash_loops, a_merge_that_goes_away_when_the_other_gateway_dies)
+{
+	loop_over_gateways(VICTIM_OTHER, away_scenario, 2);
+}
+
+Test(crash_loops, a_merge_that_goes_away_when_a_node_dies)
+{
+	loop_over_gateways(VICTIM_NODE, away_scenario, 2);
+}
+
+Test(crash_loops, a_merge_that_goes_away_when_all_goes_dark)
+{
+	loop_over_gateways(VICTIM_ALL, away_scenario, 2);
 }
 
 Test(crash_loops, a_flush_of_a_gateway_that_dies)

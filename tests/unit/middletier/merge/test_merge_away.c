@@ -55,6 +55,7 @@ static struct {
 	uint32_t away_count;
 	uint64_t lent_bytes;
 	uint32_t lent_index;
+	uint64_t first_counter, first_bytes; /* of what was lent first: its extent, and its end */
 } test;
 
 static void
@@ -63,7 +64,10 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 	if (strcmp(sm->name, "run_roll") != 0 || to != RUN_ROLL_LENT)
 		return;
 	(void)from;
-	test.away_count++;
+	if (test.away_count++ == 0) {
+		test.first_counter = fake.shard.run_roll->extent->id.counter;
+		test.first_bytes = fake.shard.run_roll->extent->end_bytes;
+	}
 	test.lent_bytes = fake.shard.run_roll->extent->end_bytes;
 	test.lent_index = fake.shard.run_roll->extent->index;
 }
@@ -624,6 +628,32 @@ Test(merge_away, a_newer_owner_ends_the_job_alone)
 	expect_made_anew();
 }
 
+/* ---- a moment after it was given ---- */
+
+static struct loop_timer later_timer;
+static void (*later_fn)(void);
+
+static void
+on_later(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+	later_fn();
+}
+
+static void
+a_moment_later(void)
+{
+	loop_timer_init(&later_timer, on_later, NULL);
+	loop_timer_start(fake.loop, &later_timer, NUM_US(300));
+}
+
+static void
+the_shard_stops(void)
+{
+	mt_merge_stop(&fake.shard);
+}
+
 /* ---- more than an extent holds ---- */
 
 static void
@@ -680,8 +710,26 @@ the_second_fails(void)
 		a_disk_fails();
 }
 
-/* Pieces that were seen before are garbage. */
-Test(merge_away_pieces, where_one_fails_all_are_made_anew)
+/* One piece was made away and seen: one commit names it, and what the shard's gateway has made behind it. */
+static void
+expect_the_first_and_the_rest(uint32_t before, uint32_t runs)
+{
+	uint32_t first = 0;
+
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
+	cr_assert_gt(added_count() - before, 1);
+	cr_assert_eq(fake_chunk()->run_count, runs + added_count() - before);
+	expect_in_runs(added_count() - before);
+	for (uint32_t i = 0; i < fake.edit_count; i++)
+		first += fake.edits[i].kind == MT_EDIT_RUN_ADDED &&
+		    fake.edits[i].id.counter == test.first_counter &&
+		    fake.edits[i].offset_bytes == test.first_bytes;
+	cr_assert_eq(first, 1, "it stayed");
+	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
+		cr_assert(fake.shard.extents[i] == NULL || fake.shard.extents[i]->use_count == 0);
+}
+
+Test(merge_away_pieces, where_one_fails_the_rest_is_made_here)
 {
 	uint32_t before = added_count(), runs = fake_chunk()->run_count;
 
@@ -689,39 +737,51 @@ Test(merge_away_pieces, where_one_fails_all_are_made_anew)
 	begin();
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(test.away_count, 2);
-	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
 	cr_assert_eq(metric(MT_METRIC_merges_recalled), 1);
-	cr_assert_eq(fake_chunk()->run_count, runs + added_count() - before);
-	expect_in_runs(added_count() - before);
+	expect_the_first_and_the_rest(before, runs);
+}
+
+static void
+no_room_any_more(void)
+{
+	test.peers[0].free_count = 0;
+}
+
+Test(merge_away_pieces, where_nobody_has_room_the_rest_is_made_here)
+{
+	uint32_t before = added_count(), runs = fake_chunk()->run_count;
+
+	test.at_work = no_room_any_more;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_recalled) + metric(MT_METRIC_merges_refused), 0);
+	expect_the_first_and_the_rest(before, runs);
+}
+
+static void
+the_second_is_cut_off(void)
+{
+	later_fn = the_shard_stops;
+	if (test.away_count == 2)
+		a_moment_later();
+}
+
+/* What was seen before is let go with the merge. */
+Test(merge_away_pieces, a_shard_that_stops_names_none)
+{
+	uint32_t before = added_count();
+
+	test.at_work = the_second_is_cut_off;
+	begin();
+	cr_assert_eq(fake_merge_end(), -ECANCELED);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
+	cr_assert_eq(added_count(), before);
+	fake_pass(NUM_S(1));
 	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
 		cr_assert(fake.shard.extents[i] == NULL || fake.shard.extents[i]->use_count == 0);
 }
 
 /* ---- while somebody is at work on it ---- */
-
-static struct loop_timer later_timer;
-static void (*later_fn)(void);
-
-static void
-on_later(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	(void)arg;
-	later_fn();
-}
-
-static void
-a_moment_later(void)
-{
-	loop_timer_init(&later_timer, on_later, NULL);
-	loop_timer_start(fake.loop, &later_timer, NUM_US(300));
-}
-
-static void
-the_shard_stops(void)
-{
-	mt_merge_stop(&fake.shard);
-}
 
 Test(merge_away, a_shard_that_stops_gives_it_up)
 {
