@@ -82,7 +82,11 @@ struct merge_by_away {
 	uint32_t frame_count;      /* that it has, as it was told */
 	bool is_broken;            /* the extent takes no more behind it */
 	struct merge_readback readback;
-	uint64_t stored_bytes;        /* of the stage's pieces that were seen */
+	uint64_t stored_bytes; /* of the stage's pieces that were seen */
+	/* Parts of the piece, which count when it has been seen: */
+	uint32_t recipe_bytes;
+	uint64_t since_ns; /* when it was GIVEN, then when SEEING began */
+	uint64_t recipe_ns, away_ns;
 	const struct mt_shard *shard; /* not IDLE */
 };
 
@@ -161,6 +165,7 @@ piece_give(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_by_away *by_away = work->by_away;
 	struct mt_run_roll *roll = merge->shard->run_roll;
+	uint64_t began_ns = loop_now_fresh_ns(work->port->loop);
 	int bytes = mt_recipe_make(&by_away->maker, merge, by_away->bytes, room_bytes(merge->shard),
 	    &by_away->end_block);
 	const char *field;
@@ -185,11 +190,24 @@ piece_give(struct mt_merge *merge)
 	if (rc != 0)
 		return rc;
 	mt_run_roll_lend(roll);
+	by_away->since_ns = loop_now_fresh_ns(work->port->loop);
+	by_away->recipe_ns = by_away->since_ns - began_ns;
+	by_away->recipe_bytes = (uint32_t)bytes;
 	sm_move(&by_away->sm, BY_AWAY_GIVEN);
 	return STEP_AGAIN;
 }
 
 /* ---- what is said of it ---- */
+
+/* How long it was in this state, which ends. */
+static uint64_t
+piece_ns(struct merge_work *work)
+{
+	uint64_t since_ns = work->by_away->since_ns;
+
+	work->by_away->since_ns = loop_now_fresh_ns(work->port->loop);
+	return work->by_away->since_ns - since_ns;
+}
 
 /* The piece is what was told, in our object of what was lent, and not believed yet. */
 static void
@@ -263,6 +281,7 @@ piece_given(struct mt_merge *merge)
 		mt_merge_away_note(by_away->away, false);
 		return piece_failed(merge, -EBADMSG);
 	}
+	by_away->away_ns = piece_ns(merge_work_of(merge));
 	by_away->frame_count = told->frame_count;
 	by_away->is_broken = told->is_broken;
 	piece_suspects(by_away, told, merge->shard);
@@ -337,6 +356,19 @@ piece_over(struct mt_merge *merge)
 	return STEP_AGAIN;
 }
 
+static void
+piece_count(struct merge_work *work)
+{
+	const struct merge_by_away *by_away = work->by_away;
+	uint64_t *metrics = work->port->metrics;
+
+	metric_add(&metrics[MT_METRIC_merges_away], 1);
+	metric_add(&metrics[MT_METRIC_recipe_bytes], by_away->recipe_bytes);
+	metric_add(&metrics[MT_METRIC_recipe_ns], by_away->recipe_ns);
+	metric_add(&metrics[MT_METRIC_away_ns], by_away->away_ns);
+	metric_add(&metrics[MT_METRIC_seen_ns], piece_ns(work));
+}
+
 /* Nobody who executes a recipe is believed (I13). */
 static int
 piece_see(struct mt_merge *merge)
@@ -358,7 +390,7 @@ piece_see(struct mt_merge *merge)
 	}
 	mt_merge_away_note(by_away->away, rc >= 0);
 	if (rc >= 0) {
-		metric_add(&work->port->metrics[MT_METRIC_merges_away], 1);
+		piece_count(work);
 		piece_return(merge);
 		piece_keep(work);
 		return piece_over(merge);

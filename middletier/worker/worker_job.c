@@ -144,6 +144,8 @@ job_tell(struct mt_worker_job *job)
 
 	assert(job->sm.state == WORKER_JOB_ENDING);
 	metric_add(&job->port->metrics[MT_METRIC_merge_read_bytes], job->guest.exec.read_bytes);
+	metric_add(&job->port->metrics[MT_METRIC_jobs_ns],
+	    loop_now_ns(job->port->loop) - job->begun_ns);
 	mt_merge_result_take(&job->result, &job->guest.exec);
 	*told = (struct mt_told){ .frame_count = job->cursor.frame_at,
 		.is_broken = job->guest.shard.run_roll->extent->sm.state != MT_EXTENT_OPEN };
@@ -410,6 +412,7 @@ mt_worker_job_run(struct mt_worker_job *job, const char **ret_field)
 		return rc;
 	job->guest.exec.writer.claims_all = job->lie == RECIPE_LIE_UNACKED;
 	mt_recipe_cursor_init(&job->cursor, &job->recipe, job->guest.extents);
+	job->begun_ns = loop_now_ns(job->port->loop);
 	loop_timer_start(job->port->loop, &job->expiry, mt_recipe_deadline_ns(&job->recipe.head));
 	sm_move(&job->sm, WORKER_JOB_FETCHING);
 	(void)job_ahead(job);

@@ -52,6 +52,7 @@ struct mt_worker_job {
 	struct loop_timer timer;  /* the next turn, or a pause */
 	struct loop_timer expiry; /* it takes too long */
 	uint64_t paid_ns;
+	uint64_t begun_ns; /* at work: since */
 	enum recipe_lie lie;
 	int rc; /* ABORTING, TELLING */
 	/* ENDED: nothing is out, and the guest is off. The worker's. */

@@ -345,6 +345,11 @@ expect_away(uint32_t count)
 	cr_assert_eq(newest()->offset_bytes + newest()->length_bytes, extent->end_bytes);
 	cr_assert_eq(extent->acked_bytes, extent->end_bytes);
 	cr_assert_eq(extent->use_count, 0);
+	/* What its parts took. */
+	cr_assert_gt(metric(MT_METRIC_recipe_bytes), 0);
+	cr_assert_gt(metric(MT_METRIC_seen_ns), 0);
+	cr_assert_gt(metric(MT_METRIC_jobs_ns), 0);
+	cr_assert_leq(metric(MT_METRIC_jobs_ns), metric(MT_METRIC_away_ns));
 }
 
 /* Nobody had it: what was lent was so for a moment, and takes what was made at home. */
@@ -354,6 +359,7 @@ expect_at_home(void)
 	const struct mt_extent *extent = fake.shard.run_roll->extent;
 
 	cr_assert_eq(metric(MT_METRIC_merges_away), 0);
+	cr_assert_eq(metric(MT_METRIC_recipe_bytes) + metric(MT_METRIC_away_ns), 0);
 	cr_assert_eq(metric(MT_METRIC_merges_recalled) + metric(MT_METRIC_merges_refused), 0);
 	cr_assert_eq(fake.shard.run_roll->sm.state, RUN_ROLL_OPEN);
 	cr_assert_eq(newest()->extent_index, extent->index);
