@@ -234,6 +234,7 @@ peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		rc = link->close_rc;
 		reason = link->close_reason;
 	}
+	link->close_rc = 0; /* in its time it is dialled anew */
 	sm_move(&link->sm, MT_PEER_LINK_DOWN);
 	if (was_up)
 		wire_level_forget(&link->level);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_peer_link.c -- a link to another gateway: whom it believes, and that it comes again */
+#include "middletier/extent/peer_link.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cleave/level.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "middletier/common/port.h"
+#include "middletier/common/settings.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
+#include "unit/time_passes.h"
+
+#define CLUSTER 7u
+#define AGAIN_NS NUM_S(61) /* whoever was refused as a stranger is asked again by then */
+
+static struct sim_world *world;
+static struct sim_net *net;
+static struct loop *loops[2];
+static struct split_port *theirs;
+static struct mt_settings settings;
+static struct mt_port port;
+static struct mt_peer_request request;
+static uint8_t message[WIRE_HEADER_BYTES];
+static uint64_t their_cluster; /* that the peer says it is of */
+static uint32_t end_count;
+static int end_rc;
+
+static void
+peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	(void)qp;
+	(void)arg;
+	for (uint32_t i = 0; i < count; i++) {
+		struct wire_header header = { .opcode = WIRE_JOB_LOAD | WIRE_REPLY,
+			.request_id = msgs[i]->header->request_id };
+
+		split_msg_reply(msgs[i], &header, NULL, 0, NULL, NULL);
+	}
+}
+
+static void
+peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	(void)qp;
+	(void)rc;
+	(void)reason;
+	(void)arg;
+}
+
+static const struct split_qp_ops peer_ops = { .on_messages = peer_on_messages,
+	.on_closed = peer_on_closed };
+
+static void
+peer_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	const struct wire_hello ours = { .level = CLEAVE_LEVEL_MAX,
+		.role = WIRE_ROLE_GATEWAY,
+		.cluster_id = their_cluster };
+	uint8_t bytes[WIRE_HELLO_BYTES];
+
+	(void)hello;
+	(void)hello_bytes;
+	(void)arg;
+	wire_hello_encode(bytes, &ours);
+	split_qp_accept(qp, &peer_ops, NULL, bytes, sizeof(bytes));
+}
+
+static struct split_port *
+port_open(uint32_t index, const char *host)
+{
+	const struct split_port_options options = { .loop = loops[index],
+		.sim_host = sim_host_create(net, host),
+		.device_bytes = NUM_MIB(8),
+		.receive_count = 64,
+		.qp_credits_max = 16 };
+	struct split_port *opened = open_roce_instance(&options);
+
+	cr_assert_not_null(opened);
+	return opened;
+}
+
+static void
+setup(void)
+{
+	world = sim_world_create(1);
+	net = sim_net_create(world);
+	loops[0] = sim_loop_create(world, "ours");
+	loops[1] = sim_loop_create(world, "theirs");
+	settings = (struct mt_settings){ .cluster_id = CLUSTER };
+	port = (struct mt_port){ .loop = loops[0],
+		.settings = &settings,
+		.split = port_open(0, "ours") };
+	theirs = port_open(1, "peer");
+	cr_assert_eq(split_listen(theirs, "sim://peer:1", peer_on_accept, NULL, NULL), 0);
+	cr_assert_eq(mt_peer_links_init(&port), 0);
+	their_cluster = CLUSTER;
+	end_count = 0;
+}
+
+static bool
+is_quiet(void *arg)
+{
+	(void)arg;
+	return mt_peer_links_are_quiet(&port);
+}
+
+static void
+teardown(void)
+{
+	mt_peer_links_stop(&port);
+	cr_assert_eq(sim_world_run(world, is_quiet, NULL, sim_world_now_ns(world) + NUM_S(60)), 0);
+	mt_peer_links_fini(&port);
+	split_port_close(port.split);
+	split_port_close(theirs);
+	sim_net_destroy(net);
+	sim_world_destroy(world);
+}
+
+TestSuite(peer_link, .init = setup, .fini = teardown);
+
+static void
+on_end(struct mt_peer_request *ended, int rc, struct split_msg *msg, void *arg)
+{
+	(void)arg;
+	cr_assert_eq(ended, &request);
+	cr_assert_eq(rc == 0, msg != NULL);
+	end_count++;
+	end_rc = rc;
+}
+
+static bool
+has_ended(void *arg)
+{
+	(void)arg;
+	return end_count > 0;
+}
+
+/* A request's end, or why there is none. */
+static int
+ask(void)
+{
+	const struct wire_header header = { .opcode = WIRE_JOB_LOAD };
+	int rc;
+
+	end_count = 0;
+	memcpy(message, &header, sizeof(header));
+	request = (struct mt_peer_request){ .message = message,
+		.message_bytes = sizeof(message),
+		.fn = on_end };
+	rc = mt_peer_link_send(mt_peer_link_to(&port, "sim://peer:1"), &request);
+	if (rc != 0)
+		return rc;
+	cr_assert_eq(sim_world_run(world, has_ended, NULL, sim_world_now_ns(world) + NUM_S(60)), 0);
+	return end_rc;
+}
+
+Test(peer_link, a_gateway_of_our_cluster_answers)
+{
+	cr_assert_eq(ask(), 0);
+	cr_assert_eq(ask(), 0);
+}
+
+/* As one of an older release is, which may be a newer one by then. */
+Test(peer_link, who_was_refused_is_asked_again_later)
+{
+	their_cluster = CLUSTER + 1;
+	cr_assert_eq(ask(), -EPROTONOSUPPORT);
+	cr_assert_eq(ask(), -ENOTCONN, "before its time");
+	their_cluster = CLUSTER;
+	time_passes(world, port.loop, AGAIN_NS);
+	cr_assert_eq(ask(), 0);
+}
