@@ -41,6 +41,9 @@ enum cleave_health_level {
 	X(STORE_DISPLACED, "store-displaced", ERROR,                                                          \
 	    "The metadata store that is in use is not found by its path: no gateway could start again.",      \
 	    "was it moved: put it back, and stop no gateway before; deleted: HANDBOOK, The metadata store")   \
+	X(STORE_FAILS, "store-fails", ERROR,                                                                  \
+	    "The metadata store takes no changes: nothing can be made or opened, and logs end.",              \
+	    "the text says why: make room where it lies (df), or look at its disk (dmesg)")                   \
 	X(NODE_DISPLACED, "node-displaced", ERROR,                                                            \
 	    "A node's disk is no longer found by its path: it could not start again.",                        \
 	    "moved: put it back before the node stops; deleted: cleave node drain or replace, while it runs") \

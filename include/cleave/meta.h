@@ -131,6 +131,11 @@ struct meta_ops {
 	 * are in use: a text, valid until the next call; NULL: nothing, as was found lately. At once.
 	 */
 	const char *(*displaced)(struct meta *meta);
+	/*
+	 * Optional; NULL: that is not known. Why the store takes no changes of durable keys, as the last one has found: a
+	 * text, valid until the next call; NULL: it takes them. At once.
+	 */
+	const char *(*failing)(struct meta *meta);
 	/* Optional; NULL: it has nothing to tell. At once. */
 	void (*report)(struct meta *meta, struct meta_report *ret_report);
 };

@@ -148,6 +148,10 @@ control_volume_text(int rc)
 		return "no such volume";
 	if (rc == -EEXIST)
 		return "there is a volume of this name already";
+	if (rc == -ENOSPC) /* room at nodes is no request's that changes keys */
+		return "the metadata store takes no changes: no space left (cleave status)";
+	if (rc == -EIO || rc == -EROFS)
+		return "the metadata store takes no changes: its disk fails (cleave status)";
 	return status_text(status_from_errno(rc));
 }
 

@@ -142,6 +142,13 @@ judge_place(const struct mt_gateway *gateway, struct mt_health *health)
 	if (text != NULL)
 		mt_health_add(health, CLEAVE_HEALTH_STORE_DISPLACED, "metadata store", 0, "%s",
 		    text);
+	text = meta == NULL || meta->ops->failing == NULL ? NULL : meta->ops->failing(meta);
+	if (text != NULL)
+		mt_health_add(health, CLEAVE_HEALTH_STORE_FAILS, "metadata store", 0,
+		    "%s: a change was not taken: %s",
+		    gateway->options.meta_name != NULL ? gateway->options.meta_name
+						       : "the metadata store",
+		    text);
 }
 
 /* A store in a directory has nothing to tell. */

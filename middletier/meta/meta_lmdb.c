@@ -25,6 +25,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -44,6 +45,8 @@
 
 #define LMDB_MAGIC 0x424d444cu /* "LDMB" */
 #define LMDB_PATH_BYTES_MAX 4096u
+#define LMDB_FAILING_BYTES 256u
+#define LMDB_ROOM_BYTES NUM_MIB(1) /* of a file system: less is none, for a commit */
 #define DOORBELL_BYTES (16u * (sizeof(struct inotify_event) + 64u))
 
 struct meta_lmdb {
@@ -56,6 +59,9 @@ struct meta_lmdb {
 	struct lmdb_leases host;
 	char place[META_PLACE_BYTES]; /* of the durable half's data.mdb, as it was opened */
 	struct lmdb_sight sight;
+	int failed_rc;         /* of the last change of durable keys; 0: it was taken */
+	bool was_out_of_space; /* failed_rc: the file system had none left */
+	char failing[LMDB_FAILING_BYTES];
 	struct meta_lmdb_workers workers;
 	struct loop_link watches;
 	bool *ret_closed; /* told when a handler closes the store under lmdb_on_answers */
@@ -91,6 +97,30 @@ watches_call(struct meta_lmdb *lmdb, const struct lmdb_request *request, const b
 	meta_watches_call(&lmdb->watches, is_closed);
 }
 
+/* Bytes that the store's file system has left; UINT64_MAX: that cannot be told. */
+static uint64_t
+room_bytes(const struct meta_lmdb *lmdb)
+{
+	struct statvfs status;
+
+	return fstatvfs(lmdb->directory_fd, &status) == 0
+	    ? (uint64_t)status.f_bavail * status.f_frsize
+	    : UINT64_MAX;
+}
+
+/* A change of durable keys: was it taken? A refusal says nothing of that. */
+static void
+failing_note(struct meta_lmdb *lmdb, const struct lmdb_request *request)
+{
+	int rc = request->rc;
+
+	if (request->kind != REQUEST_TXN || rc == -EAGAIN || rc == -ENOENT || rc == -ENOMEM ||
+	    lmdb_request_is_leased(request))
+		return;
+	lmdb->failed_rc = rc;
+	lmdb->was_out_of_space = rc != 0 && room_bytes(lmdb) < LMDB_ROOM_BYTES;
+}
+
 static void
 request_answer(struct lmdb_request *request)
 {
@@ -117,6 +147,7 @@ lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 	lmdb->ret_closed = &is_closed;
 	has_others = meta_lmdb_workers_begin_answers(&lmdb->workers);
 	while ((request = meta_lmdb_workers_next_answer(&lmdb->workers)) != NULL) {
+		failing_note(lmdb, request);
 		request_answer(request);
 		if (!is_closed && request->has_changed)
 			watches_call(lmdb, request, &is_closed);
@@ -290,6 +321,22 @@ lmdb_displaced(struct meta *meta)
 	return lmdb_sight_look(&lmdb_of(meta)->sight);
 }
 
+/* Room that somebody has made counts before the next change tells of it. */
+static const char *
+lmdb_failing(struct meta *meta)
+{
+	struct meta_lmdb *lmdb = lmdb_of(meta);
+	uint64_t bytes = room_bytes(lmdb);
+
+	if (lmdb->was_out_of_space && bytes >= LMDB_ROOM_BYTES)
+		lmdb->failed_rc = 0;
+	if (lmdb->failed_rc == 0)
+		return NULL;
+	(void)snprintf(lmdb->failing, sizeof(lmdb->failing), "%s%s", strerror(-lmdb->failed_rc),
+	    lmdb->was_out_of_space ? ": its file system is full" : "");
+	return lmdb->failing;
+}
+
 static const struct meta_ops lmdb_ops = {
 	.name = "lmdb",
 	.txn = lmdb_txn,
@@ -304,6 +351,7 @@ static const struct meta_ops lmdb_ops = {
 	.place_how = "was moved from another file system",
 	.place_what = "data.mdb, inode@birth,",
 	.displaced = lmdb_displaced,
+	.failing = lmdb_failing,
 };
 
 static int
