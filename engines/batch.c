@@ -380,12 +380,28 @@ batch_directory_check(const uint8_t *head, const struct batch_info *info, const 
 	return 0;
 }
 
-/* The walk over all records: each in range, all in the run's chunk, their payloads fill the batch. */
+/* The payload of @record is within the batch at @data, and has its CRC. */
+static bool
+record_payload_is_good(const uint8_t *data, const struct batch_info *info,
+    const struct record_desc *record)
+{
+	return record->payload_offset_bytes + record->stored_bytes <= info->used_bytes &&
+	    crc32c(0, data + record->payload_offset_bytes, record->stored_bytes) ==
+	    record->stored_crc;
+}
+
+/*
+ * The walk over all records: each in range, all in the run's chunk, their payloads fill the batch. With @has_payload all of
+ * the batch is behind @head, and the CRC of each payload is checked on the way: the last that is named, for where a
+ * payload is depends on all fields before it.
+ */
 static int
-batch_records_check(const void *head, const struct batch_info *info, const char **ret_field)
+batch_records_check(const uint8_t *head, const struct batch_info *info, bool has_payload,
+    const char **ret_field)
 {
 	struct record_iter it;
 	struct record_desc record;
+	bool is_good = true;
 	int rc;
 
 	if (info->kind == EXTENT_MANIFEST)
@@ -398,12 +414,14 @@ batch_records_check(const void *head, const struct batch_info *info, const char 
 
 		if (info->kind == EXTENT_RUN && chunk != info->chunk)
 			return refuse(ret_field, "chunk");
+		if (has_payload && is_good)
+			is_good = record_payload_is_good(head, info, &record);
 	}
 	if (rc != 0)
 		return rc;
 	if (it.payload_offset_bytes != info->used_bytes)
 		return refuse(ret_field, "used_bytes");
-	return 0;
+	return is_good ? 0 : refuse(ret_field, "stored_crc");
 }
 
 static bool
@@ -476,32 +494,14 @@ batch_head_check_within(const uint8_t *head, uint32_t bytes, bool must_be_whole,
 	field = batch_kind_wrong_field(info);
 	if (field != NULL)
 		return refuse(&check->ret_field, field);
-	return batch_records_check(head, info, &check->ret_field);
+	return batch_records_check(head, info,
+	    must_be_whole && check->must_check_payload && !check->is_probe, &check->ret_field);
 }
 
 int
 batch_head_check(const void *head, uint32_t bytes, struct batch_check *check)
 {
 	return batch_head_check_within(head, bytes, false, check);
-}
-
-static int
-batch_payload_check(const uint8_t *data, struct batch_check *check)
-{
-	struct record_iter it;
-	struct record_desc record;
-
-	if (check->info.kind == EXTENT_MANIFEST || check->info.is_directory)
-		return 0;
-	record_iter_init(&it, data, &check->info);
-	while (record_iter_next(&it, &record, &check->ret_field) == 1) {
-		const uint8_t *stored = data + record.payload_offset_bytes;
-
-		assert(record.payload_offset_bytes + record.stored_bytes <= check->info.used_bytes);
-		if (crc32c(0, stored, record.stored_bytes) != record.stored_crc)
-			return refuse(&check->ret_field, "stored_crc");
-	}
-	return 0;
 }
 
 static int
@@ -525,10 +525,7 @@ batch_check_run(const void *data, uint32_t bytes, struct batch_check *check)
 	if (rc != 0 || check->is_probe)
 		return rc;
 	assert(check->info.batch_bytes <= bytes);
-	rc = batch_padding_check(data, check);
-	if (rc != 0)
-		return rc;
-	return check->must_check_payload ? batch_payload_check(data, check) : 0;
+	return batch_padding_check(data, check);
 }
 
 void
