@@ -219,7 +219,7 @@ static void
 job_run(struct merge_job *slot)
 {
 	struct merge_exec *exec = slot->exec;
-	int rc = engine_submit(mt_merge_engines(exec->port), &slot->job);
+	int rc = engine_submit(mt_merge_engines(exec->port, &exec->turn), &slot->job);
 
 	if (rc == 0) {
 		exec->out_count++;

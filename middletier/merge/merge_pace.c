@@ -64,6 +64,15 @@ merge_rate(const struct mt_port *port)
 	    : PACE_UNLIMITED;
 }
 
+/* A merge whose logs are under @pressure: those of this port, or of a gateway that it is executed for. */
+static void
+turn_begin(const struct mt_port *port, uint32_t pressure, struct merge_turn *turn)
+{
+	turn->budget = mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
+	turn->reads = mt_pace_reads(pressure);
+	turn->batch_bytes = mt_pace_batch_bytes(is_written(port), followed_rate(port));
+}
+
 void
 mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 {
@@ -71,16 +80,15 @@ mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 	uint32_t pressure = mt_merge_port_pressure(port);
 
 	assert(merge_work_of(merge)->merge == merge);
-	turn->budget = mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
-	turn->reads = mt_pace_reads(pressure);
+	turn_begin(port, pressure, turn);
+	turn->is_background = pressure < PACE_BACKGROUND;
 }
 
 struct engine_set *
-mt_merge_engines(const struct mt_port *port)
+mt_merge_engines(const struct mt_port *port, const struct merge_turn *turn)
 {
-	if (port->merge_engines == NULL || mt_merge_port_pressure(port) >= PACE_BACKGROUND)
-		return port->engines;
-	return port->merge_engines;
+	return port->merge_engines != NULL && turn->is_background ? port->merge_engines
+								  : port->engines;
 }
 
 uint32_t
@@ -150,8 +158,8 @@ mt_merge_next_turn(const struct mt_merge *merge)
 void
 mt_merge_guest_turn(const struct mt_port *port, struct merge_turn *turn)
 {
-	turn->budget = mt_pace_turn_jobs(0, is_written(port), mt_turn_is_short(port));
-	turn->reads = mt_pace_reads(0);
+	turn_begin(port, 0, turn);
+	turn->is_background = mt_merge_port_pressure(port) < PACE_BACKGROUND;
 	assert(turn->reads > 0);
 }
 

@@ -15,11 +15,12 @@ struct mt_port;
 /* mt_merge_turn -- what @merge, at work, may do in this turn of the loop: engine jobs, and READs at nodes at a time. */
 void mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn);
 /*
- * mt_merge_engines -- where the next job runs: in the background, or where those of writes do
+ * mt_merge_engines -- where jobs of @turn run: in the background, or where those of writes do
  *
- * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
+ * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still. Judged once a
+ * turn, for that asks each shard of the port.
  */
-struct engine_set *mt_merge_engines(const struct mt_port *port);
+struct engine_set *mt_merge_engines(const struct mt_port *port, const struct merge_turn *turn);
 /* mt_merge_window_blocks -- as many as @merge, at work, is to take in one go: short while clients write, and it is at leisure. */
 uint32_t mt_merge_window_blocks(const struct mt_merge *merge);
 /* mt_merge_pause_ns -- a window of @bytes is done: how long clients go first. */

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A step says one of these, or a negative errno, which ends the merge. */
@@ -18,6 +19,8 @@ struct merge_turn {
 	uint32_t budget; /* engine jobs that a merge may begin in it yet */
 	uint32_t
 	    reads; /* at nodes at a time, but one at least; a merge may be able to have fewer */
+	uint32_t batch_bytes; /* what it appends is in batches of no more, longer frames apart */
+	bool is_background; /* its engine jobs go where those of writes do not (mt_merge_engines) */
 	uint64_t
 	    again_ns; /* a step wants to be tried again after this, whatever comes; TURN_NEVER */
 };

@@ -233,7 +233,7 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 		return rc;
 	exec->store.exec = exec;
 	exec->store.is_used = true;
-	rc = engine_submit(mt_merge_engines(exec->port), job);
+	rc = engine_submit(mt_merge_engines(exec->port, &exec->turn), job);
 	if (rc == 0) {
 		exec->out_count++;
 		return STEP_AGAIN;
@@ -273,6 +273,7 @@ mt_merge_store_step(struct merge_exec *exec)
 	struct merge_window *window = &exec->storing;
 
 	assert(!exec->is_cancelled);
+	exec->writer.batch_bytes = exec->turn.batch_bytes;
 	while (window->frame_at < window->frame_count) {
 		const struct merge_frame *frame = &window->frames[window->frame_at];
 		bool is_write = frame->kind == RECORD_WRITE;

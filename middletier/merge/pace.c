@@ -25,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/batch.h"
 
 #define PACE_MERGE_MIN NUM_MIB(96) /* a second, of merges without pressure */
 #define PACE_DOUBLE 100u           /* twice that with so much more pressure */
@@ -32,7 +33,10 @@
 	4u /* times what comes: flushes and compactions of it, and as much of what came before */
 #define PACE_FEW 4u /* writes in flight: their clients meet each batch of a merge at the disks */
 #define PACE_INFLOW_NS NUM_MS(50)
-#define PACE_WINDOWS_S 400u       /* a second, at least: 2.5 ms of work each */
+#define PACE_WINDOWS_S 400u /* a second, at least: 2.5 ms of work each */
+#define PACE_BATCH_FEW                                                                             \
+	(64u *                                                                                     \
+	    1024u) /* of a batch beside few writes: three nodes of one disk write it in half a ms */
 #define PACE_CLOSE 750u           /* half way between the limits */
 #define PACE_WRITE_MIN NUM_MIB(1) /* a second: however full the log is, writes creep on */
 #define PACE_DRAIN_NS NUM_S(1)    /* to measure what the log loses, at least */
@@ -119,6 +123,12 @@ mt_pace_window_bytes(uint64_t rate, uint64_t followed)
 {
 	assert(rate >= PACE_MERGE_MIN);
 	return followed == PACE_UNLIMITED ? PACE_UNLIMITED : rate / PACE_WINDOWS_S;
+}
+
+uint32_t
+mt_pace_batch_bytes(bool is_written, uint64_t followed)
+{
+	return is_written && followed != PACE_UNLIMITED ? PACE_BATCH_FEW : BATCH_BYTES_MAX;
 }
 
 uint32_t

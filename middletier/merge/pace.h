@@ -41,6 +41,12 @@ uint64_t mt_pace_followed(uint32_t write_count, uint64_t inflow_rate);
 uint64_t mt_pace_merge_rate(uint32_t pressure, uint64_t followed);
 /* mt_pace_window_bytes -- plain bytes that a merge takes in one go at @rate: between two of them clients go first. */
 uint64_t mt_pace_window_bytes(uint64_t rate, uint64_t followed);
+/*
+ * mt_pace_batch_bytes -- of one batch of a run, at most: short beside few writes, which wait for it at the disks
+ *
+ * @is_written: clients write.
+ */
+uint32_t mt_pace_batch_bytes(bool is_written, uint64_t followed);
 /* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
 uint32_t mt_pace_reads(uint32_t pressure);
 /* mt_pace_turn_jobs -- a merge's engine jobs in a turn; @is_written: clients write; @is_ahead: short turns. */

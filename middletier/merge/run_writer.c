@@ -259,6 +259,8 @@ batch_open(struct run_writer *writer)
 		    0;
 		batch->first_frame = writer->frame_count;
 		batch->bytes_max = writer_batch_bytes_max(writer);
+		if (writer->batch_bytes != 0)
+			batch->bytes_max = (uint32_t)num_min(batch->bytes_max, writer->batch_bytes);
 		writer->filling = batch;
 		return batch;
 	}
@@ -313,7 +315,7 @@ mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t cr
 			return STEP_AGAIN;
 		batch_limit(writer, batch);
 	}
-	/* Longer than what is left of the extent: all of the batch goes to the next. */
+	/* A frame longer than what is left of the extent: all of the batch goes to the next. Or than short batches are. */
 	if (batch->record_count == 0 && !batch_has_room(batch, stored_bytes, crc_count))
 		batch->bytes_max = writer_batch_bytes_max(writer);
 	if (!batch_has_room(batch, stored_bytes, crc_count)) {

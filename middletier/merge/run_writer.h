@@ -67,6 +67,7 @@ struct run_writer {
 	uint32_t batch_count;   /* of them: that have memory */
 	struct loop_link ready; /* closed, oldest first */
 	struct run_batch *filling;
+	uint32_t batch_bytes; /* of those that are begun, at most; 0: as long as can be */
 	/* The merge at work. */
 	struct mt_shard *shard; /* NULL: none */
 	uint64_t chunk, flushed_sequence, cut;

@@ -625,6 +625,29 @@ Test(merge, stopped_in_any_stage_it_loses_nothing)
 	}
 }
 
+/* ---- beside few writes ---- */
+
+/* A write that meets a batch at the disks waits for all of it. */
+Test(merge, beside_few_writes_its_batches_are_short)
+{
+	uint32_t before, at_leisure;
+
+	for (uint32_t i = 0; i < 30; i++)
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+	before = fake.nodes[0].counts[WIRE_EXTENT_APPEND];
+	cr_assert_eq(merge(0, true, 0), 0);
+	at_leisure = fake.nodes[0].counts[WIRE_EXTENT_APPEND] - before;
+
+	for (uint32_t i = 0; i < 30; i++)
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+	before = fake.nodes[0].counts[WIRE_EXTENT_APPEND];
+	fake.port.write_count = 1;
+	cr_assert_eq(merge(0, true, 0), 0);
+	fake.port.write_count = 0;
+	cr_assert_geq(fake.nodes[0].counts[WIRE_EXTENT_APPEND] - before, 3 * at_leisure);
+	expect_blocks(0, 480, 1, 4);
+}
+
 /* ---- where its jobs run ---- */
 
 Test(merge, in_no_hurry_it_compresses_in_the_background)

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 
 #include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
 #include "middletier/merge/pace.h"
 
 #define SOFT NUM_MIB(64)
@@ -133,6 +135,17 @@ Test(pace, beside_many_writes_in_flight_merges_go_as_ever)
 	    mt_pace_merge_rate(PACE_HURRY - 1, PACE_UNLIMITED));
 	cr_assert_gt(mt_pace_merge_rate(300, many), mt_pace_merge_rate(300, few));
 	cr_assert_gt(mt_pace_window_bytes(mt_pace_merge_rate(0, many), many), NUM_GIB(1));
+}
+
+/* A write that meets a batch at the disks waits for all of it. */
+Test(pace, batches_are_short_beside_few_writes_alone)
+{
+	uint64_t few = mt_pace_followed(1, NUM_MIB(8)), many = mt_pace_followed(100, NUM_MIB(8));
+
+	cr_assert_leq(mt_pace_batch_bytes(true, few), BATCH_BYTES_MAX / 4);
+	cr_assert_gt(mt_pace_batch_bytes(true, few), ENGINE_RECORD_BYTES_MAX / 4, "some frames");
+	cr_assert_eq(mt_pace_batch_bytes(true, many), BATCH_BYTES_MAX);
+	cr_assert_eq(mt_pace_batch_bytes(false, 0), BATCH_BYTES_MAX);
 }
 
 Test(pace, what_is_written_is_measured_from_time_to_time)
