@@ -30,6 +30,8 @@ def pid_of_agent(control_path):
 
 
 FIO = ("fio", "--name=t", "--ioengine=nbd", "--verify_state_save=0")
+FIO_BLOCKS = 2048
+FIO_STOPPED = 128  # by a signal, without an error
 IHAVEOPT = 0x49484156454F5054
 REPLY = 0x0003E889045565A9
 ERR_UNSUP, ERR_INVALID, ERR_UNKNOWN = 2**31 + 1, 2**31 + 3, 2**31 + 6
@@ -116,6 +118,38 @@ class Client:
         magic, error, cookie = struct.unpack(">IIQ", self.get(16))
         check(magic == 0x67446698 and cookie == 7, f"reply {magic:x}, cookie {cookie}")
         return error
+
+
+class Fio(Daemon):
+    """It writes 2048 blocks of 4 KiB, reads and compares them all, and so on until it is told to end: a machine that is busy does
+    less of that, not the same in more time than a wait has."""
+
+    def __init__(self, c, agent):
+        self.c = c
+        super().__init__("fio", [*FIO, f"--uri={agent.uri()}", "--rw=randwrite", "--bs=4k", "--iodepth=16",
+                                 f"--size={4096 * FIO_BLOCKS}", "--verify=crc32c", "--minimal", "--loops=1000000",
+                                 "--do_verify=1"])
+
+    def __enter__(self):
+        return self.start(wait=False)
+
+    def __exit__(self, kind, value, trace):
+        if self.process is not None:
+            self.kill()
+        return False
+
+    def goes_on(self, metric, count):
+        """Until the gateway that answers has so many further writes or reads."""
+        before = self.c.metric(metric)
+        while self.c.metric(metric) < before + count:
+            check(self.process.poll() is None, "fio ended\n" + "\n".join(self.lines))
+
+    def end(self):
+        """All was read and compared once more, and it found nothing wrong."""
+        self.goes_on("reads", 2 * FIO_BLOCKS)
+        code = self.stop()
+        check(code == FIO_STOPPED and not any("verify" in line for line in self.lines),
+              f"fio failed: {code}\n" + "\n".join(self.lines))
 
 
 def make_certificates(folder):

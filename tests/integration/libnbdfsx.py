@@ -3,10 +3,13 @@
 
     /usr/bin/python3 libnbdfsx.py URI SEED OPERATIONS [CONNECTIONS]
 
+No operations: until SIGTERM, and then all of it is read and compared, as at any end.
 Requests in flight at a time do not overlap in bytes, but they share blocks: that is what partial
 writes must get right. Run by the python that Debian's python3-libnbd belongs to.
 """
+import itertools
 import random
+import signal
 import sys
 
 import nbd
@@ -28,6 +31,7 @@ class Exerciser:
         self.mirror = bytearray(self.size)
         self.handles[0].pwrite(bytes(self.size), 0) if self.size <= 1 << 25 else None
         self.in_flight = []  # [handle, cookie, kind, offset, length, data]
+        self.is_over = False
 
     def is_free(self, offset, length):
         return all(offset + length <= o or o + l <= offset
@@ -77,7 +81,9 @@ class Exerciser:
             self.mirror[offset:offset + length] = bytes(length)
 
     def run(self, operations):
-        for number in range(operations):
+        for number in range(operations) if operations > 0 else itertools.count():
+            if self.is_over:
+                break
             self.start(number)
             while len(self.in_flight) >= IN_FLIGHT:
                 self.finish(self.random.choice(self.in_flight))
@@ -95,5 +101,11 @@ class Exerciser:
 
 if __name__ == "__main__":
     uri, seed, operations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    Exerciser(uri, seed, int(sys.argv[4]) if len(sys.argv) > 4 else 1).run(operations)
+    exerciser = Exerciser(uri, seed, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+
+    def end(number, frame):
+        exerciser.is_over = True
+
+    signal.signal(signal.SIGTERM, end)
+    exerciser.run(operations)
     print(f"seed {seed}: {operations} operations")

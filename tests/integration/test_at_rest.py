@@ -8,6 +8,7 @@ import shutil
 import struct
 
 from libcluster import CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, main, run, run_argv, wait_for
+from libload import Load
 
 BLOCK = 4096
 NAME = "hidden-by-name"
@@ -221,20 +222,13 @@ def what_is_written_over_keeps_its_key():
 def a_session_waits_for_the_kek():
     with Encrypted() as c:
         c.volume_create(NAME, "64M", "--encrypt")
-        import subprocess
-
-        load = subprocess.Popen(c.load_argv("--volume", NAME, "--operations", "20000", "--in-flight", "4"),
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", NAME).stdout, "the load has not come")
+        with Load(c, "--io-timeout", "0", volume=NAME, size=None, in_flight=4) as load:
+            load.wait_writes(100)
             c.gateways[0].kill()
             c.restart_gateway(0, [])
             wait_for(lambda: any(code == "key-wanted" for code, _, _ in c.health()[1]), "nobody waits for the key")
             c.restart_gateway(0, c.kek_args)
-            said, _ = load.communicate(timeout=300)
-        finally:
-            load.kill()
-        check(load.returncode == 0, said)
+            load.wait_writes(100)
 
 
 def what_is_purged_has_no_key_any_more():
@@ -265,7 +259,7 @@ def what_is_purged_has_no_key_any_more():
 
 
 def recover(c, *words):
-    argv = [binary("cleave"), "recover", "--meta", c.meta, "--cluster-id", CLUSTER_ID, "--node-timeout", "2s", *words]
+    argv = [binary("cleave"), "recover", "--meta", c.meta, "--cluster-id", CLUSTER_ID, *words]
     for address in c.addresses:
         argv += ["--node", address]
     result = run_argv(argv)

@@ -3,6 +3,7 @@
 """cleave backup, restore, snapshot rotate: what is restored is what the snapshot held, whoever is killed in the middle.
 
 The file's own fields, each wrong by itself, are tests/unit/vm-client/backup/."""
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -12,10 +13,9 @@ import resource
 import signal
 import subprocess
 import threading
-import time
 
 from libagent import Agent, need
-from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv, wait_for
 from libproxy import Proxy
 
 need("qemu-img", "qemu-io")
@@ -69,27 +69,25 @@ def argv(c, *words):
     return [binary("cleave"), *c.gateway_words(), *words]
 
 
-def wait(condition, what):
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        check(time.monotonic() < end, what)
-
-
 def size_of(name):
     return os.path.getsize(name) if os.path.exists(name) else 0
 
 
+@contextlib.contextmanager
+def slowly(c, volume, bytes_s):
+    """Whoever reads the volume gets so much a second: a test that is late still comes in the middle."""
+    c.cleave("volume", "set", volume, "--read-bandwidth", bytes_s)
+    yield
+    c.cleave("volume", "set", volume, "--read-bandwidth", "off")
+
+
 def frozen(c, out, bytes_, *words):
-    """A backup that has written so much, and cannot end: the gateway stands still. One that was faster begins anew."""
-    for _ in range(5):
-        backup = subprocess.Popen(argv(c, "backup", *words, out), stdout=subprocess.DEVNULL)
-        wait(lambda: size_of(out + ".part") > bytes_ or backup.poll() is not None, "a part")
-        c.gateway.signal(signal.SIGSTOP)
-        if backup.poll() is None:
-            return backup
-        c.gateway.signal(signal.SIGCONT)
-        os.unlink(out)
-    check(False, "it always ends before it can be stopped")
+    """A backup that has written so much, and cannot end: the gateway stands still."""
+    backup = subprocess.Popen(argv(c, "backup", *words, out), stdout=subprocess.DEVNULL)
+    wait_for(lambda: size_of(out + ".part") > bytes_ or backup.poll() is not None, "a part")
+    c.gateway.signal(signal.SIGSTOP)
+    check(backup.poll() is None, "it has ended before it could be stopped")
+    return backup
 
 
 def half_restored(c, file, name, *behind):
@@ -101,7 +99,7 @@ def half_restored(c, file, name, *behind):
     half = size_of(file) // 2
     restore.stdin.write(rest.read(half))
     restore.stdin.flush()
-    wait(lambda: c.metric("write_bytes") - before > half - 8 * MIB, "half of it")
+    wait_for(lambda: c.metric("write_bytes") - before > half - 8 * MIB, "half of it")
     return restore, rest
 
 
@@ -363,7 +361,7 @@ def one_that_is_there_is_written_over_when_said():
         load = subprocess.Popen(c.load_argv("--volume", "w", "--seconds", "600", "--quiet"),
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
-            wait(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the load")
+            wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the load")
             expect_error(c.cleave("restore", files[0], "w", "--force", check_rc=False), "in use by",
                          "--take")
             c.cleave("restore", files[0], "w", "--force", "--take")
@@ -381,7 +379,7 @@ def over_in_part(c, file):
     restore = subprocess.Popen([binary("cleave"), *c.gateway_words(), "restore", file, "w", "--force", "--purge"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     try:
-        wait(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the restore")
+        wait_for(lambda: "holder" in c.cleave("--json", "volume", "show", "w").stdout, "the restore")
         check("holder" not in before, before)
         c.load("--volume", "w", "--take", "--operations", "1")
         _, said = restore.communicate(timeout=WAIT_S)
@@ -397,10 +395,11 @@ def a_backup_that_is_killed_goes_on():
         import_random(c, "v", 128 * MIB, ((0, 96 * MIB),))
         c.cleave("snapshot", "create", "v@a")
         out = path(c, "out")
-        backup = frozen(c, out, 20 * MIB, "v@a")
-        backup.kill()
-        backup.wait()
-        c.gateway.signal(signal.SIGCONT)
+        with slowly(c, "v", "16M"):
+            backup = frozen(c, out, 20 * MIB, "v@a")
+            backup.kill()
+            backup.wait()
+            c.gateway.signal(signal.SIGCONT)
         part = size_of(out + ".part")
         check(20 * MIB < part and not os.path.exists(out), f"{part} bytes of it")
         # One that is of something else is not taken for this one's.
@@ -450,7 +449,7 @@ def begun(c, out, *words):
     c.gateway.signal(signal.SIGSTOP)
     backup = subprocess.Popen(argv(c, "backup", *words, out), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True)
-    wait(lambda: has_locked(backup) or backup.poll() is not None, "a part")
+    wait_for(lambda: has_locked(backup) or backup.poll() is not None, "a part")
     return backup
 
 
@@ -636,9 +635,10 @@ def a_gateway_dies_meanwhile():
         import_random(c, "v", 96 * MIB, ((0, 64 * MIB),))
         c.cleave("snapshot", "create", "v@a")
         out = path(c, "out")
-        backup = frozen(c, out, 8 * MIB, "v@a")
-        c.gateway.kill()
-        c.gateway.start()
+        with slowly(c, "v", "8M"):
+            backup = frozen(c, out, 8 * MIB, "v@a")
+            c.gateway.kill()
+            c.gateway.start()
         check(backup.wait(WAIT_S) == 0, "the backup")
         c.cleave("backup", "verify", out)
         restore, rest = half_restored(c, out, "r")

@@ -5,10 +5,10 @@ import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from libcluster import (CLUSTER_ID, Cluster, Daemon, Failure, binary, check, expect_error, free_port, main,
-                        run_argv, wait_for)
+from libcluster import CLUSTER_ID, Cluster, Daemon, Failure, binary, check, expect_error, main, run_argv, wait_for
 from libetcd import Etcd
 from libload import Load
 
@@ -137,12 +137,12 @@ def an_etcd_that_was_restored_is_refused_until_it_is_accepted():
 
 
 def what_cannot_work_is_told():
-    with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
+    with Etcd(1, ["--bcrypt-cost", "4"]) as etcd, Cluster(gateways=1, meta=etcd.place,
                                   gateway_args=("--gateway-id", "1", *FAST)) as c:
         argv = list(c.gateway.argv)
 
         def refused(place, *patterns, extra=(), code=1, drop_id=False):
-            words = list(argv) + list(extra)
+            words = [*argv, *extra]
             words[words.index("--meta") + 1] = place
             words[words.index("--port") + 1] = "tcp://127.0.0.1:0"
             if drop_id:
@@ -150,19 +150,25 @@ def what_cannot_work_is_told():
                 del words[at:at + 2]
             expect_error(run_argv(words, check_rc=False), *patterns, codes=(code,))
 
+        def all_refused(*cases):
+            """Beside each other: each waits for a while before it gives up."""
+            with ThreadPoolExecutor() as pool:
+                for done in [pool.submit(refused, *words) for words in cases]:
+                    done.result()
+
         members = etcd.place.removeprefix("etcd://")
         refused("etcd://host", "HOST:PORT", code=2)
         refused("http://host:2379", "etcd://HOST:PORT", code=2)
         refused(etcd.place, "--gateway-id", code=2, drop_id=True)
         refused(etcd.place, "etcds://", extra=("--meta-ca", "/dev/null"), code=2)
         refused(etcd.place, "--meta-password-file", extra=("--meta-user", "me"), code=2)
-        refused(f"etcd://{members}/elsewhere", "holds no cluster", "--create")
-        # Another process is this gateway.
-        refused(etcd.place, "gateway 1 runs already: gateway 1 on ", "--gateway-id of its own")
-        refused(f"etcd://127.0.0.1:{free_port()}", "does not answer", "onnect")
         with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            refused(f"etcd://127.0.0.1:{server.server_port}", "this is no etcd", "HTTP 501")
+            all_refused((f"etcd://{members}/elsewhere", "holds no cluster", "--create"),
+                        # Another process is this gateway.
+                        (etcd.place, "gateway 1 runs already: gateway 1 on ", "--gateway-id of its own"),
+                        ("etcd://127.0.0.1:1", "does not answer", "onnect"),
+                        (f"etcd://127.0.0.1:{server.server_port}", "this is no etcd", "HTTP 501"))
             server.shutdown()
         # Users: none was named, then a wrong one.
         c.gateway.stop()

@@ -452,7 +452,7 @@ def with_tool(c, name, convert, *words, env=None):
 
 
 def ended(p):
-    _, text = p.communicate(timeout=60)
+    _, text = p.communicate(timeout=WAIT_S)
     check(p.returncode == 1 and "interrupted" in text, f"exit {p.returncode}: {text}")
     return text
 
@@ -606,7 +606,7 @@ def a_volume_that_was_written_while_it_was_copied_is_refused():
                 guest.s.close()
             with open(go, "w"):
                 pass
-            _, text = p.communicate(timeout=60)
+            _, text = p.communicate(timeout=WAIT_S)
             os.unlink(go)
             if name == "v" and not words:
                 check(p.returncode == 1 and "'v' was written while it was copied" in text and "--force" in text, text)
@@ -628,7 +628,7 @@ def a_file_that_came_meanwhile_is_not_replaced():
                 f.write("somebody's")
             with open(go, "w"):
                 pass
-            _, text = p.communicate(timeout=60)
+            _, text = p.communicate(timeout=WAIT_S)
             os.unlink(go)
             if not words:
                 check(p.returncode == 1 and f"{out} exists" in text, f"exit {p.returncode}: {text}")
@@ -648,7 +648,7 @@ def names_that_are_taken_meanwhile():
         c.volume_create("v", "1M")
         with open(go, "w"):
             pass
-        _, text = p.communicate(timeout=60)
+        _, text = p.communicate(timeout=WAIT_S)
         check(p.returncode == 1 and f"the whole image is in volume '{p.target}'" in text and "a volume 'v' already" in text,
               f"exit {p.returncode}: {text}")
         c.cleave("volume", "rename", p.target, "w")
@@ -672,10 +672,10 @@ def while_it_copies_it_answers_the_gateway():
         go = os.path.join(c.folder, "go")
         p = endless_import(c, "v", COPIES % go)
         was = pauses(p)
-        wait_for(lambda: pauses(p) > was + 1, "it stands still while qemu-img copies", 60)
+        wait_for(lambda: pauses(p) > was + 1, "it stands still while qemu-img copies")
         with open(go, "w"):
             pass
-        _, text = p.communicate(timeout=60)
+        _, text = p.communicate(timeout=WAIT_S)
         check(p.returncode == 0 and volumes(c) == ["v"], f"{volumes(c)}: {text}")
 
 
@@ -707,7 +707,7 @@ def another_volume_of_the_name_is_not_written():
         c.volume_create(p.target, "1M")
         with open(go, "w"):
             pass
-        _, text = p.communicate(timeout=60)
+        _, text = p.communicate(timeout=WAIT_S)
         check(p.returncode == 1 and f"'{p.target}' is another one by now" in text and
               f"id 1, is not called '{p.target}' any more" in text, f"exit {p.returncode}: {text}")
         check(c.metric("writes") == 0, "another volume was written")

@@ -496,7 +496,7 @@ def run_cluster(root, folder, daemons):
         check(int(size) == 64 << 20, f"disk1 has {size} bytes")
     # Whom systemd stops ends well.
     for daemon in reversed(daemons):
-        check(daemon.stop(20) == 0, f"{daemon.name}: exit status after SIGTERM")
+        check(daemon.stop() == 0, f"{daemon.name}: exit status after SIGTERM")
 
 
 def a_cluster_runs_from_the_examples(root):

@@ -4,7 +4,7 @@
 import json
 import signal
 
-from libcluster import Cluster, check, expect_error, main
+from libcluster import Cluster, check, expect_error, main, wait_for
 
 MIB = 1 << 20
 
@@ -20,7 +20,15 @@ def extents(c, *words):
 
 
 def usage(c, name):
-    return json.loads(c.cleave("--json", "volume", "show", name).stdout)["usage"]
+    """As every shard tells: one whose port has much to do is left out now and then."""
+    found = {}
+
+    def is_whole():
+        found.update(json.loads(c.cleave("--json", "volume", "show", name).stdout)["usage"])
+        return found["shard_count"] == found["shard_total"]
+
+    wait_for(is_whole, "a shard never answers")
+    return found
 
 
 def maps_and_figures():
@@ -33,7 +41,7 @@ def maps_and_figures():
         check(extents(c, "v") == [(100 * MIB, "data"), (100 * MIB, "hole")],
               "what was written, then a hole")
         figures = usage(c, "v")
-        check(figures["shard_count"] == figures["shard_total"] == 4, "every shard answers")
+        check(figures["shard_total"] == 4, f"{figures}")
         check(figures["chunk_count"] == 2, "two chunks of 64 MiB")
         stored = figures["layer_bytes"] + figures["run_bytes"]
         # A flush compresses, whatever the volume's engine.

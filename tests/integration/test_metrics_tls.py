@@ -79,7 +79,7 @@ def is_told_to_monitors_alone(a, other, port, kind):
     for key in (a.issue("monitor/m"), a.issue("admin/test")):
         status, text = ask(port, a, key)
         check(status == 200 and f"\ncleave_{kind}_" in text, f"{key}: {status} {text[:200]}")
-        check(ask(port, a, key, "/healthz") == (200, "ok\n"), f"{key}: health")
+        wait_for(lambda key=key: ask(port, a, key, "/healthz") == (200, "ok\n"), f"{key}: health")
     # The first one's are in the log, whose lines are limited.
     for key, words in ((a.issue("client/x"), "client/x is no admin or monitor"), (None, "there is no certificate"),
                        (a.issue("node/1"), "node/1 is no admin or monitor"),
@@ -239,10 +239,10 @@ scrape_configs:
                     with contextlib.suppress(OSError):
                         text = opener.open(f"http://127.0.0.1:{web}/api/v1/targets", timeout=60).read()
                         found[:] = json.loads(text)["data"]["activeTargets"]
-                    return found and found[0]["health"] != "unknown"
+                    # It gives a scrape a second, and tries again.
+                    return found and found[0]["health"] == "up"
 
-                wait_for(is_scraped, "Prometheus does not scrape")
-                check(found[0]["health"] == "up", f"{found}")
+                wait_for(is_scraped, f"Prometheus does not scrape: {found}")
             finally:
                 prometheus.kill()
 

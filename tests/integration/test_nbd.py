@@ -9,8 +9,8 @@ import struct
 import subprocess
 
 from libagent import (EINVAL, ENOSPC, EPERM, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP, FIO, Agent,
-                      Client, control, make_certificates, need, pid_of_agent)
-from libcluster import BUILD, Cluster, Daemon, check, expect_error, main, run_argv
+                      Client, Fio, control, make_certificates, need, pid_of_agent)
+from libcluster import BUILD, Cluster, check, expect_error, main, run_argv
 
 need("nbdinfo", "nbdcopy", "nbdsh", "qemu-img", "qemu-io", "fio", "certtool", "psktool", "libnbd")
 
@@ -114,41 +114,24 @@ def gateway_killed_under_fio():
     """The client sees a pause, no error."""
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
-        with Agent(c) as agent:
-            load = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
-                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
-                                  "--verify=crc32c", "--minimal", "--loops=2",
-                                  "--do_verify=1"]).start(wait=False)
-            try:
-                for _ in range(2):
-                    before = c.metric("writes")
-                    while c.metric("writes") < before + 2000:
-                        check(load.process.poll() is None, "fio ended too early")
-                    c.gateway.kill()
-                    c.gateway.start()
-                check(load.wait_exit() == 0, "fio failed\n" + "\n".join(load.lines))
-            finally:
-                if load.process is not None:
-                    load.kill()
+        with Agent(c) as agent, Fio(c, agent) as fio:
+            for _ in range(2):
+                fio.goes_on("writes", 2000)
+                c.gateway.kill()
+                c.gateway.start()
+            fio.goes_on("writes", 2000)
+            fio.end()
 
 
 def gateway_replaced_under_fio():
     """One gateway dies for good, the other serves its shards: a pause, no error."""
     with Cluster(nodes=3, gateways=2) as c:
         c.volume_create("v", "64M")
-        with Agent(c, *c.gateway_words()[2:], "--volume", "v") as agent:
-            load = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
-                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
-                                  "--verify=crc32c", "--minimal", "--loops=2",
-                                  "--do_verify=1"]).start(wait=False)
-            try:
-                while c.metric("writes") < 1000:
-                    check(load.process.poll() is None, "fio ended too early")
-                c.gateways[1].kill()
-                check(load.wait_exit() == 0, "fio failed\n" + "\n".join(load.lines))
-            finally:
-                if load.process is not None:
-                    load.kill()
+        with Agent(c, *c.gateway_words()[2:], "--volume", "v") as agent, Fio(c, agent) as fio:
+            fio.goes_on("writes", 1000)
+            c.gateways[1].kill()
+            fio.goes_on("writes", 2000)
+            fio.end()
 
 
 def handshake_errors():

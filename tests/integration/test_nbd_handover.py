@@ -8,13 +8,12 @@ import socket
 import struct
 import subprocess
 
-from libagent import EINVAL, FIO, Agent, Client, Steady, control, make_certificates, need
+from libagent import EINVAL, Agent, Client, Fio, Steady, control, make_certificates, need
 from libcluster import Cluster, Daemon, check, main, run_argv
 
 need("fio", "psktool", "certtool", "libnbd")
 
 HANDOVER_S = 5  # NBD_HANDOVER_S
-FIO_STOPPED = 128  # by a signal, without an error
 FSX = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
 # Writes each byte that comes to a block, and says what it reads there, or that it cannot.
 READER = """
@@ -46,21 +45,9 @@ def replaced_by_a_successor_under_load():
             idle, half = Client(agent), Client(agent)
             for client in (idle, half):
                 check(client.go(b"w") == 1, "GO")
-            # It writes 2048 blocks, reads them all, and so on until it is told to end: a machine that is
-            # busy does less of that, not the same in more time than a wait has.
-            fio = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
-                                 "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m",
-                                 "--verify=crc32c", "--minimal", "--loops=1000000",
-                                 "--do_verify=1"]).start(wait=False)
-
-            def fio_goes_on(metric, count):
-                before = c.metric(metric)
-                while c.metric(metric) < before + count:
-                    check(fio.process.poll() is None, "fio ended\n" + "\n".join(fio.lines))
-
-            try:
+            with Fio(c, agent) as fio:
                 for _ in range(3):
-                    fio_goes_on("writes", 2000)
+                    fio.goes_on("writes", 2000)
                     half.command(1, 0, 8192, data=b"x" * 5000)
                     half.s.sendall(b"y" * 3192)
                     successor = Agent(c, *words, "--replace").start()
@@ -71,13 +58,7 @@ def replaced_by_a_successor_under_load():
                     idle.command(0, 0, 8192)
                     check(idle.error() == 0 and idle.get(8192) == b"x" * 5000 + b"y" * 3192,
                           "a client that was idle")
-                fio_goes_on("reads", 2 * 2048)  # all was read once, at least
-                code = fio.stop()
-                check(code == FIO_STOPPED and not any("verify" in line for line in fio.lines),
-                      f"fio failed: {code}\n" + "\n".join(fio.lines))
-            finally:
-                if fio.process is not None:
-                    fio.kill()
+                fio.end()
             # One that asks and goes again: the agent goes on.
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
                 s.connect(path)
@@ -650,12 +631,11 @@ def clients_under_tls_stay():
         try:
             plain = Client(agents[0])
             check(plain.go(b"w") == 1, "GO")
-            fsx = Daemon("fsx", ["/usr/bin/python3", FSX, agents[0].tls_uri % "v", "7", "20000",
-                                 "3"]).start(wait=False)
+            fsx = Daemon("fsx", ["/usr/bin/python3", FSX, agents[0].tls_uri % "v", "7", "0", "3"]).start(wait=False)
             for i in range(3):
                 before = c.metric("writes")
                 while c.metric("writes") < before + 300:
-                    check(fsx.process.poll() is None, "fsx ended too early")
+                    check(fsx.process.poll() is None, "fsx has ended")
                 agents.append(tls_agent(c, "--replace").start())
                 agents[-2].wait_line("relaying TLS clients")
                 clients.append(TlsClient(agents[-1].tls_uri % "w"))
@@ -663,7 +643,7 @@ def clients_under_tls_stay():
                     check(client.write(chr(97 + k)) == chr(97 + k), f"TLS client {k}")
                 plain.command(0, 4096, 1)
                 check(plain.error() == 0 and plain.get(1) == chr(97 + i + 1).encode(), "plain")
-            check(fsx.wait_exit() == 0, "fsx failed\n" + "\n".join(fsx.lines))
+            check(fsx.stop() == 0, "fsx failed\n" + "\n".join(fsx.lines))
             for agent, client in zip(agents[:3], clients):
                 check(agent.process.poll() is None, "an agent went before its TLS client")
                 check(client.leave() == 0, "a TLS client's exit status")

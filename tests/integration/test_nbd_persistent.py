@@ -142,12 +142,11 @@ def a_file_with_garbage():
                   {"w": False, "x": True}, host.told)
             check(host.told["exports_file_problems"] == [], host.told)
             # A signal does it as well.
-            host.write("w\nx read-only\nv\n")
-            host.agent.signal(signal.SIGHUP)
-            host.agent.wait_line("attached name=v by=.*:3")
-            host.write("w\nx read-only\n")
-            host.agent.signal(signal.SIGHUP)
-            host.agent.wait_line("detached name=v")
+            for text, line in (("w\nx read-only\nv\n", "attached name=v by=.*:3"), ("w\nx read-only\n", "detached name=v")):
+                seen = len(host.agent.lines)
+                host.write(text)
+                host.agent.signal(signal.SIGHUP)
+                host.agent.wait_line(line, from_line=seen)
             # A client is not cut off by a line that goes, or changes.
             s = host.come(b"w")
             host.write("x\nw read-only\n")
@@ -198,7 +197,9 @@ def what_cannot_be_had_keeps_nobody_out():
             check("in use by" in host.exports()["w"]["problem"], host.told)
             writer.s.close()
             other.agent.wait_line("export: closed name=w")
-            check(write(s, b"3", 1) == 0 and host.exports()["w"]["problem"] == "", host.told)
+            # The other agent says so before the gateway has heard of it.
+            wait_for(lambda: write(s, b"3", 1) == 0, "what the other host has left is not written")
+            check(host.exports()["w"]["problem"] == "", host.told)
             s.s.close()
             # A volume that is there now is found, without anybody asking.
             c.volume_create("gone", "8M")

@@ -8,8 +8,7 @@ import json
 import os
 import re
 
-from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main, run, run_argv,
-                        wait_for)
+from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run, run_argv, wait_for
 from libload import Load
 
 METRICS = ["--metrics", "127.0.0.1:0"]
@@ -78,7 +77,7 @@ def daemons_serve_their_paths_and_no_others():
         refuses_what_it_does_not_serve(gateway, ["/", "/api/cluster", "/metrics", "/healthz"])
         refuses_what_it_does_not_serve(node, ["/metrics", "/healthz"])
         check(ask(node, "/")[0] == ask(node, "/api/cluster")[0] == 404, "a node has no page")
-        check(ask(gateway, "/healthz")[2] == ask(node, "/healthz")[2] == "ok\n", "both are well")
+        wait_for(lambda: ask(gateway, "/healthz")[2] == ask(node, "/healthz")[2] == "ok\n", "both are well")
         page_is_whole_and_strict(gateway)
         # Room is told in bytes, and a node's by its cluster and number.
         text = ask(node, "/metrics")[2]
@@ -87,14 +86,29 @@ def daemons_serve_their_paths_and_no_others():
                 re.findall(rf"^cleave_storage_(disk\w*bytes){re.escape(labels)} (\d+)$", text, re.M)}
         check(set(disk) == {"disk_bytes", "disk_used_bytes", "disk_reserved_bytes"}, f"{disk}")
         check(disk["disk_bytes"] == 255 << 22 and 0 < disk["disk_used_bytes"] < 1 << 28, f"{disk}")
-        text = ask(gateway, "/metrics")[2]
+        text = whole_metrics(gateway)
         room = dict(re.findall(r"^cleave_gateway_room_(\w+)_bytes (\d+)$", text, re.M))
         told = c.status()["health"]["room"]
         check(int(room["raw"]) == told["raw_total"] == 3 * disk["disk_bytes"], f"{room} {told}")
         check(int(room["data"]) == told["data_total"] and int(room["usable"]) <= int(room["data"]), f"{room} {told}")
         check(0 < int(room["stored"]) < int(room["raw"]), f"{room}")
         at = f'cleave_gateway_node_disk_bytes{{cluster="{CLUSTER_ID}",node="2",domain="rack2"}} {disk["disk_bytes"]}\n'
-        check(at in text and "\ncleave_gateway_scrape_partial 0\n" in text, "bytes of each node")
+        check(at in text, "bytes of each node")
+
+
+def whole_metrics(address):
+    """As all ports tell: one that has much to do is left out."""
+    texts = []
+    wait_for(lambda: texts.append(ask(address, "/metrics")[2]) or "\ncleave_gateway_scrape_partial 0\n" in texts[-1],
+             "a port is silent")
+    return texts[-1]
+
+
+def told_once(address, condition, what):
+    """What is told when that is so."""
+    answers = []
+    wait_for(lambda: answers.append(cluster_of(address)) or condition(answers[-1]), what)
+    return answers[-1]
 
 
 def page_reads_what_status_says():
@@ -104,9 +118,9 @@ def page_reads_what_status_says():
         gateways = [address_of(g) for g in c.gateways]
         wait_for(lambda: cluster_of(gateways[0])["counters"]["writes"] + cluster_of(gateways[1])["counters"]["writes"] == 500,
                  "writes are not counted")
-        told = cluster_of(gateways[0])
+        told = told_once(gateways[0], lambda told: told["health"]["level"] == "OK" and not told["partial"], "all is not well")
         check(told["schema"] == 1 and told["cluster"] == CLUSTER_ID and told["shards"] == {"count": 4}, f"{told}")
-        check(told["health"]["level"] == "OK" and not told["partial"] and told["silent_ports"] == [], f"{told}")
+        check(told["silent_ports"] == [], f"{told}")
         check([v["name"] for v in told["volumes"]] == ["a-disk"] and told["volume_count"] == 1, f"{told['volumes']}")
         check(sorted(n["domain"] for n in told["nodes"]) == ["rack1", "rack2", "rack3"], f"{told['nodes']}")
         check(sum(g["shards_owned"] for g in told["gateways"]["gateways"]) == 4, f"{told['gateways']}")
@@ -116,10 +130,9 @@ def page_reads_what_status_says():
         check(told["events"] == sorted(told["events"], key=lambda e: -e["number"]), "the newest first")
         check("volume-created" in {e["code"] for at in gateways for e in cluster_of(at)["events"]}, "events")
         c.nodes[1].kill()
-        wait_for(lambda: "node-down" in {r["code"] for r in cluster_of(gateways[0])["health"]["reasons"]}, "node-down")
-        told = cluster_of(gateways[0])
+        told = told_once(gateways[0], lambda told: told["health"]["level"] == "WARN" and [
+            r["object"] for r in told["health"]["reasons"] if r["code"] == "node-down"] == ["node 2"], "node-down")
         (reason,) = [r for r in told["health"]["reasons"] if r["code"] == "node-down"]
-        check(told["health"]["level"] == "WARN" and reason["object"] == "node 2", f"{reason}")
         check(reason["means"] and "cleave node remove" in reason["helps"], f"{reason}")
         wait_for(lambda: c.health()[0] == "WARN", "status says so, too")
         check(ask(gateways[0], "/healthz")[0] == 200, "WARN serves still")
@@ -135,14 +148,12 @@ def answer_is_bounded():
         told = cluster_of(address)
         check([v["name"] for v in told["volumes"]] == [f"v{i:03}" for i in range(VOLUMES_MAX)], "the first by name")
         check(len(told["events"]) == 50, "the last events")
-        # The clock in it stands while an answer is given again.
-        seen = {cluster_of(address)["time_ms"] for _ in range(20)}
-        check(len(seen) < 20, f"none of 20 was given again: {seen}")
+        # The clock in it stands while an answer is given again: for a second, in which a slow machine may not ask twice.
+        wait_for(lambda: cluster_of(address)["time_ms"] == cluster_of(address)["time_ms"], "none is given again")
         # Its counters stand likewise, while clients write: who asks without a pause costs the ports nothing more.
         with Load(c, size="64M", in_flight=4) as load:
             load.wait_writes(100)
-            texts = [ask(address, "/metrics")[2] for _ in range(20)]
-        check(all(texts) and len(set(texts)) < 20, "none of 20 was given again")
+            wait_for(lambda: ask(address, "/metrics")[2] == ask(address, "/metrics")[2] != "", "none is given again")
 
 
 def limits_and_the_trash_are_told():
@@ -166,8 +177,8 @@ def limits_and_the_trash_are_told():
         os.environ["CLEAVE_PACE"] = "off"
         try:
             with Load(c, size=None, in_flight=16):
-                wait_for(lambda: [w for w in cluster_of(address)["waits"] if w["waited"] > 0], "nothing is held")
-                (row,) = cluster_of(address)["waits"]
+                told = told_once(address, lambda told: [w for w in told["waits"] if w["waited"] > 0], "nothing is held")
+                (row,) = told["waits"]
                 check(row["volume"] == "v", f"{row}")
                 c.cleave("volume", "set", "v", "--write-iops", "off")
         finally:
@@ -209,7 +220,7 @@ def node_whose_disk_takes_no_writes_says_so():
 
 def gateway_without_its_store_has_a_page_and_nothing_to_tell():
     gateway = Daemon("gateway", [
-        binary("cleave-gateway"), "--meta", f"etcd://127.0.0.1:{free_port()}", "--gateway-id", "1",
+        binary("cleave-gateway"), "--meta", "etcd://127.0.0.1:1", "--gateway-id", "1",
         "--cluster-id", CLUSTER_ID, "--port", "tcp://127.0.0.1:0", "--metrics", "localhost:0"])
     gateway.start(wait=False)
     try:

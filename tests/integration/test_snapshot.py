@@ -9,7 +9,8 @@ import subprocess
 import time
 
 from libagent import Agent, need
-from libcluster import Cluster, binary, check, expect_error, main, run_argv, wait_for
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv, wait_for
+from libload import Load
 
 need("qemu-io")
 
@@ -114,23 +115,21 @@ def differences_are_listed():
 def a_snapshot_under_load_is_taken_by_any_gateway():
     """Another process dies while it is taken: it is there whole, or not at all."""
     with Cluster(nodes=3, shards=4, gateways=2) as c:
-        c.volume_create("v", "512M")
-        load = subprocess.Popen(c.load_argv("--volume", "v", "--seconds", "20", "--in-flight",
-                                            "16", "--quiet"),
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for i in range(5):
-            started = time.monotonic()
-            c.cleave("snapshot", "create", f"v@s{i}")
-            print(f"  taken under load in {(time.monotonic() - started) * 1000:.0f} ms")
-        words = [*c.gateway_words(), "snapshot", "create", "v@last"]
-        asked = subprocess.Popen([binary("cleave"), *words], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True)
-        c.gateways[0].signal(9)
-        c.gateways[0].wait_exit()
-        asked.communicate(timeout=60)
-        c.gateways[0].start()
-        out, err = load.communicate(timeout=120)
-        check(load.returncode == 0, f"the load: {err}")
+        with Load(c, size="512M", in_flight=16, read_percent=0) as load:
+            for i in range(5):
+                load.wait_writes(100)
+                started = time.monotonic()
+                c.cleave("snapshot", "create", f"v@s{i}")
+                print(f"  taken under load in {(time.monotonic() - started) * 1000:.0f} ms")
+            words = [*c.gateway_words(), "snapshot", "create", "v@last"]
+            asked = subprocess.Popen([binary("cleave"), *words], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+            c.gateways[0].signal(9)
+            c.gateways[0].wait_exit()
+            asked.communicate(timeout=WAIT_S)
+            load.wait_writes(100)
+            c.gateways[0].start()
+            load.wait_writes(100)
         names = [s["name"] for s in json.loads(
             c.cleave("--json", "snapshot", "list", "v").stdout)["snapshots"]]
         check(set(names) >= {f"s{i}" for i in range(5)}, f"snapshots: {names}")
