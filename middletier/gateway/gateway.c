@@ -453,14 +453,10 @@ gateway_undo_threads(struct mt_gateway *gateway)
 	}
 }
 
-void
-mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
+/* Nothing begins any more because the store, the nodes or the clock say so. Once and again is as once. */
+static void
+gateway_look_no_more(struct mt_gateway *gateway)
 {
-	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
-	assert(gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPING);
-	gateway->stop_fn = fn;
-	gateway->stop_arg = arg;
-	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
 	mt_volumes_unwatch(gateway);
 	mt_users_unwatch(gateway);
 	mt_revoked_unwatch(gateway);
@@ -470,6 +466,17 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
 	mt_own_address_stop(gateway);
+}
+
+void
+mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
+{
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
+	assert(gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPING);
+	gateway->stop_fn = fn;
+	gateway->stop_arg = arg;
+	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
+	gateway_look_no_more(gateway);
 	if (gateway->member.gateway != NULL)
 		mt_view_stop(&gateway->member);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
@@ -488,15 +495,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	gateway->shared.is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	mt_gateway_load_stop(gateway);
-	mt_volumes_unwatch(gateway);
-	mt_users_unwatch(gateway);
-	mt_revoked_unwatch(gateway);
-	mt_data_keys_unwatch(gateway);
-	mt_nodes_stop(gateway);
-	mt_relief_stop(gateway);
-	mt_limit_rounds_stop(gateway);
-	mt_health_watch_stop(gateway);
-	mt_own_address_stop(gateway);
+	gateway_look_no_more(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
 	mt_volumes_drop_waiters(gateway);
