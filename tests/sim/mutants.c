@@ -165,7 +165,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 struct search {
 	struct mutant_set mutants;
 	uint64_t seed_max;
-	bool is_of[NUM_COUNT(kinds)];               /* the seeds of other kinds are passed over */
+	const char *name;
 	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
 	struct {
 		uint64_t seed;
@@ -259,12 +259,12 @@ is_of_kind(const struct kind *kind, const char *name)
 	    (kind->is_in == sim_run_is_on_etcd && strstr(name, ON_ETCD) != NULL);
 }
 
-/* Is @seed of all kinds that the row is of? */
+/* Is @seed of all kinds that the row is of? The others cannot find it. */
 static bool
-is_searched(const struct search *search, uint64_t seed)
+is_searched(const char *name, uint64_t seed)
 {
 	for (uint32_t i = 0; i < NUM_COUNT(kinds); i++)
-		if (search->is_of[i] && !kinds[i].is_in(seed))
+		if (is_of_kind(&kinds[i], name) && !kinds[i].is_in(seed))
 			return false;
 	return true;
 }
@@ -390,7 +390,7 @@ search_job(void *arg, uint64_t job)
 
 		if (seed > search->seed_max || seed > found)
 			return;
-		if (!is_searched(search, seed))
+		if (!is_searched(search->name, seed))
 			continue;
 		if (seed_run(search->mutants, seed, text) == 0)
 			continue;
@@ -411,9 +411,7 @@ search_row(const struct options *options, const char *name)
 	const char *text = "";
 	uint64_t seed;
 
-	*search = (struct search){ .seed_max = options->seed_max };
-	for (uint32_t i = 0; i < NUM_COUNT(kinds); i++)
-		search->is_of[i] = is_of_kind(&kinds[i], name);
+	*search = (struct search){ .seed_max = options->seed_max, .name = name };
 	if (mutants_parse(name, &search->mutants) != 0) {
 		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
 		exit(2);
@@ -464,12 +462,13 @@ struct replay {
  * seeds up to a little behind it. Returns 0 where none finds it.
  */
 static uint64_t
-replay_find(struct mutant_set set, uint64_t recorded, char *ret_text)
+replay_find(struct mutant_set set, const struct row *row, char *ret_text)
 {
-	if (seed_run(set, recorded, ret_text) != 0)
-		return recorded;
-	for (uint64_t seed = 1; seed <= recorded + REPLAY_SLACK; seed++)
-		if (seed != recorded && seed_run(set, seed, ret_text) != 0)
+	if (seed_run(set, row->seed, ret_text) != 0)
+		return row->seed;
+	for (uint64_t seed = 1; seed <= row->seed + REPLAY_SLACK; seed++)
+		if (seed != row->seed && is_searched(row->name, seed) &&
+		    seed_run(set, seed, ret_text) != 0)
 			return seed;
 	return 0;
 }
@@ -485,7 +484,7 @@ replay_row(const struct row *row)
 		(void)printf("%s: there is no such mutant\n", row->name);
 		return false;
 	}
-	seed = replay_find(set, row->seed, text);
+	seed = replay_find(set, row, text);
 	if (seed == 0) {
 		(void)printf("%s: not found any more: ./dev mutants\n", row->name);
 		return false;
