@@ -60,6 +60,8 @@ enum wire_flags {
 	WIRE_FLAG_RESERVE = 1u << 3,
 	/* Reply to a client: with it the session has a read lease on the shard (wire_lease). */
 	WIRE_FLAG_LEASED = 1u << 4,
+	/* Reply to a READ that is LEASED, where the session has maps: some of it lies in a run, and a map would name it. */
+	WIRE_FLAG_MAPPED = 1u << 5,
 };
 
 /* WIRE_CREDIT's flags; its `credits` are granted as in any message. */
@@ -185,6 +187,7 @@ struct wire_io_reply {
 	uint32_t
 	    limits_tag; /* of the volume (base/bucket.h), on a connection of CLEAVE_LEVEL_LIMITS */
 	bool is_leased; /* WIRE_FLAG_LEASED; of none but a success, and not of HOLES */
+	bool is_mapped; /* WIRE_FLAG_MAPPED; of a READ that is_leased */
 };
 int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
     const char **ret_field);

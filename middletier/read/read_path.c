@@ -112,6 +112,9 @@ read_reply_ok(struct mt_read *read)
 	wire_io_reply(&header, &read->io, 0, read->payload_crc, read->shard->epoch);
 	mt_reply_tag(read->session, &header);
 	mt_read_lease_stamp(read->session, read->shard, &header);
+	if ((header.flags & WIRE_FLAG_LEASED) != 0 && read->is_in_run &&
+	    mt_read_lease_has_maps(read->session))
+		header.flags |= WIRE_FLAG_MAPPED;
 	split_msg_reply(read->msg, &header, &piece, 1, NULL, NULL);
 }
 
@@ -330,6 +333,7 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->block_count = io->length_bytes / CLEAVE_BLOCK_BYTES;
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
+	read->is_in_run = false;
 	read->is_sequential = io->segment == session->read_segment &&
 	    io->offset_bytes == session->read_end_bytes;
 	if (io->opcode == WIRE_READ) {

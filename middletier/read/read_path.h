@@ -70,6 +70,7 @@ struct mt_read {
 	uint32_t next_block;  /* the first that no piece has taken */
 	uint32_t piece_count; /* out */
 	int rc;
+	bool is_in_run;     /* some of it lies there, where its client could read it */
 	bool is_sequential; /* it begins where its session's read before it ended */
 	uint64_t taken_ns, deadline_ns;
 	struct mt_slow_part node; /* its slowest call to one; took_ns 0: none was made */

@@ -79,6 +79,8 @@ mt_read_piece_look_up(struct read_piece *piece, uint32_t first)
 	assert(stretch->count <= NUM_COUNT(piece->job.block_crcs));
 	memcpy(piece->job.block_crcs, piece->read->crcs + first,
 	    stretch->count * sizeof(piece->job.block_crcs[0]));
+	piece->read->is_in_run |= stretch->what == READ_STORED && stretch->index_run != NULL &&
+	    (stretch->location.codec_id & ENGINE_ENCRYPTED) == 0;
 	mt_chooser_reset(&piece->chooser);
 	piece->is_ring_bad = piece->is_frameless = piece->is_cold = false;
 }

@@ -294,7 +294,10 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		    (opcode != WIRE_CHUNK_MAP || header->payload_bytes >= WIRE_MAP_HEAD_BYTES)),
 	    "payload_bytes");
 	WIRE_EXPECT(header->flags == 0 ||
-		(header->flags == WIRE_FLAG_LEASED && header->status == 0 && opcode != WIRE_HOLES),
+		(header->status == 0 &&
+		    ((header->flags == WIRE_FLAG_LEASED && opcode != WIRE_HOLES) ||
+			(header->flags == (WIRE_FLAG_LEASED | WIRE_FLAG_MAPPED) &&
+			    opcode == WIRE_READ))),
 	    "flags");
 	WIRE_EXPECT(header->status < CLEAVE_STATUS_NR, "status");
 	WIRE_EXPECT(has_payload || header->payload_crc == 0, "payload_crc");
@@ -307,7 +310,8 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		.payload_crc = header->payload_crc,
 		.epoch = header->epoch,
 		.limits_tag = header->vm_id,
-		.is_leased = header->flags == WIRE_FLAG_LEASED,
+		.is_leased = (header->flags & WIRE_FLAG_LEASED) != 0,
+		.is_mapped = (header->flags & WIRE_FLAG_MAPPED) != 0,
 	};
 	return 0;
 }

@@ -16,7 +16,8 @@
  * 3. A block is read by its map if it is not dirty, is named, and a lease of the map's epoch holds: when the read
  *    begins, and again when it has ended.
  * 4. A window is asked for again when it has missed often, no more than once a second; at once when its shard has
- *    another epoch, which makes all of it void; and, no more than once a second, when a node has not what it says.
+ *    another epoch, which makes all of it void; and, no more than once a second, when a node has not what it says. What
+ *    was flushed since lies in runs, and the gateway says so with each read: after some of these it is asked soon.
  *
  * Pages of a window are asked for one behind the other. The later ones need no quiet moment: a change that was out then
  * was submitted after the first, and is dirty. They must be of the same epoch.
@@ -44,6 +45,8 @@
 #define MAPS_BYTES_DEFAULT NUM_MIB(64)
 #define MAPS_AGAIN_NS NUM_S(1)
 #define MAPS_MISS_MAX 32u
+#define MAPS_SOON_PART                                                                             \
+	16u /* of MAPS_AGAIN_NS: a window of which a map would tell more by now waits no longer */
 
 _Static_assert(CLEAVE_CHUNK_BYTES % MAP_BYTES == 0, "a window is of one chunk");
 
@@ -57,6 +60,8 @@ struct map_window {
 	uint32_t told_count; /* blocks that pages tell of, from the first on */
 	uint32_t epoch;      /* of what they tell */
 	uint32_t miss_count; /* reads since it was asked for, that it could not serve */
+	uint32_t
+	    mapped_count; /* of these, those of which the gateway says that it would serve them now */
 	uint32_t asked_epoch;
 	uint64_t asked_ns; /* 0: never */
 	uint64_t serial;
@@ -313,7 +318,7 @@ window_ask(struct cleave_volume *volume, struct map_window *window, uint32_t sha
 	window->asked_ns = loop_now_ns(volume->client->loop);
 	window->asked_epoch = volume->client->map->epoch_of_shard[shard];
 	window->serial = ++volume->maps->serial;
-	window->miss_count = 0;
+	window->miss_count = window->mapped_count = 0;
 	window->is_doubted = false;
 	memset(window->dirty, 0, sizeof(window->dirty));
 }
@@ -329,6 +334,9 @@ window_is_due(const struct cleave_volume *volume, const struct map_window *windo
 		return false;
 	if (window->asked_ns == 0 ||
 	    window->asked_epoch != volume->client->map->epoch_of_shard[shard])
+		return true;
+	if (window->mapped_count >= maps->options.miss_max &&
+	    now_ns - window->asked_ns >= maps->options.again_ns / MAPS_SOON_PART)
 		return true;
 	return now_ns - window->asked_ns >= maps->options.again_ns &&
 	    (window->told_count == 0 || window->is_doubted ||
@@ -402,6 +410,21 @@ maps_on_start(const struct message *message)
 		maps_on_read(volume, message->offset_bytes, message->length_bytes);
 	else if (message->is_write && !message->is_holes)
 		maps_on_change(volume->maps, message->offset_bytes, message->length_bytes);
+}
+
+void
+maps_on_mapped(const struct message *message)
+{
+	struct cleave_volume *volume = message->volume;
+	uint64_t index = message->offset_bytes / MAP_BYTES;
+	struct map_window *window = volume->maps == NULL ? NULL : window_find(volume->maps, index);
+
+	/* A read that was sent before it was asked for, or goes by it by now, tells nothing new. */
+	if (window == NULL || window->is_out || message->sent_ns <= window->asked_ns ||
+	    maps_have(volume, message->offset_bytes,
+		num_min((index + 1) * MAP_BYTES, message->offset_bytes + message->length_bytes)))
+		return;
+	window->mapped_count++;
 }
 
 /* ---- an answer ---- */

@@ -71,6 +71,8 @@ void maps_on_start(const struct message *message);
  * but for changes that the volume has made meanwhile. *@ret_block is borrowed until a message is handled.
  */
 bool maps_look(struct cleave_volume *volume, uint64_t offset_bytes, struct map_block *ret_block);
+/* maps_on_mapped -- @message, a READ, was made at its gateway, which says that a map would name some of it. */
+void maps_on_mapped(const struct message *message);
 /* maps_are_leased -- does a lease hold, of whichever epoch, on the shard of the block at @offset_bytes? */
 bool maps_are_leased(const struct cleave_volume *volume, uint64_t offset_bytes);
 /*

@@ -382,6 +382,32 @@ Test(chunk_map, copies_at_nodes_that_take_clients_have_tickets_of_the_session)
 	cr_assert_eq(map.sources[0].copies[1].key_number, 0, "its node takes no clients");
 }
 
+static bool
+read_is_mapped(uint32_t block, uint32_t count)
+{
+	struct fake_msg *msg = fake_read(block, count);
+
+	cr_assert_eq(fake_wait(msg), 0, "rc %d", msg->reply.rc);
+	return msg->reply.is_mapped;
+}
+
+/* So its client knows that a map of before is worth to be asked for again. */
+Test(chunk_map, a_read_of_what_one_would_name_says_so)
+{
+	fake.session.hello =
+	    (struct wire_hello){ .volume_id = fake.session.volume.id, .attach = ATTACH };
+	fake.session.volume.reads = MT_READS_DIRECT;
+	fake.session.lease.is_asked = true;
+	(void)fake_runs_one(5, 0, 4, 1);
+	write_now(2, 1, 7);
+	cr_assert(read_is_mapped(0, 1));
+	cr_assert_not(read_is_mapped(2, 1), "it lies in the log");
+	cr_assert(read_is_mapped(1, 2), "some of it");
+	cr_assert_not(read_is_mapped(8, 1), "it was never written");
+	fake.session.lease.is_asked = false;
+	cr_assert_not(read_is_mapped(0, 1), "its client has no maps");
+}
+
 /* ---- pages ---- */
 
 Test(chunk_map, ends_where_its_sources_are_full)

@@ -254,3 +254,14 @@ Test(wire_lease, the_flag_goes_with_successes_alone)
 	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO);
 	cr_assert_str_eq(field, "flags");
 }
+	header.flags = WIRE_FLAG_LEASED | WIRE_FLAG_MAPPED;
+	header.status = 0;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO, "of no READ");
+	io.opcode = WIRE_READ;
+	wire_io_reply(&header, &io, 0, 5, 7);
+	header.payload_bytes = io.length_bytes;
+	header.flags = WIRE_FLAG_LEASED | WIRE_FLAG_MAPPED;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), 0, "%s", field);
+	cr_assert(reply.is_leased && reply.is_mapped);
+	header.flags = WIRE_FLAG_MAPPED;
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), -EPROTO, "without a lease");

@@ -453,6 +453,37 @@ Test(map_cache, a_window_that_misses_is_asked_for_again_not_often)
 	ask_and_tell(9, EPOCH);
 }
 
+/* @block is read at the gateway, which says that a map would name it. */
+static void
+read_mapped(uint64_t block)
+{
+	read_block(block);
+	reader.sent_ns = loop_now_ns(client.loop);
+	maps_on_mapped(&reader);
+}
+
+Test(map_cache, what_lies_in_runs_since_is_asked_for_soon)
+{
+	ask_and_tell(0, EPOCH);
+	read_mapped(9); /* at that moment it was under way already */
+	pass(MAPS_AGAIN_NS / MAPS_SOON_PART);
+	for (uint32_t i = 1; i < MAPS_MISS_MAX; i++) {
+		read_mapped(9);
+		read_mapped(4); /* a read that began before the map was there */
+		cr_assert_not(was_asked(), "%u of them", i);
+	}
+	read_mapped(9);
+	cr_assert_not(was_asked(), "the next read asks");
+	ask_and_tell(9, EPOCH);
+	for (uint32_t i = 0; i < 2 * MAPS_MISS_MAX; i++)
+		read_mapped(9);
+	cr_assert_not(was_asked(), "not at once again");
+	pass(MAPS_AGAIN_NS / MAPS_SOON_PART);
+	for (uint32_t i = 0; i < 2 * MAPS_MISS_MAX; i++)
+		read_block(9); /* it lies in the log */
+	cr_assert_not(was_asked(), "those that were sent when it was asked for do not count");
+}
+
 Test(map_cache, another_owner_is_asked_at_once)
 {
 	ask_and_tell(0, EPOCH);
