@@ -103,6 +103,9 @@ static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 /* In code that takes what another gateway says for granted. */
 static const char *const of_offload[] = { "told_short" };
 
+/* In code that takes heads of batches from memory. */
+static const char *const of_mirrors[] = { "mirror_unchecked" };
+
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
 	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
@@ -134,6 +137,7 @@ static const struct kind {
 	{ NAMES(of_haste), sim_run_has_haste },
 	{ NAMES(of_peeks), sim_peeks_are_in },
 	{ NAMES(of_offload), sim_run_has_offload },
+	{ NAMES(of_mirrors), sim_run_has_mirrors },
 };
 
 /* A mutant that must not be found: the other layer alone keeps the promise. */
@@ -160,7 +164,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"hot_name_ignored", "hot_epoch_ignored", "hot_lease_unjudged", "pool_overlent",
 	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
 	"ticket_unchecked", "fence_volume_ignored", "fence_unlisted", "holder_untold",
-	"read_lease_from_answer", "mirror_unchecked", "direct_lease_unjudged", "recover_unwaited" };
+	"read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited" };
 
 struct search {
 	struct mutant_set mutants;

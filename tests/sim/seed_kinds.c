@@ -31,10 +31,13 @@
 #define DIRECTORIES_SEEDS 2u
 #define MIRRORS_SALT UINT64_C(4001978609)
 #define MIRRORS_SEEDS 3u
+#define MIRRORS_MORE_SALT UINT64_C(5431853)
+#define MIRRORS_MORE_SEEDS 4u /* of these, too: half of all together */
 #define HASTY_SALT UINT64_C(3)
 #define HASTY_SEEDS 16u
-#define OFFLOAD_SALT UINT64_C(2605)
-#define OFFLOAD_SEEDS 8u
+#define OFFLOAD_SEEDS 8u /* by each of three salts: a third of all together */
+
+static const uint64_t offload_salts[] = { 2605, 4257, 8834 };
 
 #define ETCD_LEASE_FACTOR 4u /* a lease there lives 2 to 8 s: some tries at several members */
 
@@ -106,7 +109,8 @@ sim_run_has_directories(uint64_t seed)
 bool
 sim_run_has_mirrors(uint64_t seed)
 {
-	return sim_run_hash(seed, MIRRORS_SALT) % MIRRORS_SEEDS == 0;
+	return sim_run_hash(seed, MIRRORS_SALT) % MIRRORS_SEEDS == 0 ||
+	    sim_run_hash(seed, MIRRORS_MORE_SALT) % MIRRORS_MORE_SEEDS == 0;
 }
 
 bool
@@ -119,7 +123,11 @@ sim_run_has_haste(uint64_t seed)
 bool
 sim_run_has_offload(uint64_t seed)
 {
-	return sim_run_hash(seed, OFFLOAD_SALT) % OFFLOAD_SEEDS == 0 && !sim_run_has_keys(seed);
+	for (uint32_t i = 0; i < NUM_COUNT(offload_salts); i++) {
+		if (sim_run_hash(seed, offload_salts[i]) % OFFLOAD_SEEDS == 0)
+			return !sim_run_has_keys(seed);
+	}
+	return false;
 }
 
 /* Releases of before know of no keys. */
