@@ -14,6 +14,9 @@
  * first gateway that comes under the fence's epoch has it; the fence itself is always there, so nobody comes back under
  * an older one.
  *
+ * An owner may lend an extent of its shard to another gateway, which executes a merge of it (LEND): that one is let in
+ * under the owner's epoch to append there, and to read. Who it is its own key says.
+ *
  * What reads without a metadata store, `cleave recover`, has no epoch of its own (store.c lets it list and read).
  */
 #include "claim.h"
@@ -29,6 +32,7 @@
 #include "cleave/secure.h"
 #include "fence.h"
 #include "node_state.h"
+#include "request.h"
 
 static int
 claim_refuse(struct node *node, const struct wire_node *wire, uint64_t gateway,
@@ -62,6 +66,46 @@ claim_take(struct node *node, const struct wire_node *wire, uint64_t gateway,
 	SN_COUNT(node, claims, 1);
 }
 
+/* Has the owner lent it to @gateway? */
+static bool
+claim_is_lent(const struct sn_claims *claims, const struct wire_node *wire, uint64_t gateway,
+    bool is_look)
+{
+	const struct sn_loan *loan = &claims->loan;
+
+	if (loan->claim.gateway != gateway || loan->claim.epoch != wire->epoch ||
+	    claims->now.epoch != wire->epoch)
+		return false;
+	return is_look || MUTANT(lent_all) ||
+	    (wire->opcode == WIRE_EXTENT_APPEND &&
+		extent_id_pack(&loan->extent) == extent_id_pack(&wire->id));
+}
+
+void
+sn_claim_lend(struct sn_request *req)
+{
+	struct node *node = req->node;
+	const struct wire_node *wire = &req->wire;
+	struct sn_loan *loan = &node->claims[wire->id.shard].loan;
+	struct wire_node_reply reply = { .rc = 0 };
+
+	assert(wire->opcode == WIRE_EXTENT_LEND);
+	if (wire->epoch < sn_fence_epoch(node, wire->id.shard)) {
+		sn_request_fail(req, -ESTALE);
+		return;
+	}
+	loan->claim = (struct sn_claim){ wire->epoch, wire->offset_bytes };
+	loan->extent = wire->id;
+	if (wire->offset_bytes != 0 && loan->told_gateway != wire->offset_bytes) {
+		loan->told_gateway = wire->offset_bytes;
+		log_limited(LOG_INFO,
+		    "audit: merges of a shard are lent, one at a time shard=%" PRIu32
+		    " epoch=%" PRIu32 " to=gateway/%" PRIu64,
+		    wire->id.shard, wire->epoch, wire->offset_bytes);
+	}
+	sn_request_finish(req, &reply, NULL);
+}
+
 int
 sn_claim_judge(struct node *node, const struct split_subject *subject, const struct wire_node *wire,
     const char *peer)
@@ -93,6 +137,8 @@ sn_claim_judge(struct node *node, const struct split_subject *subject, const str
 	}
 	if ((wire->epoch == claims->now.epoch && claims->now.gateway == gateway) ||
 	    (wire->epoch == claims->before.epoch && claims->before.gateway == gateway))
+		return 0;
+	if (claim_is_lent(claims, wire, gateway, is_look))
 		return 0;
 	return claim_refuse(node, wire, gateway, claims, peer);
 }

@@ -79,6 +79,9 @@ server_run(struct sn_request *req)
 	case WIRE_EXTENT_GATHER:
 		sn_gather_start(req);
 		break;
+	case WIRE_EXTENT_LEND:
+		sn_claim_lend(req);
+		break;
 	case WIRE_EXTENT_LIST:
 		sn_list_run(req);
 		break;

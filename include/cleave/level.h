@@ -52,6 +52,8 @@
 
 #define CLEAVE_LEVEL_GATHER 2u /* connection: the request GATHER to a node */
 
+#define CLEAVE_LEVEL_LEND 2u /* connection: the request LEND to a node */
+
 #define CLEAVE_LEVEL_USERS 2u /* store: the keys "users/" */
 
 /* store: the keys "keys/", "next_key" of the key "cluster", "key" of "volumes/"; the edits that mirror them */

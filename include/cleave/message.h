@@ -79,9 +79,11 @@ enum wire_opcode {
 	WIRE_EXTENT_VERIFY = 0x48,
 	/* A block of a run: the node looks it up in its batch's head, and sends that and the block's frame. */
 	WIRE_EXTENT_FIND = 0x49,
-	WIRE_TICKET_KEY = 0x4a,   /* what tickets for this node are made with */
-	WIRE_VOLUME_FENCE = 0x4b, /* tickets of older attaches of a volume end */
+	WIRE_TICKET_KEY = 0x4a,    /* what tickets for this node are made with */
+	WIRE_VOLUME_FENCE = 0x4b,  /* tickets of older attaches of a volume end */
 	WIRE_EXTENT_GATHER = 0x4c, /* as READ, of several stretches: gather.h */
+	/* Another gateway may append to this extent, and read what is the shard's, under this epoch. */
+	WIRE_EXTENT_LEND = 0x4d,
 	/* Gateway to gateway. */
 	WIRE_JOB_ASSIGN = 0x60, /* a part of a merge's recipe: struct wire_job, as the two below */
 	WIRE_JOB_CANCEL = 0x63,

@@ -384,11 +384,11 @@ struct wire_node {
 	uint64_t volume_id;    /* VOLUME_FENCE; else 0 */
 	enum extent_kind kind; /* CREATE, APPEND */
 	/* APPEND, READ: where; FIND: of a batch; TRUNCATE: length; DELETE: incarnation; LIST: cursor;
-	 * VOLUME_FENCE: attach */
+	 * VOLUME_FENCE: attach; LEND: number of the gateway, 0: none any more */
 	uint64_t offset_bytes;
 	/* APPEND: payload; READ: how much; FIND: of the batch's head; GATHER: of all stretches */
 	uint32_t length_bytes;
-	uint16_t stretch_count; /* GATHER: that the payload has; else 0 */
+	uint16_t stretch_count;      /* GATHER: that the payload has; else 0 */
 	uint16_t block, block_count; /* FIND: of the chunk; else 0 */
 	uint32_t epoch;              /* of the owner that asks */
 	uint16_t flags;

@@ -109,8 +109,8 @@ struct mt_gateway_options {
 	    directory_batches_min;  /* for tests: runs of so many have directories; 0: as always */
 	bool has_recipes;           /* for tests: merges are executed from their recipes */
 	uint32_t recipe_lies;       /* for tests: of so many one is executed wrongly [none] */
-	bool has_offload;           /* merges go to other gateways that have room; not with a key */
-	uint32_t worker_jobs;       /* merges of others that a port executes at a time; likewise */
+	bool has_offload;           /* merges go to other gateways that have room */
+	uint32_t worker_jobs;       /* merges of others that a port executes at a time */
 	uint64_t offload_bytes_min; /* for tests: smaller merges stay here [MERGE_AWAY_BYTES_MIN] */
 	uint32_t
 	    mirror_faults; /* for tests: of so many heads one is lost, and one damaged [none] */
@@ -141,17 +141,6 @@ struct mt_gateway_options {
 	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;
 };
-
-/* mt_gateway_options_are_shared -- do merges go to other gateways, or theirs come here? */
-static inline bool
-mt_gateway_options_are_shared(const struct mt_gateway_options *options)
-{
-	return options->has_offload || options->worker_jobs > 0;
-}
-
-/* Why not with a key: storage-node/claim.c. */
-#define MT_SHARED_MERGES_TEXT                                                                      \
-	"--offload and --worker-jobs: not with a key: nodes then let only a shard's owner write what is the shard's: leave them off and 0"
 
 enum mt_gateway_state {
 	MT_GATEWAY_CREATED,

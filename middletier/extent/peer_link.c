@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -289,6 +290,18 @@ peer_connect(struct mt_peer_link *link)
 	}
 	sm_move(&link->sm, MT_PEER_LINK_CONNECTING);
 	return 0;
+}
+
+uint64_t
+mt_peer_link_gateway(const struct mt_peer_link *link)
+{
+	const struct split_subject *subject;
+
+	CHECK_OBJ(link, PEER_LINK_MAGIC);
+	if (link->sm.state != MT_PEER_LINK_UP)
+		return 0;
+	subject = split_qp_subject(link->qp);
+	return subject == NULL ? 0 : strtoull(subject->name, NULL, 10);
 }
 
 int

@@ -92,6 +92,8 @@ struct mt_peer_link *mt_peer_link_to(struct mt_port *port, const char *address);
  * MT_PEER_REQUESTS_MAX.
  */
 int mt_peer_link_send(struct mt_peer_link *link, struct mt_peer_request *request);
+/* mt_peer_link_gateway -- UP: the number of the gateway that its key names; 0: the connection is open, or not UP. */
+uint64_t mt_peer_link_gateway(const struct mt_peer_link *link);
 /*
  * mt_peer_link_forget -- nobody waits for the answer any more
  *

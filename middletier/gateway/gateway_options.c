@@ -102,8 +102,6 @@ mt_gateway_options_check(const struct mt_gateway_options *options, char *ret_err
 		return options_refuse(ret_error, error_bytes,
 		    "--mirror-heads: 0, or at least %u bytes for each port",
 		    MT_HEAD_MIRROR_BYTES_MIN);
-	if (options->key != NULL && mt_gateway_options_are_shared(options))
-		return options_refuse(ret_error, error_bytes, "%s", MT_SHARED_MERGES_TEXT);
 	if (options->worker_jobs > WORKER_JOBS_MAX)
 		return options_refuse(ret_error, error_bytes, "worker-jobs: at most %u",
 		    WORKER_JOBS_MAX);

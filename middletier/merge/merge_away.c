@@ -2,10 +2,12 @@
 /*
  * merge_away.c -- a recipe goes to another gateway, and what has come of it comes back
  *
- *	      begin               somebody has room             all parts were taken
- *	IDLE --------> ASKING ------------------> ASSIGNING ------------------> WAITING
- *	 ^               | nobody has               | refused, ended, late        | told, failed, ended, late
- *	 +---------------+--------------------------+-----------------------------+
+ *	      begin             somebody has room            nodes let it in              all parts were taken
+ *	IDLE --------> ASKING ------------------> LENDING -----------------> ASSIGNING ------------------> WAITING
+ *	 ^               | nobody has               | one will not              | refused, ended, late        | told, failed,
+ *	 +---------------+--------------------------+---------------------------+-----------------------------+ ended, late
+ *
+ * LENDING is where there are keys (merge_lend.h), and over when all is over; without keys it is passed by.
  *
  * Each peer that may have room is asked for its load (JOB_LOAD); the one that does least gets the recipe, part after part
  * (JOB_ASSIGN), each when the one before it was answered. The answer to the last says what has come of it. Whoever is
@@ -20,7 +22,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -34,6 +35,8 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "extent/peer_link.h"
+#include "merge/merge_lend.h"
+#include "merge/merge_peers.h"
 #include "merge/merge_step.h"
 #include "merge/recipe.h"
 #include "merge/recipe_decode.h"
@@ -43,32 +46,27 @@
 #define AWAY_ASK_NS NUM_MS(100)      /* who has not answered by then has no room */
 #define AWAY_FULL_NS NUM_MS(100)     /* a peer without room is asked again after it */
 #define AWAY_NONE_NS NUM_S(60)       /* one that executes none */
-#define AWAY_FAILED_MIN_NS NUM_S(1)  /* one that failed, twice as long each time */
-#define AWAY_FAILED_MAX_NS NUM_S(60)
 
 _Static_assert(TOLD_BYTES_MAX <= WIRE_JOB_TOLD_BYTES_MAX, "an answer holds it");
 _Static_assert(RECIPE_BYTES_MAX <= WIRE_JOB_RECIPE_BYTES_MAX, "parts hold it");
 _Static_assert(WIRE_JOB_PART_BYTES <= MT_PEER_PAYLOAD_BYTES_MAX, "a request holds a part");
 
-enum away_state { AWAY_IDLE, AWAY_ASKING, AWAY_ASSIGNING, AWAY_WAITING, AWAY_STATE_NR };
+enum away_state {
+	AWAY_IDLE,
+	AWAY_ASKING,
+	AWAY_LENDING,
+	AWAY_ASSIGNING,
+	AWAY_WAITING,
+	AWAY_STATE_NR
+};
 
 static const struct sm_state away_table[AWAY_STATE_NR] = {
 	[AWAY_IDLE] = { "idle", SM_TO(AWAY_ASKING), SM_INITIAL },
-	[AWAY_ASKING] = { "asking", SM_TO(AWAY_ASSIGNING) | SM_TO(AWAY_IDLE), 0 },
+	[AWAY_ASKING] = { "asking", SM_TO(AWAY_LENDING) | SM_TO(AWAY_ASSIGNING) | SM_TO(AWAY_IDLE),
+	    0 },
+	[AWAY_LENDING] = { "lending", SM_TO(AWAY_ASSIGNING) | SM_TO(AWAY_IDLE), 0 },
 	[AWAY_ASSIGNING] = { "assigning", SM_TO(AWAY_WAITING) | SM_TO(AWAY_IDLE), 0 },
 	[AWAY_WAITING] = { "waiting", SM_TO(AWAY_IDLE), 0 },
-};
-
-struct away_peer {
-	struct merge_away *away;
-	char address[SPLIT_ADDRESS_BYTES_MAX];
-	struct mt_peer_request request;
-	uint8_t message[WIRE_HEADER_BYTES];
-	bool is_out;            /* the request */
-	bool has_room;          /* it has said so, this time */
-	uint32_t busy;          /* has_room: per mille */
-	uint64_t not_before_ns; /* it is not asked again */
-	uint64_t failed_ns;     /* how long it is left alone when it fails next */
 };
 
 /* A message of which there is one. */
@@ -81,21 +79,19 @@ struct merge_away {
 	uint32_t magic;
 	struct sm sm;
 	struct mt_port *port;
-	struct away_peer peers[MT_GATEWAYS_MAX];
-	uint32_t peer_count;
-	struct mt_away_names next; /* is_new: they count from the next merge on */
-	bool is_new;
+	struct merge_peers peers;
 	/* The recipe at hand, or the last one. */
 	const struct mt_recipe *recipe;
 	const uint8_t *bytes;
 	uint32_t recipe_bytes, sent_bytes;
 	uint64_t job;
-	struct away_peer *peer; /* who gets it; NULL: nobody has room */
+	struct merge_peer *peer; /* who gets it; NULL: nobody has room */
 	bool is_given;
 	struct mt_told told;
 	bool is_over; /* IDLE: rc says how, and no step has said so yet */
 	int rc;
 	struct loop_timer timer; /* ASKING; then for all of the job */
+	struct merge_lend *lend;
 	struct away_message part, cancel;
 	uint8_t part_bytes[SPLIT_HEADER_BYTES_MAX];
 	uint8_t cancel_bytes[WIRE_HEADER_BYTES];
@@ -107,76 +103,25 @@ static void away_assign(struct merge_away *away);
 
 /* ---- peers ---- */
 
-static uint64_t
-away_now_ns(const struct merge_away *away)
-{
-	return loop_now_ns(away->port->loop);
-}
-
-static void
-peer_leave_alone(struct away_peer *peer, uint64_t ns)
-{
-	assert(ns > 0);
-	peer->not_before_ns = away_now_ns(peer->away) + ns;
-}
-
-static void
-peer_failed(struct away_peer *peer)
-{
-	peer_leave_alone(peer, peer->failed_ns);
-	peer->failed_ns = num_min(2 * peer->failed_ns, AWAY_FAILED_MAX_NS);
-}
-
-/* Nothing is out: who was known already stays as it is. */
-static void
-away_take_names(struct merge_away *away)
-{
-	struct mt_away_names *next = &away->next;
-
-	away->is_new = false;
-	away->peer = NULL;
-	for (uint32_t i = 0; i < next->count; i++) {
-		struct away_peer *peer = &away->peers[i];
-
-		if (i < away->peer_count && strcmp(peer->address, next->addresses[i]) == 0)
-			continue;
-		*peer = (struct away_peer){ .away = away, .failed_ns = AWAY_FAILED_MIN_NS };
-		(void)snprintf(peer->address, sizeof(peer->address), "%s", next->addresses[i]);
-	}
-	away->peer_count = next->count;
-}
-
 void
 mt_merge_away_names(struct merge_away *away, const struct mt_away_names *names)
 {
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
-	assert(names->count <= MT_GATEWAYS_MAX);
-	away->next = *names;
-	away->is_new = true;
+	mt_merge_peers_names(&away->peers, names);
 }
 
 static bool
 away_is_quiet(const struct merge_away *away)
 {
-	for (uint32_t i = 0; i < away->peer_count; i++) {
-		if (away->peers[i].is_out)
-			return false;
-	}
-	return !away->part.is_out && !away->cancel.is_out;
+	return mt_merge_peers_are_quiet(&away->peers) && !away->part.is_out &&
+	    !away->cancel.is_out && mt_merge_lend_is_quiet(away->lend);
 }
 
 bool
 mt_merge_away_is_hopeful(const struct merge_away *away)
 {
-	if (away == NULL || away->sm.state != AWAY_IDLE || !away_is_quiet(away))
-		return false;
-	if (away->is_new && away->next.count > 0)
-		return true;
-	for (uint32_t i = 0; !away->is_new && i < away->peer_count; i++) {
-		if (away->peers[i].not_before_ns <= away_now_ns(away))
-			return true;
-	}
-	return false;
+	return away != NULL && away->sm.state == AWAY_IDLE && away_is_quiet(away) &&
+	    mt_merge_peers_are_hopeful(&away->peers);
 }
 
 /* ---- messages ---- */
@@ -244,8 +189,8 @@ request_forget(struct mt_peer_request *request)
 static void
 away_forget_messages(struct merge_away *away)
 {
-	for (uint32_t i = 0; i < away->peer_count; i++) {
-		struct away_peer *peer = &away->peers[i];
+	for (uint32_t i = 0; i < away->peers.count; i++) {
+		struct merge_peer *peer = &away->peers.items[i];
 
 		if (peer->is_out && request_forget(&peer->request))
 			peer->is_out = false;
@@ -260,6 +205,7 @@ away_end(struct merge_away *away, int rc)
 {
 	assert(away->sm.state != AWAY_IDLE && rc <= 0);
 	loop_timer_stop(away->port->loop, &away->timer);
+	mt_merge_lend_end(away->lend);
 	sm_move(&away->sm, AWAY_IDLE);
 	away->is_over = true;
 	away->rc = rc;
@@ -278,7 +224,7 @@ away_give_up(struct merge_away *away, int rc)
 	if (is_begun)
 		away_send_cancel(away);
 	if (away->peer != NULL && rc != -EBUSY && rc != -ECANCELED)
-		peer_failed(away->peer);
+		mt_merge_peer_failed(away->peer);
 	away_end(away, rc);
 }
 
@@ -340,7 +286,7 @@ away_on_part(struct mt_peer_request *request, int rc, struct split_msg *msg, voi
 	if (rc == 0 && away->sm.state == AWAY_WAITING) {
 		rc = away_take_told(away, msg, &answer);
 		if (rc != 0)
-			peer_failed(away->peer);
+			mt_merge_peer_failed(away->peer);
 		away_end(away, rc);
 		return;
 	}
@@ -352,9 +298,9 @@ away_on_part(struct mt_peer_request *request, int rc, struct split_msg *msg, voi
 		return;
 	}
 	if (rc == -EBUSY)
-		peer_leave_alone(away->peer, AWAY_FULL_NS);
+		mt_merge_peer_leave_alone(away->peer, AWAY_FULL_NS);
 	else
-		peer_failed(away->peer);
+		mt_merge_peer_failed(away->peer);
 	away_end(away, rc); /* whose job has ended there, too */
 }
 
@@ -393,13 +339,44 @@ away_assign(struct merge_away *away)
 
 /* ---- who has room ---- */
 
+static void
+away_on_lent(int rc, void *arg)
+{
+	struct merge_away *away = arg;
+
+	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
+	assert(away->sm.state == AWAY_LENDING);
+	if (rc != 0) {
+		away_end(away,
+		    -EAGAIN); /* not the peer's fault: nodes are told again with the next one */
+		return;
+	}
+	sm_move(&away->sm, AWAY_ASSIGNING);
+	away_assign(away);
+}
+
+/* Do nodes have to let the peer in first? Then it is assigned later, or all is over. */
+static bool
+away_lend(struct merge_away *away)
+{
+	const struct mt_peer_link *link = mt_peer_link_to(away->port, away->peer->address);
+	uint64_t gateway = link == NULL ? 0 : mt_peer_link_gateway(link);
+
+	if (gateway == 0)
+		return false;
+	sm_move(&away->sm, AWAY_LENDING);
+	if (mt_merge_lend_begin(away->lend, away->recipe, gateway) != 0)
+		away_end(away, -EAGAIN);
+	return true;
+}
+
 /* ASKING: the peer that does least gets it. */
 static void
 away_choose(struct merge_away *away)
 {
 	assert(away->sm.state == AWAY_ASKING);
-	for (uint32_t i = 0; i < away->peer_count; i++) {
-		struct away_peer *peer = &away->peers[i];
+	for (uint32_t i = 0; i < away->peers.count; i++) {
+		struct merge_peer *peer = &away->peers.items[i];
 
 		if (peer->has_room && (away->peer == NULL || peer->busy < away->peer->busy))
 			away->peer = peer;
@@ -409,17 +386,19 @@ away_choose(struct merge_away *away)
 		away_end(away, -EAGAIN);
 		return;
 	}
-	sm_move(&away->sm, AWAY_ASSIGNING);
 	loop_timer_start(away->port->loop, &away->timer,
 	    mt_recipe_deadline_ns(&away->recipe->head));
-	away_assign(away);
+	if (!away_lend(away)) {
+		sm_move(&away->sm, AWAY_ASSIGNING);
+		away_assign(away);
+	}
 }
 
 static void
 away_on_load(struct mt_peer_request *request, int rc, struct split_msg *msg, void *arg)
 {
-	struct away_peer *peer = arg;
-	struct merge_away *away = peer->away;
+	struct merge_peer *peer = arg;
+	struct merge_away *away = peer->peers->arg;
 	struct wire_job answer = { 0 };
 
 	(void)request;
@@ -433,20 +412,20 @@ away_on_load(struct mt_peer_request *request, int rc, struct split_msg *msg, voi
 	peer->busy = answer.busy;
 	/* A peer of an older release has ended the connection. */
 	if (rc == -ENOTSUP || rc == -EPROTO || rc == -EPROTONOSUPPORT)
-		peer_leave_alone(peer, AWAY_NONE_NS);
+		mt_merge_peer_leave_alone(peer, AWAY_NONE_NS);
 	else if (!peer->has_room)
-		peer_leave_alone(peer, AWAY_FULL_NS);
+		mt_merge_peer_leave_alone(peer, AWAY_FULL_NS);
 	if (away->sm.state != AWAY_ASKING)
 		return;
-	for (uint32_t i = 0; i < away->peer_count; i++) {
-		if (away->peers[i].is_out)
+	for (uint32_t i = 0; i < away->peers.count; i++) {
+		if (away->peers.items[i].is_out)
 			return;
 	}
 	away_choose(away);
 }
 
 static int
-peer_ask(struct away_peer *peer)
+peer_ask(struct merge_peer *peer)
 {
 	const struct wire_job load = { .opcode = WIRE_JOB_LOAD };
 	int rc;
@@ -458,10 +437,10 @@ peer_ask(struct away_peer *peer)
 		.fn = away_on_load,
 		.arg = peer };
 	peer->is_out = true;
-	rc = away_send(peer->away, peer->address, &peer->request);
+	rc = away_send(peer->peers->arg, peer->address, &peer->request);
 	if (rc != 0) {
 		peer->is_out = false;
-		peer_leave_alone(peer, AWAY_FULL_NS);
+		mt_merge_peer_leave_alone(peer, AWAY_FULL_NS);
 	}
 	return rc;
 }
@@ -475,6 +454,8 @@ away_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
 	if (away->sm.state == AWAY_ASKING)
 		away_choose(away);
+	else if (away->sm.state == AWAY_LENDING)
+		away_end(away, -EAGAIN);
 	else
 		away_give_up(away, -ETIMEDOUT);
 }
@@ -487,8 +468,7 @@ mt_merge_away_begin(struct merge_away *away, const struct mt_recipe *recipe, con
 
 	assert(mt_merge_away_is_hopeful(away));
 	assert(recipe->head.target != RECIPE_NO_TARGET);
-	if (away->is_new)
-		away_take_names(away);
+	mt_merge_peers_take(&away->peers);
 	away->recipe = recipe;
 	away->bytes = bytes;
 	away->recipe_bytes = recipe_bytes;
@@ -496,11 +476,11 @@ mt_merge_away_begin(struct merge_away *away, const struct mt_recipe *recipe, con
 	away->job++;
 	away->peer = NULL;
 	away->is_given = away->is_over = false;
-	for (uint32_t i = 0; i < away->peer_count; i++) {
-		struct away_peer *peer = &away->peers[i];
+	for (uint32_t i = 0; i < away->peers.count; i++) {
+		struct merge_peer *peer = &away->peers.items[i];
 
 		peer->has_room = false;
-		if (peer->not_before_ns <= away_now_ns(away) && peer_ask(peer) == 0)
+		if (mt_merge_peer_is_due(peer) && peer_ask(peer) == 0)
 			asked_count++;
 	}
 	if (asked_count == 0)
@@ -548,9 +528,9 @@ mt_merge_away_note(struct merge_away *away, bool is_good)
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
 	assert(away->peer != NULL);
 	if (is_good)
-		away->peer->failed_ns = AWAY_FAILED_MIN_NS;
+		mt_merge_peer_is_well(away->peer);
 	else
-		peer_failed(away->peer);
+		mt_merge_peer_failed(away->peer);
 }
 
 /* ---- its life ---- */
@@ -568,10 +548,12 @@ mt_merge_away_create(struct mt_port *port, void (*tell)(void *arg), void *arg,
 	away->port = port;
 	away->tell = tell;
 	away->arg = arg;
+	mt_merge_peers_init(&away->peers, port->loop, away);
 	sm_init(&away->sm, "merge_away", away_table, AWAY_IDLE, port->index);
 	loop_timer_init(&away->timer, away_on_timer, away);
 	*ret_away = away;
-	return 0;
+	away->lend = mt_merge_lend_create(port, away_on_lent, away);
+	return away->lend == NULL ? -ENOMEM : 0;
 }
 
 void
@@ -581,6 +563,7 @@ mt_merge_away_destroy(struct merge_away *away)
 		return;
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
 	loop_timer_stop(away->port->loop, &away->timer);
+	mt_merge_lend_destroy(away->lend);
 	away->magic = 0;
 	mt_free(away);
 }

@@ -35,8 +35,6 @@ mt_command_secure_take(const struct mt_command_line *values, bool is_server,
 		options->gateway_id = split_subject_number(split_key_subject(ret_secure->key));
 	if (!is_server)
 		return;
-	if (ret_secure->key != NULL && mt_gateway_options_are_shared(options))
-		config_problem(&mt_command_line_program, result, "%s", MT_SHARED_MERGES_TEXT);
 	for (uint32_t i = 0; i < options->port_count; i++)
 		secure_refuse_open(&mt_command_line_program, result, ret_secure, "port",
 		    options->ports[i].address);

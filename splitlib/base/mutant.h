@@ -114,6 +114,8 @@
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
 	X(part_unverified, "runs are named whose last batches not all replicas were seen to have") \
+	X(lent_all, "who was lent an extent may change all that is the shard's")                   \
+	X(job_works_on, "a job that its owner gives up goes on, and keeps its place")              \
 	X(told_short, "who executes a recipe may say that it has made a part of it")               \
 	X(recipe_trusted, "who executes a recipe is believed to have made what it says")           \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \

@@ -29,7 +29,7 @@
 static bool
 wire_node_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_GATHER;
+	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_LEND;
 }
 
 static bool
@@ -129,6 +129,7 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 	case WIRE_EXTENT_DELETE: /* an incarnation */
 	case WIRE_EXTENT_LIST:   /* a cursor */
 	case WIRE_VOLUME_FENCE:  /* an attach */
+	case WIRE_EXTENT_LEND:   /* a gateway */
 		WIRE_EXPECT(length == 0, "length_bytes");
 		break;
 	default:

@@ -83,6 +83,12 @@ class Keyed(Cluster):
     def gateway_words(self):
         return [*super().gateway_words(), "--key", self.client_key]
 
+    def status(self, address=None):
+        if address is None:
+            return super().status()
+        argv = [binary("cleave"), "--gateway", address, "--key", self.client_key, "--json", "status"]
+        return json.loads(run_argv(self.at_client(argv), check_rc=False).stdout)  # not well: 1
+
     def load_argv_as(self, key, *words):
         """The command line of a load of a client with another key."""
         usual, self.client_key = self.client_key, key

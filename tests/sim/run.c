@@ -299,7 +299,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	gateways = sim_peeks_choose(given->seed, options, gateways);
 	sim_leases_choose(given->seed, run_has_levels(run), options);
 	options->has_recipes = sim_run_has_recipes(given->seed);
-	options->has_offload = sim_run_has_offload(given->seed) && !options->has_keys;
+	options->has_offload = sim_run_has_offload(given->seed);
 	if (options->has_offload)
 		gateways = (uint32_t)num_max(gateways, 2);
 	if (run_is_on_etcd(run))

@@ -75,6 +75,7 @@ struct fake_fault {
 
 struct fake_node {
 	bool is_up, is_stalled, is_rotten;
+	uint64_t lent_to;              /* LEND */
 	bool is_astray;                /* FIND: what follows the head is not what it says */
 	bool is_full, is_reserve_full; /* for what is not, and for what is from the reserve */
 	uint32_t slots_max;            /* 0: as many as are asked for */
@@ -156,6 +157,7 @@ static struct fake_world {
 	/* The answer of mt_peer_link_send; NULL: nobody is there. */
 	int (*on_peer)(const char *address, struct mt_peer_request *request);
 	void (*on_forgotten)(struct mt_peer_request *request);
+	uint64_t peer_gateway; /* that its key names; 0: there are none */
 } fake;
 
 /* ---- the split library ---- */
@@ -538,6 +540,9 @@ fake_do(struct fake_node *node, struct mt_call *call, struct wire_node_reply *re
 		return fake_do_find(node, &call->request, reply, ret_msg);
 	case WIRE_EXTENT_GATHER:
 		return fake_do_gather(node, call, ret_msg);
+	case WIRE_EXTENT_LEND:
+		node->lent_to = call->request.offset_bytes;
+		return 0;
 	case WIRE_EXTENT_TRUNCATE:
 		return fake_do_cut(node, &call->request);
 	case WIRE_EXTENT_DELETE:
@@ -702,6 +707,13 @@ int
 mt_peer_link_send(struct mt_peer_link *link, struct mt_peer_request *request)
 {
 	return fake.on_peer(link->address, request);
+}
+
+uint64_t
+mt_peer_link_gateway(const struct mt_peer_link *link)
+{
+	(void)link;
+	return fake.peer_gateway;
 }
 
 bool

@@ -2,9 +2,10 @@
 /*
  * test_claim.c -- a node remembers which gateway has a shard's epoch: every opcode x whose epoch, over connections with keys
  *
- * Claims on the disk are built in with a planted bug, claim_forgotten, that no seed of the simulator comes upon.
+ * Claims are built in with planted bugs, claim_forgotten and lent_all, that no seed of the simulator comes upon.
  */
 #define CLEAVE_MUTANTS
+#include "storage-node/claim.c"
 #include "storage-node/claim_page.c"
 
 #include <criterion/criterion.h>
@@ -191,6 +192,95 @@ Test(claim, a_take_over_is_the_next_owners)
 	come_as(2);
 	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0);
 	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 2), -ENOKEY);
+}
+
+/* ---- what the owner has lent ---- */
+
+/* The owner lends its extent to gateway/@number; 0: to nobody any more. */
+static int
+lend(uint64_t number, uint32_t epoch)
+{
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_LEND,
+		.id = extent.id,
+		.offset_bytes = number,
+		.epoch = epoch },
+	    NULL, 0, NULL);
+}
+
+/* gateway/2 may look at what is the shard's, append to what was lent, and nothing else. */
+static bool
+may_do_more(void)
+{
+	uint32_t more = 0;
+
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), 0);
+	cr_assert_eq(ask(WIRE_EXTENT_GATHER, EPOCH), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	for (size_t i = 0; i < NUM_COUNT(opcodes); i++) {
+		if (is_look(opcodes[i]) || opcodes[i] == WIRE_EXTENT_APPEND)
+			continue;
+		more += ask(opcodes[i], EPOCH) != -ENOKEY;
+	}
+	extent.id.counter++;
+	more += ask(WIRE_EXTENT_APPEND, EPOCH) != -ENOKEY;
+	extent.id.counter--;
+	more += lend(2, EPOCH) != -ENOKEY;
+	return more > 0;
+}
+
+Test(claim, who_is_lent_an_extent_may_append_there_and_look)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(lend(2, EPOCH), 0);
+	cr_assert_not(may_do_more());
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH - 1), -ENOKEY, "under another epoch");
+	come_as(1);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0, "the owner is what it was");
+	cr_assert_eq(lend(0, EPOCH), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), -ENOKEY);
+	cr_assert_eq(ask(WIRE_EXTENT_APPEND, EPOCH), -ENOKEY);
+}
+
+Test(claim, the_planted_bug_lets_it_change_all)
+{
+	mutant_set_add(&mutants_on, MUTANT_lent_all);
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(lend(2, EPOCH), 0);
+	cr_assert(may_do_more());
+}
+
+Test(claim, a_loan_is_to_another_one_alone_and_by_the_owner_alone)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(lend(3, EPOCH), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), -ENOKEY);
+	cr_assert_eq(lend(2, EPOCH), -ENOKEY);
+	cr_assert_eq(ask(WIRE_EXTENT_APPEND, EPOCH), -ENOKEY);
+}
+
+Test(claim, a_loan_ends_with_the_epoch_and_with_the_node)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(lend(2, EPOCH), 0);
+	cr_assert_eq(ask(WIRE_SHARD_FENCE, EPOCH + 1), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), -ENOKEY);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), -ENOKEY);
+	come_as(1);
+	cr_assert_eq(lend(2, EPOCH), -ESTALE, "it is too old");
+	cr_assert_eq(lend(2, EPOCH + 1), 0);
+	rig_kill(rig, true);
+	cr_assert_eq(rig_start(rig), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), -ENOKEY);
 }
 
 /* Whatever it comes with first: nodes that were away hear of a new owner by a length, a deletion, or a read. */
