@@ -337,9 +337,9 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	if (connection->agreed_level >= CLEAVE_LEVEL_LIMITS)
 		pace_on_tag(connection->volume, reply.limits_tag);
 	leases_on_reply(connection->volume, message->shard, &reply, message->sent_boot_ns);
-	message_on_reply(message, &reply, msg);
 	if (reply.is_mapped)
 		maps_on_mapped(message);
+	message_on_reply(message, &reply, msg);
 }
 
 static void
