@@ -347,7 +347,7 @@ expect_away(uint32_t count)
 	cr_assert_eq(newest()->offset_bytes + newest()->length_bytes, extent->end_bytes);
 	cr_assert_eq(extent->acked_bytes, extent->end_bytes);
 	cr_assert_eq(extent->use_count, 0);
-	/* What its parts took. */
+	/* Times of its parts. */
 	cr_assert_gt(metric(MT_METRIC_recipe_bytes), 0);
 	cr_assert_gt(metric(MT_METRIC_seen_ns), 0);
 	cr_assert_gt(metric(MT_METRIC_jobs_ns), 0);
