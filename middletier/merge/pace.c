@@ -34,9 +34,8 @@
 #define PACE_FEW 4u /* writes in flight: their clients meet each batch of a merge at the disks */
 #define PACE_INFLOW_NS NUM_MS(50)
 #define PACE_WINDOWS_S 400u /* a second, at least: 2.5 ms of work each */
-#define PACE_BATCH_FEW                                                                             \
-	(64u *                                                                                     \
-	    1024u) /* of a batch beside few writes: three nodes of one disk write it in half a ms */
+/* A batch beside few writes: three nodes of one disk write it in half a ms. */
+#define PACE_BATCH_FEW (64u * 1024u)
 #define PACE_CLOSE 750u           /* half way between the limits */
 #define PACE_WRITE_MIN NUM_MIB(1) /* a second: however full the log is, writes creep on */
 #define PACE_DRAIN_NS NUM_S(1)    /* to measure what the log loses, at least */
