@@ -533,7 +533,7 @@ Test(wire, append_fields_are_checked)
 {
 	static const struct bad_field bad_append[] = {
 		BAD(opcode, 0x3f, "opcode"),
-		BAD(opcode, 0x4c, "opcode"),
+		BAD(opcode, 0x4e, "opcode"),
 		BAD(service_class, 1, "service_class"),
 		BAD(engine, 0, "kind"),
 		BAD(engine, EXTENT_MANIFEST + 1, "kind"),
@@ -661,7 +661,7 @@ Test(wire, node_reply_fields_are_checked)
 {
 	static const struct bad_field bad[] = {
 		BAD(opcode, WIRE_EXTENT_FREEZE, "opcode"),
-		BAD(opcode, 0x4c | WIRE_REPLY, "opcode"),
+		BAD(opcode, 0x4e | WIRE_REPLY, "opcode"),
 		BAD(service_class, 1, "service_class"),
 		BAD(engine, 1, "kind"),
 		BAD(object_id, UINT64_MAX, "object_id"),
