@@ -40,6 +40,7 @@
 	X(verified_bytes, "bytes", "bytes of those")                                               \
 	X(scrubs_done, "count", "times that every copy of a shard was verified")                   \
 	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
+	X(index_waits, "count", "records to be read whose place in a run was not in memory")       \
 	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
 	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
 	X(run_directories_loaded, "count", "directories of runs read from nodes")                  \

@@ -5,7 +5,7 @@
  *	{"op":"rates"}
  *	{"boot":ID,"at_ms":N,"rates":[{"volume":"v","read":{"requests":N,"errors":N,"bytes":N,"took_us":N},
  *	    "write":{...},"direct":{"requests":N,"bytes":N},"held":N,"held_us":N,"qos":{...}}, ...],"latency_us":{"read_p50":N,"read_p99":N,"write_p50":N,"write_p99":N},
- *	    "hot":{"hits":N,"misses":N,"peeks":N}}
+ *	    "hot":{"hits":N,"misses":N,"peeks":N}, "index":{"reads":N,"waits":N}}
  *
  * Counters only grow while "boot" is the same and a volume is in the list. at_ms is the gateway's own clock, from any
  * moment on. The last of the list, volume "", is all others together. "direct" are reads that clients say
@@ -89,19 +89,32 @@ mt_json_latency(const struct mt_ask *ask)
 	    (json_int_t)(latency_quantile_ns(&write, 99) / NUM_US(1)));
 }
 
-/* Blocks that were looked for in the tables of hot blocks of all ports: which of them were there. */
+/* A counter of all ports together. */
+static json_int_t
+metric_sum(const struct mt_gateway *gateway, enum mt_metric metric)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		sum += metric_read(&gateway->ports[i].metrics[metric]);
+	return (json_int_t)sum;
+}
+
+/* Blocks that were looked for in the tables of hot blocks: which of them were there. */
 static json_t *
 json_hot(const struct mt_gateway *gateway)
 {
-	uint64_t hits = 0, misses = 0, peeks = 0;
+	return json_pack("{s:I, s:I, s:I}", "hits", metric_sum(gateway, MT_METRIC_hot_hits),
+	    "misses", metric_sum(gateway, MT_METRIC_hot_misses), "peeks",
+	    metric_sum(gateway, MT_METRIC_hot_peeks));
+}
 
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		hits += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_hits]);
-		misses += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_misses]);
-		peeks += metric_read(&gateway->ports[i].metrics[MT_METRIC_hot_peeks]);
-	}
-	return json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)hits, "misses", (json_int_t)misses,
-	    "peeks", (json_int_t)peeks);
+/* Records that were read from nodes, and how often their places had to be asked for first. */
+static json_t *
+json_index(const struct mt_gateway *gateway)
+{
+	return json_pack("{s:I, s:I}", "reads", metric_sum(gateway, MT_METRIC_reads_from_node),
+	    "waits", metric_sum(gateway, MT_METRIC_index_waits));
 }
 
 static void
@@ -113,10 +126,10 @@ rates_on_answer(struct mt_ask *ask, void *arg)
 	assert(ask->kind == MT_ASK_RATES);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	mt_control_finish(arg,
-	    json_pack("{s:s, s:I, s:o, s:o, s:o}", "boot", boot, "at_ms",
+	    json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "boot", boot, "at_ms",
 		(json_int_t)(loop_now_ns(gateway->options.loop) / NUM_MS(1)), "rates",
 		mt_json_rates(ask, MT_RATES_BUSIEST_MAX), "latency_us", mt_json_latency(ask), "hot",
-		json_hot(gateway)));
+		json_hot(gateway), "index", json_index(gateway)));
 }
 
 void

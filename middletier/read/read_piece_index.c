@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/sm.h"
 #include "cleave/loop.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "index/run_load.h"
@@ -64,6 +65,7 @@ mt_read_piece_load_index(struct read_piece *piece)
 	assert(piece->stretch.what == READ_UNLOADED);
 	assert(piece->stretch.index_run != NULL);
 	sm_move(&piece->sm, READ_PIECE_INDEXING);
+	metric_add(&piece->state->port->metrics[MT_METRIC_index_waits], 1);
 	piece->waiter.fn = piece_on_index;
 	piece->waiter.arg = piece;
 	mt_run_find_block(piece->stretch.index_run,

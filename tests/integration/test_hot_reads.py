@@ -45,6 +45,7 @@ def what_is_read_again_asks_no_node():
         argv = c.load_argv("--volume", "v", "--seconds", "600", "--read-percent", "100", "--pattern", "zipf")
         with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as load:
             wait_for(lambda: top(c).get("hot_percent", 0) > 50, "top shows no hot blocks")
+            wait_for(lambda: top(c).get("index_percent", 0) > 0, "top does not show that places are in memory")
             load.terminate()
         # What is written is read, and not what was kept; all of it again when it is on the nodes.
         journal = c.folder + "/journal"

@@ -176,6 +176,18 @@ add_hot(json_t *line, const json_t *now, const json_t *before)
 		json_object_set_new(line, "hot_percent", json_real(100 * hits / all));
 }
 
+/* The part of the records read from nodes whose places in runs were in memory; a gateway of a release before says nothing. */
+static void
+add_index(json_t *line, const json_t *now, const json_t *before)
+{
+	double reads = growth(now, before, "index", "reads");
+	double waits = growth(now, before, "index", "waits");
+
+	if (reads > 0)
+		json_object_set_new(line, "index_percent",
+		    json_real(waits < reads ? 100 * (1 - waits / reads) : 0));
+}
+
 /* Rates of a gateway since @gateway->before, if both answers are of the same process. */
 static void
 take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *reply)
@@ -189,6 +201,7 @@ take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *r
 		json_array_foreach(json_object_get(reply, "rates"), i, rate)
 		    add_rate(top, line, rate, before, seconds);
 		add_hot(line, reply, before);
+		add_index(line, reply, before);
 	}
 	if (latency != NULL)
 		json_object_update(line, latency);
@@ -375,13 +388,22 @@ print_volumes(const struct top *top, size_t max, FILE *out)
 	return rc;
 }
 
+static void
+add_percent(struct table *table, const json_t *line, const char *member)
+{
+	if (json_object_get(line, member) != NULL)
+		table_add(table, "%.0f %%", real(line, member));
+	else
+		table_add(table, "-");
+}
+
 static int
 print_gateways(const struct top *top, FILE *out)
 {
 	static const struct table_column columns[] = { { "GATEWAY", false }, { "SHARDS", true },
 		{ "READS/S", true }, { "MiB/S", true }, { "MS", true }, { "WRITES/S", true },
 		{ "MiB/S", true }, { "MS", true }, { "READ P99", true }, { "WRITE P99", true },
-		{ "HOT", true } };
+		{ "HOT", true }, { "INDEX", true } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	json_t *gateway;
 	size_t i;
@@ -397,10 +419,8 @@ print_gateways(const struct top *top, FILE *out)
 		add_cells(table, gateway);
 		table_add(table, "%.1f", real(gateway, "read_p99") / 1000);
 		table_add(table, "%.1f", real(gateway, "write_p99") / 1000);
-		if (json_object_get(gateway, "hot_percent") != NULL)
-			table_add(table, "%.0f %%", real(gateway, "hot_percent"));
-		else
-			table_add(table, "-");
+		add_percent(table, gateway, "hot_percent");
+		add_percent(table, gateway, "index_percent");
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
