@@ -226,7 +226,7 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  * A read lease is of a session, a shard and its epoch, for so long: nobody else's change of the session's volume is
  * acknowledged while it lasts. A client counts it from when it had sent the request that was answered so.
  *
- * A request has no payload. It asks, on this connection, for all shards that the port serves, and for the flag LEASED
+ * A request asks, on this connection, for all shards that the port serves, and for the flag LEASED
  * in later answers; or it returns all leases that the session has from this port, and asks for none any more. The
  * answer's payload is a head, then what is leased: an entry each, shards in ascending order, none where nothing is.
  *
@@ -235,7 +235,9 @@ int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_
  * says how many blocks were read there since it said so last: the gateway sees nothing of that.
  *
  * Who reads at storage nodes says with it, or with what it returns, how much since its last LEASE, on whichever connection,
- * for people to see; and where a copy did not hold what a map says, so that this copy is verified.
+ * for people to see; and where a copy did not hold what a map says, so that this copy is verified. The request's payload,
+ * where it has one, is of which runs: of one read in WIRE_LEASE_SAMPLE, an entry each run
+ * (cleave/lease_read.h), behind a CRC of them.
  */
 #define WIRE_READ_LEASE_MS                                                                         \
 	400u /* of all gateways of a cluster: who waits for leases has not granted them */
@@ -249,14 +251,15 @@ struct wire_lease {
 	bool is_return;
 	bool wants_hot;
 	bool is_reply;
-	uint32_t generation;    /* a request's, which wants_hot: in the header's epoch */
-	uint32_t peeked_count;  /* likewise: in its payload_crc, for it has no payload */
-	uint32_t read_count;    /* a request's: messages read at nodes; in length_bytes */
-	uint64_t read_bytes;    /* of them; 0 where there is none; in offset_bytes */
-	uint64_t suspect;       /* a request's: an extent, packed, in object_id; 0: none */
-	uint32_t suspect_node;  /* that has the copy, in vm_id; 0: none */
-	int rc;                 /* a reply's */
-	uint32_t payload_bytes; /* a reply's: head, entries and pages; 0 with an error */
+	uint32_t generation;   /* a request's, which wants_hot: in the header's epoch */
+	uint32_t peeked_count; /* likewise: in its payload_crc, for it has no payload */
+	uint32_t read_count;   /* a request's: messages read at nodes; in length_bytes */
+	uint64_t read_bytes;   /* of them; 0 where there is none; in offset_bytes */
+	uint64_t suspect;      /* a request's: an extent, packed, in object_id; 0: none */
+	uint32_t suspect_node; /* that has the copy, in vm_id; 0: none */
+	int rc;                /* a reply's */
+	uint32_t
+	    payload_bytes; /* a reply's: head, entries and pages; 0 with an error. A request's: of what was read */
 	uint32_t payload_crc;
 };
 /* wire_lease_decode -- either way. 0, or -EPROTO and the field's name. */

@@ -24,6 +24,7 @@
 	X(chunk_maps, "count", "answers that say where blocks lie, for who reads them there")      \
 	X(direct_reads, "count", "reads that clients have made at storage nodes, as they say")     \
 	X(direct_read_bytes, "bytes", "bytes of those")                                            \
+	X(direct_heated, "count", "times that a run was made hotter by what clients say of those") \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \
 	X(hole_maps, "count", "answers that say which chunks of a segment hold nothing")           \

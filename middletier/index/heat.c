@@ -104,18 +104,38 @@ mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_
 	mt_heat_on_more(run, location);
 }
 
-void
-mt_heat_on_more(struct mt_run *run, const struct mt_location *location)
+static void
+run_warm(struct mt_run *run, uint64_t bytes, uint8_t codec_id)
 {
 	struct mt_index *index = run->chunk->index;
-	uint64_t read_bytes = run_read_bytes(run) + location->stored_bytes;
+	uint64_t read_bytes = run_read_bytes(run) + bytes;
 
 	assert(run->length_bytes > 0);
 	run_set_read_bytes(run, num_min(read_bytes, (uint64_t)HEAT_MAX * run->length_bytes));
 	run->heat_age = index->heat_age;
-	if (index->hot_run == NULL && ENGINE_CODEC(location->codec_id) == ENGINE_ZSTD &&
+	if (index->hot_run == NULL && ENGINE_CODEC(codec_id) == ENGINE_ZSTD &&
 	    run->length_bytes >= HEAT_RUN_BYTES_MIN && mt_heat_of_run(run) >= HEAT_ALONE)
 		index->hot_run = run;
+}
+
+void
+mt_heat_on_more(struct mt_run *run, const struct mt_location *location)
+{
+	run_warm(run, location->stored_bytes, location->codec_id);
+}
+
+void
+mt_heat_on_reads(struct mt_run *run, const struct mt_heat_reads *reads)
+{
+	uint64_t count = num_min(reads->read_count, HEAT_SHARE_READS);
+
+	assert(reads->small_count <= reads->read_count);
+	/* As if small ones were spread evenly. */
+	for (uint64_t i = 0; i < count; i++)
+		run->small_share = share_after(run->small_share,
+		    (i + 1) * reads->small_count / reads->read_count >
+			i * reads->small_count / reads->read_count);
+	run_warm(run, reads->bytes, reads->codec_id);
 }
 
 void

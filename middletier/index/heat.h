@@ -33,6 +33,7 @@ struct mt_run;
 #define HEAT_UNIT_BYTES 64u /* so that a run's count fits its struct: there are millions */
 #define HEAT_HALF_S 600u
 #define HEAT_RUN_BYTES_MIN NUM_KIB(64) /* a shorter one gets no merge for its readers alone */
+#define HEAT_SHARE_READS 64u /* what was before so many has no part in a run's small_share */
 
 /*
  * mt_heat_on_read -- a client's read decompresses the record at @location, which is in @run
@@ -43,6 +44,14 @@ struct mt_run;
 void mt_heat_on_read(struct mt_run *run, const struct mt_location *location, bool is_small);
 /* mt_heat_on_more -- the same read decompresses one more: it is no further read that was small, or was not. */
 void mt_heat_on_more(struct mt_run *run, const struct mt_location *location);
+/* mt_heat_on_reads -- so many reads, elsewhere, have decompressed @bytes of @run, of which some were small. */
+struct mt_heat_reads {
+	uint64_t bytes;
+	uint32_t read_count,
+	    small_count; /* of those that are known of: a part of what has @bytes */
+	uint8_t codec_id;
+};
+void mt_heat_on_reads(struct mt_run *run, const struct mt_heat_reads *reads);
 /* mt_heat_half -- HEAT_HALF_S have passed. */
 void mt_heat_half(struct mt_index *index);
 /* mt_heat_of_run, mt_heat_of_chunk -- the heat of a run; of all runs of a chunk, 0 where it has none. */

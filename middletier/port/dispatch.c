@@ -219,10 +219,10 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 			metric_add(&session->port->metrics[MT_METRIC_hot_peeks],
 			    lease.peeked_count);
 		}
-		if (rc == 0) {
-			mt_direct_told(session, &lease);
+		if (rc == 0)
+			rc = mt_direct_told(session, msg, &lease, ret_field);
+		if (rc == 0)
 			mt_read_lease_request(session, msg, &lease);
-		}
 		return rc;
 	}
 	if (mt_port_work_is_message(msg) && session->level >= CLEAVE_LEVEL_WORKERS)

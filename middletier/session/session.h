@@ -106,7 +106,8 @@ struct mt_session {
 		uint64_t end_ns; /* of the last one, by mt_lease_now_ns; 0: there is none */
 	} lease;
 	struct mt_session_pages *pages; /* NULL: its client has not asked */
-	uint64_t suspect_ns; /* direct_told.c's: when its client spoke of a bad copy; 0: never */
+	/* direct_told.c's: when its client spoke of a bad copy, and of what it has read; 0: never */
+	uint64_t suspect_ns, heated_ns;
 	struct loop_timer lease_timer; /* WAITING: older sessions' leases are over */
 	bool must_ask_right;           /* as soon as the query is back */
 	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */

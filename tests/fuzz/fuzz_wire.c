@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cleave/hot.h"
 #include "cleave/job.h"
+#include "cleave/lease_read.h"
 #include "splitlib/core/wire.h"
 
 #define CHOICE_STAMP 1u
@@ -187,6 +188,24 @@ check_lease(const uint8_t *data, size_t bytes)
 	}
 }
 
+/* A run of a LEASE, as a gateway looks at it. */
+static void
+check_lease_read(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[WIRE_LEASE_READ_BYTES];
+	struct wire_lease_read read;
+	const char *field = NULL;
+
+	if (bytes < WIRE_LEASE_READ_BYTES)
+		return;
+	if (wire_lease_read_decode(data, &read, &field) != 0) {
+		assert(field != NULL);
+		return;
+	}
+	wire_lease_read_encode(again, &read);
+	assert(memcmp(again, data, sizeof(again)) == 0);
+}
+
 /* The head of a slot, as a client has read it. */
 static void
 check_hot(const uint8_t *data, size_t bytes)
@@ -255,6 +274,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	check_status(data, bytes);
 	check_listed(data, bytes);
 	check_lease(data, bytes);
+	check_lease_read(data, bytes);
 	check_hot(data, bytes);
 	check_tickets(data, bytes);
 	check_mirror(data, bytes);

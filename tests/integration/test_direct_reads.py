@@ -204,6 +204,18 @@ def nodes_that_take_no_clients_are_missed():
             load.wait_writes(100)
 
 
+def what_is_read_there_is_stored_for_its_readers():
+    with Cluster(**TRUSTED) as c:
+        fill(c)
+        before = c.metric("hot_merges")
+        argv = c.load_argv("--volume", "v", "--seconds", "600", "--read-percent", "100", "--writer", "--quiet")
+        with reader(c, argv=argv):
+            wait_reads(c)
+            wait_for(lambda: c.metric("direct_heated") > 0, "the gateway is not told of what")
+            wait_for(lambda: c.metric("hot_merges") > before, "nothing is merged for those who read")
+            wait_reads(c)  # and they read on
+
+
 def marked(number):
     """A block that is found on a disk by what it has behind the load's stamp; it does not compress."""
     mark = b"a block that may go bad %06d " % number
@@ -244,4 +256,4 @@ if __name__ == "__main__":
     main(it_is_set_read_so_and_shown, gateways_and_nodes_are_killed, the_volume_changes_under_its_reader,
          another_client_takes_the_volume, with_keys_and_sealed_connections,
          where_all_sign_nothing_is_read_there_and_that_is_said, nodes_that_take_no_clients_are_missed,
-         a_bad_copy_is_told_and_made_anew)
+         what_is_read_there_is_stored_for_its_readers, a_bad_copy_is_told_and_made_anew)

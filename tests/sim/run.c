@@ -732,6 +732,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->lease_count = run->cluster->lease_count;
 	result->map_read_count = run->cluster->map_read_count;
 	result->direct_read_count = run->cluster->direct_read_count;
+	result->heated_count = sim_cluster_metric(run->cluster, MT_METRIC_direct_heated);
 	result->peek_count = run->cluster->peek_count;
 	result->torn_count = run->cluster->torn_count;
 	result->change_count = sim_members_change_count(run->members);

@@ -145,6 +145,7 @@ struct sim_run_result {
 	uint64_t lease_count;    /* changes done while their session had a read lease there */
 	uint64_t map_read_count; /* of runs, that were read as maps said */
 	uint64_t direct_read_count; /* messages that were read at nodes */
+	uint64_t heated_count;      /* runs that gateways were told of such reads of */
 	uint64_t peek_count;        /* ... out of gateways' memory */
 	uint64_t torn_count;        /* reads there that met a change */
 	bool is_on_etcd;

@@ -288,6 +288,7 @@ volume_discard(struct cleave_volume *volume)
 		loop_timer_stop(loop, &connection->timer);
 		loop_timer_stop(loop, &connection->slow_timer);
 		peeks_forget(connection);
+		leases_forget(connection);
 		free(connection);
 	}
 	volume_free(volume);

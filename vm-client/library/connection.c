@@ -91,6 +91,7 @@ connection_free(struct connection *connection)
 	while ((link = list_first(&connection->queue)) != NULL)
 		message_route(LIST_ENTRY(link, struct message, queue_link));
 	connection->magic = 0;
+	leases_forget(connection);
 	free(connection);
 	volume_wake(volume);
 }

@@ -215,7 +215,7 @@ read_finish(struct direct_read *read)
 	(void)read_let_go(read);
 	read_settle(read);
 	CLIENT_STAT(volume->client, direct_reads, 1);
-	direct_note_read(read->direct, message->length_bytes);
+	direct_note_read(read, message);
 	message_on_direct(message);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/sm.h"
 #include "cleave/engine.h"
+#include "cleave/lease_read.h"
 #include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -127,14 +128,18 @@ struct direct_suspect {
 	uint32_t node_id;
 };
 
-/* direct_note_read -- @bytes were read at nodes. */
-void direct_note_read(struct direct *direct, uint32_t bytes);
+/* direct_note_read -- @read, of @message, has been made at nodes. */
+void direct_note_read(const struct direct_read *read, const struct message *message);
 /* direct_note_suspect -- what @request was given is not what its map says: its copy, not IDLE. */
 void direct_note_suspect(struct direct_request *request);
-/* direct_tell -- what @connection's next LEASE says of reads of its volume at nodes, if there are any. */
-void direct_tell(const struct connection *connection, struct wire_lease *lease);
-/* direct_told -- ... which has been sent. */
-void direct_told(struct cleave_volume *volume, const struct wire_lease *lease);
+/*
+ * direct_tell -- what @connection's next LEASE says of reads of its volume at nodes, if there are any
+ *
+ * Its payload, where @lease says that it has one, is in connection->lease.message, behind the header.
+ */
+void direct_tell(struct connection *connection, struct wire_lease *lease);
+/* direct_told -- ... which has been sent, on that connection. */
+void direct_told(const struct connection *connection, const struct wire_lease *lease);
 
 /* ---- direct.c: reads ---- */
 
@@ -171,7 +176,10 @@ struct direct {
 	bool is_closing;
 	uint64_t asked_ns; /* for nodes, last; 0: never */
 	uint64_t untold_bytes;
-	uint32_t untold_count; /* reads that no LEASE has told of yet */
+	uint32_t untold_count;  /* reads that no LEASE has told of yet */
+	uint64_t sampled_count; /* reads that might have been noted by their runs */
+	uint32_t run_count;
+	struct wire_lease_read runs[WIRE_LEASE_READS_MAX]; /* what was read of them: untold */
 	struct direct_suspect suspects[DIRECT_SUSPECTS_MAX];
 };
 

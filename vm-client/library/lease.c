@@ -136,6 +136,7 @@ lease_ask(struct connection *connection, bool is_return)
 	struct connection_lease *lease = &connection->lease;
 	struct cleave_volume *volume = connection->volume;
 	struct wire_lease request = { .is_return = is_return };
+	struct wire_header *header;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != CONNECTION_UP ||
@@ -153,10 +154,11 @@ lease_ask(struct connection *connection, bool is_return)
 		request.peeked_count = connection->peek.untold_count;
 	}
 	direct_tell(connection, &request);
-	wire_lease_encode(&lease->header, &request);
+	header = request.payload_bytes > 0 ? &lease->message->header : &lease->header;
+	wire_lease_encode(header, &request);
 	lease->send = (struct split_send){
-		.header = &lease->header,
-		.header_bytes = WIRE_HEADER_BYTES,
+		.header = header,
+		.header_bytes = WIRE_HEADER_BYTES + request.payload_bytes,
 		.fn = lease_on_send,
 		.arg = connection,
 	};
@@ -165,7 +167,7 @@ lease_ask(struct connection *connection, bool is_return)
 		return; /* a full queue: again, later */
 	connection->peek.untold_count = 0;
 	lease->is_sending = lease->is_out = true;
-	direct_told(volume, &request);
+	direct_told(connection, &request);
 }
 
 void
@@ -182,6 +184,14 @@ leases_on_closed(struct connection *connection)
 {
 	assert(!connection->lease.is_sending);
 	connection->lease.is_out = connection->lease.must_return = false;
+}
+
+void
+leases_forget(struct connection *connection)
+{
+	assert(connection->volume->client->is_destroying || !connection->lease.is_sending);
+	free(connection->lease.message);
+	connection->lease.message = NULL;
 }
 
 /* The shards and pages of an answer, which is in @bytes. False: it breaks the protocol. */

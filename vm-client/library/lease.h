@@ -4,8 +4,10 @@
 #define CLEAVE_VM_CLIENT_LEASE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "cleave/lease_read.h"
 #include "cleave/message.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -14,14 +16,23 @@ struct cleave_volume;
 struct connection;
 struct leases;
 
+/* A LEASE that tells of runs that were read. */
+struct lease_message {
+	struct wire_header header;
+	uint8_t reads[WIRE_LEASE_READS_BYTES_MAX];
+};
+_Static_assert(offsetof(struct lease_message, reads) == WIRE_HEADER_BYTES,
+    "it is sent in one piece");
+
 /* LEASE on a connection. */
 struct connection_lease {
-	bool is_sending;       /* the split library holds send and header */
-	bool is_out;           /* not answered yet */
-	bool must_return;      /* is_sending: a RETURN is next */
-	uint64_t request_id;   /* is_out */
-	uint64_t sent_boot_ns; /* is_out */
-	struct wire_header header;
+	bool is_sending;               /* the split library holds send and header */
+	bool is_out;                   /* not answered yet */
+	bool must_return;              /* is_sending: a RETURN is next */
+	uint64_t request_id;           /* is_out */
+	uint64_t sent_boot_ns;         /* is_out */
+	struct wire_header header;     /* of one without a payload */
+	struct lease_message *message; /* of one with: direct_tell.c; NULL: there was none yet */
 	struct split_send send;
 };
 /*
@@ -46,6 +57,8 @@ void leases_on_reply(struct cleave_volume *volume, uint32_t shard,
 /* leases_on_ready, leases_on_closed -- of a connection. */
 void leases_on_ready(struct connection *connection);
 void leases_on_closed(struct connection *connection);
+/* leases_forget -- @connection is freed: nothing of it is being sent. */
+void leases_forget(struct connection *connection);
 /* leases_on_message -- an answer to LEASE; false: it breaks the protocol. */
 bool leases_on_message(struct connection *connection, struct split_msg *msg);
 /* leases_return -- @volume is being closed. True: answers are waited for, volume_wake follows. */

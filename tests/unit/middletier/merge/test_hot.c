@@ -2,15 +2,19 @@
 /* test_hot.c -- what is read again and again is stored for who reads it, and for space again when it has cooled */
 #include "base/num.h"
 #include "cleave/engine.h"
+#include "cleave/lease_read.h"
 #include "cleave/wire.h"
 #include "middletier/common/metric.h"
+#include "middletier/extent/extent.h"
 #include "middletier/index/heat.h"
 #include "middletier/index/index.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/flush_due.h"
 #include "middletier/merge/flush_input.h"
+#include "middletier/session/direct_told.h"
 #include "splitlib/sim/loop_sim.h"
 #include "unit/fake_merge.h"
+#include "unit/time_passes.h"
 
 #define DENSE_BLOCKS                                                                               \
 	20u /* do not compress: their frames make the run longer than HEAT_RUN_BYTES_MIN */
@@ -196,6 +200,137 @@ Test(hot, a_long_read_is_one_of_those_that_were_not_small)
 	for (uint32_t i = 0; i < 4; i++)
 		read_all();
 	cr_assert_not(mt_heat_is_small(newest_run(), newest_run()));
+}
+
+/* ---- reads that are made elsewhere ---- */
+
+static struct mt_shard *shards[] = { NULL, NULL, NULL, &fake.shard };
+static const struct mt_cluster told_cluster = { .shard_count = NUM_COUNT(shards) };
+
+/* So many reads of the newest run, as a client tells of them: one of WIRE_LEASE_SAMPLE, of @stored_bytes together. */
+static struct wire_lease_read
+read_elsewhere(uint32_t read_count, uint32_t stored_bytes)
+{
+	const struct mt_run *run = newest_run();
+
+	return (struct wire_lease_read){ .segment = FAKE_SEGMENT,
+		.extent = extent_id_pack(&mt_shard_extent(&fake.shard, run->extent_index)->id),
+		.from_bytes = run->offset_bytes,
+		.stored_bytes = stored_bytes,
+		.read_count = read_count,
+		.small_count = read_count,
+		.codec_id = ENGINE_ZSTD };
+}
+
+/* Returns what mt_direct_told does. */
+static int
+tell(const struct wire_lease_read *read)
+{
+	uint8_t bytes[WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES];
+	const struct wire_lease lease = { .wants_hot = true, .payload_bytes = sizeof(bytes) };
+	struct split_msg *msg = &fake.msgs[0].msg;
+	const char *field;
+
+	wire_lease_read_encode(bytes + WIRE_LEASE_READS_HEAD_BYTES, read);
+	(void)wire_lease_reads_seal(bytes, 1);
+	dev_copy_from_host(NULL, msg->payload, bytes, sizeof(bytes));
+	time_passes(fake.world, fake.loop, MT_DIRECT_HEAT_NS);
+	return mt_direct_told(&fake.session, msg, &lease, &field);
+}
+
+/* A session that reads at nodes, of the cluster's fourth shard. */
+static void
+setup_elsewhere(void)
+{
+	make_run();
+	fake.port.cluster = &told_cluster;
+	fake.port.shard_by_number = shards;
+	fake.session.hello.volume_id = fake.session.hello.attach = 1;
+	fake.session.volume.reads = MT_READS_DIRECT;
+	fake.session.volume.size_bytes = CLEAVE_SEGMENT_BYTES;
+}
+
+Test(hot, reads_elsewhere_are_told_of_and_warm)
+{
+	struct mt_merge_input input;
+	struct wire_lease_read read;
+
+	setup_elsewhere();
+	read = read_elsewhere(16, newest_run()->length_bytes);
+	cr_assert_eq(tell(&read), 0);
+	cr_assert_eq(mt_heat_of_run(newest_run()), WIRE_LEASE_SAMPLE);
+	cr_assert(mt_heat_is_small(newest_run(), newest_run()));
+	cr_assert_eq(fake.port.metrics[MT_METRIC_direct_heated], 1);
+	cr_assert_eq(find(&input), 0, "a merge for its readers is due");
+	for (uint32_t i = 0; i < 9; i++) {
+		read.read_count = 64;
+		read.small_count = 16;
+		cr_assert_eq(tell(&read), 0);
+	}
+	cr_assert_eq(mt_heat_of_run(newest_run()), HEAT_MAX);
+	cr_assert_not(mt_heat_is_small(newest_run(), newest_run()), "three of four are not");
+}
+
+Test(hot, what_is_told_of_what_is_not_there_warms_nothing)
+{
+	struct wire_lease_read read, other;
+
+	setup_elsewhere();
+	read = read_elsewhere(16, newest_run()->length_bytes);
+	other = read;
+	other.from_bytes++;
+	cr_assert_eq(tell(&other), 0);
+	other = read;
+	other.extent++;
+	cr_assert_eq(tell(&other), 0);
+	other = read;
+	other.extent = extent_id_pack(&(struct extent_id){ CLEAVE_SHARDS_MAX - 1, 1, 1 });
+	cr_assert_eq(tell(&other), 0);
+	other = read;
+	other.chunk = 1;
+	cr_assert_eq(tell(&other), 0);
+	other = read;
+	other.segment++;
+	cr_assert_eq(tell(&other), 0);
+	other.segment = 0;
+	cr_assert_eq(tell(&other), 0);
+	fake.session.volume.scope.spans[0].cut_from = 7; /* it was rolled back behind the run */
+	cr_assert_eq(tell(&read), 0);
+	fake.session.volume.scope.spans[0].cut_from = 0;
+	fake.session.volume.service_class = SERVICE_CAPACITY;
+	cr_assert_eq(tell(&read), 0);
+	fake.session.volume.service_class = SERVICE_STANDARD;
+	fake.session.volume.reads = MT_READS_GATEWAY;
+	cr_assert_eq(tell(&read), 0);
+	cr_assert_eq(newest_run()->read_units, 0);
+	cr_assert_eq(fake.port.metrics[MT_METRIC_direct_heated], 0);
+}
+
+Test(hot, who_tells_too_often_or_wrong_bytes_is_not_heard)
+{
+	uint8_t bytes[WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES];
+	const struct wire_lease lease = { .payload_bytes = sizeof(bytes) };
+	struct split_msg *msg = &fake.msgs[0].msg;
+	struct wire_lease_read read;
+	const char *field = NULL;
+
+	setup_elsewhere();
+	read = read_elsewhere(1, HEAT_UNIT_BYTES);
+	cr_assert_eq(tell(&read), 0);
+	cr_assert_eq(mt_direct_told(&fake.session, msg, &lease, &field), 0);
+	cr_assert_eq(newest_run()->read_units, WIRE_LEASE_SAMPLE, "at once again");
+	wire_lease_read_encode(bytes + WIRE_LEASE_READS_HEAD_BYTES, &read);
+	(void)wire_lease_reads_seal(bytes, 1);
+	bytes[WIRE_LEASE_READS_HEAD_BYTES + 31] = 1;
+	dev_copy_from_host(NULL, msg->payload, bytes, sizeof(bytes));
+	time_passes(fake.world, fake.loop, MT_DIRECT_HEAT_NS);
+	cr_assert_eq(mt_direct_told(&fake.session, msg, &lease, &field), 0);
+	cr_assert_eq(newest_run()->read_units, WIRE_LEASE_SAMPLE, "not what was sent");
+	(void)wire_lease_reads_seal(bytes, 1);
+	dev_copy_from_host(NULL, msg->payload, bytes, sizeof(bytes));
+	time_passes(fake.world, fake.loop, MT_DIRECT_HEAT_NS);
+	cr_assert_eq(mt_direct_told(&fake.session, msg, &lease, &field), -EPROTO);
+	cr_assert_str_eq(field, "read_reserved");
 }
 
 Test(hot, half_of_it_goes_in_time)

@@ -2,13 +2,15 @@
 /*
  * test_wire_lease.c -- LEASE and its answer round trip; every field that is wrong is named; the bytes stay
  *
- * tests/golden/wire_lease.bin holds a request and an answer. CLEAVE_GOLDEN_WRITE=1 writes it anew.
+ * tests/golden/wire_lease.bin holds a request and an answer, wire_lease_reads.bin a request that tells of runs.
+ * CLEAVE_GOLDEN_WRITE=1 writes them anew.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "cleave/lease_read.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
 #include "splitlib/core/wire.h"
@@ -53,6 +55,126 @@ Test(wire_lease, bytes_stay)
 	memcpy(bytes, headers, sizeof(headers));
 	make_payload(bytes + sizeof(headers));
 	golden_check("lease", bytes, sizeof(bytes));
+}
+
+static const struct wire_lease_read run_read = { .segment = 0x0102030405060708,
+	.chunk = CLEAVE_SEGMENT_CHUNKS - 1,
+	.extent = 0x0012131415161718,
+	.from_bytes = 0x21222324,
+	.stored_bytes = 0x31323334,
+	.read_count = UINT16_MAX,
+	.small_count = 0x4142,
+	.codec_id = ENGINE_ZSTD };
+
+Test(wire_lease, bytes_of_runs_stay)
+{
+	uint8_t bytes[WIRE_HEADER_BYTES + WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES];
+	uint8_t *payload = bytes + WIRE_HEADER_BYTES;
+	struct wire_header header;
+
+	wire_lease_encode(&header, &(struct wire_lease){ .request_id = 7 });
+	wire_frame_stamp(&header, WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES, 0x0102);
+	memcpy(bytes, &header, sizeof(header));
+	wire_lease_read_encode(payload + WIRE_LEASE_READS_HEAD_BYTES, &run_read);
+	cr_assert_eq(wire_lease_reads_seal(payload, 1), sizeof(bytes) - WIRE_HEADER_BYTES);
+	cr_assert(wire_lease_reads_are_whole(payload, sizeof(bytes) - WIRE_HEADER_BYTES));
+	golden_check("lease_reads", bytes, sizeof(bytes));
+	payload[9] ^= 1;
+	cr_assert_not(wire_lease_reads_are_whole(payload, sizeof(bytes) - WIRE_HEADER_BYTES));
+	payload[9] ^= 1;
+	payload[4] = 1;
+	cr_assert_not(wire_lease_reads_are_whole(payload, sizeof(bytes) - WIRE_HEADER_BYTES));
+}
+
+Test(wire_lease, runs_round_trip)
+{
+	uint8_t bytes[WIRE_LEASE_READ_BYTES];
+	struct wire_lease_read out;
+	const char *field = NULL;
+
+	wire_lease_read_encode(bytes, &run_read);
+	cr_assert_eq(wire_lease_read_decode(bytes, &out, &field), 0, "%s", field);
+	cr_assert_eq(out.segment, run_read.segment);
+	cr_assert_eq(out.chunk, run_read.chunk);
+	cr_assert_eq(out.extent, run_read.extent);
+	cr_assert_eq(out.from_bytes, run_read.from_bytes);
+	cr_assert_eq(out.stored_bytes, run_read.stored_bytes);
+	cr_assert_eq(out.read_count, run_read.read_count);
+	cr_assert_eq(out.small_count, run_read.small_count);
+	cr_assert_eq(out.codec_id, run_read.codec_id);
+}
+
+Test(wire_lease, wrong_fields_of_runs_are_named)
+{
+	static const struct {
+		uint32_t at, value;
+		const char *field;
+	} table[] = {
+		{ 15, 0xff, "read_extent" },
+		{ 25, 2, "read_chunk" },
+		{ 31, 1, "read_reserved" },
+	};
+	struct wire_lease_read out;
+	const char *field = NULL;
+
+	for (uint32_t i = 0; i < NUM_COUNT(table); i++) {
+		uint8_t bytes[WIRE_LEASE_READ_BYTES];
+
+		wire_lease_read_encode(bytes, &run_read);
+		bytes[table[i].at] = (uint8_t)table[i].value;
+		cr_assert_eq(wire_lease_read_decode(bytes, &out, &field), -EPROTO);
+		cr_assert_str_eq(field, table[i].field);
+	}
+	for (uint32_t at = 20; at < 28; at += 6) { /* no bytes; no reads */
+		uint8_t bytes[WIRE_LEASE_READ_BYTES];
+
+		wire_lease_read_encode(bytes, &run_read);
+		memset(bytes + at, 0, at == 20 ? 4 : 2);
+		cr_assert_eq(wire_lease_read_decode(bytes, &out, &field), -EPROTO);
+		cr_assert_str_eq(field, at == 20 ? "read_stored_bytes" : "read_count");
+	}
+	{
+		uint8_t bytes[WIRE_LEASE_READ_BYTES];
+
+		wire_lease_read_encode(bytes, &run_read);
+		num_put_le16(bytes + 26, 0x4141);
+		cr_assert_eq(wire_lease_read_decode(bytes, &out, &field), -EPROTO);
+		cr_assert_str_eq(field, "read_small_count");
+	}
+}
+
+Test(wire_lease, a_request_tells_of_whole_runs)
+{
+	const uint32_t one = WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES;
+	const struct {
+		uint32_t bytes;
+		uint16_t flags;
+		bool is_right;
+	} table[] = {
+		{ one, 0, true },
+		{ one, WIRE_LEASE_RETURN, true },
+		{ one, WIRE_LEASE_HOT, true },
+		{ WIRE_LEASE_READS_BYTES_MAX, 0, true },
+		{ one + 1, 0, false },
+		{ WIRE_LEASE_READS_HEAD_BYTES, 0, false },
+		{ WIRE_LEASE_READS_BYTES_MAX + WIRE_LEASE_READ_BYTES, 0, false },
+	};
+
+	for (uint32_t i = 0; i < NUM_COUNT(table); i++) {
+		struct wire_header header;
+		struct wire_lease out;
+		const char *field = NULL;
+
+		wire_lease_encode(&header, &(struct wire_lease){ .request_id = 7 });
+		header.flags = table[i].flags;
+		wire_frame_stamp(&header, table[i].bytes, 0);
+		cr_assert_eq(wire_lease_decode(&header, &out, &field),
+		    table[i].is_right ? 0 : -EPROTO);
+		if (table[i].is_right)
+			cr_assert_eq(out.payload_bytes, table[i].bytes);
+		else
+			cr_assert_str_eq(field, "payload_bytes");
+	}
 }
 
 static void

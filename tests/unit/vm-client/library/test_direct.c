@@ -283,6 +283,8 @@ static void
 teardown(void)
 {
 	direct_fini(&volume);
+	free(connection.lease.message);
+	connection.lease.message = NULL;
 	engine_set_destroy(client.engines);
 	loop_destroy(client.loop);
 	sim_world_destroy(world);
@@ -420,11 +422,87 @@ Test(direct, a_lease_tells_how_much_was_read_once)
 	/* Another read, while that is being sent. */
 	cr_assert(start());
 	answer(asked(), true, 0, stored);
-	direct_told(&volume, &lease);
+	direct_told(&connection, &lease);
 	lease = (struct wire_lease){ .is_reply = false };
 	direct_tell(&other_connection, &lease);
 	cr_assert_eq(lease.read_count, 1);
 	cr_assert_eq(lease.read_bytes, CLEAVE_BLOCK_BYTES);
+}
+
+/* So many reads of a block. */
+static void
+read_often(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		cr_assert(start());
+		answer(asked(), true, 0, stored);
+		cr_assert(is_done);
+	}
+}
+
+static struct wire_lease_read
+told(const struct wire_lease *lease, uint32_t index)
+{
+	struct wire_lease_read read;
+	const uint8_t *reads = connection.lease.message->reads;
+	const char *field = NULL;
+
+	cr_assert(wire_lease_reads_are_whole(reads, lease->payload_bytes));
+	reads += WIRE_LEASE_READS_HEAD_BYTES;
+	cr_assert_geq(lease->payload_bytes, (index + 1) * WIRE_LEASE_READ_BYTES);
+	cr_assert_eq(wire_lease_read_decode(reads + index * WIRE_LEASE_READ_BYTES, &read, &field),
+	    0, "%s", field);
+	return read;
+}
+
+Test(direct, the_owner_of_a_run_is_told_of_some_of_its_reads)
+{
+	struct wire_lease lease = { .wants_hot = true };
+	struct wire_lease_read read;
+
+	volume.info.segment_base = 40;
+	message.offset_bytes = CLEAVE_SEGMENT_BYTES + 3 * CLEAVE_CHUNK_BYTES;
+	source.from_bytes = 4096;
+	record.offset_bytes = 8192;
+	record.codec_id = ENGINE_NONE;
+	read_often(32 * WIRE_LEASE_SAMPLE);
+	direct_tell(&other_connection, &lease);
+	cr_assert_eq(lease.payload_bytes, 0, "it has another port's shards");
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.payload_bytes, WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES);
+	read = told(&lease, 0);
+	cr_assert_eq(read.segment, 41);
+	cr_assert_eq(read.chunk, 3);
+	cr_assert_eq(read.extent, source.extent);
+	cr_assert_eq(read.from_bytes, 4096);
+	cr_assert(read.read_count > 16 && read.read_count < 48, "%u", read.read_count);
+	cr_assert_eq(read.small_count, read.read_count);
+	cr_assert_eq(read.stored_bytes, read.read_count * record.stored_bytes);
+	cr_assert_eq(read.codec_id, record.codec_id);
+	/* Not sent: it is told again. Sent: it is not. */
+	lease = (struct wire_lease){ .is_reply = false };
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.payload_bytes, WIRE_LEASE_READS_HEAD_BYTES + WIRE_LEASE_READ_BYTES);
+	direct_told(&connection, &lease);
+	lease = (struct wire_lease){ .is_reply = false };
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.payload_bytes, 0);
+}
+
+Test(direct, runs_are_told_of_as_far_as_there_is_room)
+{
+	struct wire_lease lease = { .is_reply = false };
+
+	for (uint32_t i = 0; i < WIRE_LEASE_READS_MAX + 8; i++) {
+		source.extent = extent_id_pack(&(struct extent_id){ SHARD, 1, 1 + i });
+		read_often(8 * WIRE_LEASE_SAMPLE);
+	}
+	direct_tell(&connection, &lease);
+	cr_assert_eq(lease.payload_bytes, WIRE_LEASE_READS_BYTES_MAX);
+	for (uint32_t i = 1; i < WIRE_LEASE_READS_MAX; i++)
+		cr_assert_gt(told(&lease, i).extent, told(&lease, i - 1).extent);
+	direct_told(&connection, &lease);
+	cr_assert_eq(volume.direct->run_count, 0);
 }
 
 Test(direct, the_owner_of_a_copy_that_is_bad_is_told_of_it)
@@ -444,7 +522,7 @@ Test(direct, the_owner_of_a_copy_that_is_bad_is_told_of_it)
 	direct_tell(&connection, &lease);
 	cr_assert_eq(lease.suspect, source.extent);
 	cr_assert_eq(lease.suspect_node, node + 1);
-	direct_told(&volume, &lease);
+	direct_told(&connection, &lease);
 	lease = (struct wire_lease){ .is_reply = false };
 	direct_tell(&connection, &lease);
 	cr_assert_eq(lease.suspect, 0, "it was told");
