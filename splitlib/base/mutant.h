@@ -161,6 +161,8 @@
 	X(hot_torn_accepted, "a client takes a hot block whatever its CRC")                        \
 	X(hot_name_ignored, "a client takes a hot block for another one that was there before")    \
 	X(hot_epoch_ignored, "a client takes a hot block of an owner before")                      \
+	X(hot_change_ignored,                                                                      \
+	    "a client reads a hot block by itself while a change of it is under way")              \
 	X(hot_lease_unjudged, "a client takes a hot block though its lease is over")               \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

@@ -162,6 +162,8 @@ void overlap_add(struct overlap *overlap, struct message *message);
 void overlap_remove(struct overlap *overlap, struct message *message);
 /* overlap_find -- the newest message that overlaps @message and is older; NULL: none. */
 struct message *overlap_find(struct overlap *overlap, const struct message *message);
+/* overlap_meets -- does a change that has not ended overlap @message, a read of CLIENT_REGION_BYTES at most? */
+bool overlap_meets(struct overlap *overlap, const struct message *message);
 
 /* ---- debt.c: writes given up that may still take effect ---- */
 struct debt {

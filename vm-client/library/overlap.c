@@ -114,3 +114,22 @@ overlap_find(struct overlap *overlap, const struct message *message)
 	best = newer_of(bucket_of(overlap, first_region(message)), message, best);
 	return newer_of(bucket_of(overlap, last_region(message)), message, best);
 }
+
+static bool
+list_meets(const struct loop_link *list, const struct message *message)
+{
+	for (const struct loop_link *link = list->next; link != list; link = link->next) {
+		if (messages_overlap(LIST_ENTRY(link, struct overlap_node, link)->message, message))
+			return true;
+	}
+	return false;
+}
+
+bool
+overlap_meets(struct overlap *overlap, const struct message *message)
+{
+	assert(!message->is_write && !is_wide(message));
+	return list_meets(bucket_of(overlap, first_region(message)), message) ||
+	    list_meets(bucket_of(overlap, last_region(message)), message) ||
+	    list_meets(&overlap->wide, message);
+}

@@ -10,7 +10,9 @@
  * Which slot has a block is known by the tags of its page, which are read one-sided, too, and may be old: a slot is
  * believed by its head alone. The head is of one moment, within the read: it was shown then, so no newer change had been
  * acknowledged by that owner. The lease, which is judged when all else is, says that nobody else's had (LEASES.md). It
- * must be of the head's epoch: the lease of a newer owner says nothing about what an older one shows.
+ * must be of the head's epoch: the lease of a newer owner says nothing about what an older one shows. Nor is a block
+ * read so while a change of it, by the same volume's session, is on its way: a newer owner may have decided that it
+ * happened, and shown it to others, before it is answered here.
  *
  * Where anything is in doubt the message is read as others are: at nodes, or at its gateway. That costs time, never truth.
  * One read in HOT_TELL_PART goes to the gateway, which counts it as so many: so what is hot stays hot.
@@ -318,6 +320,8 @@ peek_start(struct message *message)
 	    message->length_bytes != CLEAVE_BLOCK_BYTES)
 		return false;
 	leases_use(volume);
+	if (overlap_meets(&volume->overlap, message) && !MUTANT(hot_change_ignored))
+		return false;
 	place = place_of(message);
 	connection = peek_connection(volume, place.shard);
 	if (connection == NULL)

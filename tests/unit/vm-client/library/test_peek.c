@@ -289,6 +289,8 @@ setup(void)
 		.volume = &volume,
 		.sm = { .state = CONNECTION_UP } };
 	list_init(&connection.peek.out);
+	list_init(&volume.connections);
+	overlap_init(&volume.overlap);
 	io = (struct cleave_io){ .op = CLEAVE_READ, .data = read_into };
 	message = (struct message){ .magic = MESSAGE_MAGIC,
 		.client = &client,
@@ -296,6 +298,7 @@ setup(void)
 		.io = &io,
 		.offset_bytes = BLOCK * CLEAVE_BLOCK_BYTES,
 		.length_bytes = CLEAVE_BLOCK_BYTES,
+		.span_bytes = CLEAVE_BLOCK_BYTES,
 		.staging = dev_ptr_of(staging) };
 	lease_epoch = EPOCH;
 	is_direct = is_full = false;
@@ -404,6 +407,54 @@ Test(peek, with_a_planted_bug_it_is_one)
 {
 	mutant_set_add(&mutants_on, MUTANT_hot_epoch_ignored);
 	cr_assert(reads_of_an_owner_before());
+}
+
+/* A change of @block is on its way, or was and has ended. */
+static bool
+reads_beside_a_change(uint32_t block, uint32_t bytes, bool has_ended)
+{
+	struct message change = { .magic = MESSAGE_MAGIC,
+		.is_write = true,
+		.offset_bytes = (uint64_t)block * CLEAVE_BLOCK_BYTES,
+		.span_bytes = bytes };
+	bool is_peeked;
+
+	learn();
+	overlap_add(&volume.overlap, &change);
+	if (has_ended)
+		overlap_remove(&volume.overlap, &change);
+	is_peeked = start();
+	if (!has_ended)
+		overlap_remove(&volume.overlap, &change);
+	if (is_peeked)
+		end_event(0, 0);
+	return is_peeked;
+}
+
+Test(peek, a_block_that_is_being_changed_is_read_elsewhere)
+{
+	cr_assert_not(reads_beside_a_change(BLOCK, CLEAVE_BLOCK_BYTES, false));
+}
+
+Test(peek, a_block_that_is_being_discarded_is_read_elsewhere)
+{
+	cr_assert_not(reads_beside_a_change(0, 2 * CLIENT_REGION_BYTES, false));
+}
+
+Test(peek, a_change_of_another_block_is_none)
+{
+	cr_assert(reads_beside_a_change(BLOCK + 1, CLEAVE_BLOCK_BYTES, false));
+}
+
+Test(peek, a_change_that_has_ended_is_none)
+{
+	cr_assert(reads_beside_a_change(BLOCK, CLEAVE_BLOCK_BYTES, true));
+}
+
+Test(peek, with_a_planted_bug_a_block_that_is_being_changed_is_read)
+{
+	mutant_set_add(&mutants_on, MUTANT_hot_change_ignored);
+	cr_assert(reads_beside_a_change(BLOCK, CLEAVE_BLOCK_BYTES, false));
 }
 
 static bool
