@@ -11,8 +11,8 @@
  *	        --> RETURN: start, add       refused often -------> RESTING    its process ends
  *	        --> RACE: drain two at once  often enough --------> RESTING    what drains is undrained
  *
- * Where an operator has a rival (has_rival), a drain whose answer was lost may come about late: any node that drains
- * and is not the one to leave is undrained, whatever else is being done (stray).
+ * A drain whose answer was lost may come about late. Where an operator has a rival (has_rival), and at the end, any node
+ * that drains and is not the one to leave is undrained, whatever else is being done (stray).
  *
  * Whether something is done is read from the metadata store itself: answers are lost, and requests may be carried out
  * although they failed.
@@ -449,7 +449,9 @@ act_on(struct sim_members *members)
 static uint32_t
 stray(const struct sim_members *members)
 {
-	for (uint32_t i = 0; i < SIM_NODES_MAX && members->rival_client != NULL; i++)
+	bool may_be = members->rival_client != NULL || members->is_finishing;
+
+	for (uint32_t i = 0; i < SIM_NODES_MAX && may_be; i++)
 		if (is_state(members, i, MT_NODE_DRAINING) &&
 		    (members->act != ACT_LEAVE || members->subject != i))
 			return i;
@@ -640,12 +642,22 @@ sim_members_start(struct sim_members *members)
 }
 
 static bool
-is_resting(void *arg)
+seems_resting(const struct sim_members *members)
 {
-	const struct sim_members *members = arg;
-
 	return members->act == ACT_RESTING && members->next_node != 0 &&
 	    members->asking_count == 0 && stray(members) == SIM_NODES_MAX;
+}
+
+/* All that was begun has ended, also by what the store says now: a late drain may just have come about. */
+static bool
+is_resting(void *arg)
+{
+	struct sim_members *members = arg;
+
+	if (!seems_resting(members))
+		return false;
+	look(members);
+	return seems_resting(members);
 }
 
 void

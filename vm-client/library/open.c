@@ -203,7 +203,7 @@ open_finish(struct cleave_volume *volume, int rc, const char *text)
 	if (limits_are_set(&volume->info.limits))
 		pace_set(volume, &volume->info.limits);
 	/* Without memory for it, all is read at gateways. */
-	if (volume->reads != VOLUME_READS_GATEWAY && !volume->info.is_read_only)
+	if (volume->reads == VOLUME_READS_HOT && !volume->info.is_read_only)
 		(void)peeks_want(volume, &(struct peeks_options){ 0 });
 	if (volume->reads == VOLUME_READS_DIRECT && !volume->info.is_read_only)
 		(void)direct_want(volume);
