@@ -115,7 +115,9 @@ struct sim_cluster_gateway {
 	uint64_t boot_id;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	bool is_ready, has_failed, is_claiming;
-	uint8_t level_max; /* of the release that starts next: levels.h */
+	uint64_t
+	    still_until_ns; /* of the world: a fault had a process of it stand still; 0: never */
+	uint8_t level_max;  /* of the release that starts next: levels.h */
 	struct loop_post stop_post;
 	struct loop_timer open_timer; /* on an etcd: until that is reached, or refuses */
 };

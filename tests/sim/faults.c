@@ -50,6 +50,13 @@ is_disturbing(enum sim_fault fault)
 	}
 }
 
+/* A gateway stands still. */
+static bool
+is_pausing(enum sim_fault fault)
+{
+	return fault == SIM_FAULT_gateway_pause || fault == SIM_FAULT_zombie;
+}
+
 /* Until @until_ns; 0: nothing does. */
 static void
 note_disturbed(struct sim_faults *faults, uint64_t until_ns)
@@ -225,6 +232,7 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 		self->index = random_gateway(faults);
 		if (cluster->gateways[self->index].loop != NULL) {
 			sim_loop_pause(cluster->gateways[self->index].loop, pause_ns);
+			cluster->gateways[self->index].still_until_ns = self->until_ns;
 			sim_store_ring(cluster->store, cluster->gateways[self->index].meta, false);
 		}
 		return true;
@@ -738,9 +746,12 @@ sim_faults_inject(struct sim_faults *faults)
 	uint64_t duration_ns = sim_faults_duration_ns(cluster);
 
 	note_disturbed(faults, sim_peeker_inject(faults->peeker));
-	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX)
+	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX ||
+	    sim_peeker_is_alone(faults->peeker))
 		return;
 	self.fault = choose_fault(faults);
+	if (is_pausing(self.fault) && sim_peeker_forbids_pauses(faults->peeker))
+		return;
 	/* An owner that does not know that it is none shows when the volume is attached elsewhere. */
 	if (faults->is_owner_stale && (faults->allowed & SIM_FAULT(client_takeover)) != 0 &&
 	    sim_cluster_below(cluster, 2) == 0)

@@ -22,6 +22,8 @@ struct stamp {
 	uint32_t reserved;
 };
 
+_Static_assert(sizeof(struct stamp) == HISTORY_STAMP_BYTES, "as others look at it");
+
 struct block {
 	uint32_t happened; /* newest operation known to have happened; 0: none, zeros */
 	uint32_t issued;   /* newest operation submitted */
@@ -195,6 +197,18 @@ history_fill(const struct history *history, uint32_t number, uint32_t block, uin
 	}
 	stamp.fill_crc = crc32c(0, rest, rest_bytes);
 	memcpy(data, &stamp, sizeof(stamp));
+}
+
+bool
+history_stamp_decode(const uint8_t *data, uint32_t *ret_volume)
+{
+	struct stamp stamp;
+
+	memcpy(&stamp, data, sizeof(stamp));
+	if (stamp.magic != STAMP_MAGIC)
+		return false;
+	*ret_volume = stamp.volume;
+	return true;
 }
 
 const struct history_op *

@@ -64,6 +64,9 @@ uint32_t history_session(struct history *history);
 uint32_t history_submit(struct history *history, const struct history_op *op, uint32_t *ret_floors);
 /* history_fill -- the bytes that write @number puts into @block. */
 void history_fill(const struct history *history, uint32_t number, uint32_t block, uint8_t *data);
+/* history_stamp_decode -- @data, HISTORY_STAMP_BYTES, begins a block that was written to volume *@ret_volume? */
+#define HISTORY_STAMP_BYTES 32u
+bool history_stamp_decode(const uint8_t *data, uint32_t *ret_volume);
 /* history_written -- @number was acknowledged. The newest write that is over by that; 0: none. */
 uint32_t history_written(struct history *history, uint32_t number);
 /* history_given_up -- whoever submitted @number was told so. */

@@ -44,6 +44,8 @@ struct sim_leases *sim_leases_create(struct sim_cluster *cluster, const char *na
 void sim_leases_destroy(struct sim_leases *leases);
 /* sim_leases_add -- @process has opened @volume, and has leases from here on; it may have others of before. */
 void sim_leases_add(struct sim_leases *leases, const void *process, struct cleave_volume *volume);
+/* sim_leases_excuse -- @process's clock stands still (NULL: nobody's): its leases do not count. NULL @leases is none. */
+void sim_leases_excuse(struct sim_leases *leases, const void *process);
 /* sim_leases_forget -- @process is dead. */
 void sim_leases_forget(struct sim_leases *leases, const void *process);
 /* sim_leases_on_change -- a change of @count blocks from @first on, sent by @volume's session, was acknowledged. */

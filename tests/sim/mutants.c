@@ -114,7 +114,8 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 /* In code that waits for what was given up. */
 static const char *const of_haste[] = { "debt_ignored" };
 /* In code that lets clients read hot blocks by themselves. */
-static const char *const of_peeks[] = { "hot_not_hidden", "hot_shown_stale" };
+static const char *const of_peeks[] = { "hot_not_hidden", "hot_shown_stale", "hot_page_unwiped",
+	"hot_torn_accepted", "hot_name_ignored", "hot_lease_unjudged" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -161,12 +162,11 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
-	"hot_hold_ignored", "hot_page_unwiped", "hot_kept_shown", "hot_torn_accepted",
-	"hot_name_ignored", "hot_epoch_ignored", "hot_lease_unjudged", "pool_overlent",
-	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
-	"ticket_unchecked", "fence_volume_ignored", "fence_unlisted", "holder_untold",
-	"read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited", "lent_all",
-	"job_works_on" };
+	"hot_hold_ignored", "hot_kept_shown", "hot_epoch_ignored", "hot_change_ignored",
+	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
+	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
+	"holder_untold", "read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited",
+	"lent_all", "job_works_on" };
 
 struct search {
 	struct mutant_set mutants;
@@ -298,6 +298,7 @@ checker_of(const char *text)
 		{ ", but it was ", "a snapshot or clone is not what it was" },
 		{ "garbage in a snapshot", "a snapshot or clone is not what it was" },
 		{ "had a read lease", "I7: a read lease is not waited for" },
+		{ "a page of hot blocks", "a client may read another's block" },
 		{ "a map of epoch", "I7: a map is gone by too long" },
 		{ "was acknowledged before", "I5: a snapshot is no point in time" },
 		{ "was served after", "I11: a fenced session is served" },

@@ -357,6 +357,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	workload.is_rereading = workload.is_peeking || sim_run_has_hot_blocks(run->options.seed);
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
+	sim_peeks_work(&workload);
 	if (sim_run_has_haste(run->options.seed))
 		workload.io_timeout_ns = NUM_MS(500);
 	workload.chunk_count = 1u << dice(run, 4);
@@ -542,6 +543,7 @@ static void
 run_check_invariants(struct run *run)
 {
 	sim_invariants_check(&run->invariants, run->cluster, run_spared(run));
+	sim_peeker_check(run->faults.peeker);
 }
 
 /*

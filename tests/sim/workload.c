@@ -15,6 +15,7 @@
 #include "history.h"
 #include "leases.h"
 #include "run.h"
+#include "splitlib/sim/loop_sim.h"
 #include "workload_inside.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
@@ -113,6 +114,7 @@ slot_issue_random(struct slot *slot)
 	uint32_t first = below(session, (uint32_t)num_max(range, count + 1) - count);
 	uint32_t dice = below(session, 100);
 	enum cleave_op op = CLEAVE_WRITE;
+	struct workload_choice choice;
 
 	if (dice < options->read_percent)
 		op = CLEAVE_READ;
@@ -131,7 +133,10 @@ slot_issue_random(struct slot *slot)
 	}
 	workload->issued_count++;
 	slot->is_probe = false;
-	slot_submit(slot, op, first, count);
+	choice = (struct workload_choice){ op, first, count };
+	if (options->is_peeking)
+		workload_peek_choose(slot, &choice);
+	slot_submit(slot, choice.op, choice.first, choice.count);
 }
 
 static void
@@ -173,13 +178,13 @@ session_on_next(struct loop_task *task, void *arg)
 	}
 }
 
-/* A session that peeks has one more, for probes: where its gateway stands still all others wait. */
+/* A session that peeks has some more, for probes: where its gateway stands still all others wait. */
 static uint32_t
 session_slot_count(const struct session *session)
 {
 	const struct workload_options *options = &session->workload->options;
 
-	return options->in_flight + (options->is_peeking ? 1 : 0);
+	return options->in_flight + (options->is_peeking ? WORKLOAD_PROBES : 0);
 }
 
 /* The old session, at a block that the new one has been served; or that it has peeked at last. */
@@ -200,8 +205,8 @@ session_on_probe(struct loop_task *task, void *arg)
 			continue;
 		session->probe_count++;
 		slot->is_probe = true;
-		if (is_peeking && below(session, 2) == 0)
-			session->probe_block = session->peeked_block;
+		if (is_peeking)
+			workload_peek_probe(session);
 		slot_submit(slot,
 		    (is_peeking ? below(session, PEEKING_READS) != 0 : below(session, 2) == 0)
 			? CLEAVE_READ
@@ -272,7 +277,7 @@ note_past(struct session *session, const struct slot *slot)
 	struct sim_cluster *cluster = session->workload->cluster;
 
 	if (stats->hot_reads != session->peek_count && slot->count == 1)
-		session->peeked_block = slot->first;
+		workload_peek_note(session, slot->first);
 	note_growth(stats->direct_reads, &session->direct_read_count, &cluster->direct_read_count);
 	note_growth(stats->hot_reads, &session->peek_count, &cluster->peek_count);
 	note_growth(stats->hot_torn, &session->torn_count, &cluster->torn_count);
@@ -314,7 +319,8 @@ slot_on_success(struct slot *slot)
 	/* A discard of holes alone is answered without a change, and waits for nobody. */
 	if (slot->io.op == CLEAVE_WRITE && workload->leases != NULL)
 		sim_leases_on_change(workload->leases, slot->volume, slot->first, slot->count);
-	if (session->is_old || workload->old == NULL || below(session, 4) != 0)
+	if (session->is_old || workload->old == NULL ||
+	    below(session, workload->options.is_peeking ? 2 : 4) != 0)
 		return;
 	workload->old->probe_block = slot->first;
 	loop_defer(workload->old->loop, &workload->old->probe_task);
@@ -383,6 +389,8 @@ session_on_opened(struct cleave_volume *volume, int rc, const char *error, void 
 		return;
 	}
 	session->volume = volume;
+	session->workload->volume_id = cleave_volume_info(volume)->id;
+	workload_peek_opened(session->workload, volume);
 	if (session->workload->leases != NULL)
 		sim_leases_add(session->workload->leases, session, volume);
 	if (!session->is_old)

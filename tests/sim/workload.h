@@ -66,6 +66,17 @@ void workload_restart(struct workload *workload);
 void workload_takeover(struct workload *workload);
 /* workload_pause -- the present session's process stands still. */
 void workload_pause(struct workload *workload, uint64_t duration_ns);
+/*
+ * workload_stop_clock -- the present session's clock stands still, as good as: until workload_start_clock, which lets
+ * it catch up. Its process goes on. Nobody may count on its read leases ending meanwhile.
+ */
+void workload_stop_clock(struct workload *workload);
+void workload_start_clock(struct workload *workload);
+/* workload_peeked -- where in the volume the present session read last out of a gateway's memory. False: nowhere yet. */
+bool workload_peeked(const struct workload *workload, uint64_t *ret_offset_bytes);
+/* workload_volume -- the present session's; NULL: it has none. workload_volume_id -- its volume's; 0: not known yet. */
+struct cleave_volume *workload_volume(const struct workload *workload);
+uint64_t workload_volume_id(const struct workload *workload);
 /* workload_history, workload_name -- of its volume. */
 struct history *workload_history(const struct workload *workload);
 const char *workload_name(const struct workload *workload);

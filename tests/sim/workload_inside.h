@@ -12,6 +12,16 @@
 #include "observer.h"
 #include "workload.h"
 
+#define WORKLOAD_PROBES 16u     /* slots that a session has for them, where sessions peek */
+#define WORKLOAD_PEEKED_MAX 16u /* blocks that are remembered */
+#define WORKLOAD_RIVALS_MAX 32u /* blocks of one set of a page of hot blocks */
+
+/* A request that is chosen. */
+struct workload_choice {
+	enum cleave_op op;
+	uint32_t first, count;
+};
+
 struct slot {
 	struct session *session;
 	struct cleave_io io;
@@ -42,11 +52,15 @@ struct session {
 	bool is_lost;                     /* was told that another session has the volume */
 	bool must_take;                   /* it opens the volume although another one has it */
 	uint64_t answered_ns, silence_ns; /* see companion_writer */
-	uint32_t probe_count, probe_block, peeked_block;
+	bool has_still_clock;             /* workload_stop_clock */
+	uint64_t still_since_ns;          /* ... of the world's clock */
+	uint32_t probe_count, probe_block;
+	uint32_t peeked[WORKLOAD_PEEKED_MAX]; /* blocks that were read out of a gateway's memory */
+	uint32_t peeked_count;                /* ever: the newest is in front of this one */
 	/* By its client's counters: the cluster has them already. */
 	uint64_t direct_read_count, peek_count, torn_count;
 	struct observer observer;
-	struct slot slots[WORKLOAD_IN_FLIGHT + 1];
+	struct slot slots[WORKLOAD_IN_FLIGHT + WORKLOAD_PROBES];
 };
 
 struct workload {
@@ -56,7 +70,9 @@ struct workload {
 	char name[24];
 	uint32_t block_count;
 	uint32_t issued_count;
-	uint32_t host_index; /* of the present session */
+	uint32_t host_index;                               /* of the present session */
+	uint64_t volume_id;                                /* 0: no session has opened it yet */
+	uint32_t rivals[WORKLOAD_RIVALS_MAX], rival_count; /* workload_peek.c's */
 	struct session *present, *old;
 	struct companion *companion; /* NULL: none */
 	struct sim_leases *leases;   /* NULL: sessions have none */
@@ -72,6 +88,16 @@ struct workload {
 
 /* workload_bytes -- how large its volume is. */
 uint64_t workload_bytes(const struct workload *workload);
+/*
+ * workload_peek_opened -- @volume was opened: blocks are chosen that want one place
+ *
+ * workload_peek_choose -- perhaps another request than @choice, for @slot. workload_peek_note -- @block was read out of a
+ * gateway's memory. workload_peek_probe -- which block an older session looks at, instead of probe_block.
+ */
+void workload_peek_opened(struct workload *workload, const struct cleave_volume *volume);
+void workload_peek_choose(struct slot *slot, struct workload_choice *choice);
+void workload_peek_note(struct session *session, uint32_t block);
+void workload_peek_probe(struct session *session);
 /* workload_check_status -- blocks that are said to read as zeros were read so, and all of the volume is told of. */
 void workload_check_status(struct workload *workload, uint64_t limit_ns, const char *what);
 

@@ -116,6 +116,7 @@ sim_zombies_inject(struct sim_faults *faults, struct sim_fault_active *self, uin
 	struct trap trap = { .cluster = cluster,
 		.gateway = &cluster->gateways[index],
 		.delay_ns = STRANDED_MIN_NS + sim_faults_duration_ns(cluster) };
+	uint64_t sleep_ns;
 
 	if (self->fault == SIM_FAULT_stranded) {
 		trap_wait(&trap, strand_one);
@@ -126,7 +127,9 @@ sim_zombies_inject(struct sim_faults *faults, struct sim_fault_active *self, uin
 	trap_wait(&trap, gateway_is_repairing);
 	if (trap.gateway->loop == NULL)
 		return;
-	sim_loop_pause(trap.gateway->loop,
-	    cluster->options.lease_ns + sim_world_random_below(cluster->world, ZOMBIE_SLEEP_NS));
+	sleep_ns = cluster->options.lease_ns +
+	    sim_world_random_below(cluster->world, ZOMBIE_SLEEP_NS);
+	sim_loop_pause(trap.gateway->loop, sleep_ns);
+	trap.gateway->still_until_ns = sim_world_now_ns(cluster->world) + sleep_ns;
 	sim_store_ring(cluster->store, trap.gateway->meta, false);
 }
