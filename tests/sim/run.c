@@ -40,7 +40,6 @@
 #define RUN_SETTLE_NS NUM_S(15)
 #define RUN_CLEAR_LIMIT_NS NUM_S(300) /* after snapshots were deleted: nothing is left of them */
 #define RUN_LONG_MANIFEST_SEEDS 10u
-#define RUN_STAGE_SEEDS 4u
 #define RUN_STAGE_SLOT_BYTES NUM_KIB(128)
 #define RUN_STAGE_CHUNKS 1u
 #define RUN_STAGE_VOLUME_BYTES NUM_MIB(2)
@@ -165,13 +164,6 @@ run_has_long_manifests(const struct run *run)
 	return run->options.seed % RUN_LONG_MANIFEST_SEEDS == 3 && !run_has_snapshots(run);
 }
 
-/* Much in few chunks, on small slots, with a short log: merges go in stages. */
-static bool
-run_has_stages(const struct run *run)
-{
-	return run->options.seed % RUN_STAGE_SEEDS == 1;
-}
-
 static bool
 run_has_members(const struct run *run)
 {
@@ -270,7 +262,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	uint32_t gateways = 1 + dice(run, RUN_GATEWAYS_MAX), nodes = 3 + dice(run, 3);
 
 	draw_cluster(run, options);
-	if (run_has_stages(run))
+	if (sim_run_has_stages(run->options.seed))
 		options->slot_bytes = RUN_STAGE_SLOT_BYTES;
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
 	/* These seeds have a log as short as may be: all that is written goes through merges. */
@@ -365,7 +357,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 		workload.chunk_count *= 8;
 	} else if (run_has_short_holds(run)) {
 		workload.chunk_count = (uint32_t)num_max(workload.chunk_count, RUN_HOLD_CHUNKS);
-	} else if (run_has_stages(run)) {
+	} else if (sim_run_has_stages(run->options.seed)) {
 		workload.chunk_count = (uint32_t)num_min(workload.chunk_count, RUN_STAGE_CHUNKS);
 		workload.volume_bytes = num_max(workload.volume_bytes, RUN_STAGE_VOLUME_BYTES);
 	}

@@ -173,6 +173,8 @@ bool sim_run_has_members(uint64_t seed);
 bool sim_run_has_balance(uint64_t seed);
 /* sim_run_choose_etcd -- @options for a cluster on an etcd, by the seed alone. */
 void sim_run_choose_etcd(uint64_t seed, struct sim_cluster_options *options);
+/* sim_run_has_stages -- has @seed much in few chunks, on small slots, with a short log, so that merges go in stages? */
+bool sim_run_has_stages(uint64_t seed);
 /* sim_run_has_haste -- do clients of @seed give requests up after half a second, of several gateways? */
 bool sim_run_has_haste(uint64_t seed);
 /* sim_run_has_heat -- do gateways of @seed store what is read often for who reads it (index/heat.h), and read ahead? */

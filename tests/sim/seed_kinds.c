@@ -34,6 +34,7 @@
 #define MIRRORS_MORE_SALT UINT64_C(5431853)
 #define MIRRORS_MORE_SEEDS 4u /* of these, too: half of all together */
 #define HASTY_SALT UINT64_C(3)
+#define STAGE_SEEDS 4u
 #define HASTY_SEEDS 16u
 #define OFFLOAD_SEEDS 8u /* by each of three salts: a third of all together */
 
@@ -111,6 +112,12 @@ sim_run_has_mirrors(uint64_t seed)
 {
 	return sim_run_hash(seed, MIRRORS_SALT) % MIRRORS_SEEDS == 0 ||
 	    sim_run_hash(seed, MIRRORS_MORE_SALT) % MIRRORS_MORE_SEEDS == 0;
+}
+
+bool
+sim_run_has_stages(uint64_t seed)
+{
+	return seed % STAGE_SEEDS == 1;
 }
 
 bool
