@@ -31,7 +31,7 @@ struct split_port {
 	struct split_port_options options; /* defaults filled in */
 	struct loop *loop;
 	struct arena host, device;
-	struct arena strays; /* tcp_receive.c's; memory NULL: there is none yet */
+	struct arena strays; /* tcp_receive.c's, from the first queue pair on */
 	struct receive_pool pool;
 	struct port_credits credits;
 	struct loop_link qps;              /* oldest first */

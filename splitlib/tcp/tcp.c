@@ -228,7 +228,7 @@ int
 tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 {
 	struct tcp_qp *tcp = split_calloc(1, sizeof(*tcp));
-	int rc;
+	int rc = 0;
 
 	assert(fd >= 0);
 	assert(qp->transport == NULL);
@@ -239,12 +239,13 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 	tcp->is_local = qp->ops == &transport_unix_ops;
 	tcp->is_connected = is_connected;
 	tcp->guess_count = 1;
-	if (qp->port->strays.memory == NULL) /* without, each stray takes a call */
-		(void)arena_init(&qp->port->strays, TCP_STRAY_BYTES, ARENA_DEVICE);
 	loop_task_init(&tcp->resume_task, tcp_on_resume_task, tcp);
 	loop_fd_init(&tcp->watcher, fd, tcp_on_fd, tcp);
-	rc = loop_fd_start(qp->port->loop, &tcp->watcher,
-	    is_connected ? LOOP_READABLE : LOOP_WRITABLE);
+	if (qp->port->strays.memory == NULL)
+		rc = arena_init(&qp->port->strays, TCP_STRAY_BYTES, ARENA_DEVICE);
+	if (rc == 0)
+		rc = loop_fd_start(qp->port->loop, &tcp->watcher,
+		    is_connected ? LOOP_READABLE : LOOP_WRITABLE);
 	if (rc != 0) {
 		split_free(tcp);
 		return rc;

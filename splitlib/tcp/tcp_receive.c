@@ -127,7 +127,7 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 		layout_add(layout, dev_ptr_raw(receive->payload), tcp->guess_payload_bytes,
 		    TCP_NO_OWNER);
 	}
-	if (guess_count > 0 && tcp->wrong_in_row >= TCP_VARIES && qp->port->strays.memory != NULL)
+	if (guess_count > 0 && tcp->wrong_in_row >= TCP_VARIES)
 		layout_add(layout, qp->port->strays.memory, qp->port->strays.bytes, TCP_NO_OWNER);
 }
 

@@ -343,13 +343,3 @@ Test(port_work, one_that_is_killed_leaves_nothing)
 	sg_kill(&sg);
 	cr_assert(sg_wait_closed(&qp));
 }
-
-Test(port_work, not_with_a_key)
-{
-	char error[256] = "";
-
-	sg.options.key = (const struct split_key *)1; /* it is not looked at */
-	cr_assert_eq(sg_start(&sg), -EINVAL, "%s", error);
-	cr_assert_not_null(strstr(sg.error, "not with a key"), "%s", sg.error);
-	sg.options.key = NULL;
-}

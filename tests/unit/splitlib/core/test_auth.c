@@ -288,7 +288,7 @@ BOTH(auth, the_nth_allocation_fails)
 		is_ready = both_ready(&f, 0);
 	}
 	split_alloc_fail_at(0);
-	cr_assert_gt(nth, 5);
+	cr_assert_gt(nth, 5, "%u", nth);
 	fixture_close(&f);
 }
 
