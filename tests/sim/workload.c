@@ -187,7 +187,10 @@ session_slot_count(const struct session *session)
 	return options->in_flight + (options->is_peeking ? WORKLOAD_PROBES : 0);
 }
 
-/* The old session, at a block that the new one has been served; or that it has peeked at last. */
+/*
+ * The old session, at a block that the new one has been served; or reads one that it has peeked at last. It writes to the
+ * former alone: a gateway that the new one has not met yet, and that did not say that it knows of it, serves the old one.
+ */
 static void
 session_on_probe(struct loop_task *task, void *arg)
 {
@@ -200,6 +203,7 @@ session_on_probe(struct loop_task *task, void *arg)
 		return;
 	for (uint32_t i = 0; i < session_slot_count(session); i++) {
 		struct slot *slot = &session->slots[i];
+		uint32_t served = session->probe_block;
 
 		if (slot->is_busy)
 			continue;
@@ -207,11 +211,10 @@ session_on_probe(struct loop_task *task, void *arg)
 		slot->is_probe = true;
 		if (is_peeking)
 			workload_peek_probe(session);
-		slot_submit(slot,
-		    (is_peeking ? below(session, PEEKING_READS) != 0 : below(session, 2) == 0)
-			? CLEAVE_READ
-			: CLEAVE_WRITE,
-		    session->probe_block, 1);
+		if (is_peeking ? below(session, PEEKING_READS) != 0 : below(session, 2) == 0)
+			slot_submit(slot, CLEAVE_READ, session->probe_block, 1);
+		else
+			slot_submit(slot, CLEAVE_WRITE, served, 1);
 		return;
 	}
 }
