@@ -162,8 +162,15 @@ read_line(char *text, int bytes, void *arg)
 		return NULL;
 	}
 	p->file.line++;
-	if (strchr(text, '\n') == NULL && !feof(p->file.stream))
+	if (strchr(text, '\n') == NULL && !feof(p->file.stream)) {
+		if (strlen(text) + 1 < (size_t)bytes) {
+			/* Of a device there may be no end of them. */
+			(void)config_refuse(p, "a byte is 0, so that is no text");
+			p->file.rc = -EINVAL;
+			return NULL;
+		}
 		refuse_long_line(p, text, bytes);
+	}
 	lead = strspn(text, " \t\r\n");
 	memmove(text, text + lead, strlen(text + lead) + 1);
 	p->file.is_needed = text[0] != '\0' && strchr(";#[", text[0]) == NULL;

@@ -339,6 +339,13 @@ Test(config, a_line_that_is_too_long_is_refused, .fini = file_remove)
 	check_file_refused(text, "2: longer than 198 bytes");
 }
 
+Test(config, what_is_no_text_is_refused_at_once, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(PARSE("-d", "x", "--config", "/dev/zero"), -EINVAL);
+	cr_assert_str_eq(stderr_text(),
+	    "cleave-test: /dev/zero:1: a byte is 0, so that is no text\n");
+}
+
 Test(config, a_folder_is_no_file, .init = cr_redirect_stderr)
 {
 	cr_assert_eq(PARSE("-d", "x", "--config", "/"), -EISDIR);
