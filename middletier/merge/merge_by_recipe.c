@@ -304,6 +304,15 @@ mt_merge_by_recipe_begin(struct mt_merge *merge)
 	return rc;
 }
 
+void
+mt_merge_by_recipe_leave(struct merge_work *work)
+{
+	if (work->by_recipe == NULL)
+		return;
+	assert(!work->by_recipe->guest.is_on);
+	work->by_recipe->is_on = false;
+}
+
 bool
 mt_merge_by_recipe_is_on(const struct merge_work *work)
 {

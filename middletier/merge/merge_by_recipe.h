@@ -27,6 +27,8 @@ void mt_merge_by_recipe_destroy(struct merge_by_recipe *by_recipe);
  * would encrypt what nobody could compare then, or there are more extents than a recipe may have. -ESTALE: one has gone.
  */
 int mt_merge_by_recipe_begin(struct mt_merge *merge);
+/* mt_merge_by_recipe_leave -- the stage that begins is executed otherwise; no guest has one. */
+void mt_merge_by_recipe_leave(struct merge_work *work);
 /* mt_merge_by_recipe_is_on -- the stage at work is executed from a recipe. */
 bool mt_merge_by_recipe_is_on(const struct merge_work *work);
 /* mt_merge_by_recipe_is_guest -- it is, and by the guest: work->executor is that. */

@@ -136,7 +136,10 @@ mt_merge_stage_begin(struct mt_merge *merge)
 	merge->is_last_stage = !work->plan.is_staged ||
 	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
 	stage_writer_begin(merge);
-	return mt_merge_by_away_begin(merge) ? 0 : mt_merge_by_recipe_begin(merge);
+	if (!mt_merge_by_away_begin(merge))
+		return mt_merge_by_recipe_begin(merge);
+	mt_merge_by_recipe_leave(work); /* what is left of it at the end is executed by the plan */
+	return 0;
 }
 
 void

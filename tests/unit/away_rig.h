@@ -270,6 +270,8 @@ know(uint32_t count)
 	mt_merge_by_away_names(fake.port.merge_work, &names);
 }
 
+static bool rig_has_recipes; /* what is executed at home is, too */
+
 static inline void
 setup_slots(uint64_t slot_bytes)
 {
@@ -279,6 +281,7 @@ setup_slots(uint64_t slot_bytes)
 	fake.settings.has_offload = true;
 	fake.settings.worker_jobs = 1;
 	fake.settings.offload_bytes_min = 1;
+	fake.settings.has_recipes = rig_has_recipes;
 	fake.on_peer = on_peer;
 	fake.on_forgotten = on_forgotten;
 	fake_merges_start();

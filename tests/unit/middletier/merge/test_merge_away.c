@@ -486,3 +486,25 @@ Test(merge_away, one_whose_connection_ends_is_replaced_at_once)
 	expect_made_anew();
 	cr_assert_eq(test.peers[0].cancel_count, 0);
 }
+
+/* ---- where merges at home are executed by recipes, too ---- */
+
+static void
+setup_recipes(void)
+{
+	rig_has_recipes = true;
+	setup();
+}
+
+TestSuite(merge_away_recipes, .init = setup_recipes, .fini = teardown);
+
+/* The recipe of the merge before it is over. */
+Test(merge_away_recipes, without_room_all_of_it_is_made_at_home)
+{
+	test.peers[0].free_count = 0;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 1);
+	cr_assert_eq(fake_chunk()->run_count, 2);
+	expect_at_home();
+}
