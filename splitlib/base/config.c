@@ -164,7 +164,7 @@ read_line(char *text, int bytes, void *arg)
 	p->file.line++;
 	if (strchr(text, '\n') == NULL && !feof(p->file.stream)) {
 		if (strlen(text) + 1 < (size_t)bytes) {
-			/* Of a device there may be no end of them. */
+			/* A device may have no end of them. */
 			(void)config_refuse(p, "a byte is 0, so that is no text");
 			p->file.rc = -EINVAL;
 			return NULL;
