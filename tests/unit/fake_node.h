@@ -209,7 +209,8 @@ static inline void
 fake_to_device(dev_ptr at, const void *in, size_t bytes)
 {
 	guard_enter();
-	memcpy((void *)at.device_address_private, in, bytes);
+	if (bytes > 0) /* @in may be NULL otherwise */
+		memcpy((void *)at.device_address_private, in, bytes);
 	guard_leave();
 }
 
