@@ -29,7 +29,6 @@
 #include "cleave/status.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/node_probe.h"
 #include "cluster/node_table.h"
 #include "cluster/node_tally.h"
 #include "cluster/volume_change.h"
@@ -264,11 +263,21 @@ add_on_found(const struct mt_node_found *found, void *arg)
 	mt_control_node_begin(request, add_put);
 }
 
+void
+mt_control_node_probe(struct mt_control_request *request, mt_node_probe_fn fn)
+{
+	const char *address = request->node.node.address;
+	int rc = mt_node_probe_start(request->gateway, address, fn, request);
+
+	if (rc != 0)
+		mt_control_refuse(request, rc, "%s: %s", address,
+		    status_text(status_from_errno(rc)));
+}
+
 static void
 add_probe(struct mt_control_request *request)
 {
 	const struct mt_nodes *nodes = request->gateway->nodes;
-	int rc;
 
 	assert(request->node.node.id == 0);
 	if (nodes->is_incomplete || nodes->count >= MT_NODE_KEYS_MAX) {
@@ -285,11 +294,7 @@ add_probe(struct mt_control_request *request)
 	}
 	if (add_is_taken(request, &request->node.node))
 		return;
-	rc = mt_node_probe_start(request->gateway, request->node.node.address, add_on_found,
-	    request);
-	if (rc != 0)
-		mt_control_refuse(request, rc, "%s: %s", request->node.node.address,
-		    status_text(status_from_errno(rc)));
+	mt_control_node_probe(request, add_on_found);
 }
 
 bool

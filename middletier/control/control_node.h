@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/node_probe.h"
+
 struct mt_control_request;
 struct mt_node;
 
@@ -30,6 +32,8 @@ void mt_control_node_put(struct mt_control_request *request, const char *what);
  */
 bool mt_control_node_take(struct mt_control_request *request, const char *address,
     const char *domain, uint64_t weight, const char *note);
+/* mt_control_node_probe -- who answers at request->node.node.address: @fn, with @request; else the request ends, and says why */
+void mt_control_node_probe(struct mt_control_request *request, mt_node_probe_fn fn);
 /* mt_control_node_answer -- the request ends, with @node; a set (request->node.changes) says whether it is other than before */
 void mt_control_node_answer(struct mt_control_request *request, const struct mt_node *node,
     bool is_changed);

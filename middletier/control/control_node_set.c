@@ -25,11 +25,9 @@
 #include "base/check.h"
 #include "base/reader.h"
 #include "catalog/node_key.h"
-#include "cleave/status.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/node_probe.h"
 #include "cluster/node_table.h"
 #include "control/control_node.h"
 #include "control/control_request.h"
@@ -230,19 +228,13 @@ static void
 set_look(struct mt_control_request *request)
 {
 	const struct mt_node_entry *entry = mt_nodes_by_id(request->gateway, request->node.id);
-	int rc;
 
 	if (!set_take(request, entry) || !set_keeps_domains(request))
 		return;
-	if (strcmp(entry->node.address, request->node.node.address) == 0 || request->is_forced) {
+	if (strcmp(entry->node.address, request->node.node.address) == 0 || request->is_forced)
 		set_put(request);
-		return;
-	}
-	rc = mt_node_probe_start(request->gateway, request->node.node.address, set_on_found,
-	    request);
-	if (rc != 0)
-		mt_control_refuse(request, rc, "%s: %s", request->node.node.address,
-		    status_text(status_from_errno(rc)));
+	else
+		mt_control_node_probe(request, set_on_found);
 }
 
 void
