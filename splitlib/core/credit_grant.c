@@ -323,9 +323,11 @@ credit_recall(struct split_qp *qp)
 static bool
 recall_is_candidate(const struct split_qp *qp)
 {
-	/* Grants that the peer has not heard of may be what it waits for: leave them. */
-	return qp_is(qp, SPLIT_QP_READY) && qp->granted > qp->unannounced && !qp->is_recalled &&
-	    !list_contains(&qp->grant_link);
+	/*
+	 * Grants that the peer has not heard of may be what it waits for: leave them. Who has some and waits for more has not
+	 * asked: it may have nothing left to send.
+	 */
+	return qp_is(qp, SPLIT_QP_READY) && qp->granted > qp->unannounced && !qp->is_recalled;
 }
 
 /* The peer that has owed what it was asked for longest, or NULL. */

@@ -281,6 +281,24 @@ BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
 	free(many);
 }
 
+/* The first is filled up as soon as there is something, and needs it no more: who has asked goes first. */
+BOTH(credit, what_a_peer_has_is_recalled_though_it_waits_for_more)
+{
+	/* The share is as large as one alone could have: who is silent for long would give nothing back. */
+	many_connect_to(small_port(8, 3), 2, kind);
+	fixture_run(&f, many_ready, 2);
+	cr_assert_eq(f.server_port->credits.granted_count, 6);
+	f.server.mode = SIDE_HOLD;
+	send_requests(&many->sides[0], 0, 2);
+	fixture_run(&f, server_got, 2);
+	send_requests(&many->sides[1], 10, 10);
+	fixture_run(&f, server_got, 6); /* all that requests may have, though none is answered */
+	cr_assert_eq(many->sides[0].qp->credits, 0);
+	promises_check(f.server_port);
+	fixture_close(&f);
+	free(many);
+}
+
 BOTH(credit, promises_end_with_their_queue_pair)
 {
 	fixture_open(&f, kind, NULL, NULL);
