@@ -86,12 +86,18 @@ sn_claim_lend(struct sn_request *req)
 {
 	struct node *node = req->node;
 	const struct wire_node *wire = &req->wire;
-	struct sn_loan *loan = &node->claims[wire->id.shard].loan;
+	struct sn_claims *claims = &node->claims[wire->id.shard];
+	struct sn_loan *loan = &claims->loan;
 	struct wire_node_reply reply = { .rc = 0 };
 
 	assert(wire->opcode == WIRE_EXTENT_LEND);
-	if (wire->epoch < sn_fence_epoch(node, wire->id.shard)) {
+	/* The owner before may say something late, which is not of the newest owner's loan. */
+	if (wire->epoch < sn_fence_epoch(node, wire->id.shard) || wire->epoch < claims->now.epoch) {
 		sn_request_fail(req, -ESTALE);
+		return;
+	}
+	if (!sn_fence_is_near(node, wire->id.shard, wire->epoch)) {
+		sn_request_fail(req, -EOVERFLOW); /* nobody's epoch, as in change.c */
 		return;
 	}
 	loan->claim = (struct sn_claim){ wire->epoch, wire->offset_bytes };

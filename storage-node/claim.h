@@ -43,7 +43,8 @@ int sn_claim_judge(struct node *node, const struct split_subject *subject,
  * sn_claim_lend -- @req, a LEND that sn_claim_judge has let in: from here on, or no more; answered
  *
  * A loan takes the place of the one before it. It ends with the owner's epoch, and with the node's process.
- * Errors, told to the gateway: -ESTALE the epoch is older than the fence.
+ * Errors, told to the gateway: -ESTALE the epoch is older than the fence, or than the newest claim; -EOVERFLOW it is far
+ * above the fence, and nobody's.
  */
 void sn_claim_lend(struct sn_request *req);
 

@@ -283,6 +283,30 @@ Test(claim, a_loan_ends_with_the_epoch_and_with_the_node)
 	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), -ENOKEY);
 }
 
+/* gateway/1 had the epoch before, and no request of gateway/2 has fenced it off here yet. */
+Test(claim, the_owner_before_says_nothing_of_the_newest_owners_loan)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	come_as(2);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0);
+	cr_assert_eq(lend(1, EPOCH + 1), 0);
+	come_as(1);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0);
+	cr_assert_eq(lend(0, EPOCH), -ESTALE);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH + 1), 0, "it is lent yet");
+}
+
+Test(claim, an_epoch_far_above_the_fence_ends_no_loan)
+{
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert_eq(lend(2, EPOCH), 0);
+	come_as(2);
+	cr_assert_eq(lend(2, EPOCH + (1u << 20) + 1), -EOVERFLOW);
+	cr_assert_eq(ask(WIRE_EXTENT_READ, EPOCH), 0);
+}
+
 /* Whatever it comes with first: nodes that were away hear of a new owner by a length, a deletion, or a read. */
 Test(claim, any_request_under_a_higher_epoch_makes_it_the_senders)
 {
