@@ -61,6 +61,11 @@
 #define BY_AWAY_MARGIN_SHARE 16u       /* of its room: batches are not all as full as can be */
 #define BY_AWAY_TAIL_BYTES NUM_KIB(12) /* a directory, and a batch's padding */
 #define BY_AWAY_HOPE_NS NUM_MS(10)
+/* A piece is one run, or two, where something has found room behind a directory: more would leave a stage's commit no room. */
+#define BY_AWAY_PARTS_MAX 2u
+
+_Static_assert(MERGE_PARTS_MAX / 2 + BY_AWAY_PARTS_MAX <= MERGE_PARTS_MAX,
+    "a stage that goes on has room for the parts of a piece");
 
 enum by_away_state { BY_AWAY_IDLE, BY_AWAY_ROOM, BY_AWAY_GIVEN, BY_AWAY_SEEING, BY_AWAY_STATE_NR };
 
@@ -276,8 +281,9 @@ piece_given(struct mt_merge *merge)
 	if (rc != STEP_DONE)
 		return rc == STEP_AGAIN ? rc : piece_failed(merge, rc);
 	told = mt_merge_away_told(by_away->away);
-	/* All of it, for what is behind would be taken for merged. */
-	if (told->frame_count != by_away->recipe.head.frame_count && !MUTANT(told_short)) {
+	/* All of it, for what is behind would be taken for merged; and in as few runs as who makes it for us needs. */
+	if ((told->frame_count != by_away->recipe.head.frame_count && !MUTANT(told_short)) ||
+	    told->part_count > BY_AWAY_PARTS_MAX) {
 		mt_merge_away_note(by_away->away, false);
 		return piece_failed(merge, -EBADMSG);
 	}

@@ -230,6 +230,40 @@ Test(merge_away, a_part_of_it_is_no_merge)
 	expect_made_anew();
 }
 
+/* Each batch is a run of its own: true, and far more runs than who makes it for us would make. */
+static void
+says_a_part_a_batch(struct mt_told *told)
+{
+	const struct mt_extent *extent = fake.shard.run_roll->extent;
+	const struct fake_copy *copy =
+	    fake_copy_find(&fake.nodes[extent->replicas[0].node_id - 1], &extent->id);
+	uint32_t at = told->parts[0].offset_bytes, end = at + told->parts[0].length_bytes;
+
+	cr_assert_eq(told->part_count, 1);
+	for (told->part_count = 0; at < end; at += told->parts[told->part_count++].length_bytes) {
+		struct batch_check check = { .id = extent->id,
+			.kind = EXTENT_RUN,
+			.offset_bytes = at,
+			.is_probe = true };
+
+		cr_assert_eq(batch_head_check(copy->bytes + at, end - at, &check), 0);
+		told->parts[told->part_count] = (struct mt_told_part){ .offset_bytes = at,
+			.length_bytes = check.info.batch_bytes };
+	}
+	cr_assert_gt(told->part_count, 2);
+}
+
+/* All of them would pass, and then a stage of several pieces has more than a commit can name. */
+Test(merge_away, more_runs_than_it_needs_are_refused)
+{
+	fake.settings.directory_batches_min = UINT32_MAX;
+	test.on_told = says_a_part_a_batch;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_recalled), 1);
+	expect_made_anew();
+}
+
 static void
 says_a_longer_part(struct mt_told *told)
 {
