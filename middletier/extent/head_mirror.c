@@ -188,6 +188,15 @@ mt_head_mirror_forget(struct mt_head_mirror *mirror, const struct extent_id *id,
 	*at = entry->next;
 }
 
+void
+mt_head_mirror_clear(struct mt_head_mirror *mirror)
+{
+	CHECK_OBJ(mirror, HEAD_MIRROR_MAGIC);
+	memset(mirror->chains, 0xff, mirror->chain_count * sizeof(*mirror->chains));
+	mirror->first = mirror->end = mirror->wrap = mirror->entry_count = 0;
+	mirror->is_wrapped = false;
+}
+
 struct mt_head_mirror *
 mt_head_mirror_create(uint64_t bytes)
 {
@@ -210,7 +219,7 @@ mt_head_mirror_create(uint64_t bytes)
 		mt_head_mirror_destroy(mirror);
 		return NULL;
 	}
-	memset(mirror->chains, 0xff, chain_count * sizeof(*mirror->chains));
+	mt_head_mirror_clear(mirror);
 	return mirror;
 }
 

@@ -33,5 +33,7 @@ uint32_t mt_head_mirror_get(const struct mt_head_mirror *mirror, const struct ex
 /* mt_head_mirror_forget -- the head that mt_head_mirror_get found is not worth anything. */
 void mt_head_mirror_forget(struct mt_head_mirror *mirror, const struct extent_id *id,
     uint64_t offset_bytes);
+/* mt_head_mirror_clear -- no head is there any more. */
+void mt_head_mirror_clear(struct mt_head_mirror *mirror);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_HEAD_MIRROR_H */

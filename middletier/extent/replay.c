@@ -28,7 +28,8 @@
  *
  * Where the port keeps heads of others' batches (head_mirror.h), one that is there is not read. It passes the same checks,
  * behind the same predecessor, so what is there can be old, wrong or missing, and comes to the same. Behind a gap there may
- * be more of them: one read is asked for there, not sixteen.
+ * be more of them: one read is asked for there, not sixteen. One that is none of the extent's, and passes, shows when no
+ * copy's batch fits behind it: then all heads in memory go, and the replay ends, to be begun again without.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -67,8 +68,8 @@ _Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
 	    SM_INITIAL },
-	[MT_REPLAY_DRAINING] = { "draining", SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING),
-	    0 },
+	[MT_REPLAY_DRAINING] = { "draining",
+	    SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING) | SM_TO(MT_REPLAY_DONE), 0 },
 	[MT_REPLAY_WAITING] = { "waiting", SM_TO(MT_REPLAY_RUNNING), 0 },
 	[MT_REPLAY_DONE] = { "done", 0, SM_FINAL },
 };
@@ -266,14 +267,6 @@ replay_fill(struct mt_replay *replay)
 
 /* ---- looking ---- */
 
-/* Is there anything in @read that is to be looked at? */
-static bool
-replay_needs_piece(const struct mt_replay *replay, const struct mt_replay_read *read)
-{
-	return read->source_index == replay->source_index &&
-	    replay->at_bytes + replay->head_bytes < read->offset_bytes + read->bytes;
-}
-
 /* Does @read begin behind what is to be looked at next? The guess was wrong. */
 static bool
 replay_has_gap(const struct mt_replay *replay, const struct mt_replay_read *read)
@@ -394,6 +387,9 @@ replay_drain(struct mt_replay *replay)
 	else if (!replay->must_wait &&
 	    replay_pick(replay, replay->source_index, &replay->chooser, &link) >= 0)
 		replay_restart(replay);
+	else if (replay->was_mirrored &&
+	    mt_chooser_is_hopeless(&replay->chooser, replay_source(replay)->replica_count))
+		replay_finish(replay, mt_replay_distrust(replay));
 	else
 		replay_wait(replay);
 }
@@ -473,7 +469,7 @@ replay_run(struct mt_replay *replay)
 			replay_read_again(replay);
 			return;
 		}
-		if (rc != -ESTALE && !replay_needs_piece(replay, read)) {
+		if (rc != -ESTALE && !mt_replay_needs_read(replay, read)) {
 			rc = 0; /* whatever came of it */
 		} else if (rc == 0) {
 			rc = replay_take_piece(replay, read);

@@ -97,8 +97,9 @@ struct mt_replay {
 /*
  * mt_replay_start -- read all sources, batch by batch, each from any replica whose batch passes
  *
- * @fn: 0; -ESTALE a node knows a newer owner; what on_batch returned. Waits for nodes as long as it
- * takes. Returns 0; -ENOMEM: no @fn.
+ * @fn: 0; -ESTALE a node knows a newer owner; -EAGAIN a head that was in memory was none of the extent's, which showed too
+ * late: it is there no more, and another replay finds what nodes have; what on_batch returned, of a log's batch before
+ * it has changed anything. Waits for nodes as long as it takes. Returns 0; -ENOMEM: no @fn.
  */
 int mt_replay_start(struct mt_replay *replay);
 /* mt_replay_on_link -- a link of the port came up or went down: one that waits for a node tries again. */

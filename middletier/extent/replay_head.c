@@ -3,8 +3,10 @@
 #include "extent/replay_head.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -44,6 +46,13 @@ replay_on_head(struct mt_replay *replay, const struct batch_info *info)
 	replay->prev_crc = info->batch_crc;
 	replay->head_bytes = 0;
 	return 0;
+}
+
+bool
+mt_replay_needs_read(const struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	return read->source_index == replay->source_index &&
+	    replay->at_bytes + replay->head_bytes < read->offset_bytes + read->bytes;
 }
 
 int
@@ -98,6 +107,20 @@ mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 }
 
 int
+mt_replay_distrust(struct mt_replay *replay)
+{
+	const struct mt_replay_source *source = &replay->sources[replay->source_index];
+
+	log_error("shard %" PRIu32 ": what another gateway has sent of extent %" PRIu32 ".%" PRIu32
+		  ".%" PRIu64 " does not fit what nodes have offset_bytes=%" PRIu64
+		  ": it is read from those",
+	    replay->shard->index, source->id.shard, source->id.epoch, source->id.counter,
+	    replay->at_bytes);
+	mt_head_mirror_clear(replay->shard->port->head_mirror);
+	return -EAGAIN;
+}
+
+int
 mt_replay_take_mirrored(struct mt_replay *replay)
 {
 	const struct mt_replay_source *source = &replay->sources[replay->source_index];
@@ -122,13 +145,14 @@ mt_replay_take_mirrored(struct mt_replay *replay)
 		replay->head_bytes = bytes;
 		rc = replay_on_head(replay, &check.info);
 		replay->head_bytes = 0;
-		if (rc != 0 && rc != -EBADMSG)
+		if (rc != 0 && rc != -EBADMSG && rc != -EPROTO)
 			return rc;
 	}
 	if (rc != 0) {
 		mt_head_mirror_forget(port->head_mirror, &source->id, replay->at_bytes);
 		metric_add(&port->metrics[MT_METRIC_heads_refused], 1);
-		return 0;
+		/* Some edits of a manifest's batch may have been taken. */
+		return rc == -EPROTO && source->kind != EXTENT_LOG ? -EAGAIN : 0;
 	}
 	metric_add(&port->metrics[MT_METRIC_heads_taken], 1);
 	replay->was_mirrored = true;

@@ -3,9 +3,13 @@
 #ifndef CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H
 #define CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H
 
+#include <stdbool.h>
+
 struct mt_replay;
 struct mt_replay_read;
 
+/* mt_replay_needs_read -- is there anything in @read that is to be looked at? */
+bool mt_replay_needs_read(const struct mt_replay *replay, const struct mt_replay_read *read);
 /*
  * mt_replay_take_head -- as much of the head at at_bytes as @read has; a whole one is checked and handed over
  *
@@ -19,9 +23,17 @@ int mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *r
 /*
  * mt_replay_take_mirrored -- the head at at_bytes from the port's memory (head_mirror.h), if it has it
  *
- * There is an extent to be looked at. Returns 1: as above; 0: it is to be read, as none is there that passes, or a part
- * of it was read; -EPROTO, and other errors, as above.
+ * There is an extent to be looked at. Returns 1: as above; 0: it is to be read, as none is there that passes, and that
+ * on_batch takes, or a part of it was read; -EAGAIN: on_batch refuses it, and is of a manifest: all is to be read anew, and
+ * this head is not there any more; another error of on_batch, as above.
  */
 int mt_replay_take_mirrored(struct mt_replay *replay);
+
+/*
+ * mt_replay_distrust -- no copy's batch fits behind a head that was in memory: that is wrong, or may be
+ *
+ * All heads in memory go. Returns how the replay ends, -EAGAIN.
+ */
+int mt_replay_distrust(struct mt_replay *replay);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H */

@@ -109,6 +109,8 @@ void mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why);
  * @why: static. An event where it is not what the last try ended with.
  */
 void mt_takeover_fail(struct mt_takeover *takeover, int rc, const char *why);
+/* Why one is given up that was replayed from heads in memory, and finds them gone the next time. */
+#define TAKEOVER_DISTRUST_TEXT "heads in memory were not its own: it is read from storage nodes"
 /* mt_takeover_next -- the present step has ended: 0: start the next one; else the same again, later. */
 void mt_takeover_next(struct mt_takeover *takeover, int rc);
 /* mt_takeover_run -- start the present step, also once more, and those after it that need not wait. */

@@ -141,6 +141,8 @@ takeover_on_manifest_read(int rc, void *arg)
 	else if (rc == -EPROTONOSUPPORT)
 		mt_takeover_fail(takeover, rc,
 		    "a newer release has written its manifest: start that one here");
+	else if (rc == -EAGAIN)
+		mt_takeover_give_up(takeover, rc, TAKEOVER_DISTRUST_TEXT);
 	else if (rc != 0)
 		mt_takeover_fail(takeover, rc, "its manifest cannot be understood");
 	else if (!takeover->state.is_complete)

@@ -357,6 +357,8 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 		mt_replay_stop(replay);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
+	else if (rc == -EAGAIN)
+		mt_takeover_give_up(takeover, rc, TAKEOVER_DISTRUST_TEXT);
 	else if (rc != 0)
 		mt_takeover_fail(takeover, rc, "its log cannot be understood");
 	else

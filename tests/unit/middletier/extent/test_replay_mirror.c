@@ -279,6 +279,34 @@ Test(replay_mirror, a_head_behind_another_batch_is_not_believed)
 	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
 }
 
+/* The log's head number @index in another form: whole, of its place, and behind the batch that it is behind. */
+static void
+forge_behind_the_same(uint32_t index, uint64_t base_sequence)
+{
+	struct kept *at = &kept[index];
+
+	at->info.base_sequence = base_sequence;
+	batch_head_encode(at->head, &at->info);
+}
+
+Test(replay_mirror, a_head_that_passes_and_cannot_be_is_read_from_a_node)
+{
+	forge_behind_the_same(kept_count - 1, 1); /* it goes back */
+	start_anew(has_all);
+	expect_served(kept_count - 1, kept_count - 1);
+	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
+}
+
+/* The head could be one, but for what nodes have behind it: the shard's next start believes none. */
+Test(replay_mirror, a_head_that_nothing_fits_behind_ends_no_shard)
+{
+	forge_behind_the_same(40, kept[40].info.base_sequence + 1);
+	start_anew(has_all);
+	cr_assert(mt_rig_wait_ready(rig));
+	cr_assert(is_all_there());
+	cr_assert_eq(metric(MT_METRIC_heads_taken), 41, "up to it, once");
+}
+
 Test(replay_mirror, believing_it_is_found)
 {
 	forge_the_last();
