@@ -384,6 +384,36 @@ client_gateway_is_remembered(const struct cleave_client *client, uint32_t index)
 	    client->options.gateway_count + client->learnt_count;
 }
 
+/* The cluster of volumes that are open; 0: none is, or it is not known. */
+static uint64_t
+client_volumes_cluster(const struct cleave_client *client)
+{
+	for (const struct loop_link *link = client->volumes.next; link != &client->volumes;
+	     link = link->next) {
+		uint64_t cluster_id =
+		    LIST_ENTRY(link, const struct cleave_volume, link)->cluster_id;
+
+		if (cluster_id != 0)
+			return cluster_id;
+	}
+	return 0;
+}
+
+/*
+ * A remembered one must be of the cluster that it was of. So must any while a volume is open, if it says: an address may
+ * have been given to another cluster, whose map has nothing to say of this one.
+ */
+bool
+client_gateway_is_of(const struct cleave_client *client, uint32_t index, uint64_t cluster_id)
+{
+	uint64_t ours = client_volumes_cluster(client);
+
+	if (client_gateway_is_remembered(client, index) &&
+	    cluster_id != client->remember.cluster_id)
+		return false;
+	return ours == 0 || cluster_id == 0 || cluster_id == ours;
+}
+
 const char *
 client_gateway(const struct cleave_client *client, uint32_t index)
 {

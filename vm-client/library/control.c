@@ -330,18 +330,16 @@ control_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 
 /* The connection. */
 
-/* Whether @hello's gateway may be asked: a remembered one must be of the cluster that it was of. */
 static bool
 control_knows(struct cleave_client *client, const void *hello, uint32_t hello_bytes)
 {
-	bool is_remembered = client_gateway_is_remembered(client, client->control.gateway_index);
 	struct wire_hello peer;
 	const char *field;
 
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0)
 		peer = (struct wire_hello){ .cluster_id = 0 };
 	client->control.agreed_level = wire_level_agreed(&client->control.level, peer.level);
-	if (is_remembered && peer.cluster_id != client->remember.cluster_id)
+	if (!client_gateway_is_of(client, client->control.gateway_index, peer.cluster_id))
 		return false;
 	client->cluster_id = peer.cluster_id;
 	return true;
@@ -359,6 +357,7 @@ control_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, v
 	assert(control->qp == qp);
 	sm_move(&control->sm, CONTROL_UP);
 	if (!control_knows(client, hello, hello_bytes)) {
+		control->foreign = "another cluster's gateway answers";
 		control_close(control);
 		return;
 	}
@@ -395,7 +394,7 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 	if (control->error[0] == '\0' ||
 	    !client_gateway_is_remembered(client, control->gateway_index))
 		(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
-		    control_address(client), reason);
+		    control_address(client), reason == NULL ? "" : reason);
 	while ((link = list_first(&control->sent)) != NULL) {
 		struct cleave_call *call = call_of(link);
 
@@ -447,7 +446,8 @@ control_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		return;
 	}
 	CLIENT_STAT(client, connection_losses, 1);
-	control_on_failure(client, rc == 0 ? -ECONNRESET : rc, reason == NULL ? "" : reason);
+	control_on_failure(client, rc == 0 ? -ECONNRESET : rc,
+	    control->foreign != NULL ? control->foreign : reason);
 }
 
 static const struct split_qp_ops control_qp_ops = {
@@ -479,6 +479,7 @@ control_connect(struct cleave_client *client)
 	if (control->level_index != control->gateway_index) /* it may be of another release */
 		wire_level_init(&control->level, 0);
 	control->level_index = control->gateway_index;
+	control->foreign = NULL;
 	hello.level = wire_level_offer(&control->level, loop_now_ns(client->loop));
 	wire_hello_encode(bytes, &hello);
 	control->qp = connect_qp(client->port, &options);

@@ -112,6 +112,7 @@ struct control {
 	uint32_t call_count;
 	uint32_t gateway_index;   /* of client_gateway_count; beyond it: modulo */
 	bool is_moving;           /* CLOSING: to ask another gateway, nothing has failed */
+	const char *foreign;      /* why it may not be asked; NULL: it may */
 	uint32_t failures_in_row; /* connections; of calls each counts its own attempts */
 	uint32_t refusals_in_row; /* of them, that ended because a key was not believed */
 	uint64_t next_request_id;
@@ -327,6 +328,7 @@ struct connection {
 	bool is_local, was_refused; /* it goes by @socket; that one failed: not by it next time */
 	bool is_foreign;            /* a gateway of another cluster has answered: it is closed */
 	struct local_socket socket; /* the last that was tried */
+	uint64_t looked_ns;         /* UP by its address: when a socket was looked for last */
 	bool is_wanted;             /* the map names it */
 	struct wire_level level;    /* that hellos offer */
 	uint8_t agreed_level;       /* with the gateway, as it was heard last */
@@ -587,6 +589,8 @@ int client_set_map(struct cleave_client *client, const struct client_map *map);
 uint32_t client_gateway_count(const struct cleave_client *client);
 /* client_gateway_is_remembered -- it is of another session's map, and may be anybody's by now. */
 bool client_gateway_is_remembered(const struct cleave_client *client, uint32_t index);
+/* client_gateway_is_of -- may it be asked, that says it is of @cluster_id (0: says nothing)? client.c has the rule. */
+bool client_gateway_is_of(const struct cleave_client *client, uint32_t index, uint64_t cluster_id);
 const char *client_gateway(const struct cleave_client *client, uint32_t index);
 
 #define CLIENT_STAT(client, name, delta) metric_add(&(client)->stats.name, (delta))

@@ -444,3 +444,30 @@ CLIENT_BOTH(client_moves, a_gateway_of_another_cluster_at_the_address_ends_no_vo
 	cr_assert_eq(f->ios[1].rc, 0, "rc=%d", f->ios[1].rc);
 	fixture_destroy(f);
 }
+
+static bool
+is_asked_at_another(void *arg)
+{
+	(void)arg;
+	return strstr(f->client->control.error, "another cluster's gateway answers") != NULL;
+}
+
+/* A volume is open, and the address that was configured has been given to another cluster: it is asked for no map. */
+CLIENT_BOTH(client_moves, a_gateway_of_another_cluster_is_asked_for_no_map)
+{
+	uint8_t block[CLEAVE_BLOCK_BYTES];
+	uint32_t asked_count;
+
+	f = fixture_with_volume(kind, NUM_MIB(1));
+	f->fake.cluster_id = 2;
+	fake_gateway_cut(&f->fake);
+	asked_count = fake_gateway_count(&f->fake, WIRE_CONTROL);
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_READ, 0, sizeof(block), block), 0);
+	fixture_run(f, is_asked_at_another);
+	cr_assert_eq(fake_gateway_count(&f->fake, WIRE_CONTROL), asked_count);
+	cr_assert_eq(f->client->cluster_id, 1);
+	f->fake.cluster_id = 1;
+	fixture_wait(f, 1);
+	cr_assert_eq(f->ios[0].rc, 0, "rc=%d", f->ios[0].rc);
+	fixture_destroy(f);
+}
