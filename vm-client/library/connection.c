@@ -12,7 +12,8 @@
  *
  * A port of this host is reached by its unix socket, where it has one (local.h). When that attempt fails the next one
  * is by the address that the map has, and the one after that by the socket again. One that came by the address keeps
- * looking: its gateway listens there a moment before it has a socket, and what was left of the gateway before it is none.
+ * looking, once a second while it has something to send: its gateway listens there a moment before it has a socket, and what
+ * was left of the gateway before it is none.
  * Only who is at the address has the last word on a volume: a socket may be another gateway's, of a folder that two share.
  *
  * Volumes of two clusters may have one id, and sessions that write nothing need show no more. So hellos name the cluster, and
@@ -170,10 +171,23 @@ connection_look(struct connection *connection)
 	assert(connection->sm.state == CONNECTION_UP);
 	if (connection->is_local || client->local[0] == '\0')
 		return;
+	connection->looked_ns = loop_now_ns(client->loop);
 	if (connection_finds_local(connection))
 		connection_reset(connection);
-	else
-		loop_timer_start(client->loop, &connection->timer, CONNECTION_LOCAL_NS);
+}
+
+/* Something is sent: it looks again, soon, where it has not for a while. Who sends nothing sleeps (I12). */
+static void
+connection_look_soon(struct connection *connection)
+{
+	struct cleave_client *client = connection->volume->client;
+	uint64_t now_ns = loop_now_ns(client->loop),
+		 due_ns = connection->looked_ns + CONNECTION_LOCAL_NS;
+
+	assert(connection->sm.state == CONNECTION_UP);
+	if (!connection->is_local && client->local[0] != '\0' && !connection->timer.is_active)
+		loop_timer_start(client->loop, &connection->timer,
+		    num_max(due_ns, now_ns) - now_ns);
 }
 
 void
@@ -199,8 +213,10 @@ connection_pump(struct connection *connection)
 			return; /* the queue may be another one now */
 		}
 		rc = message_send(message);
-		if (rc == 0)
+		if (rc == 0) {
+			connection_look_soon(connection);
 			continue;
+		}
 		/* A full send queue drains and wakes us; anything else cannot work here. */
 		if (rc != -ENOBUFS || connection->sent_count == 0)
 			connection_reset(connection);

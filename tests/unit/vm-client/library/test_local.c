@@ -157,6 +157,18 @@ is_up_by_socket(void *arg)
 	return is_up(arg, true);
 }
 
+/* A client with something to do looks where its gateway is. */
+static void
+read_until(struct fixture *f, bool (*is_so)(void *arg))
+{
+	uint8_t block[CLEAVE_BLOCK_BYTES];
+
+	while (!is_so(f)) {
+		cr_assert_eq(fixture_io(f, CLEAVE_READ, 0, sizeof(block), block), 0);
+		f->done_count = 0;
+	}
+}
+
 Test(local, one_that_came_by_the_address_comes_by_the_socket_once_there_is_one)
 {
 	struct fixture *f = fixture_create(NET_TCP, 1, 1);
@@ -175,10 +187,43 @@ Test(local, one_that_came_by_the_address_comes_by_the_socket_once_there_is_one)
 	cr_assert_eq(fixture_open(f, "v"), 0);
 	fixture_run(f, is_up_by_address);
 	fake_gateway_listen(&f->fake, 0, address, NULL);
-	fixture_run(f, is_up_by_socket);
+	read_until(f, is_up_by_socket);
 	(void)close(left);
 	fixture_destroy(f);
 	(void)unlink(at.sun_path);
+}
+
+static bool
+will_look(void *arg)
+{
+	const struct fixture *f = arg;
+
+	return LIST_ENTRY(list_first(&f->volume->connections), struct connection, link)
+	    ->timer.is_active;
+}
+
+static bool
+will_not_look(void *arg)
+{
+	return !will_look(arg);
+}
+
+/* Once for what it has sent, and then it sleeps. */
+Test(local, who_asks_for_nothing_looks_for_no_socket)
+{
+	struct fixture *f = fixture_create(NET_TCP, 1, 1);
+	uint8_t block[CLEAVE_BLOCK_BYTES];
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	f->options.local = folder;
+	fixture_client(f);
+	cr_assert_eq(fixture_open(f, "v"), 0);
+	fixture_run(f, is_up_by_address);
+	fixture_run(f, will_not_look);
+	cr_assert_eq(fixture_io(f, CLEAVE_READ, 0, sizeof(block), block), 0);
+	fixture_run(f, will_not_look);
+	cr_assert(is_up_by_address(f));
+	fixture_destroy(f);
 }
 
 /* A client with an open volume, and a gateway of others at the socket that its gateway's port would have. */
@@ -252,7 +297,7 @@ Test(local, who_is_at_the_socket_has_not_the_last_word_on_a_volume)
 	struct strangers s;
 
 	strangers_begin(&s, 0);
-	fixture_run(s.f, other_was_asked); /* it knows of no such volume */
+	read_until(s.f, other_was_asked); /* it knows of no such volume */
 	reads_what_its_gateway_has(s.f);
 	cr_assert(is_up_by_address(s.f));
 	strangers_end(&s);
@@ -266,7 +311,7 @@ Test(local, a_gateway_of_another_cluster_is_sent_nothing)
 	s.other.cluster_id = 2;
 	fake_gateway_add(&s.other, "w", NUM_MIB(1))->data[0] = 2; /* of one id with the client's */
 	cr_assert_eq(s.other.volumes[0].id, s.f->fake.volumes[0].id);
-	fixture_run(s.f, other_was_asked);
+	read_until(s.f, other_was_asked);
 	reads_what_its_gateway_has(s.f);
 	cr_assert_eq(fake_gateway_count(&s.other, WIRE_READ), 0);
 	cr_assert(is_up_by_address(s.f));
