@@ -53,6 +53,7 @@ struct load_options {
 	struct config_list file_copy, file_verify;
 	const char *json;
 	uint64_t seed;
+	uint64_t progress_ns;
 	bool is_quiet;
 };
 

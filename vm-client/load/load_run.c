@@ -265,14 +265,15 @@ on_progress(struct loop_timer *timer, void *arg)
 {
 	struct run *run = arg;
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop), past_ns, delay_ns;
+	uint64_t each_ns = run->options->progress_ns;
 
 	assert(timer == &run->progress_timer && !run->options->is_quiet);
 	flush_journal(run);
-	report_progress(run->report, now_ns, stderr);
+	report_progress(run->report, cleave_client_stats(run->load->client), now_ns, stderr);
 	past_ns = now_ns - run->started_ns;
-	delay_ns = NUM_S(1) - past_ns % NUM_S(1);
+	delay_ns = each_ns - past_ns % each_ns;
 	loop_timer_start(run->load->loop, timer,
-	    delay_ns < NUM_MS(500) ? delay_ns + NUM_S(1) : delay_ns);
+	    delay_ns < each_ns / 2 ? delay_ns + each_ns : delay_ns);
 }
 
 /* ---- life ---- */
@@ -452,7 +453,7 @@ run_go(struct run *run)
 	if (o->seconds != 0)
 		loop_timer_start(load->loop, &run->end_timer, NUM_S(o->seconds));
 	if (!o->is_quiet)
-		loop_timer_start(load->loop, &run->progress_timer, NUM_S(1));
+		loop_timer_start(load->loop, &run->progress_timer, o->progress_ns);
 	loop_defer(load->loop, &run->pump);
 	loop_run(load->loop, is_run_done, run);
 	flush_journal(run);

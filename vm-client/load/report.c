@@ -55,7 +55,7 @@ report_add(struct report *report, enum report_op op, uint64_t bytes, uint64_t la
 }
 
 void
-report_progress(struct report *report, uint64_t now_ns, FILE *out)
+report_progress(struct report *report, const struct cleave_stats *stats, uint64_t now_ns, FILE *out)
 {
 	double s = (double)(now_ns - report->second_started_ns) / 1e9, bytes = 0;
 
@@ -63,15 +63,20 @@ report_progress(struct report *report, uint64_t now_ns, FILE *out)
 	assert(now_ns >= report->second_started_ns);
 	if (s <= 0)
 		return;
-	fprintf(out, "%.0f s", (double)(now_ns - report->started_ns) / 1e9);
+	fprintf(out, "%.*f s", s < 0.9 ? 2 : 0, (double)(now_ns - report->started_ns) / 1e9);
 	for (int op = 0; op < REPORT_NR; op++) {
 		if (report->counts[op].op_count == 0 && op != REPORT_WRITE)
 			continue;
 		fprintf(out, "  %.0f %ss/s", (double)report->second[op].op_count / s, op_names[op]);
 		bytes += (double)report->second[op].bytes;
 	}
-	fprintf(out, "  %.1f MB/s  p99 %.0f us\n", bytes / s / 1e6,
+	fprintf(out, "  %.1f MB/s  p99 %.0f us", bytes / s / 1e6,
 	    (double)histogram_percentile(&report->second_latency_ns, 99) / 1e3);
+	if (stats->hot_reads > 0)
+		fprintf(out, "  hot %" PRIu64, stats->hot_reads);
+	if (stats->direct_reads > 0)
+		fprintf(out, "  direct %" PRIu64, stats->direct_reads);
+	fputc('\n', out);
 	fflush(out);
 	histogram_init(&report->second_latency_ns);
 	memset(report->second, 0, sizeof(report->second));

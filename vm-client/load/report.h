@@ -36,8 +36,14 @@ struct report {
 void report_start(struct report *report, uint64_t now_ns);
 /* report_add -- an operation completed. */
 void report_add(struct report *report, enum report_op op, uint64_t bytes, uint64_t latency_ns);
-/* report_progress -- one line on @out about what came since the last one. */
-void report_progress(struct report *report, uint64_t now_ns, FILE *out);
+/*
+ * report_progress -- one line on @out about what came since the last one
+ *
+ * Of reads past gateways, as @stats has them, how many there were until now: "hot 17" out of their memory, "direct 4" at
+ * nodes; nothing, where there were none.
+ */
+void report_progress(struct report *report, const struct cleave_stats *stats, uint64_t now_ns,
+    FILE *out);
 /* report_print -- the whole run on @out; operations that never happened are left out. */
 void report_print(const struct report *report, FILE *out);
 /*
