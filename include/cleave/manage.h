@@ -39,7 +39,7 @@ struct cleave_volume_entry {
 	struct cleave_volume_info info; /* is_read_only is false */
 	uint64_t origin;             /* the number of the snapshot that it is a clone of; 0: none */
 	uint32_t key_id;             /* its newest data key; 0: it is not encrypted */
-	char reads[16];              /* where its writer reads it: "gateway", "direct" */
+	char reads[16];              /* where its writer reads it: "gateway", "hot", "direct" */
 	bool has_writer;             /* told by cleave_volume_show and _list */
 	struct cleave_writer writer; /* zero when there is none */
 };
@@ -389,9 +389,10 @@ int cleave_volume_set_limits_wait(struct cleave *cleave, const char *name,
 /*
  * cleave_volume_set_reads, cleave_volume_set_reads_wait -- where the session that writes a volume reads it
  *
- * "gateway": at gateways. "direct": what was flushed at storage nodes that take clients (cleave-storage --direct), as far
- * as the session has leases and maps for it; all else at gateways. Nobody may use the volume meanwhile; with
- * CLEAVE_MANAGE_FORCE who does is put out. Where nothing is another than before nothing happens.
+ * "gateway": at gateways. "hot": blocks that are hot out of the gateway's memory, past its work, where connections have no
+ * keys. "direct": what was flushed at storage nodes that take clients (cleave-storage --direct), as far as the session has
+ * leases and maps for it. All else is read at gateways. Nobody may use the volume meanwhile; with CLEAVE_MANAGE_FORCE who
+ * does is put out. Where nothing is another than before nothing happens.
  * Ownership: @name and @reads are copied; else as with cleave_volume_create.
  * Returns:   as cleave_volume_create; the volume is read so (reads).
  * Errors:    -EINVAL the name, no word, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL

@@ -122,7 +122,6 @@ struct mt_gateway_options {
 	uint64_t balance_interval_ns; /* between two looks at the load [10 s] */
 	/* The clock on the wall, in milliseconds, against those of others [the host's; with sim_host none] */
 	uint64_t (*wall_ms)(void);
-	bool offers_hot;        /* for tests: volumes are made whose clients may read its memory */
 	bool has_read_ahead;    /* frames that are read piece by piece are kept: read_frames.h */
 	bool is_health_watched; /* it looks at its health by itself: health_watch.c */
 	bool is_address_asked;  /* it looks whether its address is its own: own_address.c */

@@ -50,7 +50,6 @@ struct mt_settings {
 	uint64_t manifest_bytes, manifest_part_bytes;
 	uint32_t
 	    hot_count_min; /* for tests: a block is kept when it was read so often; 0: HOT_COUNT_MIN */
-	bool offers_hot; /* for tests: clients may read its memory by themselves (read/PEEKS.md) */
 	uint32_t
 	    directory_batches_min; /* for tests: runs of so many have directories; 0: merge/run_directory.h says */
 	bool has_recipes; /* for tests: merges are executed from their recipes (merge/RECIPE.md) */

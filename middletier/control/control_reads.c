@@ -8,8 +8,7 @@
  * sessions of an attach number have the same: each change raises it. And a key that says "gateway" tells a new owner that
  * there are no leases to wait for (rule C of session/LEASES.md): so it says that when there are none.
  *
- * "hot" is for clients that read a gateway's memory by themselves, which none does yet: gateways of tests alone offer it
- * (mt_gateway_options.offers_hot).
+ * "hot": out of its gateway's memory, as far as the blocks are hot there (read/PEEKS.md). "direct": at nodes.
  */
 #include "control/control_reads.h"
 
@@ -32,14 +31,14 @@
 #include "control/control_answer.h"
 #include "control/control_change.h"
 #include "control/control_request.h"
+#include "read/hot_pages.h"
 
 bool
 mt_control_take_reads(struct mt_control_request *request, const char *name)
 {
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (!mt_reads_parse(name, &request->volume.reads) ||
-	    (request->volume.reads == MT_READS_HOT && !request->gateway->options.offers_hot)) {
-		mt_control_fail(request, -EINVAL, "reads: must be gateway or direct");
+	if (!mt_reads_parse(name, &request->volume.reads)) {
+		mt_control_fail(request, -EINVAL, "reads: must be gateway, hot or direct");
 		return false;
 	}
 	return request->volume.reads == MT_READS_GATEWAY ||
@@ -123,7 +122,20 @@ mt_control_volume_reads(struct mt_control_request *request)
 		mt_change_when_unused(request, reads_on_alone);
 }
 
-/* ---- volume.nodes: where those that take clients are; asked by who reads there ---- */
+/*
+ * ---- volume.nodes: where those that take clients are; asked by who reads there
+ *
+ * "hot_pages": of each port of the gateway that answers, pages of hot blocks that sessions may have; 0: none can be read so
+ */
+
+static json_int_t
+hot_pages(const struct mt_gateway_options *options)
+{
+	bool is_keyed = options->key != NULL && options->security != SPLIT_SECURITY_OPEN;
+
+	assert(options->port_count > 0);
+	return is_keyed ? 0 : mt_hot_pages_max(options->hot_bytes / options->port_count);
+}
 
 static void
 nodes_on_looked(const struct mt_ask *ask, void *arg)
@@ -131,7 +143,8 @@ nodes_on_looked(const struct mt_ask *ask, void *arg)
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg,
 	    ask == NULL ? NULL
-			: json_pack("{s:o}", "nodes", mt_json_direct_nodes(ask->gateway, ask)));
+			: json_pack("{s:o, s:I}", "nodes", mt_json_direct_nodes(ask->gateway, ask),
+			      "hot_pages", hot_pages(&ask->gateway->options)));
 }
 
 void

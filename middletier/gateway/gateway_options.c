@@ -162,7 +162,6 @@ options_set_settings(struct mt_gateway *gateway)
 		.hot_bytes = options->hot_bytes / options->port_count,
 		.mirror_bytes = options->mirror_bytes / options->port_count,
 		.hot_count_min = options->hot_count_min,
-		.offers_hot = options->offers_hot,
 		.wall_ms = options->wall_ms,
 		.hold_ns = options->hold_ns,
 		.level_max = options->level_max,

@@ -213,8 +213,7 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	}
 	if (msg->header->opcode == WIRE_LEASE && session->level >= CLEAVE_LEVEL_READS) {
 		rc = wire_lease_decode(msg->header, &lease, ret_field);
-		if (rc == 0 && lease.wants_hot && session->port->settings->offers_hot &&
-		    mt_read_lease_may_be_had(session)) {
+		if (rc == 0 && lease.wants_hot && mt_read_lease_has_pages(session)) {
 			mt_hot_pages_ask(session);
 			metric_add(&session->port->metrics[MT_METRIC_hot_peeks],
 			    lease.peeked_count);

@@ -184,6 +184,14 @@ object_changed(struct mt_hot *hot, struct mt_hot_object *object)
 		object->page_count, object->remotes };
 }
 
+uint32_t
+mt_hot_pages_max(uint64_t hot_bytes)
+{
+	uint64_t count = num_min(hot_bytes / HOT_PAGE_BYTES, UINT32_MAX);
+
+	return count < PAGES_MIN ? 0 : (uint32_t)(count - num_max(1, count / 4));
+}
+
 static uint32_t
 object_part(const struct mt_hot *hot)
 {

@@ -10,12 +10,14 @@ struct mt_hot_object;
 struct mt_port;
 struct mt_session;
 
+/* mt_hot_pages_max -- how many pages of a table of @hot_bytes sessions may have together; 0: none. Threads: any. */
+uint32_t mt_hot_pages_max(uint64_t hot_bytes);
 /*
  * mt_hot_pages_ask -- @session may have read leases, and its client wants to read hot blocks by itself: LEASE
  *
  * It gets pages, or more, or has to give some back: session->pages says which it has now. Where there is no table, or
  * peers' devices may not read here (a port with a key), it has none. Asked anew with each LEASE, some pages at a time.
- * Threads: the port's, as for all of this header.
+ * Threads: the port's, as for all that follows.
  */
 void mt_hot_pages_ask(struct mt_session *session);
 /*

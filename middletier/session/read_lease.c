@@ -68,6 +68,12 @@ mt_read_lease_has_maps(const struct mt_session *session)
 	    session->volume.reads == MT_READS_DIRECT;
 }
 
+bool
+mt_read_lease_has_pages(const struct mt_session *session)
+{
+	return mt_read_lease_may_be_had(session) && session->volume.reads == MT_READS_HOT;
+}
+
 static void
 lease_note(struct mt_session *session)
 {

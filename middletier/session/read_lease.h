@@ -36,6 +36,8 @@ void mt_read_lease_request(struct mt_session *session, struct split_msg *msg,
 bool mt_read_lease_may_be_had(const struct mt_session *session);
 /* mt_read_lease_has_maps -- may @session be told where blocks of its volume lie? It has asked for leases of it, and it has no limits. */
 bool mt_read_lease_has_maps(const struct mt_session *session);
+/* mt_read_lease_has_pages -- may @session's client read hot blocks of its volume by itself? */
+bool mt_read_lease_has_pages(const struct mt_session *session);
 /* mt_read_lease_left -- @session gets no answer any more: when its leases end is kept, though it may be freed. */
 void mt_read_lease_left(struct mt_session *session);
 /* mt_read_lease_wait_ns -- how long @session has to wait here for leases of older sessions (rule S); 0: not at all. */

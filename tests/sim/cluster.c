@@ -445,7 +445,6 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.mirror_bytes = from->mirror_bytes,
 		.mirror_faults = SIM_MIRROR_FAULTS,
 		.hot_count_min = 1, /* blocks are seldom read from a node, and again from there */
-		.offers_hot = from->has_leases,
 		.has_read_ahead = from->has_heat,
 		.run_codec = from->has_heat ? MT_RUN_CODEC_AUTO : MT_RUN_CODEC_ZSTD,
 		.read_frame_bytes = from->has_heat ? CLEAVE_BLOCK_BYTES : 0,

@@ -295,9 +295,9 @@ int command_clone_encrypted(struct command_session *session);
 /* command_reads.c */
 #define COMMAND_READS_TEXT_BYTES 256u
 /*
- * command_reads_text -- where @volume is read: "gateway"; "direct, at nodes 1, 2, 3"; "direct, but at gateways now: WHY"
+ * command_reads_text -- where @volume is read: "gateway"; "hot"; "direct, at nodes 1, 2, 3"; "hot, but at gateways now: WHY"
  *
- * A gateway is asked for nodes that take clients. Returns 0; else a negative errno with the error set.
+ * A gateway is asked for nodes that take clients, and whether it lets them read its hot blocks. Returns 0; else a negative errno with the error set.
  */
 int command_reads_text(struct command_session *session, const struct cleave_volume_entry *volume,
     char *ret_text, size_t bytes);

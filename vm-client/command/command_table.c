@@ -54,11 +54,11 @@ static const struct command command_table[] = {
 	{ "volume", "set",
 	    "NAME [--iops N] [--bandwidth SIZE] [--read-iops N] [--read-bandwidth SIZE] "
 	    "[--write-iops N] [--write-bandwidth SIZE] [--burst DURATION] "
-	    "[--min-iops N] [--weight N] [--reads gateway|direct [--force]]",
+	    "[--min-iops N] [--weight N] [--reads gateway|hot|direct [--force]]",
 	    "Limit what a volume may do in a second, and what is its own where several want more than there "
 	    "is; off, or 0, lifts a limit. Whoever uses it keeps to that within about a second. With --reads "
-	    "direct who writes it reads what was flushed at storage nodes, past gateways: not while somebody uses "
-	    "it, but with --force, which puts that one out.",
+	    "direct who writes it reads what was flushed at storage nodes, past gateways, with --reads hot what is "
+	    "hot out of gateways' memory: set while nobody uses it, or with --force, which puts that one out.",
 	    { COMMAND_VOLUME }, COMMAND_LIMITS | COMMAND_READS | COMMAND_FORCE,
 	    command_volume_set },
 	{ "snapshot", "create", "VOLUME@SNAPSHOT ...",

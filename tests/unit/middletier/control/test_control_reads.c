@@ -29,25 +29,17 @@ reads_of(const char *name)
 	return mt_volumes_by_name(&sg.gateway->volumes, name)->volume.reads;
 }
 
-Test(reads, users_are_offered_gateway_and_direct)
+Test(reads, users_are_offered_all_three)
 {
-	refused(ask(-EINVAL, request, "somehow"), "must be gateway or direct");
-	refused(ask(-EINVAL, request, "hot"), "must be gateway or direct");
+	refused(ask(-EINVAL, request, "somehow"), "must be gateway, hot or direct");
 	done(ask(0, request, "direct"));
 	cr_assert_eq(reads_of("v"), MT_READS_DIRECT);
 	done(ask(0, "{'op':'volume.reads','name':'v','reads':'gateway'}"));
 	cr_assert_eq(reads_of("v"), MT_READS_GATEWAY);
-	refused(ask(-EINVAL, "{'op':'volume.reads','name':'v','reads':'hot'}"),
-	    "must be gateway or direct");
+	done(ask(0, "{'op':'volume.reads','name':'v','reads':'hot'}"));
+	cr_assert_eq(reads_of("v"), MT_READS_HOT);
 	done(ask(0, "{'op':'volume.reads','name':'v','reads':'direct'}"));
 	cr_assert_eq(reads_of("v"), MT_READS_DIRECT);
-}
-
-Test(reads, a_gateway_of_tests_has_hot_volumes)
-{
-	sg.gateway->options.offers_hot = true;
-	done(ask(0, request, "hot"));
-	cr_assert_eq(reads_of("v"), MT_READS_HOT);
 }
 
 Test(reads, a_cluster_of_a_level_before_has_none, .init = setup_before)
@@ -80,6 +72,36 @@ Test(reads, clients_are_told_the_address_that_a_node_advertises)
 	expect_node_at(link->config.address);
 	(void)snprintf(link->advertise, sizeof(link->advertise), "tcp://node7.example:7201");
 	expect_node_at("tcp://node7.example:7201");
+}
+
+static json_int_t
+hot_pages_told(void)
+{
+	json_t *answer = ask(0, "{'op':'volume.nodes','id':1}");
+	json_int_t pages = json_integer_value(json_object_get(answer, "hot_pages"));
+
+	json_decref(answer);
+	return pages;
+}
+
+Test(reads, who_asks_is_told_whether_hot_blocks_can_be_read)
+{
+	struct mt_gateway_options *options = &sg.gateway->options;
+	struct split_key *key = (struct split_key *)(void *)options; /* is looked at by nobody */
+
+	done(ask(0, request, "hot"));
+	options->hot_bytes = options->port_count * NUM_MIB(1);
+	cr_assert_eq(hot_pages_told(), 0, "it is everybody's");
+	options->hot_bytes = options->port_count * NUM_MIB(2);
+	cr_assert_eq(hot_pages_told(), 1);
+	options->hot_bytes = options->port_count * NUM_MIB(16);
+	cr_assert_eq(hot_pages_told(), 12);
+	options->key = key;
+	cr_assert_eq(hot_pages_told(), 0, "connections have keys");
+	options->security = SPLIT_SECURITY_OPEN;
+	cr_assert_eq(hot_pages_told(), 12);
+	options->key = NULL;
+	options->security = SPLIT_SECURITY_DEFAULT;
 }
 
 /* Nodes that take no clients are nobody's business. */
@@ -180,6 +202,21 @@ Test(reads, a_client_tells_what_it_has_read_at_nodes)
 	done(ask(0, "{'op':'volume.attach','name':'v','session':'000000000000000a'}"));
 	tell(&lease);
 	cr_assert_eq(metrics[MT_METRIC_direct_reads], 3, "who does not read so is not heard");
+}
+
+Test(reads, a_client_tells_what_it_has_read_of_hot_blocks)
+{
+	const struct wire_lease lease = { .wants_hot = true, .peeked_count = 5 };
+	const uint64_t *metrics = sg.gateway->ports[0].metrics;
+
+	done(ask(0, request, "hot"));
+	done(ask(0, "{'op':'volume.attach','name':'v','session':'000000000000000a'}"));
+	tell(&lease);
+	cr_assert_eq(metrics[MT_METRIC_hot_peeks], 5);
+	done(ask(0, "{'op':'volume.reads','name':'v','reads':'direct','force':true}"));
+	done(ask(0, "{'op':'volume.attach','name':'v','session':'000000000000000a'}"));
+	tell(&lease);
+	cr_assert_eq(metrics[MT_METRIC_hot_peeks], 5, "who does not read so is not heard");
 }
 
 Test(reads, a_connection_of_a_level_before_knows_no_lease)

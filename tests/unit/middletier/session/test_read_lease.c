@@ -89,6 +89,19 @@ Test(read_lease, only_writers_of_such_volumes_may_have_one)
 	cr_assert_not(mt_read_lease_may_be_had(&session));
 }
 
+Test(read_lease, pages_of_hot_blocks_are_for_who_writes_a_volume_that_is_read_so)
+{
+	struct mt_session session = session_of(1, 1);
+
+	session.volume.reads = MT_READS_HOT;
+	cr_assert(mt_read_lease_has_pages(&session));
+	session.volume.reads = MT_READS_DIRECT;
+	cr_assert_not(mt_read_lease_has_pages(&session));
+	session = session_of(1, 0); /* beside the writer */
+	session.volume.reads = MT_READS_HOT;
+	cr_assert_not(mt_read_lease_has_pages(&session));
+}
+
 Test(read_lease, maps_are_for_who_has_asked_for_leases_of_a_volume_that_is_read_at_nodes)
 {
 	struct mt_session session = session_of(1, 1);
