@@ -42,6 +42,8 @@
 
 #define MERGE_RETRY_NS NUM_MS(50)
 #define MERGE_BUSY_NS NUM_MS(1)
+#define MERGE_SHORT_BLOCKS                                                                         \
+	4u /* LZ4 decompresses so many, and their CRCs are reckoned, in some 10 us */
 
 static const struct sm_state merge_source_table[MERGE_SOURCE_STATE_NR] = {
 	[MERGE_SOURCE_WANTED] = { "wanted",
@@ -150,6 +152,18 @@ job_drop(struct merge_job *slot)
 
 static void job_run(struct merge_job *slot);
 
+/* Does the engine need less for @source than another thread for being woken? It is done at once, however idle that is. */
+static bool
+source_is_short(const struct merge_source *source)
+{
+	const struct mt_location *location = &source->location;
+
+	assert(location->record_kind == RECORD_WRITE);
+	return source->is_copy ||
+	    (location->record_blocks <= MERGE_SHORT_BLOCKS &&
+		(location->codec_id == ENGINE_LZ4 || location->codec_id == ENGINE_NONE));
+}
+
 /* An encrypted source: its CRCs were in its envelope. What is made of it is encrypted again. */
 static void
 source_opened(struct merge_window *window, const struct merge_source *source,
@@ -185,7 +199,7 @@ job_ended(struct merge_job *slot)
 		job_drop(slot);
 		return;
 	}
-	sm_move(&source->sm, MERGE_SOURCE_WANTED);
+	mt_merge_source_want(&exec->window, source);
 	if (rc == -ENOKEY && !MUTANT(key_missing_is_bad)) {
 		exec->window.is_keyless = true; /* the copy is none the worse */
 	} else if (slot->read != NULL) {
@@ -219,14 +233,17 @@ static void
 job_run(struct merge_job *slot)
 {
 	struct merge_exec *exec = slot->exec;
-	int rc = engine_submit(mt_merge_engines(exec->port, &exec->turn), &slot->job);
+	struct engine_set *engines = source_is_short(slot->source)
+	    ? exec->port->engines
+	    : mt_merge_engines(exec->port, &exec->turn);
+	int rc = engine_submit(engines, &slot->job);
 
 	if (rc == 0) {
 		exec->out_count++;
 		return;
 	}
 	if (rc == -ENOBUFS) { /* clients have filled the queue: all over again, later */
-		sm_move(&slot->source->sm, MERGE_SOURCE_WANTED);
+		mt_merge_source_want(&exec->window, slot->source);
 		mt_chooser_retry(&slot->source->chooser);
 		job_drop(slot);
 		turn_again(&exec->turn, MERGE_BUSY_NS);
@@ -259,6 +276,7 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 		.dst_cap_bytes = source->count * CLEAVE_BLOCK_BYTES,
 		.stored_crc = location->stored_crc,
 		.record_blocks = location->record_blocks,
+	turn_spend(&slot->exec->turn, source_is_short(source) ? TURN_JOB_SHORT : TURN_JOB);
 		.first_block = location->block_in_record,
 		.block_count = source->count,
 		.envelope = { .segment = source->chunk / CLEAVE_SEGMENT_CHUNKS,
@@ -308,31 +326,30 @@ exec_free_job(struct merge_exec *exec)
 
 /* Jobs for what has arrived. */
 static void
-fetch_load_read(struct merge_exec *exec, struct merge_read *read, uint32_t *budget)
+fetch_load_read(struct merge_exec *exec, struct merge_read *read)
 {
 	struct merge_window *window = &exec->window;
 	struct merge_job *slot;
 
-	while (read->is_used && !read->is_out && read->next<read->count && * budget> 0 &&
-	    (slot = exec_free_job(exec)) != NULL) {
+	while (read->is_used && !read->is_out && read->next < read->count &&
+	    exec->turn.budget > 0 && (slot = exec_free_job(exec)) != NULL) {
 		struct merge_source *source =
 		    &window->sources[window->order[read->first + read->next]];
 
 		read->next++;
 		read->job_count++;
-		(*budget)--;
 		job_make(slot, source, read, mt_merge_read_at(read, source));
 	}
 }
 
 static void
-fetch_from_ring(struct merge_exec *exec, uint32_t *budget)
+fetch_from_ring(struct merge_exec *exec)
 {
 	struct merge_window *window = &exec->window;
 	struct mt_ring *ring = exec->shard->ring;
 	struct merge_job *slot;
 
-	for (uint32_t i = 0; i<window->source_count && * budget> 0; i++) {
+	for (uint32_t i = window->ring_at; i < window->source_count && exec->turn.budget > 0; i++) {
 		struct merge_source *source = &window->sources[i];
 		uint64_t position = source->location.ring_position;
 
@@ -343,8 +360,9 @@ fetch_from_ring(struct merge_exec *exec, uint32_t *budget)
 		if (slot == NULL)
 			return;
 		mt_ring_hold(ring, position);
-		(*budget)--;
 		job_make(slot, source, NULL, mt_ring_at(ring, position));
+		if (source->sm.state != MERGE_SOURCE_WANTED && i == window->ring_at)
+			window->ring_at++;
 	}
 }
 
@@ -356,7 +374,7 @@ fetch_ask(struct merge_exec *exec)
 	uint32_t read_max = (uint32_t)num_min(exec->read_max, num_max(1, exec->turn.reads));
 	uint32_t slot = 0;
 
-	for (uint32_t i = 0; i < window->source_count; i++) {
+	for (uint32_t i = window->ask_at; i < window->source_count; i++) {
 		struct merge_source *source = &window->sources[window->order[i]];
 
 		if (source->sm.state != MERGE_SOURCE_WANTED ||
@@ -368,6 +386,8 @@ fetch_ask(struct merge_exec *exec)
 			return 0;
 		while (source->sm.state == MERGE_SOURCE_WANTED &&
 		    mt_merge_read_send(exec, &exec->reads[slot], i))
+		if (source->sm.state != MERGE_SOURCE_WANTED && i == window->ask_at)
+			window->ask_at++;
 			;
 		if (source->sm.state == MERGE_SOURCE_WANTED) {
 			int rc = source_give_up(exec, source);
@@ -382,14 +402,13 @@ fetch_ask(struct merge_exec *exec)
 int
 mt_merge_fetch_step(struct merge_exec *exec)
 {
-	uint32_t *budget = &exec->turn.budget;
 	int rc = fetch_ask(exec);
 
 	if (rc != 0)
 		return rc;
 	for (uint32_t i = 0; i < exec->read_max; i++)
-		fetch_load_read(exec, &exec->reads[i], budget);
-	fetch_from_ring(exec, budget);
+		fetch_load_read(exec, &exec->reads[i]);
+	fetch_from_ring(exec);
 	if (exec->window.is_keyless)
 		return -ENOKEY;
 	return exec->window.done_count == exec->window.source_count ? STEP_DONE : STEP_AGAIN;

@@ -68,7 +68,8 @@ merge_rate(const struct mt_port *port)
 static void
 turn_begin(const struct mt_port *port, uint32_t pressure, struct merge_turn *turn)
 {
-	turn->budget = mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
+	turn->budget = TURN_JOB *
+	    mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
 	turn->reads = mt_pace_reads(pressure);
 	turn->batch_bytes = mt_pace_batch_bytes(is_written(port), followed_rate(port));
 }

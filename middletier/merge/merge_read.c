@@ -84,7 +84,7 @@ read_failed(struct merge_exec *exec, struct merge_read *read, int rc)
 	for (uint32_t i = 0; i < read->count; i++) {
 		struct merge_source *source = &window->sources[window->order[read->first + i]];
 
-		sm_move(&source->sm, MERGE_SOURCE_WANTED);
+		mt_merge_source_want(window, source);
 		mt_chooser_note_failed(&source->chooser, read->replica_index);
 		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)

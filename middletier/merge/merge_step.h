@@ -13,10 +13,13 @@ enum merge_step {
 };
 
 #define TURN_NEVER UINT64_MAX
+/* Of a turn's budget. A short job takes the engine a few us, less than to hand it to a thread and hear of it again. */
+#define TURN_JOB 4u
+#define TURN_JOB_SHORT 1u
 
 /* A turn of the loop. */
 struct merge_turn {
-	uint32_t budget; /* engine jobs that a merge may begin in it yet */
+	uint32_t budget; /* of engine jobs that a merge may begin in it yet: TURN_JOB each */
 	uint32_t
 	    reads; /* at nodes at a time, but one at least; a merge may be able to have fewer */
 	uint32_t batch_bytes; /* what it appends is in batches of no more, longer frames apart */
@@ -24,6 +27,13 @@ struct merge_turn {
 	uint64_t
 	    again_ns; /* a step wants to be tried again after this, whatever comes; TURN_NEVER */
 };
+
+/* turn_spend -- a job of @units begins; the last may be more than is left. */
+static inline void
+turn_spend(struct merge_turn *turn, uint32_t units)
+{
+	turn->budget -= units < turn->budget ? units : turn->budget;
+}
 
 /* turn_again -- the engine, or a node, takes nothing now: try again after @ns. */
 static inline void

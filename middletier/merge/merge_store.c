@@ -86,6 +86,7 @@ store_tombstone(struct merge_exec *exec, const struct merge_frame *frame, uint32
 	assert(kind != RECORD_WRITE);
 	if (rc != STEP_DONE)
 		return rc;
+	turn_spend(&exec->turn, TURN_JOB_SHORT);
 	mt_run_writer_add(&exec->writer, &record);
 	window_advance(&exec->storing, count);
 	return STEP_DONE;
@@ -233,7 +234,11 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 		return rc;
 	exec->store.exec = exec;
 	exec->store.is_used = true;
-	rc = engine_submit(mt_merge_engines(exec->port, &exec->turn), job);
+	/* A copy takes less than to hand it over. */
+	turn_spend(&exec->turn, frame->is_copy ? TURN_JOB_SHORT : TURN_JOB);
+	rc = engine_submit(frame->is_copy ? exec->port->engines
+					  : mt_merge_engines(exec->port, &exec->turn),
+	    job);
 	if (rc == 0) {
 		exec->out_count++;
 		return STEP_AGAIN;
@@ -282,7 +287,6 @@ mt_merge_store_step(struct merge_exec *exec)
 
 		if (exec->store.is_used || exec->turn.budget == 0)
 			return STEP_AGAIN;
-		exec->turn.budget--;
 		if (!is_write)
 			rc = store_tombstone(exec, frame, count, frame->kind);
 		else if (window->is_lost[frame->slot + window->block_at])

@@ -57,6 +57,7 @@ struct merge_window {
 	struct merge_source sources[MERGE_WINDOW_BLOCKS_MAX];
 	uint32_t order[MERGE_WINDOW_BLOCKS_MAX]; /* of sources, by place */
 	uint32_t source_count, done_count;
+	uint32_t ask_at, ring_at; /* of order, and of sources: those before are not WANTED */
 	uint32_t key_id; /* the highest of its encrypted sources that were loaded; 0: none was */
 	bool is_keyless; /* the data key of one of them is not here */
 	struct merge_frame frames[MERGE_WINDOW_FRAMES_MAX];
@@ -71,8 +72,17 @@ mt_merge_window_clear(struct merge_window *window)
 {
 	window->block_count = window->source_count = window->done_count = 0;
 	window->frame_count = window->frame_at = window->block_at = 0;
+	window->ask_at = window->ring_at = 0;
 	window->key_id = 0;
 	window->is_keyless = false;
+}
+
+/* mt_merge_source_want -- @source of @window is WANTED again. */
+static inline void
+mt_merge_source_want(struct merge_window *window, struct merge_source *source)
+{
+	sm_move(&source->sm, MERGE_SOURCE_WANTED);
+	window->ask_at = window->ring_at = 0;
 }
 
 /* mt_merge_window_left_bytes -- stored bytes of it that no frame was made of yet, about: all while some are left. */

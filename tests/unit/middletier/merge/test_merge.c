@@ -663,7 +663,8 @@ Test(merge, in_no_hurry_it_compresses_in_the_background)
 	count = fake.engines.submit_count;
 	cr_assert_eq(merge(0, true, 0), 0);
 	cr_assert_geq(background.submit_count, 40 / 4);
-	cr_assert_eq(fake.engines.submit_count, count);
+	cr_assert_lt(background.submit_count, 40, "what is short is no work for a thread");
+	cr_assert_eq(fake.engines.submit_count, count + 40);
 	expect_blocks(0, 40, 1, 3);
 
 	write_blocks(0, 40, 1, 5);
