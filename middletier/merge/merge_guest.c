@@ -93,6 +93,7 @@ mt_merge_guest_begin(struct merge_guest *guest, const struct mt_recipe *recipe,
 		.index = head->shard,
 		.epoch = head->epoch,
 		.ring = &guest->ring };
+	guest->pressure = head->pressure;
 	guest->is_on = true;
 	if (guest_adopt(guest, recipe) != 0) {
 		mt_merge_guest_end(guest);

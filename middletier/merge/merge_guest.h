@@ -25,6 +25,7 @@ struct merge_guest {
 	struct mt_shard shard;
 	struct mt_ring ring;                  /* of nothing */
 	uint32_t extents[RECIPE_EXTENTS_MAX]; /* of the recipe: their indexes in shard */
+	uint32_t pressure;                    /* of its owner's logs, as the recipe says */
 	bool is_on;
 };
 

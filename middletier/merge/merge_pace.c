@@ -55,13 +55,12 @@ followed_rate(const struct mt_port *port)
 	return mt_pace_followed(port->write_count, inflow_rate(port));
 }
 
-/* Bytes a second that merges take now. */
+/* Bytes a second that merges take now, of logs under @pressure. */
 static uint64_t
-merge_rate(const struct mt_port *port)
+merge_rate(const struct mt_port *port, uint32_t pressure)
 {
-	return is_written(port)
-	    ? mt_pace_merge_rate(mt_merge_port_pressure(port), followed_rate(port))
-	    : PACE_UNLIMITED;
+	return is_written(port) ? mt_pace_merge_rate(pressure, followed_rate(port))
+				: PACE_UNLIMITED;
 }
 
 /* A merge whose logs are under @pressure: those of this port, or of a gateway that it is executed for. */
@@ -92,15 +91,22 @@ mt_merge_engines(const struct mt_port *port, const struct merge_turn *turn)
 								  : port->engines;
 }
 
-uint32_t
-mt_merge_window_blocks(const struct mt_merge *merge)
+static uint32_t
+window_blocks(const struct mt_port *port, uint32_t pressure)
 {
-	const struct mt_port *port = merge->shard->port;
-	uint64_t blocks = mt_pace_window_bytes(merge_rate(port), followed_rate(port)) /
+	uint64_t blocks = mt_pace_window_bytes(merge_rate(port, pressure), followed_rate(port)) /
 	    CLEAVE_BLOCK_BYTES;
 
 	assert(blocks >= ENGINE_RECORD_BLOCKS_MAX);
 	return (uint32_t)num_min(blocks, MERGE_WINDOW_BLOCKS_MAX);
+}
+
+uint32_t
+mt_merge_window_blocks(const struct mt_merge *merge)
+{
+	const struct mt_port *port = merge->shard->port;
+
+	return window_blocks(port, mt_merge_port_pressure(port));
 }
 
 /* @bytes were taken of @port's time, at @rate. */
@@ -119,7 +125,8 @@ mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 {
 	struct merge_work *work = merge_work_of(merge);
 
-	return pace_pause_ns(work->port, &work->paid_ns, bytes, merge_rate(work->port));
+	return pace_pause_ns(work->port, &work->paid_ns, bytes,
+	    merge_rate(work->port, mt_merge_port_pressure(work->port)));
 }
 
 bool
@@ -157,16 +164,22 @@ mt_merge_next_turn(const struct mt_merge *merge)
 /* ---- of others ---- */
 
 void
-mt_merge_guest_turn(const struct mt_port *port, struct merge_turn *turn)
+mt_merge_guest_turn(const struct mt_port *port, uint32_t pressure, struct merge_turn *turn)
 {
-	turn_begin(port, 0, turn);
-	turn->is_background = mt_merge_port_pressure(port) < PACE_BACKGROUND;
+	turn_begin(port, pressure, turn);
+	turn->is_background = num_max(pressure, mt_merge_port_pressure(port)) < PACE_BACKGROUND;
 	assert(turn->reads > 0);
 }
 
-uint64_t
-mt_merge_guest_pause_ns(const struct mt_port *port, uint64_t *paid_ns, uint64_t bytes)
+uint32_t
+mt_merge_guest_window_blocks(const struct mt_port *port, uint32_t pressure)
 {
-	return pace_pause_ns(port, paid_ns, bytes,
-	    is_written(port) ? mt_pace_merge_rate(0, followed_rate(port)) : PACE_UNLIMITED);
+	return window_blocks(port, pressure);
+}
+
+uint64_t
+mt_merge_guest_pause_ns(const struct mt_port *port, uint32_t pressure, uint64_t *paid_ns,
+    uint64_t bytes)
+{
+	return pace_pause_ns(port, paid_ns, bytes, merge_rate(port, pressure));
 }

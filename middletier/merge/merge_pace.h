@@ -32,9 +32,17 @@ void mt_merge_next_turn(const struct mt_merge *merge);
 
 /* mt_merge_port_pressure -- the greatest of the port's shards. */
 uint32_t mt_merge_port_pressure(const struct mt_port *port);
-/* mt_merge_guest_turn -- as mt_merge_turn, of what is executed for another gateway: at leisure, however long the logs here. */
-void mt_merge_guest_turn(const struct mt_port *port, struct merge_turn *turn);
+/*
+ * mt_merge_guest_turn -- as mt_merge_turn, of what is executed for a gateway whose logs are under @pressure
+ *
+ * It hurries as much as a merge here would under that, however long the logs here are; and it is in the background only
+ * where neither is pressed.
+ */
+void mt_merge_guest_turn(const struct mt_port *port, uint32_t pressure, struct merge_turn *turn);
+/* mt_merge_guest_window_blocks -- likewise, as mt_merge_window_blocks. */
+uint32_t mt_merge_guest_window_blocks(const struct mt_port *port, uint32_t pressure);
 /* mt_merge_guest_pause_ns -- likewise, as mt_merge_pause_ns; *@paid_ns is kept for the next. */
-uint64_t mt_merge_guest_pause_ns(const struct mt_port *port, uint64_t *paid_ns, uint64_t bytes);
+uint64_t mt_merge_guest_pause_ns(const struct mt_port *port, uint32_t pressure, uint64_t *paid_ns,
+    uint64_t bytes);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_PACE_H */

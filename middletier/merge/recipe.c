@@ -113,7 +113,8 @@ head_encode(uint8_t *out, const struct mt_recipe_head *head)
 	out[6] = head->level;
 	out[7] = (uint8_t)((head->keeps_zeroes ? RECIPE_KEEPS_ZEROES : 0) |
 	    (head->is_hot ? RECIPE_HOT : 0));
-	num_put_le64(out + 8, head->job);
+	memset(out + RECIPE_PRESSURE_AT, 0, 8);
+	num_put_le16(out + RECIPE_PRESSURE_AT, (uint16_t)head->pressure);
 	num_put_le32(out + 16, head->shard);
 	num_put_le32(out + 20, head->epoch);
 	num_put_le64(out + 24, head->chunk);

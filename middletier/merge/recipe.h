@@ -8,7 +8,8 @@
  *	| head, 104 bytes | extents, 32 each | sources, 32 each | frames, 8 each | CRCs, 4 each |
  *
  *	head      0 u32 magic "RCPE"      4 u16 version, 1    6 u8 level of zstd   7 u8 flags: 1 frames of zeros are
- *	          tombstones, 2 LZ4 HC in place of zstd       8 u64 job
+ *	          tombstones, 2 LZ4 HC in place of zstd       8 u16 pressure of the owner's logs, per mille (pace.h)
+ *	         10 u8[6] zeros
  *	         16 u32 shard            20 u32 epoch        24 u64 chunk
  *	         32 u64 flushed_sequence                     40 u64 cut
  *	         48 u32 extent_count     52 u32 source_count 56 u32 frame_count   60 u32 crc_count
@@ -57,13 +58,14 @@
 #define RECIPE_SOURCE_COPY 1u
 #define RECIPE_SOURCE_SURE 2u
 #define RECIPE_FRAME_COPY 1u
+#define RECIPE_PRESSURE_AT 8u
 #define RECIPE_LENGTH_AT 96u
 #define RECIPE_CRC_AT 100u
 
 struct mt_recipe_head {
 	uint8_t level;
 	bool keeps_zeroes, is_hot; /* as struct merge_task has them, and key_id */
-	uint64_t job;              /* the owner's number for it */
+	uint32_t pressure;         /* of the owner's logs: who executes it is in no less a hurry */
 	uint32_t shard, epoch;
 	uint64_t chunk, flushed_sequence, cut;
 	uint32_t extent_count, source_count, frame_count, crc_count;

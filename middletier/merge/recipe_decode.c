@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
+#include "merge/pace.h"
 #include "merge/recipe.h"
 
 #define RECIPE_LEVEL_MAX 19u /* of zstd: the engine takes no more */
@@ -87,7 +88,7 @@ head_read(const uint8_t *in, struct mt_recipe_head *ret_head)
 		.level = in[6],
 		.keeps_zeroes = (in[7] & RECIPE_KEEPS_ZEROES) != 0,
 		.is_hot = (in[7] & RECIPE_HOT) != 0,
-		.job = num_get_le64(in + 8),
+		.pressure = num_get_le16(in + RECIPE_PRESSURE_AT),
 		.shard = num_get_le32(in + 16),
 		.epoch = num_get_le32(in + 20),
 		.chunk = num_get_le64(in + 24),
@@ -130,6 +131,12 @@ head_field(const uint8_t *in, const struct mt_recipe_head *head)
 		return "level";
 	if ((in[7] & ~(RECIPE_KEEPS_ZEROES | RECIPE_HOT)) != 0)
 		return "flags";
+	if (head->pressure > PACE_FULL)
+		return "pressure";
+	for (uint32_t i = RECIPE_PRESSURE_AT + 2; i < 16; i++) {
+		if (in[i] != 0)
+			return "head_reserved";
+	}
 	if (head->epoch == 0 || head->epoch > EXTENT_EPOCH_MAX)
 		return "epoch";
 	if (head->frame_bytes % CLEAVE_BLOCK_BYTES != 0 || blocks < 1 ||

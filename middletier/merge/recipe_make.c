@@ -17,6 +17,7 @@
 #include "extent/extent_table.h"
 #include "index/index.h"
 #include "merge/merge_exec.h"
+#include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_window.h"
 #include "merge/merge_work.h"
@@ -154,6 +155,7 @@ mt_recipe_make(struct mt_recipe_maker *maker, struct mt_merge *merge, uint8_t *b
 	struct mt_recipe_head head = { .level = (uint8_t)exec->task.level,
 		.keeps_zeroes = exec->task.keeps_zeroes,
 		.is_hot = exec->task.is_hot,
+		.pressure = mt_merge_port_pressure(work->port),
 		.shard = shard->index,
 		.epoch = shard->epoch,
 		.chunk = exec->task.target,

@@ -11,8 +11,8 @@
  *	                                                                   +----------------------------------+
  *
  * It is what merge.c does with a stage, less all that decides: windows come from the recipe, and whatever cannot be done
- * is the end. A turn of the loop does as few engine jobs as a merge at leisure, and windows are paid for in time while
- * clients of this gateway write (merge_pace.h).
+ * is the end. The recipe says how pressed its owner is: engine jobs in a turn of the loop, READs at a time, windows and the
+ * pauses between them, while clients of this gateway write, are those of a merge here that is as pressed (merge_pace.h).
  */
 #include "worker/worker_job.h"
 
@@ -197,6 +197,8 @@ static int
 job_next_window(struct mt_worker_job *job)
 {
 	if (job_ahead(job)) {
+	exec->window.block_max = (uint32_t)num_min(exec->block_max,
+	    mt_merge_guest_window_blocks(job->port, job->guest.pressure));
 		sm_move(&job->sm, WORKER_JOB_FETCHING);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
@@ -210,7 +212,7 @@ job_next_window(struct mt_worker_job *job)
 static int
 job_pay(struct mt_worker_job *job)
 {
-	uint64_t pause_ns = mt_merge_guest_pause_ns(job->port, &job->paid_ns,
+	uint64_t pause_ns = mt_merge_guest_pause_ns(job->port, job->guest.pressure, &job->paid_ns,
 	    (uint64_t)job->guest.exec.storing.block_count * CLEAVE_BLOCK_BYTES);
 
 	if (pause_ns == 0)
@@ -345,7 +347,7 @@ job_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(job, WORKER_JOB_MAGIC);
-	mt_merge_guest_turn(job->port, &job->guest.exec.turn);
+	mt_merge_guest_turn(job->port, job->guest.pressure, &job->guest.exec.turn);
 	job_pump(job);
 }
 

@@ -25,7 +25,7 @@
 static const struct mt_recipe_head head = {
 	.level = 2,
 	.keeps_zeroes = true,
-	.job = 77,
+	.pressure = 640,
 	.shard = 3,
 	.epoch = 9,
 	.chunk = CHUNK,
@@ -123,7 +123,7 @@ Test(recipe, what_goes_in_comes_out)
 	cr_assert_eq(decode(SAMPLE_BYTES), 0, "%s", field);
 	cr_assert_eq(recipe.head.level, 2);
 	cr_assert(recipe.head.keeps_zeroes && !recipe.head.is_hot);
-	cr_assert_eq(recipe.head.job, 77);
+	cr_assert_eq(recipe.head.pressure, 640);
 	cr_assert_eq(recipe.head.shard, 3);
 	cr_assert_eq(recipe.head.epoch, 9);
 	cr_assert_eq(recipe.head.chunk, CHUNK);
@@ -277,6 +277,9 @@ Test(recipe, a_wrong_head_is_refused)
 	expect_refused(6, 1, 0, "level");
 	expect_refused(6, 1, 20, "level");
 	expect_refused(7, 1, 4, "flags");
+	expect_refused(8, 2, 1001, "pressure");
+	expect_refused(10, 1, 1, "head_reserved");
+	expect_refused(15, 1, 1, "head_reserved");
 	expect_refused(16, 4, 4, "extent"); /* another shard's */
 	expect_refused(20, 4, 0, "epoch");
 	expect_refused(20, 4, UINT64_C(1) << 24, "epoch");

@@ -24,7 +24,6 @@ static void
 setup(void)
 {
 	static const struct mt_recipe_head head = { .level = 1,
-		.job = 7,
 		.epoch = 3,
 		.frame_bytes = CLEAVE_BLOCK_BYTES,
 		.keeps_zeroes = true,

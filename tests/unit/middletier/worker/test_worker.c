@@ -120,8 +120,23 @@ is_at_work(void *arg)
 	return test.number != 0;
 }
 
+/* The owner's log is longer than half of what it may be. */
 static void
-setup(void)
+press(void)
+{
+	fake.port.shards = &fake.shard;
+	fake.port.shard_count = 1;
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 60;
+	fake.settings.log_bytes = NUM_MIB(1);
+	for (uint32_t i = 0; mt_merge_port_pressure(&fake.port) < PACE_BACKGROUND; i++)
+		cr_assert_eq(fake_wait(
+				 fake_write((uint32_t)CLEAVE_CHUNK_BLOCKS + i % 1000 * 16, 16, 1)),
+		    0);
+}
+
+static void
+setup_with(void (*before)(void))
 {
 	struct mt_away_names names = { .count = 1, .addresses = { "peer" } };
 
@@ -139,11 +154,25 @@ setup(void)
 	begin(); /* makes the run extent that is lent */
 	cr_assert_eq(fake_merge_end(), 0);
 	mt_merge_by_away_names(fake.port.merge_work, &names);
+	if (before != NULL)
+		before();
 	begin();
 	cr_assert_eq(sim_world_run(fake.world, is_at_work, NULL,
 			 sim_world_now_ns(fake.world) + NUM_S(10)),
 	    0);
 	cr_assert_eq(mt_worker_free_count(&fake.port), 0);
+}
+
+static void
+setup(void)
+{
+	setup_with(NULL);
+}
+
+static void
+setup_pressed(void)
+{
+	setup_with(press);
 }
 
 static void
@@ -158,6 +187,7 @@ teardown(void)
 }
 
 TestSuite(worker, .init = setup, .fini = teardown, .timeout = 120);
+TestSuite(worker_pressed, .init = setup_pressed, .fini = teardown, .timeout = 120);
 
 /* Was a job that was given up so early that none of it had been made over without having been executed? */
 static bool
@@ -210,4 +240,53 @@ Test(worker, a_port_that_stops_takes_none)
 	fake_run_for(NUM_S(5));
 	cr_assert_eq(test.rc, -ECANCELED);
 	cr_assert_eq(mt_worker_free_count(&fake.port), 0);
+}
+
+/* ---- how fast ---- */
+
+static const struct merge_guest *
+guest(void)
+{
+	return &fake.port.worker->jobs[0].guest;
+}
+
+Test(worker, a_job_for_who_is_at_leisure_is_at_leisure)
+{
+	cr_assert_eq(guest()->pressure, 0);
+}
+
+Test(worker_pressed, a_job_knows_how_pressed_its_owner_is)
+{
+	cr_assert_geq(guest()->pressure, PACE_BACKGROUND);
+	cr_assert_eq(guest()->pressure, mt_merge_port_pressure(&fake.port));
+}
+
+Test(worker, a_job_goes_as_fast_as_a_merge_under_its_owners_pressure)
+{
+	static const uint32_t pressures[] = { 0, PACE_BACKGROUND, PACE_HURRY, PACE_FULL };
+
+	fake.port.write_count = 64;
+	for (uint32_t i = 0; i < NUM_COUNT(pressures); i++) {
+		uint32_t pressure = pressures[i];
+		struct merge_turn turn = { 0 };
+		uint64_t paid_ns = 0;
+
+		mt_merge_guest_turn(&fake.port, pressure, &turn);
+		cr_assert_eq(turn.budget, TURN_JOB * mt_pace_turn_jobs(pressure, true, false));
+		cr_assert_eq(turn.reads, mt_pace_reads(pressure));
+		cr_assert_eq(turn.is_background, pressure < PACE_BACKGROUND);
+		for (uint32_t k = 0; k < 4; k++)
+			(void)mt_merge_guest_pause_ns(&fake.port, pressure, &paid_ns, NUM_MIB(1));
+		cr_assert_eq(paid_ns > loop_now_ns(fake.loop), pressure < PACE_HURRY);
+	}
+	fake.port.write_count = 0;
+}
+
+/* Its own writes wait: the background would stand still. */
+Test(worker_pressed, who_is_pressed_himself_does_nothing_in_the_background)
+{
+	struct merge_turn turn = { 0 };
+
+	mt_merge_guest_turn(&fake.port, 0, &turn);
+	cr_assert(!turn.is_background);
 }
