@@ -2,15 +2,16 @@
 /*
  * merge_readback.c -- runs that somebody has made are read back: from nodes, as far as they say what is in them
  *
- *	     the parts are told          the last head has passed       every replica has that batch
- *	IDLE ------------------> HEADS ---------------------------> LAST ---------------------------> HEADS, the next part
- *	 ^                         |                                 |                                or IDLE: done
- *	 +---- no copy passes -----+------ one has it not, ----------+
- *	                                   or does not answer in time
+ *	     the parts are told               the last head has passed       every replica has that batch
+ *	IDLE ---------> [HINT] -----> HEADS ---------------------------> LAST ---------------------------> the next part
+ *	 ^                              |                                 |                                or IDLE: done
+ *	 +------- no copy passes -------+------ one has it not, ----------+
+ *	                                        or does not answer in time
  *
  * Nothing of it is believed that has been said, but where parts lie. Heads are read one behind the other from whichever
  * replica passes (run_heads.c), so the chain of batches ends where the part does. A part's directory is its last batch, and
- * has to be what the heads before it come to. A node serves what is durable alone,
+ * has to be what the heads before it come to. It is read first of all, too, for it says where these are: so they come
+ * several in a message (readback_hint.h). A node serves what is durable alone,
  * takes a batch behind its predecessor alone, and each has the CRC of that. So who has the last batch, byte for byte its
  * header, has all of the part: it is asked of every replica, for a run is named when all have it (I13).
  */
@@ -22,6 +23,8 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "cleave/gather.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -42,9 +45,11 @@
 #define READBACK_RETRY_NS NUM_MS(50)
 
 static const struct sm_state readback_table[READBACK_STATE_NR] = {
-	[READBACK_IDLE] = { "idle", SM_TO(READBACK_HEADS), SM_INITIAL },
+	[READBACK_IDLE] = { "idle", SM_TO(READBACK_HINT) | SM_TO(READBACK_HEADS), SM_INITIAL },
+	[READBACK_HINT] = { "hint", SM_TO(READBACK_HEADS) | SM_TO(READBACK_IDLE), 0 },
 	[READBACK_HEADS] = { "heads", SM_TO(READBACK_LAST) | SM_TO(READBACK_IDLE), 0 },
-	[READBACK_LAST] = { "last", SM_TO(READBACK_HEADS) | SM_TO(READBACK_IDLE), 0 },
+	[READBACK_LAST] = { "last",
+	    SM_TO(READBACK_HINT) | SM_TO(READBACK_HEADS) | SM_TO(READBACK_IDLE), 0 },
 };
 
 void
@@ -91,7 +96,11 @@ part_begin(struct merge_readback *readback)
 	struct mt_run run = part_run(readback, &chunk);
 
 	assert(run.length_bytes > run.directory_bytes);
-	sm_move(&readback->sm, READBACK_HEADS);
+	mt_readback_hint_drop(&readback->hint);
+	sm_move(&readback->sm,
+	    run.directory_bytes > 0 && run.directory_bytes <= sizeof(readback->hint.bytes)
+		? READBACK_HINT
+		: READBACK_HEADS);
 	mt_run_heads_init(&readback->heads, &run);
 	mt_chooser_reset(&readback->chooser);
 	readback_defer(readback);
@@ -118,6 +127,7 @@ readback_end(struct merge_readback *readback)
 	if (readback->sm.state == READBACK_IDLE)
 		return;
 	mt_run_heads_fini(&readback->heads);
+	mt_readback_hint_drop(&readback->hint);
 	sm_move(&readback->sm, READBACK_IDLE);
 }
 
@@ -168,8 +178,36 @@ index_end(struct merge_readback *readback)
 	return *index == NULL ? -ENOMEM : 0;
 }
 
+/* The head at at_bytes has passed, and is the last one so far. */
+static void
+head_keep(struct merge_readback *readback, uint32_t at_bytes, const uint8_t *head)
+{
+	readback->head_at_bytes = at_bytes;
+	memcpy(readback->head, head, sizeof(readback->head));
+	mt_chooser_reset(&readback->chooser);
+	readback_defer(readback);
+}
+
+static int heads_end(struct merge_readback *readback, const struct mt_extent *extent);
+
+/* The directory is the next head, and was read already: it is asked for anew only where it does not pass now. */
 static int
-heads_end(struct merge_readback *readback)
+directory_take_hint(struct merge_readback *readback, const struct mt_extent *extent)
+{
+	const struct readback_hint *hint = &readback->hint;
+	uint32_t at_bytes = readback->heads.at_bytes;
+	int rc = hint->dir == NULL
+	    ? -EAGAIN
+	    : mt_run_heads_take(&readback->heads, &extent->id, hint->bytes, hint->length_bytes);
+
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : 0;
+	head_keep(readback, at_bytes, hint->bytes);
+	return heads_end(readback, extent);
+}
+
+static int
+heads_end(struct merge_readback *readback, const struct mt_extent *extent)
 {
 	bool is_directory = readback->heads.is_directory;
 	int rc = is_directory ? directory_end(readback) : index_end(readback);
@@ -178,7 +216,7 @@ heads_end(struct merge_readback *readback)
 		return rc;
 	if (!is_directory && readback_part(readback)->directory_bytes > 0) {
 		directory_begin(readback);
-		return 0;
+		return directory_take_hint(readback, extent);
 	}
 	mt_run_heads_fini(&readback->heads);
 	sm_move(&readback->sm, READBACK_LAST);
@@ -203,11 +241,58 @@ heads_take(struct merge_readback *readback, const struct mt_extent *extent, uint
 	}
 	if (rc != 0)
 		return rc;
-	readback->head_at_bytes = at_bytes;
-	memcpy(readback->head, readback->buffer, sizeof(readback->head));
-	mt_chooser_reset(&readback->chooser);
-	readback_defer(readback);
-	return mt_run_heads_are_over(&readback->heads) ? heads_end(readback) : 0;
+	head_keep(readback, at_bytes, readback->buffer);
+	return mt_run_heads_are_over(&readback->heads) ? heads_end(readback, extent) : 0;
+}
+
+/* @bytes of the answer, from @at on, are in the buffer. */
+static void
+answer_copy(struct merge_readback *readback, const struct split_msg *msg, uint32_t at,
+    uint32_t bytes)
+{
+	assert(bytes <= sizeof(readback->buffer));
+	dev_copy_to_host(readback->shard->port->split, readback->buffer,
+	    dev_ptr_add(msg->payload, at), bytes);
+}
+
+/* Several heads, as far as each goes on where the one before it ends. */
+static int
+heads_take_all(struct merge_readback *readback, const struct mt_extent *extent,
+    const struct split_msg *msg)
+{
+	uint32_t at = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < readback->stretch_count; i++) {
+		const struct wire_stretch *stretch = &readback->stretches[i];
+
+		if (readback->sm.state != READBACK_HEADS || readback->heads.is_directory ||
+		    readback->heads.at_bytes != stretch->offset_bytes) {
+			mt_readback_hint_spend(&readback->hint);
+			break;
+		}
+		answer_copy(readback, msg, at, stretch->length_bytes);
+		rc = heads_take(readback, extent, stretch->length_bytes);
+		at += stretch->length_bytes;
+	}
+	/* The last one is longer than was said, or of another batch. */
+	if (rc == 0 && readback->sm.state == READBACK_HEADS && !readback->heads.is_directory &&
+	    readback->heads.at_bytes <= readback->stretches[0].offset_bytes)
+		mt_readback_hint_spend(&readback->hint);
+	return rc;
+}
+
+/* The part's directory, as some replica has it. */
+static void
+hint_take(struct merge_readback *readback, const struct mt_extent *extent,
+    const struct split_msg *msg)
+{
+	struct mt_chunk chunk = { .number = readback->chunk };
+	struct mt_run run = part_run(readback, &chunk);
+
+	dev_copy_to_host(readback->shard->port->split, readback->hint.bytes, msg->payload,
+	    readback->bytes);
+	mt_readback_hint_take(&readback->hint, &run, &extent->id, readback->bytes);
 }
 
 /* The header of the last batch, as replica number replica_at has it. */
@@ -247,10 +332,18 @@ readback_take(struct merge_readback *readback, const struct split_msg *msg, int 
 		rc = -EMSGSIZE;
 	if (extent == NULL)
 		return -ESTALE;
+	if (readback->sm.state == READBACK_HINT) {
+		if (rc == 0)
+			hint_take(readback, extent, msg);
+		sm_move(&readback->sm, READBACK_HEADS);
+		return 0;
+	}
 	if (rc != 0)
 		return readback_note_error(readback, rc);
+	if (readback->stretch_count > 0)
+		return heads_take_all(readback, extent, msg);
 	bytes = (uint32_t)num_min(bytes, sizeof(readback->buffer));
-	dev_copy_to_host(readback->shard->port->split, readback->buffer, msg->payload, bytes);
+	answer_copy(readback, msg, 0, bytes);
 	return readback->sm.state == READBACK_HEADS ? heads_take(readback, extent, bytes)
 						    : last_take(readback);
 }
@@ -282,6 +375,17 @@ readback_send(struct merge_readback *readback, const struct mt_extent *extent, s
 		.offset_bytes = offset_bytes,
 		.length_bytes = readback->bytes,
 		.epoch = readback->shard->epoch };
+	readback->call.host = NULL;
+	readback->call.head_bytes = 0;
+	if (readback->stretch_count > 0) {
+		readback->call.request.opcode = WIRE_EXTENT_GATHER;
+		readback->call.request.offset_bytes = 0;
+		readback->call.request.stretch_count = (uint16_t)readback->stretch_count;
+		readback->call.host = readback->host;
+		readback->call.head_bytes = readback->stretch_count * WIRE_STRETCH_BYTES;
+		wire_gather_encode(readback->host + WIRE_HEADER_BYTES, readback->stretches,
+		    readback->stretch_count);
+	}
 	readback->call.fn = readback_on_answer;
 	readback->call.arg = readback;
 	readback->is_out = mt_link_call(node, &readback->call) == 0;
@@ -299,6 +403,43 @@ readback_wait(struct merge_readback *readback, struct merge_turn *turn)
 	return STEP_AGAIN;
 }
 
+/* What is asked of @node next: several heads, whose places are known, or one. */
+static void
+heads_request(struct merge_readback *readback, const struct mt_link *node)
+{
+	bool may_gather = readback->chooser.tried == 0 && !readback->heads.is_directory &&
+	    node->agreed_level >= CLEAVE_LEVEL_GATHER;
+
+	readback->stretch_count = may_gather
+	    ? mt_readback_hint_stretches(&readback->hint, readback->heads.at_bytes,
+		  readback->heads.end_bytes, readback->stretches)
+	    : 0;
+	readback->bytes = mt_run_heads_ask_bytes(&readback->heads);
+	if (readback->stretch_count == 0)
+		return;
+	readback->bytes = 0;
+	for (uint32_t i = 0; i < readback->stretch_count; i++)
+		readback->bytes += readback->stretches[i].length_bytes;
+}
+
+/* The directory, once, of any replica: without it heads are asked for one by one. */
+static bool
+hint_ask(struct merge_readback *readback, struct mt_extent *extent)
+{
+	const struct run_part *part = readback_part(readback);
+	struct mt_copies copies = mt_extent_copies(extent);
+	struct mt_link *node;
+
+	readback->stretch_count = 0;
+	readback->bytes = part->directory_bytes;
+	if (mt_chooser_pick(&readback->chooser, readback->shard->port, &copies, &node) >= 0 &&
+	    readback_send(readback, extent, node,
+		part->offset_bytes + part->length_bytes - part->directory_bytes))
+		return true;
+	sm_move(&readback->sm, READBACK_HEADS);
+	return false;
+}
+
 static int
 heads_ask(struct merge_readback *readback, struct mt_extent *extent, struct merge_turn *turn)
 {
@@ -309,7 +450,7 @@ heads_ask(struct merge_readback *readback, struct mt_extent *extent, struct merg
 	while ((index = mt_chooser_pick(&readback->chooser, readback->shard->port, &copies,
 		    &node)) >= 0) {
 		readback->replica_index = (uint8_t)index;
-		readback->bytes = mt_run_heads_ask_bytes(&readback->heads);
+		heads_request(readback, node);
 		if (readback_send(readback, extent, node, readback->heads.at_bytes))
 			return STEP_AGAIN;
 		mt_chooser_note_failed(&readback->chooser, (uint32_t)index);
@@ -331,6 +472,7 @@ last_ask(struct merge_readback *readback, const struct mt_extent *extent, struct
 		return STEP_DONE;
 	node = mt_port_link(readback->shard->port, extent->replicas[readback->replica_at].node_id);
 	readback->bytes = sizeof(readback->head);
+	readback->stretch_count = 0;
 	if (!is_refused && node != NULL && mt_link_is_up(node) &&
 	    readback_send(readback, extent, node, readback->head_at_bytes))
 		return STEP_AGAIN;
@@ -347,6 +489,8 @@ readback_go_on(struct merge_readback *readback, struct merge_turn *turn)
 
 		if (extent == NULL)
 			return -ESTALE;
+		if (readback->sm.state == READBACK_HINT && hint_ask(readback, extent))
+			return STEP_AGAIN;
 		rc = readback->sm.state == READBACK_HEADS ? heads_ask(readback, extent, turn)
 							  : last_ask(readback, extent, turn);
 		if (rc != STEP_DONE)

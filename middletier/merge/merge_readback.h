@@ -11,6 +11,7 @@
 #include "extent/call.h"
 #include "extent/choose.h"
 #include "index/run_heads.h"
+#include "merge/readback_hint.h"
 
 struct merge_result;
 struct merge_turn;
@@ -18,6 +19,7 @@ struct mt_shard;
 
 enum merge_readback_state {
 	READBACK_IDLE,
+	READBACK_HINT,  /* a part's directory, from any replica: where its batches are */
 	READBACK_HEADS, /* of a part's batches, one after the other, from any replica */
 	READBACK_LAST,  /* the head of its last batch, from each */
 	READBACK_STATE_NR
@@ -34,7 +36,11 @@ struct merge_readback {
 	uint8_t head[BATCH_HEADER_BYTES]; /* of that */
 	uint8_t buffer[BATCH_HEAD_BYTES_MAX];
 	struct mt_call call;
-	uint32_t bytes; /* that it asks for */
+	uint32_t bytes;                                 /* that it asks for */
+	struct wire_stretch stretches[WIRE_GATHER_MAX]; /* HEADS: of the heads that are asked for */
+	uint32_t stretch_count;                         /* 0: a single one is */
+	uint8_t host[WIRE_HEADER_BYTES + WIRE_GATHER_MAX * WIRE_STRETCH_BYTES]; /* the request */
+	struct readback_hint hint;
 	uint8_t replica_index;
 	bool is_out;
 	bool is_refused; /* by the replica that was asked for the last batch: not at once again */

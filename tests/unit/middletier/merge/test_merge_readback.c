@@ -252,6 +252,103 @@ Test(merge_readback, a_directory_that_hides_a_block_is_not_named)
 	expect(true);
 }
 
+/* ---- heads that come together ---- */
+
+/* The first time that they are asked for so is to be the part's. */
+static void
+have_gathers(void)
+{
+	have_directories();
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].agreed_level = CLEAVE_LEVEL_GATHER;
+}
+
+static uint32_t
+count_of(enum wire_opcode opcode)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		count += fake.nodes[i].counts[opcode];
+	return count;
+}
+
+static uint32_t
+reads_before(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		count += verifying.reads[i];
+	return count;
+}
+
+Test(merge_readback, heads_come_together_where_a_directory_says_where_they_are)
+{
+	have_gathers();
+	merge();
+	expect(false);
+	cr_assert_eq(count_of(WIRE_EXTENT_READ) - reads_before(), 1 + 3,
+	    "the directory, and the last batch of each");
+	cr_assert_gt(count_of(WIRE_EXTENT_GATHER), 0);
+}
+
+static void
+a_gather_is_refused(void)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].fault = (struct fake_fault){ .opcode = WIRE_EXTENT_GATHER,
+			.countdown = 1,
+			.rc = -EBUSY,
+			.is_sticky = true };
+}
+
+Test(merge_readback, heads_that_do_not_come_together_come_one_by_one)
+{
+	have_gathers();
+	verifying.fn = a_gather_is_refused;
+	merge();
+	expect(false);
+	cr_assert_gt(count_of(WIRE_EXTENT_READ) - reads_before(), 1 + 3);
+}
+
+static uint32_t said_bytes; /* the first head's length */
+
+/* In all of its copies, and the CRC that is told is that of this one. */
+static void
+directory_lies(void)
+{
+	struct run_part *part = &fake.port.merge_work->result.parts[0];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		uint8_t *head = copy_of(i)->bytes + directory_at();
+
+		num_put_le16(head + BATCH_HEADER_BYTES + 8 + 8, (uint16_t)said_bytes);
+		builder_reseal(head, part->directory_bytes);
+		part->directory_crc = num_get_le32(head + BATCH_HEADER_BYTES - 4);
+	}
+}
+
+Test(merge_readback, where_a_directory_lies_nothing_else_is_asked_for)
+{
+	static const uint32_t lengths[] = { BATCH_HEADER_BYTES + 1, BATCH_HEAD_BYTES_MAX };
+
+	have_gathers();
+	verifying.fn = directory_lies;
+	for (uint32_t i = 0; i < NUM_COUNT(lengths); i++) {
+		said_bytes = lengths[i];
+		verifying.count = 0;
+		fake.port.metrics[MT_METRIC_merges_refused] = 0;
+		cr_assert_eq(fake_wait(fake_write(0, 16, 9 + i)), 0);
+		begin();
+		cr_assert_eq(fake_merge_end(), 0);
+		cr_assert_eq(verifying.count, 1);
+		cr_assert_eq(fake.port.metrics[MT_METRIC_merges_refused], 1, "%u", said_bytes);
+	}
+}
+
+/* ---- replicas that are away ---- */
+
 static uint32_t
 node_of_last(void)
 {
