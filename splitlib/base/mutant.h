@@ -114,6 +114,7 @@
 	X(loss_unverified,                                                                         \
 	    "blocks that no copy gave to a merge are lost, whole though their copies be")          \
 	X(part_unverified, "runs are named whose last batches not all replicas were seen to have") \
+	X(gather_believed, "stored records that come several in a message are merged unchecked")   \
 	X(lent_all, "who was lent an extent may change all that is the shard's")                   \
 	X(job_works_on, "a job that its owner gives up goes on, and keeps its place")              \
 	X(told_short, "who executes a recipe may say that it has made a part of it")               \

@@ -75,6 +75,8 @@ struct fake_fault {
 
 struct fake_node {
 	bool is_up, is_stalled, is_rotten;
+	uint32_t wrong_count;
+	bool refuses_wrong;            /* a batch that is none fails its append, not the test */
 	uint64_t lent_to;              /* LEND */
 	bool is_astray;                /* FIND: what follows the head is not what it says */
 	bool is_full, is_reserve_full; /* for what is not, and for what is from the reserve */
@@ -470,7 +472,11 @@ fake_do_append(struct fake_node *node, const struct mt_call *call, struct wire_n
 		.offset_bytes = copy->length,
 		.prev_crc = copy->chain_crc,
 		.must_check_payload = true };
-	cr_assert_eq(batch_check_run(data, bytes, &check), 0, "%s", check.ret_field);
+	if (batch_check_run(data, bytes, &check) != 0) {
+		cr_assert(node->refuses_wrong, "%s", check.ret_field);
+		node->wrong_count++;
+		return -EBADMSG;
+	}
 	cr_assert_leq(copy->length + bytes, fake.slot_bytes - MT_EXTENT_OVERHEAD_BYTES);
 	memcpy(copy->bytes + copy->length, data, bytes);
 	copy->length += bytes;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_merge_read.c -- what a merge wants of a log comes in few messages, from nodes that know how, and all of it */
+/*
+ * test_merge_read.c -- what a merge wants of a log comes in few messages, from nodes that know how, and all of it
+ *
+ * The code that judges it is built in with a planted bug, gather_believed.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/merge/merge_fetch.c"
+
 #include "base/list.h"
 #include "base/num.h"
 #include "cleave/level.h"
@@ -9,6 +16,8 @@
 
 #define BLOCKS 960u /* more than the ring holds */
 #define STEP 601u   /* from a block to the one that is written next: they lie here and there */
+
+struct mutant_set mutants_on;
 
 static void
 levels(uint32_t level)
@@ -30,6 +39,7 @@ setup(void)
 static void
 teardown(void)
 {
+	mutants_on = (struct mutant_set){ 0 };
 	fake_merges_fini();
 }
 
@@ -102,4 +112,64 @@ Test(merge_read, a_node_that_lies_is_found_out)
 	merge();
 	fake.nodes[0].is_rotten = false;
 	expect_all();
+}
+
+/* ---- frames that are taken as they are stored: no engine sees what is in them, and nodes refuse what is wrong ---- */
+
+#define CHANGED 16u /* blocks: of so many one frame stays as it was */
+
+/* Or a node was to store what is wrong. */
+static bool
+is_over(void *arg)
+{
+	return fake_merge_has_ended(arg) || fake.nodes[0].wrong_count > 0;
+}
+
+/* Of a run most frames change: the others lie here and there. One node sends wrong bytes; are they found out in time? */
+static bool
+merge_with_a_liar(void)
+{
+	struct mt_merge_input input = { .level = 1 };
+	uint32_t before;
+
+	merge();
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		if (i % CHANGED >= 4)
+			cr_assert_eq(fake_wait(fake_write(i, 1, 4)), 0);
+	}
+	cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
+	input.chunk = fake_chunk();
+	input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
+	input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
+	input.newest_run = input.oldest_run = fake_newest_run();
+	before = count_of(WIRE_EXTENT_GATHER);
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.nodes[i].is_rotten = i == 0;
+		fake.nodes[i].refuses_wrong = true;
+	}
+	cr_assert_eq(fake_merge_begin(&input), 0);
+	cr_assert_eq(sim_world_run(fake.world, is_over, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	cr_assert_gt(count_of(WIRE_EXTENT_GATHER), before);
+	fake.nodes[0].is_rotten = false;
+	if (!fake_merge_has_ended(NULL)) {
+		mt_merge_stop(&fake.shard);
+		cr_assert_eq(fake_merge_end(), -ECANCELED);
+		return false;
+	}
+	cr_assert_eq(fake_merges.rc, 0);
+	expect_all();
+	return true;
+}
+
+Test(merge_read, a_frame_that_is_taken_as_it_is_stored_is_checked)
+{
+	cr_assert(merge_with_a_liar());
+}
+
+Test(merge_read, with_its_planted_bug_it_is_not)
+{
+	mutant_set_add(&mutants_on, MUTANT_gather_believed);
+	cr_assert_not(merge_with_a_liar());
 }
