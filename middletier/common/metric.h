@@ -70,13 +70,18 @@
 	X(merges_without_key, "count", "merges put off because a data key is not here")            \
 	X(merges_refused, "count", "parts of merges made anew: others failed, or were not right")  \
 	X(merges_away, "count", "parts of merges that other gateways have executed")               \
+	X(merged_away_bytes, "bytes", "bytes of the runs that these have made")                    \
 	X(recipe_bytes, "bytes", "recipes of those")                                               \
 	X(recipe_ns, "ns", "time for making these")                                                \
 	X(away_ns, "ns", "from who is asked for room to what has come of it")                      \
 	X(seen_ns, "ns", "until that was read back, and compared with what was asked for")         \
 	X(merges_recalled, "count", "parts of merges that they had, and that were made anew here") \
+	X(merges_late, "count", "of those, the ones that took too long")                           \
 	X(jobs_done, "count", "parts of other gateways' merges that were executed here")           \
+	X(jobs_bytes, "bytes", "bytes of the runs that these have made")                           \
 	X(jobs_failed, "count", "those that came to nothing")                                      \
+	X(jobs_given_up, "count", "of those, the ones whose owners had gone, or gave them up")     \
+	X(jobs_late, "count", "of those, the ones that took too long")                             \
 	X(jobs_ns, "ns", "from the last part of a recipe to what was made of it")                  \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \

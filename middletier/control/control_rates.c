@@ -117,6 +117,17 @@ json_index(const struct mt_gateway *gateway)
 	    "waits", metric_sum(gateway, MT_METRIC_index_waits));
 }
 
+/* Bytes of runs: that our merges have made, of which others have executed some, and that merges of others' have made here. */
+static json_t *
+json_merges(const struct mt_gateway *gateway)
+{
+	return json_pack("{s:I, s:I, s:I}", "bytes",
+	    metric_sum(gateway, MT_METRIC_flushed_bytes) +
+		metric_sum(gateway, MT_METRIC_compacted_bytes),
+	    "away", metric_sum(gateway, MT_METRIC_merged_away_bytes), "jobs",
+	    metric_sum(gateway, MT_METRIC_jobs_bytes));
+}
+
 static void
 rates_on_answer(struct mt_ask *ask, void *arg)
 {
@@ -126,10 +137,10 @@ rates_on_answer(struct mt_ask *ask, void *arg)
 	assert(ask->kind == MT_ASK_RATES);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	mt_control_finish(arg,
-	    json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "boot", boot, "at_ms",
+	    json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "boot", boot, "at_ms",
 		(json_int_t)(loop_now_ns(gateway->options.loop) / NUM_MS(1)), "rates",
 		mt_json_rates(ask, MT_RATES_BUSIEST_MAX), "latency_us", mt_json_latency(ask), "hot",
-		json_hot(gateway), "index", json_index(gateway)));
+		json_hot(gateway), "index", json_index(gateway), "merges", json_merges(gateway)));
 }
 
 void

@@ -261,6 +261,7 @@ piece_failed(const struct mt_merge *merge, int rc)
 	if (!mt_merge_away_is_given(by_away->away))
 		return rc;
 	metric_add(&merge->shard->port->metrics[MT_METRIC_merges_recalled], 1);
+	metric_add(&merge->shard->port->metrics[MT_METRIC_merges_late], rc == -ETIMEDOUT);
 	log_limited(LOG_WARN,
 	    "merge: another gateway has not executed it, it is made anew here shard=%" PRIu32
 	    " chunk=%" PRIu64 " peer=%s rc=%s",
@@ -368,6 +369,9 @@ piece_count(struct merge_work *work)
 	const struct merge_by_away *by_away = work->by_away;
 	uint64_t *metrics = work->port->metrics;
 
+	for (uint32_t i = 0; i < by_away->piece.part_count; i++)
+		metric_add(&metrics[MT_METRIC_merged_away_bytes],
+		    by_away->piece.parts[i].length_bytes);
 	metric_add(&metrics[MT_METRIC_merges_away], 1);
 	metric_add(&metrics[MT_METRIC_recipe_bytes], by_away->recipe_bytes);
 	metric_add(&metrics[MT_METRIC_recipe_ns], by_away->recipe_ns);

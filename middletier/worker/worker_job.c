@@ -74,6 +74,17 @@ job_wait(struct mt_worker_job *job, uint64_t ns)
 
 /* ---- its end ---- */
 
+static void
+job_count(const struct mt_worker_job *job)
+{
+	uint64_t *metrics = job->port->metrics;
+
+	metric_add(&metrics[MT_METRIC_jobs_done], job->rc == 0);
+	metric_add(&metrics[MT_METRIC_jobs_failed], job->rc != 0);
+	metric_add(&metrics[MT_METRIC_jobs_given_up], job->rc == -ECANCELED);
+	metric_add(&metrics[MT_METRIC_jobs_late], job->rc == -ETIMEDOUT);
+}
+
 /* The guest's objects go. What it has made is its owner's, who hears where it lies. */
 static void
 job_end(struct mt_worker_job *job)
@@ -87,8 +98,7 @@ job_end(struct mt_worker_job *job)
 	loop_timer_stop(job->port->loop, &job->timer);
 	loop_timer_stop(job->port->loop, &job->expiry);
 	sm_move(&job->sm, WORKER_JOB_TELLING);
-	metric_add(&job->port->metrics[job->rc == 0 ? MT_METRIC_jobs_done : MT_METRIC_jobs_failed],
-	    1);
+	job_count(job);
 	job->fn(job);
 }
 
@@ -150,6 +160,8 @@ job_tell(struct mt_worker_job *job)
 	*told = (struct mt_told){ .frame_count = job->cursor.frame_at,
 		.is_broken = job->guest.shard.run_roll->extent->sm.state != MT_EXTENT_OPEN };
 	mt_told_of_result(told, &job->result);
+	for (uint32_t i = 0; i < told->part_count; i++)
+		metric_add(&job->port->metrics[MT_METRIC_jobs_bytes], told->parts[i].length_bytes);
 	job_suspects(job);
 	if (job->lie == RECIPE_LIE_CLAIMS && told->part_count > 0)
 		told->parts[told->part_count - 1].length_bytes += BATCH_ALIGN;
@@ -185,6 +197,8 @@ job_ahead(struct mt_worker_job *job)
 
 	if (exec->is_ahead)
 		return true;
+	exec->window.block_max = (uint32_t)num_min(exec->block_max,
+	    mt_merge_guest_window_blocks(job->port, job->guest.pressure));
 	if (!mt_recipe_window(&job->cursor, &exec->window))
 		return false;
 	job_leave_out(job);
@@ -197,8 +211,6 @@ static int
 job_next_window(struct mt_worker_job *job)
 {
 	if (job_ahead(job)) {
-	exec->window.block_max = (uint32_t)num_min(exec->block_max,
-	    mt_merge_guest_window_blocks(job->port, job->guest.pressure));
 		sm_move(&job->sm, WORKER_JOB_FETCHING);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Gateways execute each other's merges: it goes on while one of them, or a node, goes in the middle of it."""
+import json
+
 from libcluster import Cluster, check, main, wait_for
 from libkeys import Authority, Keyed
 from libload import Load
@@ -31,11 +33,19 @@ def wait_away(c, load, count):
         load.wait_writes(WRITES)
 
 
+def top(c):
+    """What each gateway merges, has merged by others, and merges for them, in a second of the load."""
+    return json.loads(c.cleave("top", "--once", "--json", "--interval", "300ms").stdout)["gateways"]
+
+
 def merges_are_executed_by_the_other_one():
     with two_gateways() as c, Load(c) as load:
         wait_away(c, load, 4)
         check(c.metric_of_all("jobs_done") >= 4, "nobody says that it has executed a merge")
         check(c.metric_of_all("merges_refused") == 0, "what was made was not what was asked for")
+        check(c.metric_of_all("jobs_bytes") > 0, "nobody says how much it has made for others")
+        wait_for(lambda: any(g.get("away_bytes_s", 0) > 0 for g in top(c)), "top shows whose merges others execute")
+        wait_for(lambda: any(g.get("jobs_bytes_s", 0) > 0 for g in top(c)), "top shows who executes them")
 
 
 def gateways_are_killed_in_the_middle_of_it():

@@ -188,6 +188,17 @@ add_index(json_t *line, const json_t *now, const json_t *before)
 		    json_real(waits < reads ? 100 * (1 - waits / reads) : 0));
 }
 
+/* What merges make: this gateway's, those of them that others execute, and those of others that it executes. */
+static void
+add_merges(json_t *line, const json_t *now, const json_t *before, double seconds)
+{
+	if (json_object_get(now, "merges") == NULL)
+		return; /* a gateway of a release before */
+	add_to(line, "merged_bytes_s", growth(now, before, "merges", "bytes") / seconds);
+	add_to(line, "away_bytes_s", growth(now, before, "merges", "away") / seconds);
+	add_to(line, "jobs_bytes_s", growth(now, before, "merges", "jobs") / seconds);
+}
+
 /* Rates of a gateway since @gateway->before, if both answers are of the same process. */
 static void
 take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *reply)
@@ -202,6 +213,7 @@ take_rates(struct top *top, struct top_gateway *gateway, json_t *line, json_t *r
 		    add_rate(top, line, rate, before, seconds);
 		add_hot(line, reply, before);
 		add_index(line, reply, before);
+		add_merges(line, reply, before, seconds);
 	}
 	if (latency != NULL)
 		json_object_update(line, latency);
@@ -397,13 +409,23 @@ add_percent(struct table *table, const json_t *line, const char *member)
 		table_add(table, "-");
 }
 
+static void
+add_mib(struct table *table, const json_t *line, const char *member)
+{
+	if (json_object_get(line, member) != NULL)
+		table_add(table, "%.1f", real(line, member) / 1048576);
+	else
+		table_add(table, "-");
+}
+
 static int
 print_gateways(const struct top *top, FILE *out)
 {
 	static const struct table_column columns[] = { { "GATEWAY", false }, { "SHARDS", true },
 		{ "READS/S", true }, { "MiB/S", true }, { "MS", true }, { "WRITES/S", true },
 		{ "MiB/S", true }, { "MS", true }, { "READ P99", true }, { "WRITE P99", true },
-		{ "HOT", true }, { "INDEX", true } };
+		{ "HOT", true }, { "INDEX", true }, { "MERGED", true }, { "AWAY", true },
+		{ "FOR OTHERS", true } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	json_t *gateway;
 	size_t i;
@@ -421,6 +443,9 @@ print_gateways(const struct top *top, FILE *out)
 		table_add(table, "%.1f", real(gateway, "write_p99") / 1000);
 		add_percent(table, gateway, "hot_percent");
 		add_percent(table, gateway, "index_percent");
+		add_mib(table, gateway, "merged_bytes_s");
+		add_mib(table, gateway, "away_bytes_s");
+		add_mib(table, gateway, "jobs_bytes_s");
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
