@@ -141,8 +141,8 @@ static const struct config_option option_table[] = {
 	    "read back before it counts, and made here where it is not right.",
 	    "off", false, 0, 0, off_on },
 	{ "worker-jobs", 0, CONFIG_U64, offsetof(struct mt_command_line, worker_jobs), "N",
-	    "Merges of other gateways that each port executes at a time, each in device memory of its own; 0: "
-	    "none.",
+	    "Merges of other gateways that each port executes at a time, each in device memory of its own, "
+	    "and as fast as the log of its owner wants it; 0: none.",
 	    "0", false, 0, WORKER_JOBS_MAX, NULL },
 	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, frame_bytes), "SIZE",
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "

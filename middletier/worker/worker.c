@@ -34,6 +34,7 @@
 #define WORKER_MAGIC 0x4b524f57u   /* "WORK" */
 #define WORKER_TOLD_BYTES 4096u    /* of device memory: TOLD_BYTES_MAX, and the arena's edges */
 #define WORKER_OWN_MERGE_BUSY 250u /* per mille: a merge of our own is at work */
+#define WORKER_JOB_BUSY 100u /* likewise, of each job: so that the idle of several is asked first */
 #define WORKER_HOST_BYTES                                                                          \
 	((uint64_t)(RUN_BATCHES_MAX + 1u) * MT_REPLICAS_MAX *                                      \
 	    (WIRE_HEADER_BYTES + BATCH_HEAD_BYTES_MAX))
@@ -206,6 +207,10 @@ mt_worker_busy(const struct mt_port *port)
 	assert(port->merge_work != NULL);
 	if (port->merge_work->merge != NULL)
 		busy += WORKER_OWN_MERGE_BUSY;
+	for (uint32_t i = 0; port->worker != NULL && i < port->worker->job_max; i++) {
+		if (port->worker->jobs[i].sm.state != WORKER_JOB_FREE)
+			busy += WORKER_JOB_BUSY;
+	}
 	return (uint32_t)num_min(busy, WIRE_JOB_BUSY_MAX);
 }
 

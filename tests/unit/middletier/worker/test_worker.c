@@ -242,6 +242,17 @@ Test(worker, a_port_that_stops_takes_none)
 	cr_assert_eq(mt_worker_free_count(&fake.port), 0);
 }
 
+/* Of several that have room the one is asked that does least. */
+Test(worker, jobs_count_as_work)
+{
+	uint32_t busy = mt_worker_busy(&fake.port);
+
+	mt_worker_left(fake.port.worker, &test);
+	fake_run_for(NUM_S(5));
+	cr_assert_eq(test.ended_count, 1);
+	cr_assert_eq(mt_worker_busy(&fake.port), busy - WORKER_JOB_BUSY);
+}
+
 /* ---- how fast ---- */
 
 static const struct merge_guest *
