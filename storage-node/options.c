@@ -124,7 +124,10 @@ check_content(const struct storage_options *options, uint64_t cluster_id,
 	struct node_format format;
 	int fd = open(options->disk, O_RDONLY | O_CLOEXEC);
 	int rc = fd < 0 ? -errno : format_look(fd, &content, &format);
+	off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END); /* of a block device, too */
 
+	if (rc == 0 && end < 0)
+		rc = -errno;
 	if (fd >= 0)
 		(void)close(fd); /* nothing was written */
 	if (rc != 0)
@@ -135,6 +138,9 @@ check_content(const struct storage_options *options, uint64_t cluster_id,
 		    "--disk: %s: superblock: no disk of a storage node: make it one with "
 		    "cleave-storage format",
 		    options->disk);
+	else if ((uint64_t)end < format.capacity_bytes)
+		config_problem(&storage_program, result, "--disk: %s: " FORMAT_CUT_TEXT,
+		    options->disk, (unsigned long long)end);
 	else
 		check_owner(options, &format, cluster_id, secure, result);
 }

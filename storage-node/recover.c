@@ -37,6 +37,7 @@
 #include "claim_page.h"
 #include "disk/disk_host.h"
 #include "extent.h"
+#include "format/format_pages.h"
 #include "node_state.h"
 #include "recover_slots.h"
 #include "scan.h"
@@ -137,10 +138,8 @@ recover_fail_super(struct node *node)
 		break;
 	case -EBADMSG:
 		if (strcmp(recover->super_field, "capacity") == 0)
-			sn_recover_fail(node, -EBADMSG,
-			    "%s: superblock: capacity: the disk has only %llu bytes, fewer than when it "
-			    "was formatted: was it truncated, or is it a part of a copy?",
-			    name, (unsigned long long)node->disk->capacity_bytes);
+			sn_recover_fail(node, -EBADMSG, "%s: " FORMAT_CUT_TEXT, name,
+			    (unsigned long long)node->disk->capacity_bytes);
 		else
 			sn_recover_fail(node, -EBADMSG,
 			    "%s: superblock: %s is wrong in both copies: the disk is damaged, or no "

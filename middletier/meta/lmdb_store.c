@@ -28,13 +28,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "common/alloc.h"
 #include "meta/lmdb_lease_table.h"
 #include "meta/lmdb_table.h"
+#include "meta/meta_lmdb.h"
 #include "meta/meta_txn.h"
 
 #define LMDB_MAP_BYTES ((size_t)1 << 30)
@@ -409,6 +412,23 @@ tables_open(struct lmdb_store *store, MDB_txn *txn)
 	return rc != 0 ? rc : state_begin(store, txn);
 }
 
+/*
+ * LMDB asserts what it reads in its file, where that was written over under it, and then aborts. Nothing of ours is wrong, and no
+ * transaction can end: the process does, with its leases, as one that a start refuses.
+ */
+static void
+store_on_assert(MDB_env *env, const char *text)
+{
+	const char *path = "?";
+
+	(void)mdb_env_get_path(env, &path);
+	log_error(
+	    "meta: %s/data.mdb was written over while it was in use: a store " META_LMDB_BROKEN_HELP
+	    " (LMDB: %s)",
+	    path, text);
+	_exit(EXIT_FAILURE);
+}
+
 int
 lmdb_store_open(struct lmdb_store *store, const char *path)
 {
@@ -423,6 +443,7 @@ lmdb_store_open(struct lmdb_store *store, const char *path)
 	if ((rc = mdb_env_set_mapsize(store->env,
 		 is_leased ? LMDB_LEASED_MAP_BYTES : LMDB_MAP_BYTES)) != 0 ||
 	    (rc = mdb_env_set_maxdbs(store->env, 3)) != 0 ||
+	    (rc = mdb_env_set_assert(store->env, store_on_assert)) != 0 ||
 	    (rc = mdb_env_open(store->env, path, MDB_NOTLS | (is_leased ? MDB_NOSYNC : 0), 0600)) !=
 		0 ||
 	    (rc = mdb_reader_check(store->env, NULL)) != 0 ||

@@ -11,6 +11,8 @@
 #include "base/unix_socket.h"
 #include "cluster/gateway_state.h"
 #include "kms/kms.h"
+#include "meta/lmdb_check.h"
+#include "meta/meta_lmdb.h"
 #include "meta/meta_open.h"
 #include "start/command_line.h"
 #include "start/store_path.h"
@@ -47,6 +49,26 @@ check_keks(const struct mt_command_line *values, struct config_result *result)
 	mt_kms_close(kms);
 }
 
+static void
+check_store(const struct meta_where *where, struct config_result *result)
+{
+	const struct config_program *program = &mt_command_line_program;
+	const char *directory = meta_where_directory(where);
+	uint32_t count = result->problem_count;
+
+	if (!mt_store_path_has_store(where)) {
+		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);
+		return;
+	}
+	if (directory == NULL)
+		return;
+	config_check_access(program, result, "meta", directory, R_OK | W_OK | X_OK);
+	if (result->problem_count == count && !lmdb_check_is_whole(directory))
+		config_problem(program, result,
+		    "--meta: %s: its file was cut off or written over: a store " META_LMDB_BROKEN_HELP,
+		    where->place);
+}
+
 void
 mt_command_line_check_files(const struct mt_command_line *values, const struct meta_where *where,
     struct config_result *result)
@@ -60,7 +82,6 @@ mt_command_line_check_files(const struct mt_command_line *values, const struct m
 		{ "meta-key", values->meta_key },
 		{ "meta-password-file", values->meta_password_file },
 	};
-	const char *directory = meta_where_directory(where);
 
 	assert(result->is_check && where->place != NULL);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
@@ -68,8 +89,5 @@ mt_command_line_check_files(const struct mt_command_line *values, const struct m
 	config_check_metrics(program, result, values->metrics);
 	check_local(values, result);
 	check_keks(values, result);
-	if (!mt_store_path_has_store(where))
-		config_problem(program, result, "--meta: " MT_NO_CLUSTER_TEXT, where->place);
-	else if (directory != NULL)
-		config_check_access(program, result, "meta", directory, R_OK | W_OK | X_OK);
+	check_store(where, result);
 }

@@ -154,7 +154,9 @@ node_probe(const void *page, struct node_format *ret_format)
 	assert(page != NULL && ret_format != NULL);
 	if (rc != 0)
 		return rc;
-	*ret_format = (struct node_format){ .slot_bytes = super.slot_bytes,
+	*ret_format = (struct node_format){ .capacity_bytes = ONDISK_SLOTS_OFFSET +
+		    super.slot_count * super.slot_bytes,
+		.slot_bytes = super.slot_bytes,
 		.cluster_id = super.cluster_id,
 		.node_id = super.node_id,
 		.created_unix_ns = super.created_unix_ns };

@@ -6,6 +6,10 @@
 #include <stdint.h>
 
 #define FORMAT_REASON_BYTES_MAX 256u
+/* A disk that ends before its last slot does; an unsigned long long: its bytes. */
+#define FORMAT_CUT_TEXT                                                                                               \
+	"superblock: capacity: the disk has only %llu bytes, fewer than when it was formatted: was it truncated, or " \
+	"is it a part of a copy?"
 
 /* Options of node_format. */
 struct node_format {
@@ -42,8 +46,8 @@ uint32_t node_format_reserve(uint64_t slot_count, uint64_t extent_bytes);
 /*
  * node_probe -- whose disk is it that begins with @page? For "formatted already?"
  *
- * @page: the first ONDISK_PAGE_BYTES of a disk. Returns 0 and its ids in *@ret_format, whose capacity_bytes is 0; else
- * what ondisk_super_decode says.
+ * @page: the first ONDISK_PAGE_BYTES of a disk. Returns 0 and its ids in *@ret_format, whose capacity_bytes is where its
+ * last slot ends: a disk that has fewer was cut off; else what ondisk_super_decode says.
  */
 int node_probe(const void *page, struct node_format *ret_format);
 

@@ -68,7 +68,9 @@ def values_that_are_none_or_out_of_range():
 
 def storage_rows(c, key):
     disk, none = c.disk(0), f"{c.folder}/none"
-    empty, text = f"{c.folder}/empty", f"{c.folder}/text"
+    empty, text, cut = f"{c.folder}/empty", f"{c.folder}/text", f"{c.folder}/cut"
+    with open(disk, "rb") as whole, open(cut, "wb") as f:
+        f.write(whole.read(1 << 20))
     with open(empty, "wb") as f:
         f.truncate(64 << 20)
     with open(text, "wb") as f:
@@ -81,6 +83,7 @@ def storage_rows(c, key):
         (("--disk", c.folder), f"{c.folder}: ", BEGUN),
         (("--disk", empty), f"{empty}: .*cleave-storage format", BEGUN),
         (("--disk", text), f"{text}: superblock: ", BEGUN),
+        (("--disk", cut), f"{cut}: superblock: capacity: the disk has only 1048576 bytes", BEGUN),
         (("--listen", "here"), "--listen: 'here'", WORDS),
         (("--listen", "udp://h:1"), "--listen: 'udp://h:1'", WORDS),
         (("--listen", "tcp://0.0.0.0:0"), "--listen: .*(--key|security)", WORDS),

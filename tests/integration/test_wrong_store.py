@@ -50,6 +50,37 @@ def store_that_is_gone_is_not_made_anew():
         check(not deleted(c), f"{deleted(c)}")
 
 
+def expect_check(c, *said):
+    expect_error(run_argv([*c.gateway.argv, "--check-config"], check_rc=False), *said, codes=(1,))
+
+
+def store_that_is_in_use_is_found_whole():
+    with Cluster(nodes=3) as c:
+        for i in range(20):
+            c.volume_create(f"v{i}", "4M")
+            run_argv([*c.gateway.argv, "--check-config"])  # beside the gateway, which goes on
+        files = sorted(os.listdir(meta(c)))
+        run_argv([*c.gateway.argv, "--check-config"])
+        check(sorted(os.listdir(meta(c))) == files, "a check has made something")
+
+
+def store_that_is_written_over_in_use_ends_its_gateway_with_a_word():
+    """LMDB reads it as memory, and asserts what it finds there: nothing that a gateway could go on with."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        file = os.path.join(meta(c), "data.mdb")
+        with open(file, "r+b") as f:
+            f.write(bytes(os.path.getsize(file)))
+        c.cleave("--timeout", "1s", "volume", "create", "w", "--size", "4M", check_rc=False)
+        c.gateway.wait_line(f"{file} was written over while it was in use: .*cleave recover")
+        check(c.gateway.wait_exit() == 1, "its exit status")
+        os.rename(meta(c), meta(c) + ".broken")
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        verify(c, journal)
+
+
 def store_that_is_broken_says_so_and_is_made_anew():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
@@ -62,11 +93,20 @@ def store_that_is_broken_says_so_and_is_made_anew():
         for argv in (c.gateway.argv, recover_argv(c)):
             expect_error(run_argv(argv, check_rc=False), f"SIGBUS: {file} is shorter than it was", "cleave recover",
                          codes=(-signal.SIGBUS,))
+        expect_check(c, "--meta: .*its file was cut off or written over", "cleave recover")
         with open(file, "wb") as f:
             f.write(b"\xa5" * os.path.getsize(whole))
         for argv in (c.gateway.argv, recover_argv(c)):
             expect_error(run_argv(argv, check_rc=False), "is broken: put a whole one in its place", "cleave recover",
                          codes=(1,))
+        expect_check(c, "--meta: .*its file was cut off or written over", "cleave recover")
+        # Whole at both ends, and a page of it is not what it was.
+        with open(whole, "rb") as f:
+            pages = bytearray(f.read())
+        pages[2 * 4096:] = bytes(len(pages) - 2 * 4096)
+        with open(file, "wb") as f:
+            f.write(pages)
+        expect_check(c, "--meta: .*its file was cut off or written over")
         # One without a byte is none: a check says so as a start does.
         os.truncate(file, 0)
         for words in ((), ("--check-config",)):
@@ -412,7 +452,8 @@ def moved_store_is_the_same():
 
 
 if __name__ == "__main__":
-    main(store_that_is_gone_is_not_made_anew, store_that_is_broken_says_so_and_is_made_anew, cluster_is_made_over_empty_nodes_only,
+    main(store_that_is_gone_is_not_made_anew, store_that_is_broken_says_so_and_is_made_anew,
+         store_that_is_in_use_is_found_whole, store_that_is_written_over_in_use_ends_its_gateway_with_a_word, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
          what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids,
