@@ -18,7 +18,8 @@
  *	a node is busy                                        again after a pause
  *	the target is lost, full, fenced, refuses             the copy fails
  *
- * Its budget is paid before a window is asked for; while clients write much, a byte costs four.
+ * A window is asked for when all that was copied on its budget before is paid for, by other copies, too; while clients
+ * write much, a byte costs four.
  */
 #include "extent/copy.h"
 
@@ -40,7 +41,7 @@
 #include "common/replica.h"
 #include "common/shard.h"
 #include "extent/choose.h"
-#include "extent/copy_list.h"
+#include "extent/copy_pace.h"
 #include "extent/copy_state.h"
 #include "extent/copy_window.h"
 #include "extent/node_error.h"
@@ -49,8 +50,6 @@
 #define COPY_TURN_NS NUM_MS(5) /* another copy's window is looked for again */
 #define COPY_RETRY_NS NUM_MS(50)
 #define COPY_RETRIES_MAX 100u
-#define COPY_BUSY_WRITES 16u /* of the port's clients, in flight */
-#define COPY_BUSY_PRICE 4u
 
 static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_CREATING] = { "creating", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), SM_INITIAL },
@@ -416,36 +415,7 @@ copy_read(struct mt_copy *copy)
 
 /* ---- pacing ---- */
 
-/* The price of the next window, in time. */
-static uint64_t
-copy_price_ns(const struct mt_copy *copy)
-{
-	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
-
-	assert(copy->done_bytes < copy->options.length_bytes);
-	if (copy->options.bytes_per_s == 0)
-		return 0;
-	if (copy->options.shard->port->write_count >= COPY_BUSY_WRITES)
-		bytes *= COPY_BUSY_PRICE;
-	if (copy->options.is_shared)
-		bytes *= mt_copy_count(copy->options.shard->port);
-	return bytes * NUM_S(1) / copy->options.bytes_per_s;
-}
-
-/*
- * A window keeps receives of the port's pool until it is sent on, which takes replies, and so receives. All
- * copies of a port together keep an eighth of the pool, or one window.
- */
-static bool
-copy_may_read(const struct mt_copy *copy)
-{
-	const struct mt_port *port = copy->options.shard->port;
-	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX);
-
-	return mt_copy_window_count(port) < max;
-}
-
-/* In PACING: the next window when the last is paid for; behind the last, the copy is truncated. */
+/* In PACING: the next window when it has its turn; behind the last, the copy is truncated. */
 static void
 copy_pace(struct mt_copy *copy)
 {
@@ -457,15 +427,16 @@ copy_pace(struct mt_copy *copy)
 		copy_truncate(copy);
 		return;
 	}
-	if (copy->paid_ns > now_ns) {
-		loop_timer_start(loop, &copy->timer, copy->paid_ns - now_ns);
+	mt_copy_take_turn(copy, now_ns);
+	if (copy->turn_ns > now_ns) {
+		loop_timer_start(loop, &copy->timer, copy->turn_ns - now_ns);
 		return;
 	}
-	if (!copy_may_read(copy)) {
+	if (!mt_copy_may_read(copy)) {
 		loop_timer_start(loop, &copy->timer, COPY_TURN_NS);
 		return;
 	}
-	copy->paid_ns = now_ns + copy_price_ns(copy);
+	copy->has_turn = false;
 	copy_read(copy);
 }
 
@@ -546,6 +517,7 @@ mt_copy_start(const struct mt_copy_options *options)
 	assert(options->source_count <= MT_REPLICAS_MAX);
 	assert(options->target_node_id != 0);
 	assert(options->id.shard == shard->index);
+	assert(options->bytes_per_s == 0 || options->spent_ns != NULL);
 	if (copy == NULL) {
 		errno = ENOMEM;
 		return NULL;

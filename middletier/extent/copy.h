@@ -37,8 +37,11 @@ struct mt_copy_options {
 	uint32_t source_count;
 	uint32_t target_node_id;
 	uint64_t bytes_per_s; /* budget; 0: none */
-	bool
-	    is_shared; /* that is the port's, and all copies that are under way there have equal parts of it */
+	/*
+	 * Until when that budget is spent, by the port's loop: of all copies that share it, one behind the other, those that have
+	 * ended included. Borrowed; NULL without a budget.
+	 */
+	uint64_t *spent_ns;
 	mt_copy_fn fn;
 	void *arg;
 };

@@ -47,22 +47,6 @@ mt_copy_is_quiet(const struct mt_shard *shard)
 }
 
 uint32_t
-mt_copy_count(const struct mt_port *port)
-{
-	uint32_t count = 0;
-
-	assert(port->shard_count == 0 || port->shards != NULL);
-	for (uint32_t i = 0; i < port->shard_count; i++) {
-		const struct mt_shard *shard = &port->shards[i];
-
-		for (const struct loop_link *link = copy_first(shard); link != &shard->copies;
-		     link = link->next)
-			count++;
-	}
-	return count;
-}
-
-uint32_t
 mt_copy_window_count(const struct mt_port *port)
 {
 	uint32_t count = 0;

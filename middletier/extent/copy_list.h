@@ -15,8 +15,6 @@ struct mt_shard;
 bool mt_copy_is_going(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
 /* mt_copy_is_quiet -- no copy of the shard has a call out. */
 bool mt_copy_is_quiet(const struct mt_shard *shard);
-/* mt_copy_count -- copies of all of @port's shards. */
-uint32_t mt_copy_count(const struct mt_port *port);
 /* mt_copy_window_count -- copies of all of @port's shards that hold a window's messages, or are about to. */
 uint32_t mt_copy_window_count(const struct mt_port *port);
 

@@ -46,7 +46,8 @@ struct mt_copy {
 	uint32_t rotor;
 	uint32_t source;           /* of the window: in options.sources */
 	uint32_t retries;          /* in a row */
-	uint64_t paid_ns;          /* when the budget is even */
+	uint64_t turn_ns;          /* when the next window may be asked for */
+	bool has_turn;             /* turn_ns: the budget was charged with that window */
 	struct copy_window window; /* from done_bytes on */
 	struct mt_call reads[COPY_READS_MAX];
 	struct copy_append appends[COPY_APPENDS_MAX];

@@ -63,6 +63,7 @@
 #include "upkeep/repair_view.h"
 #include "upkeep/sweep.h"
 #include "upkeep/upkeep.h"
+#include "upkeep/upkeep_port.h"
 #include "write/write_path.h"
 
 #define REPAIR_AGAIN_NS NUM_S(10)       /* an extent whose repair has failed */
@@ -228,10 +229,7 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		mt_shard_on_stale(repair->shard);
 }
 
-/*
- * The port's budget, shared by those of its shards that serve. A copy that only moves shares it with the copies that are
- * under way alone (is_shared): what drains may all be of a single shard.
- */
+/* The port's budget, shared by its serving shards. Copies that only move have all of it: what drains may be of one shard. */
 static uint64_t
 repair_budget(const struct mt_repair *repair)
 {
@@ -254,7 +252,9 @@ repair_copy(struct mt_repair *repair)
 		.id = repair->id,
 		.target_node_id = repair->made.node_id,
 		.bytes_per_s = repair_budget(repair),
-		.is_shared = repair->cause != REPAIR_LACKING,
+		.spent_ns = repair->cause == REPAIR_LACKING
+		    ? &repair->spent_ns
+		    : &repair->shard->port->upkeep->moved_ns,
 		.fn = repair_on_copied,
 		.arg = repair };
 
@@ -574,7 +574,8 @@ void
 mt_repair_init(struct mt_repair *repair, struct mt_shard *shard)
 {
 	assert(shard != NULL);
-	*repair = (struct mt_repair){ .shard = shard, .is_stopped = true };
+	*repair =
+	    (struct mt_repair){ .shard = shard, .is_stopped = true, .spent_ns = repair->spent_ns };
 	sm_init(&repair->sm, "repair", repair_table, REPAIR_IDLE, shard->index);
 }
 

@@ -41,6 +41,7 @@ struct mt_repair {
 	struct mt_copy *copy;     /* COPYING */
 	struct mt_call call;      /* VERIFYING, DELETING */
 	bool is_call_out, is_stopped;
+	uint64_t spent_ns; /* until when the shard's part of --repair-rate is */
 	enum repair_cause cause;
 	uint32_t balance_round; /* rebalance.c: the last in which this shard had no more to move */
 	uint32_t balance_next;  /* likewise: in shard->extents, where the next look begins */
@@ -53,7 +54,7 @@ struct mt_repair {
 
 /* All on the port's thread; upkeep.c calls them. */
 
-/* mt_repair_init -- stopped. mt_repair_start -- the shard serves; no call of an earlier life is out. */
+/* mt_repair_init -- stopped; zero at first, and what was spent of the budget stays. mt_repair_start -- the shard serves; no call of an earlier life is out. */
 void mt_repair_init(struct mt_repair *repair, struct mt_shard *shard);
 void mt_repair_start(struct mt_repair *repair);
 /* mt_repair_step -- look at all extents, and begin what is due. Returns when to look again, UPKEEP_NEVER: when told. */

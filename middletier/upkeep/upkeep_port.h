@@ -19,6 +19,8 @@ struct mt_upkeep_port {
 		uint32_t round;   /* how often it was begun */
 		uint64_t copy_count, bytes; /* moved in this round */
 	} balance;
+	uint64_t
+	    moved_ns; /* repair.c: until when the port's --repair-rate is spent by copies that only move */
 	/* orphans.c: by index of the link, what went at its node. */
 	struct mt_orphans_gone {
 		uint64_t period_ns; /* when the present grace period began */

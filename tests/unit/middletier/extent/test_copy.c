@@ -25,7 +25,8 @@
 
 static struct mt_rig *rig;
 static struct mt_extent *extent;
-static uint32_t target; /* index of the node without a copy */
+static uint64_t spent_ns; /* of a budget: until when */
+static uint32_t target;   /* index of the node without a copy */
 static struct copy_result {
 	struct mt_copy *copy;
 	uint32_t count;
@@ -52,6 +53,7 @@ setup(void)
 		target += mt_rig_index(&extent->replicas[i]);
 	target = 6 - target;
 	result = (struct copy_result){ 0 };
+	spent_ns = 0;
 }
 
 static void
@@ -81,6 +83,7 @@ options_of(void)
 		.length_bytes = extent->sealed_bytes,
 		.source_count = extent->replica_count,
 		.target_node_id = target + 1,
+		.spent_ns = &spent_ns,
 		.fn = on_copy,
 		.arg = &result };
 
@@ -211,6 +214,31 @@ Test(copy, keeps_to_its_budget)
 	cr_assert_geq(took_ns, NUM_S(extent->sealed_bytes / NUM_KIB(256) - 1));
 	cr_assert_leq(took_ns, 2 * NUM_S(extent->sealed_bytes / NUM_KIB(256)));
 	expect_identical(mt_rig_index(&extent->replicas[0]));
+}
+
+/* Extents that are as short as a window would cost nothing else, however many there are. */
+Test(copy, pays_for_the_last_window_of_the_one_before)
+{
+	struct mt_copy_options options = options_of();
+	struct wire_node delete = { .opcode = WIRE_EXTENT_DELETE,
+		.id = extent->id,
+		.epoch = mt_rig_shard(rig, 0)->epoch };
+	struct wire_node_reply reply;
+	uint64_t start_ns = sim_world_now_ns(rig->world), priced_ns;
+
+	options.bytes_per_s = NUM_KIB(256);
+	start(&options);
+	cr_assert_eq(wait_over(), 0);
+	priced_ns = extent->sealed_bytes * NUM_S(1) / NUM_KIB(256);
+	cr_assert_geq(spent_ns, start_ns + priced_ns - NUM_MS(1));
+	cr_assert_gt(spent_ns, sim_world_now_ns(rig->world), "the last window is not paid for");
+	delete.offset_bytes = result.incarnation;
+	cr_assert_eq(mt_rig_call(rig, target, &delete, &reply), 0);
+	result = (struct copy_result){ 0 };
+	start(&options);
+	cr_assert_eq(wait_over(), 0);
+	cr_assert_geq(sim_world_now_ns(rig->world) - start_ns,
+	    2 * priced_ns - NUM_S(1) - NUM_MS(1));
 }
 
 Test(copy, goes_on_from_another_source)
