@@ -92,6 +92,27 @@ def who_takes_has_it_until_it_leaves():
             check(one.export()["lost"] == "", "it is not lost any more")
 
 
+def who_is_put_out_by_an_operator_says_why():
+    """The list of exports has a reason for one that is lost, from the first moment on, and none for one that is had again."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one") as one:
+            for wanted in ("direct", "gateway"):
+                s = come(one)
+                check(write(s, 0, b"1") == 0, "a write")
+                c.cleave("volume", "set", "v", "--reads", wanted, "--force")
+                check(write(s, 0, b"2") == ESHUTDOWN, "a write of who was put out")
+                check(one.export()["state"] == "lost" and "volume 'v': " in one.export()["lost"], one.export())
+                wait_for(lambda: "--force" in one.export()["lost"], "the reason does not say who does such a thing")
+                told = c.cleave("exports", "--agent", one.control).stdout
+                check(one.export()["lost"] in told, told)
+                late = come(one)  # which cuts the others off: it gets the volume anew
+                check(read(late, 1) == bytes(4096), "who comes then")
+                check(one.export()["state"] == "open" and one.export()["lost"] == "", one.export())
+                late.s.close()
+                wait_for(lambda: one.export()["state"] == "closed", "it is never closed")
+
+
 def another_volume_of_the_name_is_taken_from_nobody():
     """A client has read a volume, which then gets another name, and another one its name."""
     with Cluster(nodes=3) as c:
@@ -307,7 +328,7 @@ def a_stop_while_it_opens_leaves_the_volume():
 
 
 if __name__ == "__main__":
-    main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves,
+    main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves, who_is_put_out_by_an_operator_says_why,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
          with_the_first_client, one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name,

@@ -153,6 +153,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	}
 	export->volume = volume;
 	export->is_lost = false;
+	export->lost_text[0] = '\0';
 	metric_add(&export->stats.opens, 1);
 	(void)nbd_export_set_problem(export, "");
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
@@ -409,6 +410,9 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
 		return;
 	export->is_lost = true;
+	(void)snprintf(export->lost_text, sizeof(export->lost_text), "volume '%s': %s",
+	    export->name,
+	    cleave_error_text(rc)); /* who took it from a writer is told later: nbd_attach.c */
 	metric_add(&export->stats.losses, 1);
 	nbd_attach_on_lost(export, rc);
 	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),

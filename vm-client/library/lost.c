@@ -30,17 +30,23 @@ static bool
 lost_read(const struct cleave_volume *volume, const char *reply, char *out, size_t bytes)
 {
 	json_t *root = reply == NULL ? NULL : json_loads(reply, 0, NULL);
-	const char *client, *address;
-	json_int_t id = 0;
-	bool is_known = json_unpack(root, "{s:{s:I, s:{s:s, s:s}}}", "volume", "id", &id, "holder",
-			    "client", &client, "address", &address) == 0 &&
-	    (uint64_t)id == volume->info.id;
+	const json_t *shown = json_object_get(root, "volume");
+	const json_t *holder = json_object_get(shown, "holder");
+	bool is_known = (uint64_t)json_integer_value(json_object_get(shown, "id")) ==
+	    volume->info.id;
+	const char *client = json_string_value(json_object_get(holder, "client"));
+	const char *address = json_string_value(json_object_get(holder, "address"));
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	assert(bytes > 0);
-	if (is_known)
+	if (is_known && client != NULL && address != NULL)
 		(void)snprintf(out, bytes, "volume '%.64s': taken by %.64s at %.64s",
 		    volume->info.name, client, address);
+	else if (is_known)
+		(void)snprintf(out, bytes,
+		    "volume '%.64s': put out by an operator's --force (volume set --reads, snapshot rollback), or "
+		    "by a client that has left: open it again",
+		    volume->info.name);
 	json_decref(root);
 	return is_known;
 }
