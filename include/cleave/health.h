@@ -97,6 +97,9 @@ enum cleave_health_level {
 	X(ADDRESS_SILENT, "address-silent", WARN,                                                             \
 	    "Nobody answers a gateway at an address of its own that it tells clients.",                       \
 	    "is its advertise= right? Let its host reach it (router, /etc/hosts); or --advertise-outside")    \
+	X(ADDRESS_UNREACHED, "address-unreached", WARN,                                                       \
+	    "A client that is to read at a storage node does not reach it: it reads at gateways.",            \
+	    "is the node's --advertise right, and open in firewalls? Or cleave volume set --reads gateway")   \
 	X(GATEWAY_LOST, "gateway-lost", WARN,                                                                 \
 	    "A gateway that had shards is gone: it has ended, stands still or is cut off.",                   \
 	    "start it, or have it go on; one that is not to come back: cleave gateway drain ID --force")      \

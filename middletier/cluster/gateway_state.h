@@ -21,6 +21,7 @@
 #include "cluster/look.h"
 #include "cluster/member.h"
 #include "cluster/revoked.h"
+#include "cluster/unreached.h"
 #include "cluster/users.h"
 #include "common/limits.h"
 #include "common/settings.h"
@@ -189,6 +190,7 @@ struct mt_gateway {
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
 	struct mt_own_address *own_address;   /* own_address.c; NULL: options say no */
+	struct mt_unreached unreached;        /* unreached.h: nodes, by the word of clients */
 	struct mt_holding *holding;           /* holding.c; NULL: nobody has asked yet */
 	uint64_t claimed_ns; /* holding.c: when a gateway last went, or left a shard to us */
 	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */

@@ -244,10 +244,24 @@ mt_control_allow(struct mt_control_request *request)
 }
 
 const struct mt_volume_entry *
-mt_control_volume_of_id(struct mt_control_request *request,
+mt_control_volume_with_id(struct mt_control_request *request, uint64_t id,
     bool (*may)(const struct mt_control_request *request, const char *name))
 {
 	const struct mt_volume_entry *entry;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	entry = mt_volumes_by_id(&request->gateway->volumes, id);
+	if (entry == NULL || !may(request, entry->volume.name)) {
+		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
+		return NULL;
+	}
+	return entry;
+}
+
+const struct mt_volume_entry *
+mt_control_volume_of_id(struct mt_control_request *request,
+    bool (*may)(const struct mt_control_request *request, const char *name))
+{
 	uint64_t id = 0;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
@@ -256,14 +270,8 @@ mt_control_volume_of_id(struct mt_control_request *request,
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
-		return NULL;
-	}
-	entry = mt_volumes_by_id(&request->gateway->volumes, id);
-	if (entry == NULL || !may(request, entry->volume.name)) {
-		mt_control_refuse(request, -ENOENT, "id: there is no volume %" PRIu64, id);
-		return NULL;
-	}
-	return entry;
+	if (rc == 0)
+		return mt_control_volume_with_id(request, id, may);
+	mt_control_fail(request, rc, error);
+	return NULL;
 }

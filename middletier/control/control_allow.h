@@ -4,6 +4,7 @@
 #define CLEAVE_MIDDLETIER_CONTROL_CONTROL_ALLOW_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct mt_control_request;
 struct mt_volume_entry;
@@ -35,6 +36,9 @@ bool mt_control_may_open(const struct mt_control_request *request, const char *n
  */
 const struct mt_volume_entry *mt_control_volume_of_id(struct mt_control_request *request,
     bool (*may)(const struct mt_control_request *request, const char *name));
+/* mt_control_volume_with_id -- likewise, where the caller has read @id, and what else there is, from the request. */
+const struct mt_volume_entry *mt_control_volume_with_id(struct mt_control_request *request,
+    uint64_t id, bool (*may)(const struct mt_control_request *request, const char *name));
 /* mt_control_subject -- who asked; NULL: the connection is open. The session's, as long as the request is there. */
 const struct split_subject *mt_control_subject(const struct mt_control_request *request);
 

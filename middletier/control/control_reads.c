@@ -13,10 +13,13 @@
 #include "control/control_reads.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/json.h"
@@ -27,6 +30,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/look.h"
+#include "cluster/unreached.h"
 #include "control/control_allow.h"
 #include "control/control_answer.h"
 #include "control/control_change.h"
@@ -123,9 +127,10 @@ mt_control_volume_reads(struct mt_control_request *request)
 }
 
 /*
- * ---- volume.nodes: where those that take clients are; asked by who reads there
+ * ---- volume.nodes: where those that take clients are; asked by who reads there ----
  *
- * "hot_pages": of each port of the gateway that answers, pages of hot blocks that sessions may have; 0: none can be read so
+ * "unreached":[ID, ...] are those that it could not connect to, time after time: gateways reach them, perhaps at other addresses.
+ * "hot_pages": of each port of the gateway that answers, pages of hot blocks that sessions may have; 0: none can be read so.
  */
 
 static json_int_t
@@ -137,10 +142,54 @@ hot_pages(const struct mt_gateway_options *options)
 	return is_keyed ? 0 : mt_hot_pages_max(options->hot_bytes / options->port_count);
 }
 
+/* Node @id takes clients, and a port of this gateway has it up. */
+static bool
+nodes_has(const struct mt_ask *ask, uint64_t id)
+{
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_status *status = &ask->legs[i].status;
+
+		for (uint32_t k = 0; status->links != NULL && k < status->link_count; k++) {
+			const struct mt_link_status *link = &status->links[k];
+
+			if (link->node_id == id && link->is_direct && link->is_up)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void
+nodes_note_unreached(struct mt_control_request *request, const struct mt_ask *ask)
+{
+	struct mt_gateway *gateway = request->gateway;
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	char who[MT_UNREACHED_WHO_BYTES];
+	const json_t *item;
+	size_t i;
+
+	(void)snprintf(who, sizeof(who), "%s at %s",
+	    request->by[0] != '\0' ? request->by : "a client", request->peer);
+	json_array_foreach(json_object_get(request->in, "unreached"), i, item)
+	{
+		uint64_t id = (uint64_t)json_integer_value(item);
+
+		if (i >= MT_NODES_MAX || id == 0 || !nodes_has(ask, id))
+			continue;
+		if (mt_unreached_note(&gateway->unreached, (uint32_t)id, who, now_ns) != 0)
+			log_warn(
+			    "volume: a client cannot reach a node, and reads at gateways node=%" PRIu64
+			    " by=\"%s\"",
+			    id, who);
+	}
+}
+
 static void
 nodes_on_looked(const struct mt_ask *ask, void *arg)
 {
 	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
+	if (ask != NULL)
+		nodes_note_unreached(arg, ask);
 	mt_control_finish(arg,
 	    ask == NULL ? NULL
 			: json_pack("{s:o, s:I}", "nodes", mt_json_direct_nodes(ask->gateway, ask),
@@ -150,9 +199,20 @@ nodes_on_looked(const struct mt_ask *ask, void *arg)
 void
 mt_control_volume_nodes(struct mt_control_request *request)
 {
-	int rc;
+	uint64_t id = 0;
+	json_t *unreached = NULL;
+	char error[MT_ERROR_BYTES];
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
+		{ "unreached", READER_ARRAY, false, 0, 0, { .array = &unreached } },
+	};
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
-	if (mt_control_volume_of_id(request, mt_control_may) == NULL)
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (mt_control_volume_with_id(request, id, mt_control_may) == NULL)
 		return;
 	rc = mt_look(&request->gateway->status_look, nodes_on_looked, request);
 	if (rc != 0)

@@ -20,6 +20,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/unreached.h"
 #include "extent/capacity.h"
 #include "extent/node_config.h"
 #include "extent/room.h"
@@ -96,6 +97,23 @@ node_object(const struct mt_link_status *link, char out[MT_HEALTH_OBJECT_BYTES])
 		(void)snprintf(out, MT_HEALTH_OBJECT_BYTES, "node %.26s", link->config.address);
 }
 
+/* The node is up here: somebody who is told its address has another way there, or none. */
+static void
+judge_unreached(const struct mt_gateway *gateway, const struct mt_link_status *link,
+    const char *object, uint64_t now_ns, struct mt_health *health)
+{
+	const struct mt_unreached_node *told = link->node_id == 0 || !link->is_direct
+	    ? NULL
+	    : mt_unreached_find(&gateway->unreached, link->node_id, now_ns);
+
+	if (told != NULL)
+		mt_health_add(health, CLEAVE_HEALTH_ADDRESS_UNREACHED, object,
+		    now_ns - told->first_ns,
+		    "%s: clients are told that it is at %s, where %s does not reach it: it reads at gateways",
+		    object, link->advertise[0] != '\0' ? link->advertise : link->config.address,
+		    told->who);
+}
+
 static void
 judge_node(const struct mt_gateway *gateway, const struct health_node *node, uint64_t now_ns,
     struct mt_health *health)
@@ -141,6 +159,7 @@ judge_node(const struct mt_gateway *gateway, const struct health_node *node, uin
 		mt_health_add(health, CLEAVE_HEALTH_NODE_FORGETFUL, object, 0,
 		    "%s at %s does not have %" PRIu64 " copies that it had (disk %s)", object,
 		    address, node->forgot_count, link->disk[0] != '\0' ? link->disk : "unknown");
+	judge_unreached(gateway, link, object, now_ns, health);
 	if (node->is_slow)
 		mt_health_add(health, CLEAVE_HEALTH_NODE_SLOW, object, 0,
 		    "%s at %s was much slower than its peers lately", object, address);

@@ -86,6 +86,7 @@ def it_is_set_read_so_and_shown():
         check(shown(c) == "gateway", shown(c))
         c.cleave("volume", "set", "v", "--reads", "hot")
         check(shown(c) == "hot", shown(c))
+        expect_error(c.cleave("volume", "set", "v", "--reads", "", check_rc=False), "--reads: '': must be gateway, hot or direct")
         expect_error(c.cleave("volume", "set", "v", "--iops", "5", "--force", check_rc=False), "--force: with --reads")
         c.cleave("volume", "set", "v", "--reads", "direct")
         check(shown(c) == "direct, at nodes 1, 2, 3", shown(c))
@@ -196,6 +197,18 @@ def where_all_sign_nothing_is_read_there_and_that_is_said():
         check(direct_reads_of(c) == 0, "somebody reads there")
 
 
+def an_address_that_clients_do_not_reach_is_told():
+    """Gateways reach the node at another one, and see nothing of connections that are refused there."""
+    with Cluster(**{**TRUSTED, "node_args": (*TRUSTED["node_args"], "--advertise", "tcp://127.0.0.1:1")}) as c:
+        fill(c)
+        check(c.health()[0] == "OK", c.health())
+        with load_of(c, read_percent=95):
+            wait_for(lambda: {reason[:2] for reason in c.health()[1]} ==
+                     {("address-unreached", f"node {i}") for i in (1, 2, 3)}, "nobody is told")
+            said = c.cleave("status", check_rc=False).stdout
+            check("is at tcp://127.0.0.1:1, where" in said and "--advertise" in said, said)
+
+
 def nodes_that_take_no_clients_are_missed():
     with Cluster(gateway_args=TRUSTED["gateway_args"], disk_size="512M") as c:
         fill(c, reads=None)
@@ -256,5 +269,6 @@ def a_bad_copy_is_told_and_made_anew():
 if __name__ == "__main__":
     main(it_is_set_read_so_and_shown, gateways_and_nodes_are_killed, the_volume_changes_under_its_reader,
          another_client_takes_the_volume, with_keys_and_sealed_connections,
-         where_all_sign_nothing_is_read_there_and_that_is_said, nodes_that_take_no_clients_are_missed,
+         where_all_sign_nothing_is_read_there_and_that_is_said, an_address_that_clients_do_not_reach_is_told,
+         nodes_that_take_no_clients_are_missed,
          what_is_read_there_is_stored_for_its_readers, a_bad_copy_is_told_and_made_anew)

@@ -137,7 +137,7 @@ reads_check(struct command_session *session)
 	}
 	return text == NULL
 	    ? 0
-	    : command_fail(session, -EINVAL, "--reads: '%.60s': must be gateway or direct", text);
+	    : command_fail(session, -EINVAL, "--reads: '%.60s': must be gateway, hot or direct", text);
 }
 
 int

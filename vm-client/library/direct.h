@@ -31,6 +31,8 @@ struct message;
 #define DIRECT_TICKET_STRIDE 64u
 #define DIRECT_SUSPECTS_MAX                                                                        \
 	4u /* that a gateway was not told of yet; others are read again, or scrubbed */
+#define DIRECT_UNREACHED_DIALS                                                                     \
+	3u /* that failed in a row: gateways are told, who see nothing of it; some 7 s, where it is refused */
 #define DIRECT_SLOTS 256u /* of a connection: each is memory at the node, too */
 _Static_assert(DIRECT_SLOTS <= WIRE_TICKET_SLOTS_MAX, "slots that a node has");
 
@@ -62,6 +64,7 @@ struct direct_node {
 	struct loop_link requests; /* out, the oldest first */
 	uint32_t out_count;
 	uint32_t failures_in_row;
+	uint32_t dials_failed; /* of these: connections that could not be made, in a row */
 	uint64_t left_out_until_ns;
 	struct loop_timer timer; /* the oldest request may be late */
 	uint64_t use_count;

@@ -17,6 +17,7 @@
 #include "internal.h"
 
 #define DIRECT_ASK_NS NUM_S(5)
+#define NODES_TEXT_BYTES (80u + DIRECT_NODES_MAX * 11u) /* an id and a comma each */
 
 /* NULL: there is no room for it, or no memory. */
 static struct direct_node *
@@ -83,19 +84,39 @@ nodes_on_answer(struct cleave_call *call, int rc, const char *reply, const char 
 		nodes_take(volume->direct, reply);
 }
 
+/* Nodes that could not be connected to are named: gateways see nothing of that. */
+static void
+nodes_ask_write(const struct direct *direct, char text[NODES_TEXT_BYTES])
+{
+	const char *before = ",\"unreached\":[";
+	int used = snprintf(text, NODES_TEXT_BYTES, "{\"op\":\"volume.nodes\",\"id\":%" PRIu64,
+	    direct->volume->info.id);
+
+	for (uint32_t i = 0; i < DIRECT_NODES_MAX && direct->nodes[i] != NULL; i++) {
+		const struct direct_node *node = direct->nodes[i];
+
+		if (!node->is_listed || node->dials_failed < DIRECT_UNREACHED_DIALS)
+			continue;
+		used += snprintf(text + used, NODES_TEXT_BYTES - (size_t)used, "%s%" PRIu32, before,
+		    node->id);
+		before = ",";
+	}
+	(void)snprintf(text + used, NODES_TEXT_BYTES - (size_t)used, "%s}",
+	    before[1] == '\0' ? "]" : "");
+}
+
 void
 direct_nodes_ask(struct direct *direct)
 {
 	struct cleave_client *client = direct->volume->client;
 	uint64_t now_ns = loop_now_ns(client->loop);
-	char text[64];
+	char text[NODES_TEXT_BYTES];
 
 	if (client->is_nodes_call_out || direct->is_closing ||
 	    (direct->asked_ns != 0 && now_ns - direct->asked_ns < DIRECT_ASK_NS))
 		return;
 	direct->asked_ns = now_ns;
-	(void)snprintf(text, sizeof(text), "{\"op\":\"volume.nodes\",\"id\":%" PRIu64 "}",
-	    direct->volume->info.id);
+	nodes_ask_write(direct, text);
 	client->nodes_call = (struct cleave_call){ .fn = nodes_on_answer, .arg = client };
 	client->is_nodes_call_out = cleave_control(client, &client->nodes_call, text) == 0;
 	client->nodes_of = client->is_nodes_call_out ? direct->volume : NULL;

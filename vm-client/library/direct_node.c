@@ -414,6 +414,7 @@ node_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void
 	assert(node->qp == qp);
 	(void)qp;
 	sm_move(&node->sm, DIRECT_NODE_UP);
+	node->dials_failed = 0;
 	CLIENT_STAT(client_of(node->direct), connects, 1);
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) == 0 &&
 	    peer.role == WIRE_ROLE_NODE && peer.node_id == node->id &&
@@ -437,6 +438,8 @@ node_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	if (client->is_destroying)
 		return;
 	CLIENT_STAT(client, connection_losses, 1);
+	if (node->sm.state == DIRECT_NODE_CONNECTING)
+		node->dials_failed++;
 	sm_move(&node->sm, DIRECT_NODE_DOWN);
 	loop_timer_stop(client->loop, &node->timer);
 	memset(node->tickets, 0, sizeof(node->tickets));

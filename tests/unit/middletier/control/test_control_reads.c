@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/unreached.h"
 #include "middletier/common/metric.h"
 #include "middletier/common/port.h"
 #include "unit/control_rig.h"
@@ -131,6 +132,32 @@ Test(reads, who_opens_a_volume_is_told_of_nodes_that_take_clients)
 	    json_object_get(json_array_get(json_object_get(answer, "nodes"), 0), "keyed")));
 	json_decref(answer);
 	refused(ask(-ENOENT, "{'op':'volume.nodes','id':99}"), "there is no volume 99");
+}
+
+static const struct mt_unreached_node *
+unreached(uint32_t node_id)
+{
+	return mt_unreached_find(&sg.gateway->unreached, node_id,
+	    loop_now_ns(sg.gateway->options.loop));
+}
+
+/* A node that this gateway does not reach either is nobody's news. */
+Test(reads, a_client_says_which_nodes_it_does_not_reach)
+{
+	struct mt_link *link = &sg.gateway->ports[0].links[0];
+	uint32_t state = link->sm.state;
+
+	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
+	link->is_direct = true;
+	link->node_id = 7;
+	done(ask(0, "{'op':'volume.nodes','id':1,'unreached':[7]}"));
+	cr_assert_null(unreached(7));
+	link->sm.state = MT_LINK_UP;
+	done(ask(0, "{'op':'volume.nodes','id':1,'unreached':[8,'x',-1,0,7]}"));
+	link->sm.state = state;
+	cr_assert_null(unreached(8));
+	cr_assert_not_null(unreached(7));
+	refused(ask(-EINVAL, "{'op':'volume.nodes','id':1,'unreached':7}"), "unreached");
 }
 
 static struct wire_header

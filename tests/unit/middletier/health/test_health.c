@@ -264,6 +264,35 @@ Test(health, the_slots_that_most_bytes_are_in_are_those_of_the_others)
 	(void)expect_only(CLEAVE_HEALTH_SLOTS_DIFFER, "node 3", "its slots");
 }
 
+/* Clients that read at nodes dial addresses that no gateway does. */
+Test(health, a_node_that_a_client_says_it_does_not_reach_is_told)
+{
+	for (uint32_t i = 0; i < PORTS; i++) {
+		links[i][1].is_direct = true;
+		(void)snprintf(links[i][1].advertise, sizeof(links[i][1].advertise), "tcp://out:7");
+	}
+	cr_assert_eq(mt_unreached_note(&gateway.unreached, 2, "client/db at h:1", now_ns), 1);
+	cr_assert_eq(mt_unreached_note(&gateway.unreached, 2, "client/db at h:1", now_ns), 0);
+	(void)expect_only(CLEAVE_HEALTH_ADDRESS_UNREACHED, "node 2",
+	    "is at tcp://out:7, where client/db at h:1 does not reach it");
+	/* A node that takes no clients any more, or of which nobody says so again, is none to tell. */
+	links[0][1].is_direct = links[1][1].is_direct = false;
+	expect_well();
+	links[0][1].is_direct = links[1][1].is_direct = true;
+	gateway.unreached.nodes[0].told_ns = now_ns - MT_UNREACHED_NS;
+	expect_well();
+}
+
+Test(health, clients_do_not_reach_more_nodes_than_are_remembered)
+{
+	for (uint32_t i = 1; i <= MT_UNREACHED_MAX + 1; i++)
+		cr_assert_eq(mt_unreached_note(&gateway.unreached, i, "c", now_ns + i), 1);
+	cr_assert_null(mt_unreached_find(&gateway.unreached, 1, now_ns + 20));
+	cr_assert_not_null(mt_unreached_find(&gateway.unreached, 2, now_ns + 20));
+	cr_assert_not_null(
+	    mt_unreached_find(&gateway.unreached, MT_UNREACHED_MAX + 1, now_ns + 20));
+}
+
 Test(health, slots_of_a_node_that_drains_or_was_never_reached_are_not_compared)
 {
 	for (uint32_t i = 0; i < PORTS; i++)

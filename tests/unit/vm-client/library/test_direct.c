@@ -37,6 +37,7 @@ static uint8_t stored[CLEAVE_BLOCK_BYTES], read_into[CLEAVE_BLOCK_BYTES], stagin
 static uint8_t tickets[DIRECT_READS_MAX * DIRECT_REQUESTS_MAX * DIRECT_TICKET_STRIDE];
 static bool has_map, has_lease, is_done, is_routed;
 static uint32_t doubt_count, useless_count, ask_count;
+static char ask_text[256]; /* the last one's */
 static struct fake_qp {
 	const struct split_qp_ops *ops;
 	void *arg;
@@ -147,7 +148,7 @@ cleave_control(struct cleave_client *of, struct cleave_call *call, const char *t
 {
 	(void)of;
 	(void)call;
-	(void)text;
+	(void)snprintf(ask_text, sizeof(ask_text), "%s", text);
 	ask_count++;
 	return 0;
 }
@@ -617,6 +618,61 @@ Test(direct, a_node_that_is_gone_is_left_out_and_another_one_asked)
 	cr_assert(start());
 	cr_assert_eq(volume.direct->nodes[node]->sm.state, DIRECT_NODE_CONNECTING);
 	answer(asked(), true, 0, stored);
+}
+
+/* The answer to who is where: all three, at the addresses of before. */
+static void
+nodes_answer(void)
+{
+	nodes_on_answer(&client.nodes_call, 0,
+	    "{\"nodes\":[{\"id\":1,\"address\":\"1\"},{\"id\":2,\"address\":\"2\"},"
+	    "{\"id\":3,\"address\":\"3\"}]}",
+	    NULL, &client);
+}
+
+/* The first node's connection, or the attempt, ends; so long later that it is tried again. */
+static void
+first_node_fails(void)
+{
+	node_ends(0);
+	if (client.is_nodes_call_out)
+		nodes_answer();
+	time_passes(world, client.loop, NUM_S(65));
+	if (start())
+		answer(asked(), true, 0, stored);
+}
+
+Test(direct, a_node_that_is_not_reached_time_after_time_is_named_to_a_gateway)
+{
+	static const char nobody[] = "{\"op\":\"volume.nodes\",\"id\":0}";
+
+	first_node_fails(); /* a connection that stood: the first attempt is under way */
+	cr_assert_str_eq(ask_text, nobody);
+	for (uint32_t i = 1; i < DIRECT_UNREACHED_DIALS; i++) {
+		first_node_fails();
+		cr_assert_str_eq(ask_text, nobody, "after %u", i);
+	}
+	first_node_fails();
+	cr_assert_str_eq(ask_text, "{\"op\":\"volume.nodes\",\"id\":0,\"unreached\":[1]}");
+	node_ready(0);
+	first_node_fails();
+	cr_assert_str_eq(ask_text, nobody, "it was reached");
+}
+
+Test(direct, all_nodes_that_are_not_reached_have_room_in_a_question)
+{
+	char text[NODES_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < DIRECT_NODES_MAX; i++) {
+		if (volume.direct->nodes[i] == NULL)
+			volume.direct->nodes[i] = direct_node_create(volume.direct, i);
+		volume.direct->nodes[i]->id = UINT32_MAX - i;
+		volume.direct->nodes[i]->is_listed = true;
+		volume.direct->nodes[i]->dials_failed = DIRECT_UNREACHED_DIALS;
+	}
+	volume.info.id = UINT64_MAX;
+	nodes_ask_write(volume.direct, text);
+	cr_assert_str_eq(text + strlen(text) - 13, ",4294967232]}");
 }
 
 Test(direct, a_node_that_is_slow_loses_its_connection)
