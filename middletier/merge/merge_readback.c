@@ -403,7 +403,7 @@ readback_wait(struct merge_readback *readback, struct merge_turn *turn)
 	return STEP_AGAIN;
 }
 
-/* What is asked of @node next: several heads, whose places are known, or one. */
+/* The next question to @node: for several heads, whose places are known, or for one. */
 static void
 heads_request(struct merge_readback *readback, const struct mt_link *node)
 {

@@ -13,7 +13,7 @@ enum merge_step {
 };
 
 #define TURN_NEVER UINT64_MAX
-/* Of a turn's budget. A short job takes the engine a few us, less than to hand it to a thread and hear of it again. */
+/* Parts of a turn's budget. A short job takes the engine a few us, less than to hand it to a thread and hear of it again. */
 #define TURN_JOB 4u
 #define TURN_JOB_SHORT 1u
 

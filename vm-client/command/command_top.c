@@ -188,7 +188,7 @@ add_index(json_t *line, const json_t *now, const json_t *before)
 		    json_real(waits < reads ? 100 * (1 - waits / reads) : 0));
 }
 
-/* What merges make: this gateway's, those of them that others execute, and those of others that it executes. */
+/* Bytes that merges make: this gateway's, those of them that others execute, and those of others that it executes. */
 static void
 add_merges(json_t *line, const json_t *now, const json_t *before, double seconds)
 {

@@ -125,7 +125,7 @@ is_over(void *arg)
 	return fake_merge_has_ended(arg) || fake.nodes[0].wrong_count > 0;
 }
 
-/* Of a run most frames change: the others lie here and there. One node sends wrong bytes; are they found out in time? */
+/* Most frames of a run change: the others lie here and there. One node sends wrong bytes; are they found out in time? */
 static bool
 merge_with_a_liar(void)
 {

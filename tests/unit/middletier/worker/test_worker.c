@@ -242,7 +242,7 @@ Test(worker, a_port_that_stops_takes_none)
 	cr_assert_eq(mt_worker_free_count(&fake.port), 0);
 }
 
-/* Of several that have room the one is asked that does least. */
+/* The one that does least is asked, of several that have room. */
 Test(worker, jobs_count_as_work)
 {
 	uint32_t busy = mt_worker_busy(&fake.port);
@@ -293,7 +293,7 @@ Test(worker, a_job_goes_as_fast_as_a_merge_under_its_owners_pressure)
 	fake.port.write_count = 0;
 }
 
-/* Its own writes wait: the background would stand still. */
+/* Writes wait here: the background would stand still. */
 Test(worker_pressed, who_is_pressed_himself_does_nothing_in_the_background)
 {
 	struct merge_turn turn = { 0 };
