@@ -152,12 +152,14 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * all that is asked of it, slots are of one size, no authority's folder is put back, clones are seldom flattened
  * behind flushes of theirs, clients compare CRCs, how much of the nodes all logs take is not looked at, a copy that
  * goes has told of nothing that the others lack, and no disk that failed reads reads again while a node is away, or
- * before the next start, nobody is lent an extent that would change another, and who works on after he was given up does no harm
- * but to himself. Unit tests have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
+ * before the next start, nobody is lent an extent that would change another, who works on after he was given up does no harm
+ * but to himself, and nodes that are to store a bad record, which a merge has taken as it came, refuse it. Unit tests
+ * have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
  * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
  * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_peek.c, test_rebuild_lease.c, test_worker.c).
+ * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_peek.c,
+ * test_rebuild_lease.c, test_worker.c, test_merge_read.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -166,7 +168,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
 	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
 	"holder_untold", "read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited",
-	"lent_all", "job_works_on" };
+	"lent_all", "job_works_on", "gather_believed" };
 
 struct search {
 	struct mutant_set mutants;
