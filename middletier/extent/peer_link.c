@@ -342,6 +342,10 @@ mt_peer_link_forget(struct mt_peer_request *request)
 		return false;
 	}
 	request_remove(request);
+	/* A peer that guesses at requests has answered what was not sent yet. */
+	if (request->answer != NULL)
+		split_msg_release(request->answer);
+	request->answer = NULL;
 	return true;
 }
 

@@ -12,6 +12,7 @@
 #include "cleave/wire.h"
 #include "middletier/common/port.h"
 #include "middletier/common/settings.h"
+#include "splitlib/core/port.h"
 #include "splitlib/sim/loop_sim.h"
 #include "splitlib/sim/sim_net.h"
 #include "unit/time_passes.h"
@@ -31,6 +32,12 @@ static uint64_t their_cluster; /* that the peer says it is of */
 static uint32_t end_count;
 static int end_rc;
 
+/* The peer says nothing, but to the first request, as if that were another one. */
+#define MANY 60u             /* more than it takes */
+static uint64_t answered_as; /* 0: it answers all */
+static struct split_msg *held[MANY];
+static uint32_t held_count;
+
 static void
 peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
 {
@@ -40,6 +47,12 @@ peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 		struct wire_header header = { .opcode = WIRE_JOB_LOAD | WIRE_REPLY,
 			.request_id = msgs[i]->header->request_id };
 
+		if (answered_as != 0 && header.request_id != 1) {
+			held[held_count++] = msgs[i];
+			continue;
+		}
+		if (answered_as != 0)
+			header.request_id = answered_as;
 		split_msg_reply(msgs[i], &header, NULL, 0, NULL, NULL);
 	}
 }
@@ -100,7 +113,7 @@ setup(void)
 	cr_assert_eq(split_listen(theirs, "sim://peer:1", peer_on_accept, NULL, NULL), 0);
 	cr_assert_eq(mt_peer_links_init(&port), 0);
 	their_cluster = CLUSTER;
-	end_count = 0;
+	answered_as = end_count = held_count = 0;
 }
 
 static bool
@@ -175,4 +188,52 @@ Test(peer_link, who_was_refused_is_asked_again_later)
 	their_cluster = CLUSTER;
 	time_passes(world, port.loop, AGAIN_NS);
 	cr_assert_eq(ask(), 0);
+}
+
+/* ---- a peer that guesses at requests ---- */
+
+static struct mt_peer_request many[MANY];
+static uint8_t messages[MANY][WIRE_HEADER_BYTES];
+
+static void
+on_one_of_many_end(struct mt_peer_request *ended, int rc, struct split_msg *msg, void *arg)
+{
+	(void)ended;
+	(void)rc;
+	(void)msg;
+	(void)arg;
+	end_count++;
+}
+
+static bool
+last_has_answer(void *arg)
+{
+	(void)arg;
+	return many[MANY - 1].answer != NULL;
+}
+
+/* The last one waits for the peer to take more, and has an answer already. */
+Test(peer_link, an_answer_to_what_was_not_sent_goes_with_it)
+{
+	uint32_t free_count = port.split->pool.free_count;
+
+	answered_as = MANY;
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct wire_header header = { .opcode = WIRE_JOB_LOAD };
+
+		memcpy(messages[i], &header, sizeof(header));
+		many[i] = (struct mt_peer_request){ .message = messages[i],
+			.message_bytes = sizeof(messages[i]),
+			.fn = on_one_of_many_end };
+		cr_assert_eq(mt_peer_link_send(mt_peer_link_to(&port, "sim://peer:1"), &many[i]),
+		    0);
+	}
+	cr_assert_eq(sim_world_run(world, last_has_answer, NULL,
+			 sim_world_now_ns(world) + NUM_S(60)),
+	    0);
+	cr_assert_not(many[MANY - 1].is_sent);
+	cr_assert(mt_peer_link_forget(&many[MANY - 1]));
+	cr_assert_eq(port.split->pool.free_count, free_count);
+	for (uint32_t i = 0; i < held_count; i++)
+		split_msg_release(held[i]);
 }
