@@ -38,6 +38,7 @@ struct split_msg;
 _Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
 #define MERGE_READS_MAX 16u    /* at nodes at a time: each takes a receive of the port */
 #define MERGE_SUSPECTS_MAX 32u /* of a turn of the loop: there may be more, of which nobody hears */
+#define MERGE_HASTE_LEVEL 1    /* of LZ4: as the log has it */
 #define MERGE_JOBS_MAX 4u      /* loads at a time; beside them one store, for frames are in order */
 
 struct merge_read {

@@ -13,6 +13,10 @@
  * What the ring still holds is taken from there. The rest is read from replicas (merge_read.c), several messages at a
  * time, each released as soon as the engine has been through it. A source that failed is read by itself from the next
  * replica. When no replica is left to ask, merge_loss.c says whether it is waited for, lost, or the end of the merge.
+ *
+ * A long record that is stored plain, and becomes one frame (HASTE.md), is *pressed*: the engine checks and compresses it
+ * from where it came in, so its blocks are gone over once, and are never in the window's memory. What is there is its
+ * frame, which is taken from now on as those that are copied.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -107,12 +111,66 @@ window_sort(struct merge_window *window)
 	}
 }
 
+/* Is anything of the window to be encrypted? Then frames are, whatever their blocks were. */
+static bool
+window_has_key(const struct merge_exec *exec)
+{
+	const struct merge_window *window = &exec->window;
+
+	if (exec->task.key_id != 0 || exec->key_id != 0)
+		return true;
+	for (uint32_t i = 0; i < window->source_count; i++) {
+		if ((window->sources[i].location.codec_id & ENGINE_ENCRYPTED) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Is @source all that @frame, which was planned in haste, is made of, and stored plain? */
+static bool
+source_is_pressed(const struct merge_exec *exec, const struct merge_source *source,
+    const struct merge_frame *frame)
+{
+	const struct mt_location *location = &source->location;
+
+	return frame->count > exec->task.frame_blocks && !frame->is_copy &&
+	    source->slot == frame->slot && source->count == frame->count &&
+	    location->codec_id == ENGINE_NONE && location->record_blocks == frame->count &&
+	    location->block_in_record == 0 &&
+	    location->stored_bytes == frame->count * CLEAVE_BLOCK_BYTES;
+}
+
+static void
+window_find_pressed(struct merge_exec *exec)
+{
+	struct merge_window *window = &exec->window;
+	uint32_t at = 0;
+
+	if (window_has_key(exec))
+		return;
+	for (uint32_t i = 0; i < window->frame_count; i++) {
+		struct merge_frame *frame = &window->frames[i];
+
+		if (frame->kind != RECORD_WRITE)
+			continue;
+		while (window->sources[at].slot + window->sources[at].count <= frame->slot)
+			at++;
+		assert(at < window->source_count);
+		if (!source_is_pressed(exec, &window->sources[at], frame))
+			continue;
+		window->sources[at].is_pressed = true;
+		window->sources[at].frame = i;
+		frame->source = at;
+	}
+}
+
 void
 mt_merge_fetch_begin(struct merge_exec *exec)
 {
 	struct mt_port *port = exec->port;
 
 	assert(!exec->is_cancelled);
+	window_find_pressed(exec);
 	for (uint32_t i = 0; i < exec->window.source_count; i++)
 		sm_init(&exec->window.sources[i].sm, "merge_source", merge_source_table,
 		    MERGE_SOURCE_WANTED, i);
@@ -151,6 +209,51 @@ job_drop(struct merge_job *slot)
 }
 
 static void job_run(struct merge_job *slot);
+static void job_on_done(struct engine_job *job, void *arg);
+
+/* The stored bytes of the slot's source, from @src, become its blocks in the window, or go there as they are. */
+static void
+job_load(struct merge_job *slot, dev_ptr src)
+{
+	struct merge_window *window = &slot->exec->window;
+	const struct merge_source *source = slot->source;
+	const struct mt_location *location = &source->location;
+	struct engine_job *job = &slot->job;
+
+	*job = (struct engine_job){
+		.kind = source->is_copy ? ENGINE_JOB_CRC : ENGINE_JOB_LOAD,
+		.codec_id = location->codec_id,
+		.src = src,
+		.src_bytes = location->stored_bytes,
+		.dst = dev_ptr_add(window->memory, (uint64_t)source->slot * CLEAVE_BLOCK_BYTES),
+		.dst_cap_bytes = source->count * CLEAVE_BLOCK_BYTES,
+		.stored_crc = location->stored_crc,
+		.record_blocks = location->record_blocks,
+		.first_block = location->block_in_record,
+		.block_count = source->count,
+		.envelope = { .segment = source->chunk / CLEAVE_SEGMENT_CHUNKS,
+		    .block =
+			(uint32_t)(source->chunk % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS) +
+			source->block },
+		.fn = job_on_done,
+		.arg = slot,
+	};
+	for (uint32_t i = 0; i < source->count; i++)
+		job->block_crcs[i] = window->crcs[source->slot + i];
+}
+
+/* ... become its frame: what is stored plain has the CRC of its blocks. */
+static void
+job_press(struct merge_job *slot)
+{
+	struct engine_job *job = &slot->job;
+
+	assert(slot->source->is_pressed && job->kind == ENGINE_JOB_LOAD);
+	job->kind = ENGINE_JOB_STORE;
+	job->codec_id = ENGINE_LZ4;
+	job->level = MERGE_HASTE_LEVEL;
+	job->payload_crc = slot->source->location.stored_crc;
+}
 
 /* Does the engine need less for @source than another thread for being woken? It is done at once, however idle that is. */
 static bool
@@ -160,7 +263,7 @@ source_is_short(const struct merge_source *source)
 
 	assert(location->record_kind == RECORD_WRITE);
 	return source->is_copy ||
-	    (location->record_blocks <= MERGE_SHORT_BLOCKS &&
+	    (!source->is_pressed && location->record_blocks <= MERGE_SHORT_BLOCKS &&
 		(location->codec_id == ENGINE_LZ4 || location->codec_id == ENGINE_NONE));
 }
 
@@ -182,6 +285,22 @@ source_is_believed(const struct merge_job *slot)
 	return MUTANT(gather_believed) && slot->read != NULL && slot->read->stretch_count > 1;
 }
 
+/* The engine has read the blocks that the index has: their frame is made, and the store copies it. 0 or -EBADMSG. */
+static int
+source_pressed(struct merge_window *window, struct merge_source *source,
+    const struct engine_job *job)
+{
+	for (uint32_t i = 0; i < source->count; i++) {
+		if (job->block_crcs[i] != window->crcs[source->slot + i])
+			return -EBADMSG;
+	}
+	source->location.codec_id = job->ret_codec_id;
+	source->location.stored_bytes = job->dst_bytes;
+	source->location.stored_crc = job->stored_crc;
+	window->frames[source->frame].is_copy = true;
+	return 0;
+}
+
 static void
 job_ended(struct merge_job *slot)
 {
@@ -190,6 +309,14 @@ job_ended(struct merge_job *slot)
 	struct engine_job *job = &slot->job;
 	int rc = job->rc;
 
+	if (rc == 0 && job->kind == ENGINE_JOB_STORE && job->is_zero) {
+		source->is_pressed = false; /* no frame comes of it: the store will see */
+		job_load(slot, job->src);
+		job_run(slot);
+		return;
+	}
+	if (rc == 0 && source->is_pressed)
+		rc = source_pressed(&exec->window, source, job);
 	if (rc == 0 && source->is_copy && !slot->is_copying) {
 		rc = job->payload_crc == source->location.stored_crc || source_is_believed(slot)
 		    ? 0
@@ -266,10 +393,6 @@ job_run(struct merge_job *slot)
 static void
 job_make(struct merge_job *slot, struct merge_source *source, struct merge_read *read, dev_ptr src)
 {
-	struct merge_window *window = &slot->exec->window;
-	const struct mt_location *location = &source->location;
-	struct engine_job *job = &slot->job;
-
 	assert(!slot->is_used);
 	slot->is_used = true;
 	slot->is_copying = false;
@@ -277,26 +400,9 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 	slot->read = read;
 	sm_move(&source->sm, MERGE_SOURCE_LOADING);
 	turn_spend(&slot->exec->turn, source_is_short(source) ? TURN_JOB_SHORT : TURN_JOB);
-	*job = (struct engine_job){
-		.kind = source->is_copy ? ENGINE_JOB_CRC : ENGINE_JOB_LOAD,
-		.codec_id = location->codec_id,
-		.src = src,
-		.src_bytes = location->stored_bytes,
-		.dst = dev_ptr_add(window->memory, (uint64_t)source->slot * CLEAVE_BLOCK_BYTES),
-		.dst_cap_bytes = source->count * CLEAVE_BLOCK_BYTES,
-		.stored_crc = location->stored_crc,
-		.record_blocks = location->record_blocks,
-		.first_block = location->block_in_record,
-		.block_count = source->count,
-		.envelope = { .segment = source->chunk / CLEAVE_SEGMENT_CHUNKS,
-		    .block =
-			(uint32_t)(source->chunk % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS) +
-			source->block },
-		.fn = job_on_done,
-		.arg = slot,
-	};
-	for (uint32_t i = 0; i < source->count; i++)
-		job->block_crcs[i] = window->crcs[source->slot + i];
+	job_load(slot, src);
+	if (source->is_pressed)
+		job_press(slot);
 	job_run(slot);
 }
 

@@ -31,8 +31,7 @@
 #include "merge/run_writer.h"
 
 #define MERGE_BUSY_NS NUM_MS(1)
-#define MERGE_HOT_LEVEL 9   /* of LZ4 HC */
-#define MERGE_HASTE_LEVEL 1 /* of LZ4: as the log has it */
+#define MERGE_HOT_LEVEL 9 /* of LZ4 HC */
 
 /* The frame's blocks from block_at on that are all lost, or all not. */
 static uint32_t

@@ -40,7 +40,9 @@ struct merge_source {
 	uint32_t block; /* of the record's first block in that chunk */
 	uint32_t slot;
 	uint8_t count;
-	bool is_copy; /* the stored bytes, not the blocks */
+	bool is_copy;    /* the stored bytes, not the blocks */
+	bool is_pressed; /* all of a frame, stored plain: compressed on its way into the window */
+	uint32_t frame;  /* that one's index in frames */
 	bool is_ring_bad;
 	bool is_index_sure;        /* its place is not of an index that has led a merge astray */
 	struct mt_chooser chooser; /* among the copies of its extent */

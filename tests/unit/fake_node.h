@@ -113,6 +113,7 @@ struct engine_set {
 		struct loop_timer timer;
 	} jobs[FAKE_JOBS];
 	uint32_t running_count, submit_count, urgent_count;
+	uint32_t kind_counts[ENGINE_JOB_KIND_NR]; /* of those that were submitted */
 };
 
 struct fake_commit {
@@ -354,6 +355,7 @@ engine_submit(struct engine_set *set, struct engine_job *job)
 	uint32_t i = 0;
 
 	set->submit_count++;
+	set->kind_counts[job->kind]++;
 	if (engine_job_check(job) != 0)
 		return -EINVAL;
 	if (!set->is_threaded) {

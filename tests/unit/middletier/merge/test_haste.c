@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_haste.c -- long records of merges that writes wait for: left in one piece, and stored for space later */
+#include "base/crc32c.h"
+#include "base/guard.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
@@ -7,6 +9,7 @@
 #include "middletier/common/metric.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
+#include "middletier/index/ring.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/compact.h"
 #include "middletier/merge/flush_due.h"
@@ -198,6 +201,113 @@ Test(haste, what_is_stored_plain_is_compressed_in_one_piece)
 	cr_assert_eq(ENGINE_CODEC(frame_at(LONG_BLOCKS).codec_id), ENGINE_NONE);
 	expect_blocks(0, LONG_BLOCKS, PACKED);
 	expect_blocks(LONG_BLOCKS, LONG_BLOCKS, DENSE);
+}
+
+/* ---- pressed: what is stored plain is gone over once ---- */
+
+/* A write of LONG_BLOCKS at @block, stored plain: how many jobs of @kind its hasty flush takes. */
+static uint32_t
+flush_jobs(enum engine_job_kind kind, uint64_t version)
+{
+	uint32_t before;
+
+	fake.session.volume.codec_id = ENGINE_NONE;
+	write_at(0, LONG_BLOCKS, version);
+	before = fake.engines.kind_counts[kind];
+	flush(true);
+	return fake.engines.kind_counts[kind] - before;
+}
+
+/* The bytes of the ring that have @block, stored plain. */
+static uint8_t *
+ring_block(uint32_t block)
+{
+	struct mt_location location = logged_at(block);
+	dev_ptr record = mt_ring_at(fake.shard.ring, location.ring_position);
+
+	cr_assert(mt_ring_contains(fake.shard.ring, location.ring_position));
+	cr_assert_eq(location.codec_id, ENGINE_NONE);
+	return (uint8_t *)record.device_address_private +
+	    location.block_in_record * CLEAVE_BLOCK_BYTES;
+}
+
+Test(haste, what_is_stored_plain_is_checked_and_compressed_at_once)
+{
+	cr_assert_eq(flush_jobs(ENGINE_JOB_LOAD, PACKED), 0);
+	cr_assert_eq(ENGINE_CODEC(frame_at(0).codec_id), ENGINE_LZ4);
+	expect_blocks(0, LONG_BLOCKS, PACKED);
+}
+
+Test(haste, what_does_not_compress_is_checked_and_copied_at_once)
+{
+	cr_assert_eq(flush_jobs(ENGINE_JOB_STORE, DENSE), 1);
+	cr_assert_eq(ENGINE_CODEC(frame_at(0).codec_id), ENGINE_NONE);
+	expect_blocks(0, LONG_BLOCKS, DENSE);
+}
+
+Test(haste, plain_blocks_that_have_changed_in_memory_are_read_from_a_node)
+{
+	fake.session.volume.codec_id = ENGINE_NONE;
+	write_at(0, LONG_BLOCKS, PACKED);
+	guard_enter();
+	ring_block(LONG_BLOCKS - 1)[7] ^= 1;
+	guard_leave();
+	flush(true);
+	cr_assert_eq(frame_at(0).block_count, LONG_BLOCKS);
+	expect_blocks(0, LONG_BLOCKS, PACKED);
+}
+
+Test(haste, plain_blocks_that_are_not_those_of_the_index_are_no_frame)
+{
+	struct mt_merge_input input;
+	struct mt_location *location;
+
+	fake.session.volume.codec_id = ENGINE_NONE;
+	write_at(0, LONG_BLOCKS, PACKED);
+	input = flush_input(true);
+	location = (struct mt_location *)mt_memtable_get(&input.newest_layer->table, 3);
+	location->block_crc ^= 1; /* that of all of the record stays as it is */
+	cr_assert_eq(fake_merge_begin(&input), 0);
+	cr_assert_lt(fake_merge_end(), 0);
+	cr_assert_eq(fake_chunk()->run_count, 0);
+}
+
+Test(haste, plain_blocks_of_zeros_leave_no_frame)
+{
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+	struct mt_merge_input input;
+	uint32_t crc = crc32c(0, zeros, sizeof(zeros)), whole = crc;
+
+	fake.session.volume.codec_id = ENGINE_NONE;
+	write_at(0, LONG_BLOCKS, PACKED);
+	for (uint32_t i = 1; i < LONG_BLOCKS; i++)
+		whole = crc32c_combine(whole, crc, CLEAVE_BLOCK_BYTES);
+	for (uint32_t i = 0; i < LONG_BLOCKS; i++) {
+		guard_enter();
+		memset(ring_block(i), 0, CLEAVE_BLOCK_BYTES);
+		guard_leave();
+	}
+	input = flush_input(true);
+	for (uint32_t i = 0; i < LONG_BLOCKS; i++) {
+		struct mt_location *location =
+		    (struct mt_location *)mt_memtable_get(&input.newest_layer->table, i);
+
+		location->block_crc = crc;
+		location->stored_crc = whole;
+	}
+	fake_merge(&input);
+	cr_assert(fake_chunk() == NULL || fake_chunk()->run_count == 0, "zeros are a hole");
+}
+
+Test(haste, what_is_to_be_encrypted_is_loaded_first)
+{
+	fake.session.volume.codec_id = ENGINE_NONE;
+	write_at(0, LONG_BLOCKS, PACKED);
+	fake_encrypt(FAKE_KEY_ID);
+	write_at(LONG_BLOCKS, 1, PACKED);
+	flush(true);
+	cr_assert_neq(frame_at(0).codec_id & ENGINE_ENCRYPTED, 0);
+	expect_blocks(0, LONG_BLOCKS + 1, PACKED);
 }
 
 Test(haste, more_than_a_window_of_it)
