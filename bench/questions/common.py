@@ -8,6 +8,7 @@ import resource
 import signal
 import statistics
 import subprocess
+import sys
 import time
 
 import libcluster
@@ -46,13 +47,42 @@ class BenchCluster(Cluster):
             daemon.wait_idle(0.3)
 
 
+# For wait_flushed: what is left of the log is old soon; and for what is to stay in memory as long as it is measured.
+FLUSH_SOON = ["--flush-age", "1s"]
+FLUSH_NEVER = ["--flush-age", "1d"]
+
+
+def progress(text):
+    """For who waits; the figures go to standard output."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def wait_flushed(cluster):
-    """Until all is in runs; what is left of the log becomes old in a minute or two."""
-    for _ in range(300):
-        if cluster.metric("index_blocks") == 0:
+    """Until all is in runs, and these are as they stay: what was flushed in haste is merged once more, in the background of
+    what is measured else. A gateway with FLUSH_SOON needs no minute or two until things are old."""
+    told = None
+    for _ in range(600):
+        count = cluster.metric("index_blocks")
+        if count == 0:
+            wait_merged(cluster)
             return
-        time.sleep(1)
+        if told is None or count <= told * 3 // 4:
+            progress(f"flushing: {count} blocks are in the log")
+            told = count
+        time.sleep(0.5)
     raise failure("what was written is still in the log after five minutes")
+
+
+def wait_merged(cluster):
+    """Until no merge has read or ended within three looks at what is due, one a second. Returns how many were for readers."""
+    names = "flushes", "compactions", "hot_merges", "merge_read_bytes"
+    seen, since = None, time.monotonic()
+    while time.monotonic() - since < 3:
+        now = [cluster.metric(name) for name in names]
+        if now != seen:
+            seen, since = now, time.monotonic()
+        time.sleep(0.25)
+    return seen[2]
 
 
 def free_slots(cluster):

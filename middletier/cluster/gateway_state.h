@@ -103,6 +103,7 @@ struct mt_gateway_options {
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
 	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
 	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
+	uint64_t flush_age_ns;       /* what is that old, up to twice, leaves the log [60 s] */
 	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
 	 * extent: no more is written to it by a checkpoint [all of it]. */
 	uint64_t manifest_bytes, manifest_part_bytes;

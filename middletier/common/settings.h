@@ -40,6 +40,7 @@ struct mt_settings {
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node */
 	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
 	uint64_t log_bytes; /* a shard's log: beyond it flush hurries, or earlier: reclaim_room.c */
+	uint32_t flush_age_s;       /* a layer is old after one to two times as long */
 	uint64_t index_cache_bytes; /* a port's share of the indexes of runs */
 	uint64_t hot_bytes;         /* a port's share of the table of hot blocks: read/hot.h */
 	uint64_t mirror_bytes;      /* a port's share of heads: extent/head_mirror.h; 0: none */

@@ -33,6 +33,7 @@ _Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
 #define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
 #define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
 #define GATEWAY_LOG_BYTES NUM_MIB(256)
+#define GATEWAY_FLUSH_AGE_NS NUM_S(60)
 #define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
 #define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
 #define GATEWAY_BALANCE_INTERVAL_NS NUM_S(10)
@@ -128,6 +129,7 @@ options_set_defaults(struct mt_gateway_options *options)
 	num_default_u64(&options->scrub_interval_ns, GATEWAY_SCRUB_INTERVAL_NS);
 	num_default_u64(&options->sweep_interval_ns, GATEWAY_SWEEP_INTERVAL_NS);
 	num_default_u64(&options->log_bytes, GATEWAY_LOG_BYTES);
+	num_default_u64(&options->flush_age_ns, GATEWAY_FLUSH_AGE_NS);
 	num_default_u64(&options->index_cache_bytes, GATEWAY_INDEX_CACHE_BYTES);
 	num_default_u64(&options->balance_interval_ns, GATEWAY_BALANCE_INTERVAL_NS);
 	num_default_u64(&options->balance_floor, GATEWAY_BALANCE_FLOOR);
@@ -158,6 +160,7 @@ options_set_settings(struct mt_gateway *gateway)
 		.sweep_interval_ns = options->sweep_interval_ns,
 		.orphan_grace_ns = options->orphan_grace_ns,
 		.log_bytes = options->log_bytes,
+		.flush_age_s = (uint32_t)(options->flush_age_ns / NUM_S(1)),
 		.index_cache_bytes = options->index_cache_bytes / options->port_count,
 		.hot_bytes = options->hot_bytes / options->port_count,
 		.mirror_bytes = options->mirror_bytes / options->port_count,

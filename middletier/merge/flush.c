@@ -23,6 +23,7 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "index/heat.h"
 #include "index/index.h"
@@ -39,12 +40,11 @@
 #include "merge/run_roll.h"
 
 #define FLUSH_MAGIC 0x48534c46u   /* "FLSH" */
-#define FLUSH_TICK_NS NUM_S(1)    /* HEAT_HALF_S counts them */
+#define FLUSH_TICK_NS NUM_S(1)    /* HEAT_HALF_S and flush_age_s count them */
 #define FLUSH_PAUSE_NS NUM_S(1)   /* after a failure */
 #define FLUSH_AVOID_NS NUM_S(30)  /* a chunk that could not be compacted */
 #define FLUSH_AGAIN_NS NUM_S(60)  /* layers that could not be read twice; below FLUSH_UNREAD_NS */
 #define FLUSH_UNREAD_NS NUM_S(90) /* no merge has missed a copy for so long: none does */
-#define FLUSH_AGE_TICKS 60u       /* a layer is old after one to two times as many */
 
 enum flush_state { FLUSH_IDLE, FLUSH_MERGING, FLUSH_PAUSING, FLUSH_STOPPED, FLUSH_STATE_NR };
 
@@ -329,7 +329,7 @@ flush_on_tick(struct loop_timer *timer, void *arg)
 
 	CHECK_OBJ(flush, FLUSH_MAGIC);
 	assert(flush->sm.state != FLUSH_STOPPED);
-	if (++flush->tick_count % FLUSH_AGE_TICKS == 0)
+	if (++flush->tick_count % shard->port->settings->flush_age_s == 0)
 		mt_flush_due_age(&flush->due);
 	if (flush->tick_count % HEAT_HALF_S == 0)
 		mt_heat_half(shard->block_index);
@@ -366,6 +366,7 @@ mt_flush_start(struct mt_shard *shard)
 
 	CHECK_OBJ(flush, FLUSH_MAGIC);
 	assert(!flush->tick_timer.is_active && !flush->pause_timer.is_active);
+	assert(shard->port->settings->flush_age_s > 0);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	flush->tick_count = 0;
 	flush->unread_since_ns = flush->unread_last_ns = flush->unread_clone = 0;

@@ -481,6 +481,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->sweep_interval_ns = values->sweep_interval;
 	options->orphan_grace_ns = values->orphan_grace;
 	options->log_bytes = values->log_bytes;
+	options->flush_age_ns = values->flush_age;
 	options->index_cache_bytes = values->index_cache;
 	options->hot_bytes = values->hot_bytes;
 	options->mirror_bytes = values->mirror_heads;

@@ -39,7 +39,7 @@ struct mt_command_line {
 	uint64_t lease_ms; /* 0: the default, which depends on the store */
 	uint64_t session_timeout;
 	uint64_t repair_after, repair_rate;
-	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
+	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes, flush_age;
 	uint64_t index_cache, hot_bytes, mirror_heads;
 	unsigned offload; /* 0: off */
 	uint64_t worker_jobs;

@@ -125,6 +125,10 @@ static const struct config_option option_table[] = {
 	{ "log-bytes", 0, CONFIG_SIZE, offsetof(struct mt_command_line, log_bytes), "SIZE",
 	    "Length of a shard's log beyond which writes are slowed down; less on small disks.",
 	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
+	{ "flush-age", 0, CONFIG_DURATION, offsetof(struct mt_command_line, flush_age), "DURATION",
+	    "What was written so long ago, or up to twice that, leaves the log, however short it is; "
+	    "until then reads find the newest of it in memory.",
+	    "60s", false, NUM_S(1), NUM_S(86400), NULL },
 	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct mt_command_line, index_cache), "SIZE",
 	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",
 	    false, NUM_KIB(64), NUM_GIB(64), NULL },

@@ -42,7 +42,7 @@ NUMBERS = {  # option: a value that is none, and one that is out of range
                        "--slow-op": ("soon", "2h"), "--gateway-id": ("x",), "--lease-ms": ("x", "1"),
                        "--session-timeout": ("x", "1ms"), "--repair-after": ("x", "1ms"), "--repair-rate": ("x", "1K"),
                        "--scrub-interval": ("x", "1ms"), "--sweep-interval": ("x", "1ms"), "--orphan-grace": ("x",),
-                       "--log-bytes": ("x", "1K"), "--index-cache": ("x", "1"), "--hot-bytes": ("x", "1T"),
+                       "--log-bytes": ("x", "1K"), "--flush-age": ("x", "1ms"), "--index-cache": ("x", "1"), "--hot-bytes": ("x", "1T"),
                        "--mirror-heads": ("x", "1T"), "--frame-bytes": ("x", "1"), "--read-frame-bytes": ("x", "1"),
                        "--run-codec": ("zip",), "--balance": ("evenly",), "--balance-interval": ("x", "1ms"),
                        "--meta-compact": ("maybe",), "--log-level": ("loud",), "--log-format": ("xml",)},

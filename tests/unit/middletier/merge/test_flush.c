@@ -195,6 +195,18 @@ Test(flush, a_young_layer_stays)
 	cr_assert_eq(chunk()->run_count, 0);
 }
 
+Test(flush, what_is_old_is_for_the_gateways_options_to_say)
+{
+	rig->gateway_options.flush_age_ns = NUM_S(10);
+	make_log();
+	mt_rig_run(rig, NUM_S(2));
+	cr_assert_eq(chunk()->layer_count, 1, "it is not that old yet");
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert_eq(chunk()->layer_count, 0);
+	cr_assert_eq(chunk()->run_count, 1);
+	expect_log();
+}
+
 static bool
 has_begun(void *arg)
 {
