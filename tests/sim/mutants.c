@@ -115,7 +115,8 @@ static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outl
 static const char *const of_haste[] = { "debt_ignored" };
 /* In code that lets clients read hot blocks by themselves. */
 static const char *const of_peeks[] = { "hot_not_hidden", "hot_shown_stale", "hot_page_unwiped",
-	"hot_torn_accepted", "hot_name_ignored", "hot_lease_unjudged" };
+	"hot_torn_accepted", "hot_name_ignored", "hot_lease_unjudged", "hot_kept_shown",
+	"hot_change_ignored" };
 
 #define NAMES(list) list, NUM_COUNT(list)
 
@@ -164,11 +165,11 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
-	"hot_hold_ignored", "hot_kept_shown", "hot_epoch_ignored", "hot_change_ignored",
-	"pool_overlent", "lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed",
-	"unread_left", "ticket_unchecked", "fence_volume_ignored", "fence_unlisted",
-	"holder_untold", "read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited",
-	"lent_all", "job_works_on", "gather_believed" };
+	"hot_hold_ignored", "hot_epoch_ignored", "pool_overlent", "lender_counted",
+	"mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left", "ticket_unchecked",
+	"fence_volume_ignored", "fence_unlisted", "holder_untold", "read_lease_from_answer",
+	"direct_lease_unjudged", "recover_unwaited", "lent_all", "job_works_on",
+	"gather_believed" };
 
 struct search {
 	struct mutant_set mutants;

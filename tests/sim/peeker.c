@@ -15,6 +15,7 @@
 #include "middletier/common/shard_state.h"
 #include "middletier/read/hot_inside.h"
 #include "middletier/read/read_path.h"
+#include "peeker_change.h"
 #include "run.h"
 #include "splitlib/sim/loop_sim.h"
 #include "store.h"
@@ -30,6 +31,8 @@
 #define PEEKER_ONE_IN 2u               /* of the faults' turns */
 /* Until the newer session has got the volume by another gateway, and longer than the lease. */
 #define PEEKER_STILL_NS NUM_S(12)
+#define PEEKER_CHANGE_NS NUM_S(4)
+#define PEEKER_CHANGE_LEASE_NS NUM_S(1) /* with a longer one the next owner comes too late */
 #define PEEKER_AGAIN_NS NUM_US(100)
 #define PEEKER_AGAIN_SHIFTS                                                                        \
 	9u /* up to 26 ms, in which there are some ten requests: tags that are old */
@@ -44,9 +47,10 @@ struct sim_peeker {
 	void *process; /* ... its meta, which is cut off from the store; NULL: it is not */
 	struct sim_host *cut_off; /* the session's, from other gateways; NULL: not yet */
 	bool is_clock;            /* the client's clock stands still, not the gateway */
-	bool is_alone;            /* no other fault comes meanwhile */
-	struct loop_timer timer;  /* of the world: the gateway is to stand still */
-	uint64_t until_ns;        /* of the world */
+	struct sim_peeker_change *change;
+	bool is_alone;           /* no other fault comes meanwhile */
+	struct loop_timer timer; /* of the world: the gateway is to stand still */
+	uint64_t until_ns;       /* of the world */
 };
 
 bool
@@ -102,16 +106,23 @@ below(struct sim_peeker *peeker, uint32_t limit)
 	return (uint32_t)random_below(peeker->dice, limit);
 }
 
-/* From here on the session hears its own gateway alone, and another one takes the volume. */
+/*
+ * From here on the session hears its own gateway alone, and another one takes the volume. A gateway that goes on hears
+ * nothing of that: others would tell it, and it would end the session, before its own lease is over.
+ */
 static void
 peeker_part(struct sim_peeker *peeker)
 {
 	struct sim_cluster *cluster = peeker->cluster;
+	struct sim_host *own = cluster->gateways[peeker->gateway].host;
 
 	peeker->cut_off = workload_host(peeker->workload);
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
-		if (i != peeker->gateway)
-			sim_net_partition(peeker->cut_off, cluster->gateways[i].host);
+		if (i == peeker->gateway)
+			continue;
+		sim_net_partition(peeker->cut_off, cluster->gateways[i].host);
+		if (peeker->is_clock)
+			sim_net_partition(own, cluster->gateways[i].host);
 	}
 	workload_takeover(peeker->workload);
 }
@@ -144,6 +155,7 @@ sim_peeker_create(struct sim_cluster *cluster, struct workload *const *workloads
 	peeker = calloc(1, sizeof(*peeker));
 	assert(peeker != NULL && workload_count > 0);
 	peeker->cluster = cluster;
+	peeker->change = sim_peeker_change_create(cluster);
 	peeker->workloads = workloads;
 	peeker->workload_count = workload_count;
 	random_seed(peeker->dice, sim_run_hash(seed, PEEKER_SALT));
@@ -208,6 +220,15 @@ peeker_begin(struct sim_peeker *peeker, struct workload *workload, uint32_t gate
 
 	peeker->workload = workload;
 	peeker->gateway = gateway;
+	peeker->is_clock = peeker->is_alone = false;
+	if (own->meta != NULL && own->gateway != NULL &&
+	    cluster->options.lease_ns <= PEEKER_CHANGE_LEASE_NS && below(peeker, 2) == 0) {
+		peeker->is_alone = true;
+		peeker->until_ns = sim_world_now_ns(cluster->world) + PEEKER_CHANGE_NS +
+		    4 * cluster->options.lease_ns;
+		sim_peeker_change_begin(peeker->change, workload, gateway);
+		return;
+	}
 	peeker->is_clock = below(peeker, 2) == 0 && !is_any_still(cluster);
 	peeker->is_alone = below(peeker, 4) != 0;
 	/* Where its lease is about to end the next owner is there while the session's are still good. */
@@ -255,13 +276,18 @@ sim_peeker_heal(struct sim_peeker *peeker)
 	if (peeker == NULL || peeker->workload == NULL)
 		return;
 	cluster = peeker->cluster;
+	sim_peeker_change_heal(peeker->change);
 	loop_timer_stop(sim_world_nature(cluster->world), &peeker->timer);
 	if (peeker->process != NULL && cluster->gateways[peeker->gateway].meta == peeker->process)
 		sim_store_cut_off(cluster->store, peeker->process, false);
 	if (peeker->is_clock)
 		workload_start_clock(peeker->workload);
-	for (uint32_t i = 0; i < cluster->options.gateway_count && peeker->cut_off != NULL; i++)
+	for (uint32_t i = 0; i < cluster->options.gateway_count && peeker->cut_off != NULL; i++) {
 		sim_net_join(peeker->cut_off, cluster->gateways[i].host);
+		if (peeker->is_clock && i != peeker->gateway)
+			sim_net_join(cluster->gateways[peeker->gateway].host,
+			    cluster->gateways[i].host);
+	}
 	peeker->process = NULL;
 	peeker->cut_off = NULL;
 	peeker->workload = NULL;
@@ -326,5 +352,7 @@ sim_peeker_check(const struct sim_peeker *peeker)
 void
 sim_peeker_destroy(struct sim_peeker *peeker)
 {
+	if (peeker != NULL)
+		sim_peeker_change_destroy(peeker->change);
 	free(peeker);
 }

@@ -8,7 +8,8 @@
  *
  * And in the middle of faults a newer session takes a volume, and the older one's host is cut off from all gateways but
  * the one that it reads from, so nobody tells it. That gateway stands still for longer than its lease; or it cannot reach
- * the store, so that it loses its lease, and the older session's clock stands still. Never both: leases do not bear that.
+ * the store, nor other gateways, so that it loses its lease, and the older session's clock stands still. Never both: leases
+ * do not bear that. Or nobody takes the volume, and a change is under way: peeker_change.h.
  *
  * It is a violation, too, when a page of a session's has a block of another volume: its client could read that.
  */

@@ -219,6 +219,38 @@ session_on_probe(struct loop_task *task, void *arg)
 	}
 }
 
+/* By a slot that is for probes, of which there are none: nobody has come in the session's place. */
+static void
+session_on_ask(struct loop_task *task, void *arg)
+{
+	struct session *session = arg;
+	uint32_t depth = session->workload->options.in_flight;
+
+	(void)task;
+	for (uint32_t i = depth; i < session_slot_count(session); i++) {
+		struct slot *slot = &session->slots[i];
+
+		if (slot->is_busy || session->is_old || session->is_lost)
+			continue;
+		slot->is_probe = slot->must_repeat = false;
+		slot_submit(slot, session->must_write ? CLEAVE_WRITE : CLEAVE_READ,
+		    session->asked_block, 1);
+		return;
+	}
+}
+
+void
+workload_ask(struct workload *workload, uint32_t block, bool is_write)
+{
+	struct session *session = workload->present;
+
+	if (!workload_is_held(workload))
+		return;
+	session->asked_block = block;
+	session->must_write = is_write;
+	loop_defer(session->loop, &session->ask_task);
+}
+
 /* Completions. */
 
 static void
@@ -458,6 +490,7 @@ session_create(struct workload *workload)
 	session->loop = sim_cluster_loop_create(cluster, session->host);
 	loop_task_init(&session->next_task, session_on_next, session);
 	loop_task_init(&session->probe_task, session_on_probe, session);
+	loop_task_init(&session->ask_task, session_on_ask, session);
 	loop_timer_init(&session->open_timer, session_on_open_timer, session);
 	for (uint32_t i = 0; i < session_slot_count(session); i++) {
 		session->slots[i].session = session;

@@ -74,6 +74,10 @@ void workload_stop_clock(struct workload *workload);
 void workload_start_clock(struct workload *workload);
 /* workload_peeked -- where in the volume the present session read last out of a gateway's memory. False: nowhere yet. */
 bool workload_peeked(const struct workload *workload, uint64_t *ret_offset_bytes);
+/* workload_peeked_block -- the present session's one but @index that it peeked last. False: that is not remembered. */
+bool workload_peeked_block(const struct workload *workload, uint32_t index, uint32_t *ret_block);
+/* workload_ask -- the present session, if it has the volume, reads or writes @block, whatever else it does. It peeks. */
+void workload_ask(struct workload *workload, uint32_t block, bool is_write);
 /* workload_volume -- the present session's; NULL: it has none. workload_volume_id -- its volume's; 0: not known yet. */
 struct cleave_volume *workload_volume(const struct workload *workload);
 uint64_t workload_volume_id(const struct workload *workload);

@@ -46,7 +46,7 @@ struct session {
 	struct loop *loop;
 	struct cleave_client *client;
 	struct cleave_volume *volume; /* NULL: not open yet */
-	struct loop_task next_task, probe_task;
+	struct loop_task next_task, probe_task, ask_task;
 	struct loop_timer open_timer;
 	bool is_old;                      /* superseded: submits nothing but probes */
 	bool is_lost;                     /* was told that another session has the volume */
@@ -55,6 +55,8 @@ struct session {
 	bool has_still_clock;             /* workload_stop_clock */
 	uint64_t still_since_ns;          /* ... of the world's clock */
 	uint32_t probe_count, probe_block;
+	uint32_t asked_block; /* workload_ask */
+	bool must_write;
 	uint32_t peeked[WORKLOAD_PEEKED_MAX]; /* blocks that were read out of a gateway's memory */
 	uint32_t peeked_count;                /* ever: the newest is in front of this one */
 	/* By its client's counters: the cluster has them already. */

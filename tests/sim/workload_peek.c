@@ -181,6 +181,17 @@ workload_peeked(const struct workload *workload, uint64_t *ret_offset_bytes)
 	return true;
 }
 
+bool
+workload_peeked_block(const struct workload *workload, uint32_t index, uint32_t *ret_block)
+{
+	const struct session *session = workload->present;
+
+	if (session == NULL || index >= num_min(session->peeked_count, WORKLOAD_PEEKED_MAX))
+		return false;
+	*ret_block = session->peeked[(session->peeked_count - 1 - index) % WORKLOAD_PEEKED_MAX];
+	return true;
+}
+
 struct cleave_volume *
 workload_volume(const struct workload *workload)
 {
