@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """cleave-agent and a volume that others use: who reads takes nothing, who changes it has it, or not."""
 import os
+import shutil
 import signal
 import struct
 
 from libagent import EPERM, ERR_UNKNOWN, Agent, Client, control
-from libcluster import Cluster, check, main, wait_for
+from libcluster import Cluster, check, main, run_argv, wait_for
 from libkeys import Authority, Keyed
 from libproxy import Proxy
 
@@ -111,6 +112,16 @@ def who_is_put_out_by_an_operator_says_why():
                 check(one.export()["state"] == "open" and one.export()["lost"] == "", one.export())
                 late.s.close()
                 wait_for(lambda: one.export()["state"] == "closed", "it is never closed")
+
+
+def a_uri_leads_to_a_socket_of_any_name():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "a b%41?c&d#") as one:
+            uri = one.export()["uri"]
+            check(uri == f"nbd+unix:///v?socket={c.folder}/a%20b%2541%3Fc%26d%23.sock", uri)
+            if shutil.which("nbdinfo"):
+                check(run_argv(["nbdinfo", "--size", uri]).stdout.strip() == str(4 << 20), "nbdinfo")
 
 
 def another_volume_of_the_name_is_taken_from_nobody():
@@ -329,6 +340,7 @@ def a_stop_while_it_opens_leaves_the_volume():
 
 if __name__ == "__main__":
     main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves, who_is_put_out_by_an_operator_says_why,
+         a_uri_leads_to_a_socket_of_any_name,
          another_volume_of_the_name_is_taken_from_nobody,
          a_new_client_gets_the_volume_of_the_name_or_none, readers_and_snapshots_of_another_name,
          with_the_first_client, one_that_comes_as_the_last_of_a_renamed_volume_leaves_gets_the_name,

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/unix_socket.h"
+#include "base/uri_text.h"
 #include "nbd_handover.h"
 #include "nbd_persistent.h"
 
@@ -59,9 +60,12 @@ nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t byt
 	assert(bytes > 0);
 	out[0] = '\0';
 	for (uint32_t i = 0; i < server->listener_count && out[0] == '\0'; i++) {
-		if (server->listeners[i].path[0] != '\0')
-			(void)snprintf(out, bytes, "nbd%s+unix:///%s?socket=%s",
-			    is_secure ? "s" : "", name, server->listeners[i].path);
+		if (server->listeners[i].path[0] == '\0')
+			continue;
+		(void)snprintf(out, bytes, "nbd%s+unix:///", is_secure ? "s" : "");
+		uri_text_add(out, bytes, name);
+		(void)snprintf(out + strlen(out), bytes - strlen(out), "?socket=");
+		uri_text_add(out, bytes, server->listeners[i].path);
 	}
 }
 
@@ -76,7 +80,7 @@ fail(const char *text)
 static json_t *
 export_json(const struct nbd_server *server, const struct nbd_export *export)
 {
-	char uri[256];
+	char uri[NBD_URI_BYTES];
 
 	CHECK_OBJ(server, SERVER_MAGIC);
 	nbd_uri(server, export->name, uri, sizeof(uri));
@@ -152,7 +156,7 @@ control_attach(struct nbd_control *control, const struct ucred *peer, const json
 	const char *name;
 	int is_read_only = 0, is_persistent = 0;
 	bool is_new;
-	char uri[256];
+	char uri[NBD_URI_BYTES];
 
 	CHECK_OBJ(server, SERVER_MAGIC);
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b, s?b}", "name", &name, "read_only",

@@ -42,6 +42,7 @@ void nbd_control_persist(struct nbd_control *control, struct nbd_persistent *per
 /* nbd_control_destroy -- NULL is a no-op. */
 void nbd_control_destroy(struct nbd_control *control);
 
+#define NBD_URI_BYTES 1024u /* names and paths of sockets, all of whose bytes take three */
 /* nbd_uri -- the URI by which a client reaches @name at the server's first unix socket; "" without one. */
 void nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t bytes);
 
