@@ -217,7 +217,7 @@ hosts_tell() {
 	local i
 	say "the cluster runs on $host_count hosts; each exports a volume as a disk:"
 	for ((i = 1; i <= host_count; i++)); do
-		echo "     nbd+unix:///host$i?socket=$(cd "$home" && pwd)/nbd$i"
+		echo "     nbd+unix:///host$i?socket=$(uri_path "$(cd "$home" && pwd)/nbd$i")"
 	done
 	cat <<-EOF
 	   Try next:

@@ -35,6 +35,6 @@ user_add() {
 }
 
 # keys_tell: for programs to be let in
-keys_tell() { echo "     export CLEAVE_KEY=$(key_of admin/you)"; }
+keys_tell() { printf '     export CLEAVE_KEY=%q\n' "$(key_of admin/you)"; }
 
 keys_remove() { rm -rf "$home/keys"; }
