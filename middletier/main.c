@@ -426,9 +426,15 @@ serve(struct gateway_process *process, const struct mt_command_line *values,
     const struct config_result *result, struct meta_where *where,
     struct mt_gateway_options *options)
 {
+	char why[SPLIT_KEY_WHY_BYTES_MAX];
 	int rc;
 
 	daemon_tell_start(&process->daemon, result);
+	/* Else it takes its part of the shards, and serves none. Tried again: many a clock is set soon after a boot. */
+	if (!secure_is_timely(&process->secure, log_wall_s(), why)) {
+		log_error("gateway: %s", why);
+		return EXIT_FAILURE;
+	}
 	mt_command_secure_tell(&process->secure, options, where->place);
 	prepare_descriptors(options);
 	rc = run(process, values, where, options);

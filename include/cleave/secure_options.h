@@ -112,6 +112,13 @@ bool secure_is_reached(const char *address);
 void secure_refuse_open(const struct config_program *program, struct config_result *result,
     const struct secure *secure, const char *option, const char *address);
 /*
+ * secure_is_timely -- is an authority of its key valid, by this host's clock? True without a key
+ *
+ * False: no peer would be believed, whoever it is, and @why (SPLIT_KEY_WHY_BYTES_MAX) says so for people: that clock is
+ * wrong, or the authority has ended. @now_s: seconds since 1970.
+ */
+bool secure_is_timely(const struct secure *secure, uint64_t now_s, char *why);
+/*
  * secure_tell -- a daemon's log: whose key it has and until when; a warning where connections are open to others
  *
  * @noun: "gateway", with which its lines begin. @address: where it listens; NULL: nowhere.

@@ -332,6 +332,33 @@ tell_key(const char *noun, const struct secure *secure)
 		    noun);
 }
 
+bool
+secure_is_timely(const struct secure *secure, uint64_t now_s, char *why)
+{
+	const struct split_key *key = secure->key;
+	char begins[KEY_TIME_BYTES_MAX], ends[KEY_TIME_BYTES_MAX], now[KEY_TIME_BYTES_MAX];
+	time_t from = 0, until = 0;
+
+	if (key == NULL)
+		return true;
+	if (key->file != NULL)
+		key = key->file; /* which has the authorities */
+	for (unsigned i = 0; i < key->authority_count; i++) {
+		from = gnutls_x509_crt_get_activation_time(key->authorities[i]);
+		until = gnutls_x509_crt_get_expiration_time(key->authorities[i]);
+		if (from >= 0 && until >= 0 && (uint64_t)from <= now_s && now_s <= (uint64_t)until)
+			return true;
+	}
+	key_time_text(from > 0 ? (uint64_t)from : 0, begins);
+	key_time_text(until > 0 ? (uint64_t)until : 0, ends);
+	key_time_text(now_s, now);
+	(void)snprintf(why, SPLIT_KEY_WHY_BYTES_MAX,
+	    "its authority (CA) is valid from %s to %s, and here it is %s: it would believe nobody. Is this clock right "
+	    "(chronyc tracking)?",
+	    begins, ends, now);
+	return false;
+}
+
 void
 secure_tell(const char *noun, const struct secure *secure, const char *address)
 {

@@ -245,21 +245,26 @@ clock_gettime(clockid_t clock, struct timespec *now)
 	long rc = syscall(SYS_clock_gettime, clock, now);
 
 	if (clock == CLOCK_REALTIME)
-		now->tv_sec += 5;
+		now->tv_sec += AHEAD;
 	return (int)rc;
 }
 """
 
 
-def restart_ahead(daemon, folder):
-    """The same daemon, on a host whose clock on the wall is 5 s ahead: the C library is told so."""
-    library = os.path.join(folder, "clock.so")
+def words_ahead(daemon, folder, seconds=5):
+    """The same daemon, on a host whose clock on the wall is so far ahead, or behind: the C library is told so."""
+    library = os.path.join(folder, f"clock{seconds}.so")
     with open(f"{library}.c", "w") as f:
-        f.write(CLOCK)
+        f.write(CLOCK.replace("AHEAD", f"({seconds})"))
     run_argv(["cc", "-shared", "-fPIC", "-o", library, f"{library}.c"])
-    daemon.kill()
     # What a sanitizer brings may come behind it.
-    daemon.start(argv=["env", f"LD_PRELOAD={library}", "ASAN_OPTIONS=verify_asan_link_order=0", *daemon.argv])
+    return ["env", f"LD_PRELOAD={library}", "ASAN_OPTIONS=verify_asan_link_order=0", *daemon.argv]
+
+
+def restart_ahead(daemon, folder):
+    argv = words_ahead(daemon, folder)
+    daemon.kill()
+    daemon.start(argv=argv)
 
 
 def clocks():

@@ -11,6 +11,7 @@ from libcluster import (Cluster, Daemon, binary, check, expect_error, free_port,
                         wait_for)
 from libkeys import Authority, Keyed
 from libload import Load
+from test_faults_told import words_ahead
 
 KNOWN = b"the known words of a block that nobody may read on the network "
 
@@ -137,6 +138,18 @@ def a_command_hands_its_key_to_the_agent_that_it_starts():
             os.kill(pid, signal.SIGTERM)
 
 
+def a_gateway_whose_clock_is_before_its_authority_takes_no_shards():
+    """It would believe no node, and have shards that nobody else takes: so it ends, and the other one has all."""
+    with Authority() as a, Keyed(a, gateways=2) as c:
+        c.volume_create("v", "4M")
+        argv = words_ahead(c.gateways[1], c.folder, -86400)
+        c.gateways[1].kill()
+        expect_error(run_argv(argv, check_rc=False), r"its authority \(CA\) is valid from .*, and here it is", "clock",
+                     codes=(1,))
+        c.load("--volume", "v", "--pattern", "sequential", "--operations", "200")
+        c.gateways[1].start()
+
+
 def tapped(kind, *args):
     """A cluster of that kind whose nodes and gateway are reached through taps, c.taps."""
 
@@ -198,6 +211,6 @@ def what_is_altered_ends_a_connection_and_loses_nothing():
         check(c.metric("protocol_errors") >= 1, "no message was refused by the gateway")
 
 
-main(nobody_comes_in_without_the_right_key, keys_belong_to_daemons,
+main(nobody_comes_in_without_the_right_key, a_gateway_whose_clock_is_before_its_authority_takes_no_shards, keys_belong_to_daemons,
      a_command_hands_its_key_to_the_agent_that_it_starts, the_network_sees_no_data,
      what_is_altered_ends_a_connection_and_loses_nothing)

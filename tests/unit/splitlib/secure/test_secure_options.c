@@ -204,3 +204,21 @@ Test(secure_options, a_subject_is_what_was_wanted_or_the_text_says_whose_it_is)
 	cr_assert_eq(split_subject_number(&node), 3);
 	cr_assert_eq(split_subject_number(&client), 0, "a name of digits is no number");
 }
+
+/* The authorities that a test makes begin at 1000 s, and end at 4000000000 s. */
+Test(secure_options, a_time_at_which_no_authority_is_valid_is_told)
+{
+	const struct secure_options options = { .key = put("key",
+						    "cleave://0000000000c0ffee/gateway/1") };
+	struct secure secure = { .key = NULL };
+
+	cr_assert(secure_is_timely(&secure, 0, why), "without a key nobody is believed anyway");
+	cr_assert_eq(secure_open(&options, &secure, why), 0, "%s", why);
+	cr_assert(secure_is_timely(&secure, 1000, why));
+	cr_assert(secure_is_timely(&secure, UINT64_C(4000000000), why));
+	cr_assert_not(secure_is_timely(&secure, 999, why));
+	cr_assert_not_null(strstr(why, "is valid from 1970-01-01 00:16:40 UTC"), "%s", why);
+	cr_assert_not_null(strstr(why, "here it is 1970-01-01 00:16:39 UTC"), "%s", why);
+	cr_assert_not(secure_is_timely(&secure, UINT64_C(4000000001), why));
+	secure_close(&secure);
+}
