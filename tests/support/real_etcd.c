@@ -18,19 +18,26 @@
 #include "base/check.h"
 #include "test_folder.h"
 
-/* Free a moment ago, which is as much as a program that wants to be told its port can have. */
+/*
+ * A port that is given to nobody else while *@ret_fd is open: a socket is bound to it and does not listen. An etcd, which
+ * says SO_REUSEADDR as well, may listen there; whoever asks for any port gets another one, also while its member is down.
+ */
 static uint16_t
-port_find(void)
+port_hold(int *ret_fd)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t bytes = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, rc;
 
 	assert(fd >= 0);
-	assert(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-	assert(getsockname(fd, (struct sockaddr *)&address, &bytes) == 0);
-	(void)close(fd);
+	rc = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	assert(rc == 0);
+	rc = bind(fd, (struct sockaddr *)&address, sizeof(address));
+	assert(rc == 0);
+	rc = getsockname(fd, (struct sockaddr *)&address, &bytes);
+	assert(rc == 0);
+	*ret_fd = fd;
 	return ntohs(address.sin_port);
 }
 
@@ -85,8 +92,8 @@ real_etcd_start(struct real_etcd *etcd, uint32_t count)
 	*etcd = (struct real_etcd){ .count = count };
 	test_folder_make(etcd->folder, sizeof(etcd->folder), "etcd");
 	for (uint32_t i = 0; i < count; i++) {
-		etcd->ports[i] = port_find();
-		etcd->peer_ports[i] = port_find();
+		etcd->ports[i] = port_hold(&etcd->port_fds[i]);
+		etcd->peer_ports[i] = port_hold(&etcd->peer_fds[i]);
 		(void)snprintf(etcd->urls[i], sizeof(etcd->urls[i]), "http://127.0.0.1:%u",
 		    etcd->ports[i]);
 	}
@@ -117,8 +124,12 @@ entry_remove(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 void
 real_etcd_stop(struct real_etcd *etcd)
 {
-	for (uint32_t i = 0; i < etcd->count; i++)
+	for (uint32_t i = 0; i < etcd->count; i++) {
 		real_etcd_kill(etcd, i);
+		(void)close(etcd->port_fds[i]);
+		(void)close(etcd->peer_fds[i]);
+	}
+	etcd->count = 0;
 	if (etcd->folder[0] != '\0')
 		(void)nftw(etcd->folder, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
 }

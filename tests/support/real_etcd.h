@@ -14,7 +14,8 @@ struct real_etcd {
 	char folder[64];
 	char urls[REAL_ETCD_MEMBERS_MAX][40];
 	uint16_t ports[REAL_ETCD_MEMBERS_MAX], peer_ports[REAL_ETCD_MEMBERS_MAX];
-	pid_t pids[REAL_ETCD_MEMBERS_MAX]; /* 0: does not run */
+	int port_fds[REAL_ETCD_MEMBERS_MAX], peer_fds[REAL_ETCD_MEMBERS_MAX]; /* which hold them */
+	pid_t pids[REAL_ETCD_MEMBERS_MAX];                                    /* 0: does not run */
 };
 
 /* real_etcd_is_here -- is there an `etcd` to run? */
