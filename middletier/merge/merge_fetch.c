@@ -260,11 +260,12 @@ static bool
 source_is_short(const struct merge_source *source)
 {
 	const struct mt_location *location = &source->location;
+	uint32_t codec_id = location->codec_id & ~ENGINE_ENCRYPTED;
 
 	assert(location->record_kind == RECORD_WRITE);
 	return source->is_copy ||
 	    (!source->is_pressed && location->record_blocks <= MERGE_SHORT_BLOCKS &&
-		(location->codec_id == ENGINE_LZ4 || location->codec_id == ENGINE_NONE));
+		(codec_id == ENGINE_LZ4 || codec_id == ENGINE_NONE));
 }
 
 /* An encrypted source: its CRCs were in its envelope. What is made of it is encrypted again. */

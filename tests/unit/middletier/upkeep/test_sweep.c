@@ -154,12 +154,14 @@ is_set(void *arg)
 Test(sweep, what_is_being_copied_stays)
 {
 	struct mt_extent *extent = mt_rig_log_open(rig);
+	uint64_t spent_ns = 0;
 	struct mt_copy_options options = { .shard = mt_rig_shard(rig, 0),
 		.id = extent->id,
 		.kind = extent->kind,
 		.source_count = 3,
 		.target_node_id = 10,
 		.bytes_per_s = NUM_KIB(64),
+		.spent_ns = &spent_ns,
 		.fn = on_copied };
 	int rc = 1;
 
