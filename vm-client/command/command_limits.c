@@ -135,9 +135,9 @@ reads_check(struct command_session *session)
 		if (strcmp(text, command_reads[i]) == 0)
 			return 0;
 	}
-	return text == NULL
-	    ? 0
-	    : command_fail(session, -EINVAL, "--reads: '%.60s': must be gateway, hot or direct", text);
+	return text == NULL ? 0
+			    : command_fail(session, -EINVAL,
+				  "--reads: '%.60s': must be gateway, hot or direct", text);
 }
 
 int
