@@ -46,8 +46,7 @@
 
 #define MERGE_RETRY_NS NUM_MS(50)
 #define MERGE_BUSY_NS NUM_MS(1)
-#define MERGE_SHORT_BLOCKS                                                                         \
-	4u /* LZ4 decompresses so many, and their CRCs are reckoned, in some 10 us */
+#define MERGE_SHORT_BLOCKS 4u /* decompressed, by LZ4, and checked in some 10 us */
 
 static const struct sm_state merge_source_table[MERGE_SOURCE_STATE_NR] = {
 	[MERGE_SOURCE_WANTED] = { "wanted",
