@@ -332,8 +332,8 @@ piece_keep(struct merge_work *work)
 	assert(result->part_count + piece->part_count <= MERGE_PARTS_MAX);
 	result->flushed_sequence = piece->flushed_sequence;
 	result->read_bytes = 0; /* who has read them counts them */
+	by_away->stored_bytes += mt_merge_result_bytes(piece);
 	for (uint32_t i = 0; i < piece->part_count; i++) {
-		by_away->stored_bytes += piece->parts[i].length_bytes;
 		result->parts[result->part_count] = piece->parts[i];
 		result->indexes[result->part_count++] = piece->indexes[i];
 		piece->indexes[i] = NULL;
@@ -369,9 +369,7 @@ piece_count(struct merge_work *work)
 	const struct merge_by_away *by_away = work->by_away;
 	uint64_t *metrics = work->port->metrics;
 
-	for (uint32_t i = 0; i < by_away->piece.part_count; i++)
-		metric_add(&metrics[MT_METRIC_merged_away_bytes],
-		    by_away->piece.parts[i].length_bytes);
+	metric_add(&metrics[MT_METRIC_merged_away_bytes], mt_merge_result_bytes(&by_away->piece));
 	metric_add(&metrics[MT_METRIC_merges_away], 1);
 	metric_add(&metrics[MT_METRIC_recipe_bytes], by_away->recipe_bytes);
 	metric_add(&metrics[MT_METRIC_recipe_ns], by_away->recipe_ns);

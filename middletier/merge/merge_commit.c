@@ -186,11 +186,9 @@ static bool
 stage_is_over(const struct mt_merge *merge)
 {
 	const struct merge_exec *exec = merge_work_of(merge)->executor;
-	const struct merge_result *seen = &merge_work_of(merge)->result;
-	uint64_t bytes = exec->writer.stored_bytes + mt_merge_window_left_bytes(&exec->storing);
+	uint64_t bytes = exec->writer.stored_bytes + mt_merge_window_left_bytes(&exec->storing) +
+	    mt_merge_result_bytes(&merge_work_of(merge)->result);
 
-	for (uint32_t i = 0; i < seen->part_count; i++)
-		bytes += seen->parts[i].length_bytes;
 	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage && bytes >= merge->stage_bytes * 3 / 4;
 }
@@ -234,10 +232,8 @@ merge_count(struct mt_merge *merge)
 	const struct merge_result *result = &merge_work_of(merge)->result;
 	uint64_t *metrics = merge->shard->port->metrics;
 	bool is_flush = merge->input.newest_layer != NULL;
-	uint64_t bytes = 0;
+	uint64_t bytes = mt_merge_result_bytes(result);
 
-	for (uint32_t i = 0; i < result->part_count; i++)
-		bytes += result->parts[i].length_bytes;
 	if (merge->input.is_covered) {
 		metric_add(&metrics[MT_METRIC_covered_runs],
 		    merge_work_of(merge)->plan.input_count);

@@ -25,6 +25,17 @@ struct merge_result {
 	uint32_t part_count;
 };
 
+/* mt_merge_result_bytes -- stored bytes of all its parts. */
+static inline uint64_t
+mt_merge_result_bytes(const struct merge_result *result)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < result->part_count; i++)
+		bytes += result->parts[i].length_bytes;
+	return bytes;
+}
+
 /* mt_merge_suspects_take -- copies that did not pass so far: @shard, whose extents they are of, has their nodes verify them. */
 void mt_merge_suspects_take(struct merge_exec *exec, const struct mt_shard *shard);
 /*
