@@ -14,6 +14,15 @@ struct split_qp;
 
 #define CREDIT_WAKE_LIMIT 2u /* of who slept, or is a guest: room for one request after the other */
 
+/* Queue pairs that wait for receives, in the order in which they are served. */
+enum credit_wait {
+	CREDIT_WAIT_LEAN_WANTED, /* less than half of its share, and its peer has none and said WANT */
+	CREDIT_WAIT_LEAN,
+	CREDIT_WAIT_WANTED, /* its peer has none, but much that is being worked at */
+	CREDIT_WAIT_MORE,   /* its peer could use more than it has */
+	CREDIT_WAIT_COUNT,
+};
+
 /* Where a pool's receives are promised to. */
 struct port_credits {
 	uint32_t granted_count;       /* to peers, announced or not, not yet used */
@@ -22,16 +31,14 @@ struct port_credits {
 	uint32_t held_replies_count;
 	uint32_t granting_qp_count;    /* queue pairs whose peers send requests */
 	struct loop_link reserve_wait; /* QPs with requests that lack a receive for the reply */
-	struct loop_link grant_wanted; /* QPs whose peers have none and said WANT: first */
-	struct loop_link grant_lean;   /* then QPs that have less than half of their share */
-	struct loop_link grant_wait;   /* QPs whose peers could use more than they have */
+	struct loop_link grant_wait[CREDIT_WAIT_COUNT];
 	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
 	struct loop_link awake;        /* of those granting: least recently heard first */
 	uint32_t awake_count;
 	uint32_t batch_count; /* of requests, since idle_timer runs, or last fired */
 	uint32_t short_count; /* of them, those that left their peer with too few */
 	struct loop_timer idle_timer;
-	uint32_t grant_wait_count; /* in all three */
+	uint32_t grant_wait_count; /* in all of these lists */
 	struct loop_timer recall_timer;
 	bool is_recall_out;        /* recall_timer waits for what was recalled */
 	struct loop_link starving; /* QPs with requests and no credit, that have not said so */

@@ -5,12 +5,17 @@
  * A queue pair whose peer sends requests is granted up to a fair share,
  * clamp(pool / queue pairs awake, 1, qp_credits_max). As requests arrive the share is filled up again, and
  * told with the next message, or by a WIRE_CREDIT message when the peer has less than half left.
- * Where the pool has nothing to give, the queue pair queues in grant_wait, and is served when receives
- * come back. A peer that has requests but no credit says WANT: it queues in grant_wanted, goes first,
- * and is worth recalling credits that lie idle with other peers: they return what they do not use.
- * After those goes who is *lean*: it has less than half of its fair share, what it is at work at included. Who is
- * answered soon has little under way; in turn with those who have much it would wait for a receive as long as they do for
- * their answers, whatever its limits and minimums say (shares.c of the gateway).
+ * Where the pool has nothing to give, the queue pair waits in one of four lists, and is served when receives come back:
+ *
+ *	          granted and at work:      less than half of its share    more
+ *	a peer that said WANT, has none     1                              3
+ *	others                              2                              4
+ *
+ * Who has less than half of its share, what it is at work at included, is *lean*. Who is answered soon has little under
+ * way; in turn with those who have much it would wait for a receive as long as they do for their answers, whatever its
+ * limits and minimums say (shares.c of the gateway). Those who have much say WANT as well, as soon as answers take longer than
+ * CREDIT_WANT_DELAY_NS: they go behind who is lean, and are lean themselves when half of theirs is answered. A WANT, of 1 or
+ * 3, is worth recalling credits that lie idle with other peers: they return what they do not use.
  *
  * A peer that is silent for long is not counted, and holds none: see credit_idle.c.
  *
@@ -48,9 +53,8 @@ credit_grant_port_init(struct split_port *port)
 	struct port_credits *credits = &port->credits;
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	list_init(&credits->grant_wanted);
-	list_init(&credits->grant_lean);
-	list_init(&credits->grant_wait);
+	for (int kind = 0; kind < CREDIT_WAIT_COUNT; kind++)
+		list_init(&credits->grant_wait[kind]);
 	list_init(&credits->announce_due);
 	loop_timer_init(&credits->recall_timer, credit_on_recall_timer, port);
 	credit_idle_port_init(port);
@@ -135,14 +139,14 @@ grant_lean_room(const struct split_qp *qp)
 	return used < half ? (uint32_t)(half - used) : 0;
 }
 
-static struct loop_link *
-grant_wait_list(const struct split_qp *qp)
+static enum credit_wait
+grant_wait_kind(const struct split_qp *qp)
 {
-	struct port_credits *credits = &qp->port->credits;
+	bool is_wanted = qp->is_hungry && qp->granted == 0;
 
-	if (qp->is_hungry && qp->granted == 0)
-		return &credits->grant_wanted;
-	return grant_lean_room(qp) > 0 ? &credits->grant_lean : &credits->grant_wait;
+	if (grant_lean_room(qp) > 0)
+		return is_wanted ? CREDIT_WAIT_LEAN_WANTED : CREDIT_WAIT_LEAN;
+	return is_wanted ? CREDIT_WAIT_WANTED : CREDIT_WAIT_MORE;
 }
 
 void
@@ -160,18 +164,17 @@ static void
 grant_wait_join(struct split_qp *qp)
 {
 	struct port_credits *credits = &qp->port->credits;
-	struct loop_link *list;
+	enum credit_wait kind = grant_wait_kind(qp);
 
 	assert(qp->is_pooled && qp->is_granting);
-	list = grant_wait_list(qp);
 	if (list_contains(&qp->grant_link)) {
 		/* Lean since it waits: its share has grown, or answers have left. */
-		if (qp->grant_list != &credits->grant_wait || list == qp->grant_list)
+		if (qp->grant_wait <= CREDIT_WAIT_LEAN || kind > CREDIT_WAIT_LEAN)
 			return;
 		credit_wait_leave(qp);
 	}
-	list_push_back(list, &qp->grant_link);
-	qp->grant_list = list;
+	list_push_back(&credits->grant_wait[kind], &qp->grant_link);
+	qp->grant_wait = kind;
 	credits->grant_wait_count++;
 	credit_mark_dirty(qp->port);
 }
@@ -179,13 +182,13 @@ grant_wait_join(struct split_qp *qp)
 static struct split_qp *
 grant_wait_first(struct port_credits *credits)
 {
-	struct loop_link *link = list_first(&credits->grant_wanted);
+	struct loop_link *link = NULL;
 
 	assert(credits->grant_wait_count > 0);
-	if (link == NULL)
-		link = list_first(&credits->grant_lean);
-	if (link == NULL)
-		link = list_first(&credits->grant_wait);
+	for (int kind = 0; link == NULL; kind++) {
+		assert(kind < CREDIT_WAIT_COUNT);
+		link = list_first(&credits->grant_wait[kind]);
+	}
 	return LIST_ENTRY(link, struct split_qp, grant_link);
 }
 
@@ -366,24 +369,35 @@ recall_wait_for_debtor(struct split_port *port, uint64_t now_ns)
 	loop_timer_start(port->loop, &port->credits.recall_timer, wait_ns);
 }
 
+/* How many queue pairs lack a receive for what is there to be sent. */
+static uint32_t
+recall_wanted_count(const struct port_credits *credits)
+{
+	const struct loop_link *const lists[] = { &credits->reserve_wait,
+		&credits->grant_wait[CREDIT_WAIT_LEAN_WANTED],
+		&credits->grant_wait[CREDIT_WAIT_WANTED] };
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < NUM_COUNT(lists); i++) {
+		for (const struct loop_link *link = lists[i]->next; link != lists[i];
+		     link = link->next)
+			count++;
+	}
+	return count;
+}
+
 static void
 credit_on_recall_timer(struct loop_timer *timer, void *arg)
 {
 	struct split_port *port = arg;
 	struct port_credits *credits = &port->credits;
 	uint64_t now_ns = loop_now_ns(port->loop);
-	uint32_t wanted = 0, recalled = 0;
+	uint32_t wanted = recall_wanted_count(credits), recalled = 0;
 	struct loop_link *link, *next;
 	bool must_wait = false;
 
 	assert(timer == &credits->recall_timer);
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	LIST_FOREACH_SAFE(&credits->reserve_wait, link, next) {
-		wanted++;
-	}
-	LIST_FOREACH_SAFE(&credits->grant_wanted, link, next) {
-		wanted++;
-	}
 	LIST_FOREACH_SAFE(&credits->awake, link, next) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, awake_link);
 

@@ -85,5 +85,7 @@ credit_is_short(struct split_port *port)
 	struct port_credits *credits = &port->credits;
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	return !list_is_empty(&credits->reserve_wait) || !list_is_empty(&credits->grant_wanted);
+	return !list_is_empty(&credits->reserve_wait) ||
+	    !list_is_empty(&credits->grant_wait[CREDIT_WAIT_LEAN_WANTED]) ||
+	    !list_is_empty(&credits->grant_wait[CREDIT_WAIT_WANTED]);
 }

@@ -8,6 +8,7 @@
 
 #include "base/sm.h"
 #include "cleave/split.h"
+#include "credit.h"
 
 struct connect_name;
 struct dev_event;
@@ -107,19 +108,19 @@ struct split_qp {
 	struct loop_link starve_link;  /* in credits.starving */
 	struct loop_link reserve_link; /* in credits.reserve_wait */
 	/* Credits as the receiver of requests. */
-	uint32_t granted;               /* to the peer, not yet used */
-	uint32_t unannounced;           /* of them, not yet on the wire */
-	uint32_t replies_owed;          /* requests of the peer without an answer so far */
-	bool is_granting;               /* counted in credits.granting_qp_count */
-	bool is_recalled;               /* asked to return what it has */
-	uint64_t recalled_ns;           /* when */
-	bool is_hungry;                 /* the peer asked for credits */
-	uint32_t grant_limit;           /* besides the fair share; of one that slept */
-	bool is_heard;                  /* a request came, to be told by credit_on_batch */
-	uint64_t heard_ns;              /* when its last request, or WANT, came */
-	struct loop_link awake_link;    /* in credits.awake */
-	struct loop_link grant_link;    /* in one of the lists of credits */
-	struct loop_link *grant_list;   /* in which */
+	uint32_t granted;            /* to the peer, not yet used */
+	uint32_t unannounced;        /* of them, not yet on the wire */
+	uint32_t replies_owed;       /* requests of the peer without an answer so far */
+	bool is_granting;            /* counted in credits.granting_qp_count */
+	bool is_recalled;            /* asked to return what it has */
+	uint64_t recalled_ns;        /* when */
+	bool is_hungry;              /* the peer asked for credits */
+	uint32_t grant_limit;        /* besides the fair share; of one that slept */
+	bool is_heard;               /* a request came, to be told by credit_on_batch */
+	uint64_t heard_ns;           /* when its last request, or WANT, came */
+	struct loop_link awake_link; /* in credits.awake */
+	struct loop_link grant_link; /* in credits.grant_wait[grant_wait] */
+	enum credit_wait grant_wait;
 	struct loop_link announce_link; /* in credits.announce_due */
 	/* Receiving. */
 	struct recv_fill fill;

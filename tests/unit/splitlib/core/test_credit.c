@@ -219,8 +219,12 @@ answer_as_by_priority(struct side *side)
 	return answered;
 }
 
-/* A peer that is answered soon has little under way, and must not wait for receives behind those who have much. */
-BOTH(credit, who_has_less_than_half_of_its_share_goes_first)
+/*
+ * A peer that is answered soon has little under way, and must not wait for receives behind those who have much, which say
+ * WANT when a round takes @pause_ns.
+ */
+static void
+little_goes_first(enum net_kind kind, uint64_t pause_ns)
 {
 	enum { ROUNDS = 50, SPANS_MAX = 10 };
 	uint32_t got = 0;
@@ -243,6 +247,8 @@ BOTH(credit, who_has_less_than_half_of_its_share_goes_first)
 		for (uint32_t round = 0; round < ROUNDS; round++) {
 			uint32_t before = f.server.message_count;
 
+			if (pause_ns > 0)
+				(void)fixture_run_for(&f, never, 0, pause_ns);
 			fixture_run(&f, server_got, before + answer_as_by_priority(&f.server));
 		}
 		got = little->message_count - got;
@@ -251,6 +257,16 @@ BOTH(credit, who_has_less_than_half_of_its_share_goes_first)
 	promises_check(f.server_port);
 	fixture_close(&f);
 	free(many);
+}
+
+BOTH(credit, who_has_less_than_half_of_its_share_goes_first)
+{
+	little_goes_first(kind, 0);
+}
+
+BOTH(credit, who_has_little_goes_before_those_who_have_much_and_ask)
+{
+	little_goes_first(kind, NUM_MS(2));
 }
 
 BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
