@@ -382,7 +382,7 @@ job_run(struct merge_job *slot)
 		mt_merge_source_want(&exec->window, slot->source);
 		mt_chooser_retry(&slot->source->chooser);
 		job_drop(slot);
-		turn_again(&exec->turn, MERGE_BUSY_NS);
+		turn_hold(&exec->turn, MERGE_BUSY_NS);
 		return;
 	}
 	if (rc < 0)

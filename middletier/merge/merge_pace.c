@@ -69,6 +69,7 @@ turn_begin(const struct mt_port *port, uint32_t pressure, struct merge_turn *tur
 {
 	turn->budget = TURN_JOB *
 	    mt_pace_turn_jobs(pressure, is_written(port), mt_turn_is_short(port));
+	turn->is_held = false;
 	turn->reads = mt_pace_reads(pressure);
 	turn->batch_bytes = mt_pace_batch_bytes(is_written(port), followed_rate(port));
 }
@@ -141,7 +142,7 @@ void
 mt_merge_next_turn(const struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	bool is_spent = work->executor->turn.budget == 0;
+	bool is_spent = turn_is_spent(&work->executor->turn);
 
 	assert(work->merge == merge);
 	if (mt_merge_is_hoping(merge))

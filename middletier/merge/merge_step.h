@@ -24,6 +24,7 @@ struct merge_turn {
 	    reads; /* at nodes at a time, but one at least; a merge may be able to have fewer */
 	uint32_t batch_bytes; /* what it appends is in batches of no more, longer frames apart */
 	bool is_background; /* its engine jobs go where those of writes do not (mt_merge_engines) */
+	bool is_held;       /* the engines' queue is full: no more jobs before again_ns is over */
 	uint64_t
 	    again_ns; /* a step wants to be tried again after this, whatever comes; TURN_NEVER */
 };
@@ -41,6 +42,22 @@ turn_again(struct merge_turn *turn, uint64_t ns)
 {
 	if (ns < turn->again_ns)
 		turn->again_ns = ns;
+}
+
+/* turn_hold -- the engines take nothing now: the turn ends here, and the next one begins after @ns, not at once. */
+static inline void
+turn_hold(struct merge_turn *turn, uint64_t ns)
+{
+	turn->budget = 0;
+	turn->is_held = true;
+	turn_again(turn, ns);
+}
+
+/* turn_is_spent -- its jobs are begun, and the next turn may begin after whatever else the loop has to do. */
+static inline bool
+turn_is_spent(const struct merge_turn *turn)
+{
+	return turn->budget == 0 && !turn->is_held;
 }
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H */

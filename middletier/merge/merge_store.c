@@ -244,7 +244,7 @@ store_blocks(struct merge_exec *exec, const struct merge_frame *frame, uint32_t 
 	}
 	if (rc == -ENOBUFS) {
 		exec->store.is_used = false;
-		turn_again(&exec->turn, MERGE_BUSY_NS);
+		turn_hold(&exec->turn, MERGE_BUSY_NS);
 		return STEP_AGAIN;
 	}
 	if (rc < 0)

@@ -294,7 +294,7 @@ static void
 job_next_turn(struct mt_worker_job *job)
 {
 	const struct merge_exec *exec = &job->guest.exec;
-	bool is_spent = exec->turn.budget == 0;
+	bool is_spent = turn_is_spent(&exec->turn);
 
 	if (job->sm.state == WORKER_JOB_FETCHING &&
 	    (is_spent || (exec->out_count == 0 && !job->timer.is_active)))
