@@ -160,6 +160,7 @@ port_on_turn_end(struct loop_turn_end *hook, void *arg)
 		if (port->transports[i]->port_turn != NULL)
 			port->transports[i]->port_turn(port);
 	}
+	port->turn_began_ns = 0;
 	if (!list_is_empty(&port->send_due) || port->credits.is_dirty ||
 	    !list_is_empty(&port->credits.announce_due))
 		port_flush(port);

@@ -52,6 +52,7 @@ struct split_port {
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
 	struct loop_turn_end turn_end;
+	uint64_t turn_began_ns;     /* tcp/'s: this turn's first receive; 0: it had none yet */
 	struct loop_task wake_task; /* makes sure that a turn, and so its end, comes */
 	struct loop_link orphans;   /* replies whose queue pair is gone: handlers to call */
 	struct loop_task orphan_task;

@@ -216,7 +216,7 @@ tcp_on_fd(struct loop_fd *watcher, unsigned events, void *arg)
 		return;
 	}
 	if ((events & LOOP_READABLE) != 0)
-		tcp_receive(tcp);
+		tcp_on_readable(tcp);
 	if ((events & LOOP_WRITABLE) != 0 && tcp->is_send_blocked && qp_is_open(qp)) {
 		tcp->is_send_blocked = false;
 		tcp_update_interest(tcp);

@@ -19,6 +19,7 @@ struct tcp_qp {
 	bool is_connected;
 	bool is_send_blocked; /* the socket's buffer is full: wait until it is writable */
 	bool is_paused;       /* a message waits for a receive: do not read */
+	bool is_put_off;      /* the turn before had no time for what came */
 	/* The header that is coming in. */
 	union {
 		struct wire_header header;
@@ -60,5 +61,7 @@ void unix_peer_format(int fd, char *ret_text);
 
 /* tcp_receive -- read what there is, within bounds, and hand it up. */
 void tcp_receive(struct tcp_qp *tcp);
+/* tcp_on_readable -- the socket has something: receive it, or put it off to the next turn, which comes at once. */
+void tcp_on_readable(struct tcp_qp *tcp);
 
 #endif /* CLEAVE_SPLIT_TCP_H */

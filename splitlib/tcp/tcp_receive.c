@@ -23,6 +23,11 @@
  * is spilled from and the receive spilled into exist at one time; without them nothing is guessed.
  * Long payloads are read exactly, with the header behind them: there the system call matters little
  * and a copy much. So are messages for posted receives.
+ *
+ * Sends leave at the turn's end, so what is made of the first answer would wait until the last one is read: with some 10 us
+ * for each, to decompress it, a client would have nothing to do for as long as its gateway works, and a disk while both do.
+ * So a turn that has lasted TCP_TURN_NS reads no more answers: sockets that were not read yet are put off to the next one,
+ * once. Requests are read all the same, for they are the beginning of what others do.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,6 +53,7 @@
 #define TCP_VARIES 2u            /* so many wrong guesses in a row: lengths vary */
 #define TCP_WRONG_MAX 8u         /* ... and three right ones after so many: they vary no more */
 #define TCP_NO_OWNER UINT32_MAX
+#define TCP_TURN_NS NUM_US(60) /* some ten times what a turn costs by itself: calls and wake-ups */
 
 /* Where a readv's bytes go, and then the cursor over them. */
 struct layout {
@@ -432,6 +438,34 @@ tcp_resume(struct tcp_qp *tcp)
 	return qp_is_open(tcp->qp);
 }
 
+static void
+turn_begin(struct split_port *port)
+{
+	if (port->turn_began_ns == 0)
+		port->turn_began_ns = loop_now_fresh_ns(port->loop);
+}
+
+/* Has this turn read as long as answers may hold it up? @tcp: whose turn it would be. */
+static bool
+turn_is_over(const struct tcp_qp *tcp)
+{
+	const struct split_port *port = tcp->qp->port;
+
+	assert(port->turn_began_ns != 0);
+	return !tcp->qp->is_acceptor &&
+	    loop_now_fresh_ns(port->loop) - port->turn_began_ns >= TCP_TURN_NS;
+}
+
+void
+tcp_on_readable(struct tcp_qp *tcp)
+{
+	turn_begin(tcp->qp->port);
+	/* Descriptors are level-triggered: what is left is found again. */
+	tcp->is_put_off = !tcp->is_put_off && turn_is_over(tcp);
+	if (!tcp->is_put_off)
+		tcp_receive(tcp);
+}
+
 void
 tcp_receive(struct tcp_qp *tcp)
 {
@@ -441,7 +475,8 @@ tcp_receive(struct tcp_qp *tcp)
 		return;
 	if (tcp->header_have_bytes == recv_head_bytes(tcp->qp) && !tcp_resume(tcp))
 		return;
+	turn_begin(tcp->qp->port);
 	for (uint32_t calls = 0; calls < TCP_RECEIVE_CALLS_MAX; calls++)
-		if (!tcp_receive_once(tcp) || tcp->qp->is_rejecting)
+		if (!tcp_receive_once(tcp) || tcp->qp->is_rejecting || turn_is_over(tcp))
 			return;
 }
