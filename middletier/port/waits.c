@@ -79,7 +79,8 @@ mt_shard_wait(const struct mt_shard *shard)
 {
 	enum mt_wait wait;
 
-	if (shard->sm.state == MT_SHARD_IDLE && shard->stale_root->count > 0)
+	/* Looked at again and again, in whatever state: the finding stands until the store is another one. */
+	if (shard->sm.state != MT_SHARD_SERVING && shard->stale_root->count > 0)
 		return MT_WAIT_STALE;
 	if (mt_shard_is_short(shard))
 		return MT_WAIT_DEVICE;

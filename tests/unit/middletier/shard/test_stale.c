@@ -66,6 +66,40 @@ Test(stale, newer_owner_stops_it)
 	cr_assert_not(mt_rig_logged(rig, "claimed epoch"));
 }
 
+struct looks {
+	enum mt_shard_state state;
+	uint32_t count;
+};
+
+static bool
+is_looked_at_thrice(void *arg)
+{
+	struct looks *looks = arg;
+	const struct mt_shard *shard = mt_rig_shard(rig, 0);
+
+	cr_assert_eq(mt_shard_wait(shard), MT_WAIT_STALE, "in state %u", (unsigned)shard->sm.state);
+	looks->count += looks->state == MT_SHARD_IDLE && shard->sm.state == MT_SHARD_CLAIMING;
+	looks->state = shard->sm.state;
+	return looks->count == 3;
+}
+
+/* Its clients hear the same while it is looked at again: one that gives up says what it heard last. */
+Test(stale, what_was_found_is_told_while_it_is_looked_at_again)
+{
+	struct looks looks = { .state = MT_SHARD_STOPPED };
+
+	mt_rig_up(rig);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct wire_node fence = { .opcode = WIRE_SHARD_FENCE, .id.shard = 0, .epoch = 9 };
+
+		cr_assert_eq(mt_rig_call(rig, i, &fence, NULL), 0);
+	}
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_state(rig, MT_SHARD_STOPPED));
+	cr_assert(mt_rig_run_until(rig, is_looked_at_thrice, &looks), "%u looks", looks.count);
+}
+
 static void
 put_on_txn(int rc, void *arg)
 {
