@@ -97,6 +97,16 @@ def new_folder(prefix):
     return folder
 
 
+disk_bytes = "1G"  # of a node, unless a cluster says another
+
+
+def small_disks():
+    """For a file whose volumes hold little. Disks lie in memory, each takes all of its own when it is formatted, and a machine
+    has that of several tests at a time."""
+    global disk_bytes
+    disk_bytes = "512M"
+
+
 class Daemon:
     """A child process whose standard error is read line by line. Whoever looks at `lines` finds all that was written by then:
     what a daemon logged before it answered is there when the answer is."""
@@ -247,14 +257,14 @@ class Cluster:
     named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load.
     With `is_proxied` gateways reach the nodes through `proxies`, which can hold the first gateway's links alone."""
 
-    def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
+    def __init__(self, nodes=3, disk_size=None, slot_size="4M", shards=2, device_memory="64M",
                  gateway_args=(), node_args=(), ports=1, gateways=1, net=None,
                  is_proxied=False, meta=None, meta_args=()):
         self.folder = new_folder("cleave-test-")
         self.meta = meta or os.path.join(self.folder, "meta")
         self.meta_args = list(meta_args)
         self.node_args, self.gateway_args = list(node_args), [*meta_args, *gateway_args]
-        self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
+        self.slot_size, self.disk_size, self.shards = slot_size, disk_size or disk_bytes, shards
         self.device_memory, self.port_count = device_memory, ports
         self.net = net
         self.is_proxied, self.proxies = is_proxied, []
@@ -277,7 +287,8 @@ class Cluster:
                    "--node-id", str(index + 1), *extra, check_rc=check_rc)
 
     def listen_address(self, daemon):
-        return f"tcp://{'127.0.0.1' if self.net is None else self.net.address(daemon.name)}:0"
+        """A port that is its own, also while it is down; a host of a network has all of them to itself."""
+        return f"tcp://127.0.0.1:{free_port()}" if self.net is None else f"tcp://{self.net.address(daemon.name)}:0"
 
     def start_node(self, index, listen=None):
         node = self.nodes[index]
@@ -294,7 +305,7 @@ class Cluster:
                 "--shards", str(self.shards), "--device-memory", self.device_memory]
         if len(self.gateways) > 1:
             argv += ["--gateway-id", str(index + 1)]
-        for port in ports or [self.listen_address(self.gateways[index])] * self.port_count:
+        for port in ports or [self.listen_address(self.gateways[index]) for _ in range(self.port_count)]:
             argv += ["--port", port]
         addresses = [p.address for p in self.proxies] or self.addresses
         for i, address in enumerate(addresses):
@@ -422,14 +433,24 @@ class Cluster:
 
     def metric(self, name, address=None):
         """A gateway metric, summed over its ports."""
-        def total(value):
-            if isinstance(value, dict):
-                return sum(v if k == name and isinstance(v, int) else total(v)
-                           for k, v in value.items())
-            if isinstance(value, list):
-                return sum(total(v) for v in value)
-            return 0
-        return total(self.whole_status(address))
+        return counted(self.whole_status(address), name)
+
+
+class Nodes(Cluster):
+    """Formatted and started nodes, and no cluster over them yet."""
+
+    def start(self):
+        for i in range(len(self.nodes)):
+            self.format(i)
+            self.addresses.append(self.start_node(i))
+        return self
+
+
+def counted(status, name):
+    """A metric of what a gateway said, summed over its ports."""
+    if isinstance(status, dict):
+        return sum(v if k == name and isinstance(v, int) else counted(v, name) for k, v in status.items())
+    return sum(counted(v, name) for v in status) if isinstance(status, list) else 0
 
 
 def run_argv(argv, check_rc=True, timeout_s=WAIT_S, env=None, stdin_text=""):
@@ -496,11 +517,18 @@ def owner_and_heir(c, shard=0):
     return gone, other(c, gone), next_lines[other(c, gone)]
 
 
+held_ports = []  # sockets
+
+
 def free_port():
-    """A port number that was free a moment ago, for tests of "in use"."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port number of this host that nobody else is given while this process lives: a socket holds it, and does not
+    listen, so that who connects there is refused. Whoever says SO_REUSEADDR, as daemons and an etcd do, may listen there,
+    end, and listen again."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", 0))
+    held_ports.append(s)
+    return s.getsockname()[1]
 
 
 def main(*tests):

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from libcluster import CLUSTER_ID, WAIT_S, Daemon, binary, check, run, wait_for
+from libcluster import CLUSTER_ID, WAIT_S, Daemon, binary, check, free_port, run, wait_for
 
 
 def nodes_of(c, address=None):
@@ -25,12 +25,10 @@ def new_node(c, name, node_id, cluster_id=CLUSTER_ID, disk_size=None, slot_size=
     disk = os.path.join(c.folder, name)
     run("cleave-storage", "format", "--disk", disk, "--size", disk_size or c.disk_size,
         "--slot-size", slot_size or c.slot_size, "--node-id", str(node_id), "--cluster-id", cluster_id)
-    daemon = Daemon(name, [binary("cleave-storage"), "--disk", disk, "--listen",
-                           "tcp://127.0.0.1:0"])
+    address = f"tcp://127.0.0.1:{free_port()}"
+    daemon = Daemon(name, [binary("cleave-storage"), "--disk", disk, "--listen", address])
     c.nodes.append(daemon)
-    line = daemon.start().wait_ready()
-    address = re.search(r"listen=(tcp://\S+)", line).group(1)
-    daemon.argv[daemon.argv.index("--listen") + 1] = address
+    daemon.start()
     return daemon, address
 
 

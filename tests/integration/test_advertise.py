@@ -3,7 +3,7 @@
 """Gateways that tell clients the address of another one, or one where nobody is: they say so, and how to mend it."""
 import json
 
-from libcluster import Cluster, binary, check, free_port, main, run_argv, wait_for
+from libcluster import Cluster, binary, check, free_port, main, run_argv, small_disks, wait_for
 from libkeys import Authority, Keyed
 
 
@@ -141,6 +141,7 @@ def an_address_where_nobody_is_stops_no_start():
         mended(c)
 
 
+small_disks()
 main(two_that_are_swapped_say_so, two_that_are_swapped_say_so_with_keys,
      a_copied_address_is_told_and_its_gateway_takes_no_shards,
      a_copy_that_was_first_is_found_by_the_gateway_that_is_there, an_address_where_nobody_is_stops_no_start)

@@ -7,7 +7,8 @@ import re
 import shutil
 import struct
 
-from libcluster import CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, main, run, run_argv, wait_for
+from libcluster import (CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, main, run,
+                        run_argv, small_disks, wait_for)
 from libload import Load
 
 BLOCK = 4096
@@ -344,6 +345,7 @@ def a_program_has_the_kek():
         c.load("--volume", NAME, "--operations", "200")
 
 
+small_disks()
 main(nothing_is_on_a_disk, a_gateway_without_the_kek_serves_all_others, what_is_written_over_keeps_its_key,
      a_session_waits_for_the_kek, what_is_purged_has_no_key_any_more, a_lost_store_comes_back_with_the_kek, a_moved_store_keeps_the_keys,
      a_program_has_the_kek)

@@ -10,8 +10,8 @@ import struct
 import subprocess
 import time
 
-from libcluster import (CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, free_port, main, run,
-                        run_argv)
+from libcluster import (CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, free_port, main,
+                        run, run_argv, small_disks)
 
 
 def options():
@@ -273,6 +273,7 @@ def few_descriptors():
 
 if __name__ == "__main__":
     check(os.path.exists(binary("cleave")), "cleave")
+    small_disks()
     main(options, load_says_whom_it_waits_for, config_file, disks, another_cluster,
          second_gateway_on_one_directory, volumes, no_gateway, random_bytes_on_every_port,
          many_connections, a_full_gateway, few_descriptors)

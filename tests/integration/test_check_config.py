@@ -10,7 +10,8 @@ import re
 import signal
 
 from libagent import Agent, Client
-from libcluster import BUILD, CLUSTER_ID, Cluster, check, expect_error, main, run_argv, wait_for
+from libcluster import (BUILD, CLUSTER_ID, Cluster, check, expect_error, main, run_argv,
+                        small_disks, wait_for)
 from libkeys import Authority
 
 OTHER_ID = "c1ea7e0000000002"
@@ -276,6 +277,7 @@ def who_only_asks_is_no_client():
 
 
 if __name__ == "__main__":
+    small_disks()
     main(values_that_are_none_or_out_of_range, what_does_not_fit_together_or_is_not_there,
          a_file_of_exports_is_read_by_a_check, an_agent_that_stands_still_is_waited_for_as_long_as_was_said,
          domains_of_a_new_cluster_have_no_blanks, who_only_asks_is_no_client)

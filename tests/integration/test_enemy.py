@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 
-from libcluster import WAIT_S, binary, check, main, run_argv
+from libcluster import WAIT_S, binary, check, main, run_argv, small_disks
 from libkeys import Authority, Keyed
 from libload import Load
 from libmiddle import ACCEPTOR, CLEAR, CONNECTOR, Deed, Middle
@@ -197,4 +197,5 @@ def half_handshakes_keep_nobody_out():
         c.gateway.wait_line("the handshake was not finished, and others waited")
 
 
+small_disks()
 main(a_client_is_told_nothing_wrong, a_gateway_goes_on_beside_an_enemy, half_handshakes_keep_nobody_out)

@@ -7,7 +7,7 @@ import re
 import shutil
 
 from libagent import Agent
-from libcluster import Cluster, check, main
+from libcluster import Cluster, check, main, small_disks
 from libkeys import Authority, Keyed
 from libload import Load
 from libnodes import new_node, wait_imported
@@ -213,4 +213,5 @@ def what_is_printed_is_documented():
     check(left == things, f"documented, and not asked for: {left - things}")
 
 
+small_disks()
 main(a_word_more_or_less_is_found, what_is_printed_is_documented)

@@ -8,7 +8,7 @@ import threading
 
 from libagent import pid_of_agent
 from libcluster import (Cluster, Daemon, binary, check, expect_error, free_port, main, run_argv,
-                        wait_for)
+                        small_disks, wait_for)
 from libkeys import Authority, Keyed
 from libload import Load
 from test_faults_told import words_ahead
@@ -211,6 +211,7 @@ def what_is_altered_ends_a_connection_and_loses_nothing():
         check(c.metric("protocol_errors") >= 1, "no message was refused by the gateway")
 
 
+small_disks()
 main(nobody_comes_in_without_the_right_key, a_gateway_whose_clock_is_before_its_authority_takes_no_shards, keys_belong_to_daemons,
      a_command_hands_its_key_to_the_agent_that_it_starts, the_network_sees_no_data,
      what_is_altered_ends_a_connection_and_loses_nothing)

@@ -9,7 +9,8 @@ import signal
 import subprocess
 
 from libagent import Agent, Client
-from libcluster import BUILD, CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run_argv
+from libcluster import (BUILD, CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main,
+                        run_argv, small_disks)
 
 ALARM = r"\b(WARN|ERROR)\b"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
@@ -260,6 +261,7 @@ def nothing_normal_is_an_alarm():
         check(c.gateway.count_lines("node 2: lost") == 1, "said more than once")
 
 
+small_disks()
 main(the_journal_gets_priorities_and_no_time, json_is_an_object_a_line, first_and_last_lines_say_what_and_why,
      what_is_logged_changes_from_afar, sighup_has_the_configuration_read_again,
      configurations_are_checked_to_their_end, nothing_normal_is_an_alarm)

@@ -13,7 +13,7 @@ import sys
 import threading
 
 from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run_argv,
-                        wait_for)
+                        small_disks, wait_for)
 from libetcd import Etcd
 
 ARGS = ("--gateway-id", "1", "--lease-ms", "3000", "--node-timeout", "2s")
@@ -330,6 +330,7 @@ def move_that_was_killed_is_given_up():
         data.verify()
 
 
+small_disks()
 main(directory_to_etcd_and_back, backup_of_a_living_cluster, old_and_second_stores_are_refused,
      what_is_no_dump_or_no_target_is_refused, move_is_killed_at_each_change,
      move_that_was_killed_is_given_up)

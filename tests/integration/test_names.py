@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 
-from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run,
-                        run_argv, wait_for)
+from libcluster import (CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, free_port, main,
+                        run, run_argv, small_disks, wait_for)
 from libload import Load
 
 NAME = "LOCALHOST"
@@ -25,11 +25,11 @@ class Named(Cluster):
 
     def start_gateway(self, index):
         gateway = self.gateways[index]
+        ports = [str(free_port()) for _ in range(self.port_count)]
         gateway.argv = self.gateway_argv(
-            [f"tcp://0.0.0.0:0,advertise={NAME}:0"] * self.port_count, index)
+            [f"tcp://0.0.0.0:{port},advertise={NAME}:0" for port in ports], index)
         line = gateway.start().wait_ready()
-        ports = re.findall(rf"tcp://{NAME}:(\d+)", line)
-        check(len(ports) == self.port_count, f"what it advertises is not in: {line}")
+        check(re.findall(rf"tcp://{NAME}:(\d+)", line) == ports, f"what it advertises is not in: {line}")
         # The next time at the same ports.
         gateway.argv = self.gateway_argv(
             [f"tcp://0.0.0.0:{port},advertise={NAME}:{port}" for port in ports], index)
@@ -165,6 +165,7 @@ def a_client_remembers_where_its_cluster_was():
         expect_error(run_argv(words, env=env, check_rc=False), told, codes=(2,))
 
 
+small_disks()
 main(a_cluster_of_names, a_name_is_enough_and_a_list_is_tried_in_turn,
      what_is_wrong_with_a_name_is_one_line, everywhere_is_advertised_to_nobody,
      a_client_remembers_where_its_cluster_was)

@@ -5,7 +5,8 @@ import os
 import re
 import shutil
 
-from libcluster import Cluster, Daemon, binary, check, expect_error, main, run, wait_for
+from libcluster import (Cluster, Daemon, binary, check, expect_error, main, run, small_disks,
+                        wait_for)
 from libload import Load
 from libnodes import new_node, nodes_of, wait_imported
 
@@ -211,5 +212,6 @@ def a_copy_of_a_disk_beside_its_node_is_no_move():
 
 
 if __name__ == "__main__":
+    small_disks()
     main(imported_once_and_needed_no_more, added_drained_removed, bad_input_is_one_line,
          a_copy_of_a_disk_beside_its_node_is_no_move, a_lost_node_is_replaced, nothing_is_made_anew_during_maintenance)

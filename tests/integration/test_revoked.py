@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from libcluster import WAIT_S, binary, check, expect_error, main, run_argv, wait_for
+from libcluster import WAIT_S, binary, check, expect_error, main, run_argv, small_disks, wait_for
 from libkeys import Authority, Keyed
 from libload import Load
 
@@ -328,6 +328,7 @@ def an_authority_replaces_another():
         c.load("--volume", "v", "--take", "--operations", "100")
 
 
+small_disks()
 main(a_revoked_client_is_cut_off_and_stays_out, who_serves_is_not_revoked_without_a_word,
      lists_that_are_not_the_newest_of_ours_are_refused,
      an_old_folder_of_the_authority_gives_nobody_back, a_lost_store_gives_nobody_back,

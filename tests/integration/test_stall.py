@@ -4,7 +4,7 @@
 import time
 
 from libagent import Agent, Client, Steady
-from libcluster import Cluster, check, expect_error, main
+from libcluster import Cluster, check, expect_error, main, small_disks
 
 
 def a_volume_without_nodes_waits_for_ever_and_says_why():
@@ -68,5 +68,6 @@ def others_choose_how_long():
 
 
 if __name__ == "__main__":
+    small_disks()
     main(a_volume_without_nodes_waits_for_ever_and_says_why, an_error_that_a_client_gets_is_in_the_log,
          others_choose_how_long)

@@ -4,7 +4,7 @@
 import json
 import subprocess
 
-from libcluster import WAIT_S, check, expect_error, main, run_argv, wait_for
+from libcluster import WAIT_S, check, expect_error, main, run_argv, small_disks, wait_for
 from libkeys import Authority, Keyed
 
 
@@ -73,4 +73,5 @@ def a_right_that_is_taken_ends_the_session():
         run_argv(c.load_argv_as(key, "--volume", "db-1", "--take", "--operations", "10"))
 
 
+small_disks()
 main(a_client_has_what_its_user_says, a_right_that_is_taken_ends_the_session)
