@@ -7,7 +7,7 @@ import shutil
 
 from libagent import Agent, Steady
 from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv,
-                        wait_for)
+                        small_disks, wait_for)
 
 
 def meta(c):
@@ -20,6 +20,15 @@ def recover(c, *words, check_rc=True, folder=None, addresses=None):
     for address in addresses or c.addresses:
         argv += ["--node", address]
     return run_argv(argv, check_rc=check_rc)
+
+
+CONNECTED = r"a gateway is connected to node \d+ at tcp://\S+, from \S*127\.0\.0\.1"
+
+
+def recover_alone(c):
+    """Behind a gateway that was killed it is refused until the nodes have noticed."""
+    wait_for(lambda: not re.search(CONNECTED, (result := recover(c, check_rc=False)).stderr) and
+             result.returncode == 0, "the store is not recovered")
 
 
 def write(c, journal, operations):
@@ -98,7 +107,7 @@ def two_gateways_find_everything_again():
         for gateway in c.gateways:
             gateway.kill()
         shutil.rmtree(meta(c))
-        recover(c)
+        recover_alone(c)
         for gateway in c.gateways:
             gateway.start()
         verify(c, journal)
@@ -109,9 +118,6 @@ def running_gateways_are_left_alone():
     with Cluster(nodes=3) as c:
         expect_error(recover(c, check_rc=False), "a gateway is registered", codes=(1,))
         expect_error(recover(c, "--force", check_rc=False), "a gateway is registered", codes=(1,))
-
-
-CONNECTED = r"a gateway is connected to node \d+ at tcp://\S+, from \S*127\.0\.0\.1"
 
 
 def store_ids(c):
@@ -170,9 +176,7 @@ def gateway_that_is_gone_is_no_obstacle():
         verify(c, journal)
         c.gateway.kill()
         shutil.rmtree(meta(c))
-        # Refused until the nodes have noticed.
-        wait_for(lambda: not re.search(CONNECTED, (result := recover(c, check_rc=False)).stderr) and
-                 result.returncode == 0, "the store is not recovered")
+        recover_alone(c)
         c.gateway.start()
         verify(c, journal)
 
@@ -268,6 +272,7 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
+    small_disks()
     main(lost_store_is_made_anew, node_that_nobody_names_is_missed,
          two_gateways_find_everything_again, running_gateways_are_left_alone,
          gateway_of_another_store_goes_on, copy_of_a_store_is_no_excuse,
