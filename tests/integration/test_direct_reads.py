@@ -201,7 +201,7 @@ def an_address_that_clients_do_not_reach_is_told():
     """Gateways reach the node at another one, and see nothing of connections that are refused there."""
     with Cluster(**{**TRUSTED, "node_args": (*TRUSTED["node_args"], "--advertise", "tcp://127.0.0.1:1")}) as c:
         fill(c)
-        check(c.health()[0] == "OK", c.health())
+        wait_for(lambda: c.health()[0] == "OK", f"{c.health()}")
         with load_of(c, read_percent=95):
             wait_for(lambda: {reason[:2] for reason in c.health()[1]} ==
                      {("address-unreached", f"node {i}") for i in (1, 2, 3)}, "nobody is told")

@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 
-from libcluster import Cluster, check, expect_error, main, wait_for
+from libcluster import Cluster, check, counted, expect_error, main, wait_for
 from libload import Load
 from test_recover import recover
 from test_slow import scrape, value
@@ -24,10 +24,14 @@ def count(c, name):
 
 
 def rate(c, seconds, names=("writes", "reads")):
-    """Messages a second that the gateway answers."""
-    before, began = sum(count(c, name) for name in names), time.monotonic()
+    """Messages a second that the gateways answer, each by its own clock: how long a question takes does not count."""
+    def look():
+        told = [c.whole_status(at) for at in c.gateway_addresses]
+        return [(each["uptime_ns"], sum(counted(each, name) for name in names)) for each in told]
+
+    before = look()
     time.sleep(seconds)  # what is measured is a rate
-    return (sum(count(c, name) for name in names) - before) / (time.monotonic() - began)
+    return sum((count - count0) * 1e9 / (ns - ns0) for (ns0, count0), (ns, count) in zip(before, look()))
 
 
 def limited_load(c, words, limit, unpaced=False, seconds=5, **options):
@@ -67,10 +71,10 @@ def limits_change_while_a_load_runs():
         with Load(c, size=None, in_flight=16) as load:
             load.wait_writes(1000)
             c.cleave("volume", "set", "v", "--write-iops", "50", "--burst", "100ms")
-            time.sleep(2)  # it is learnt within about a second
-            got = rate(c, 3, ("writes",)) / 50
-            print(f"  writes alone, set while it ran: reached / set {got:.3f}")
-            check(got < 1.5, f"{got}")
+            # It is learnt within about a second; what is answered in the next three is no more than it allows.
+            got = []
+            wait_for(lambda: got.append(rate(c, 3, ("writes",)) / 50) or got[-1] < 1.5, f"it is not kept: {got}")
+            print(f"  writes alone, set while it ran: reached / set {got[-1]:.3f}")
             c.cleave("volume", "set", "v", "--write-iops", "0")
             load.wait_writes(2000)  # at 50 a second that would take 40 s
         check(shown(c) == {"burst_ms": 100}, f"{shown(c)}")

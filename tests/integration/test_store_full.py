@@ -56,7 +56,7 @@ def it_is_told_and_mended_by_room():
             os.unlink(f"{c.meta}/fill")
             wait_for(lambda: "store-fails" not in reasons(c), "it is told still")
             c.volume_create("again", "1M")
-            check(c.health()[0] == "OK", f"{c.health()}")
+            wait_for(lambda: c.health()[0] == "OK", f"{c.health()}")
             c.load("--verify-journal", journal, "--volume", "v")
     finally:
         shutil.rmtree(c.folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import signal
 import socket
 
 from libagent import Agent
-from libcluster import Cluster, Daemon, WAIT_S, check, main, skip
+from libcluster import Cluster, Daemon, WAIT_S, check, main, skip, small_disks, wait_for
 
 PATIENCE_S = 1.0
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
@@ -67,6 +67,15 @@ def threads(pid):
                 yield int(tid), f.read().strip()
         except (FileNotFoundError, ProcessLookupError):
             pass
+
+
+def states(pid):
+    """Of all threads, in one set: "T" of those that stand still."""
+    found = set()
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/stat") as f:
+            found.add(f.read().rpartition(") ")[2][0])
+    return found
 
 
 class Frozen:
@@ -145,6 +154,7 @@ def a_node_and_an_agent_feed_it():
                 check(manager.wait("READY=1"), "it is not ready")
                 manager.expect_fed(daemon)
                 daemon.signal(signal.SIGSTOP)
+                wait_for(lambda: states(daemon.pid) == {"T"}, f"{daemon.name} does not stand still")
                 manager.expect_fired(daemon)
                 daemon.signal(signal.SIGCONT)
                 manager.expect_fed(daemon)
@@ -169,5 +179,6 @@ def nobody_is_told_who_does_not_look():
         c.nodes[0].start()
 
 
+small_disks()
 main(a_port_that_stands_still_lets_it_fire, main_that_stands_still_lets_it_fire, a_node_and_an_agent_feed_it,
      nobody_is_told_who_does_not_look)
