@@ -83,7 +83,7 @@ is_looked_at_thrice(void *arg)
 	return looks->count == 3;
 }
 
-/* Its clients hear the same while it is looked at again: one that gives up says what it heard last. */
+/* Clients hear the same while it is looked at again: one that gives up says what it heard last. */
 Test(stale, what_was_found_is_told_while_it_is_looked_at_again)
 {
 	struct looks looks = { .state = MT_SHARD_STOPPED };
