@@ -19,10 +19,10 @@
 #define CONFIG_OPERANDS_MAX 256
 
 enum config_type {
-	CONFIG_FLAG,   /* bool; "--x" or x = yes|no */
-	CONFIG_STRING, /* const char *; points into argv or config-owned memory */
-	CONFIG_U64,    /* uint64_t; decimal, within min..max */
-	CONFIG_SIZE,   /* uint64_t bytes; 4096, 4K, 64M, 2G, 1T (powers of two), within min..max */
+	CONFIG_FLAG, /* bool; "--x" or x = yes|no */
+	CONFIG_STRING, /* const char *; points into argv or config-owned memory; one of `choices`, if there are any */
+	CONFIG_U64,  /* uint64_t; decimal, within min..max */
+	CONFIG_SIZE, /* uint64_t bytes; 4096, 4K, 64M, 2G, 1T (powers of two), within min..max */
 	CONFIG_DURATION, /* uint64_t ns; 10ms, 2s, 500us, 1m */
 	CONFIG_CHOICE,   /* unsigned; one of `choices`, a NULL-terminated array */
 	CONFIG_LIST,     /* struct config_list; the option may be repeated */

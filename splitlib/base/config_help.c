@@ -75,7 +75,7 @@ config_format_choices(const struct config_option *option, char *ret_text, size_t
 	size_t used = 0;
 
 	assert(bytes > 0);
-	assert(option->type == CONFIG_CHOICE);
+	assert(option->type == CONFIG_CHOICE || option->type == CONFIG_STRING);
 	assert(option->choices != NULL);
 	ret_text[0] = '\0';
 	for (unsigned i = 0; option->choices[i] != NULL && used < bytes; i++)
@@ -142,7 +142,7 @@ print_option(FILE *out, const struct config_option *option)
 	/* Text that does not fit is cut: tables are ours, and it shows in --help. */
 	used = (size_t)snprintf(text, sizeof(text) / 2, "%s", option->help);
 	used = num_min(used, sizeof(text) / 2 - 1);
-	if (option->type == CONFIG_CHOICE) {
+	if (option->choices != NULL) {
 		config_format_choices(option, bounds, sizeof(bounds));
 		used += (size_t)snprintf(text + used, sizeof(text) - used, " One of: %s.", bounds);
 	} else if (is_number && (option->min != 0 || option->max != 0)) {

@@ -58,22 +58,48 @@ set_number(struct config_parser *p, const struct config_option *option, const ch
 	return 0;
 }
 
+/* 0 and *@ret_index, the place of @text among the option's choices. */
 static int
-set_choice(struct config_parser *p, const struct config_option *option, const char *text,
-    const char *where)
+find_choice(struct config_parser *p, const struct config_option *option, const char *text,
+    const char *where, unsigned *ret_index)
 {
 	char choices[CONFIG_RANGE_BYTES];
 
-	assert(option->type == CONFIG_CHOICE);
 	assert(option->choices != NULL);
 	for (unsigned i = 0; option->choices[i] != NULL; i++) {
 		if (strcmp(text, option->choices[i]) == 0) {
-			memcpy(p->values + option->offset, &i, sizeof(i));
+			*ret_index = i;
 			return 0;
 		}
 	}
 	config_format_choices(option, choices, sizeof(choices));
 	return config_refuse(p, "%s: '%s' is not one of %s", where, text, choices);
+}
+
+static int
+set_choice(struct config_parser *p, const struct config_option *option, const char *text,
+    const char *where)
+{
+	unsigned index = 0;
+	int rc = find_choice(p, option, text, where, &index);
+
+	assert(option->type == CONFIG_CHOICE);
+	if (rc == 0)
+		memcpy(p->values + option->offset, &index, sizeof(index));
+	return rc;
+}
+
+static int
+set_string(struct config_parser *p, const struct config_option *option, const char *text,
+    const char *where)
+{
+	unsigned index = 0;
+	int rc = option->choices == NULL ? 0 : find_choice(p, option, text, where, &index);
+
+	assert(option->type == CONFIG_STRING);
+	if (rc == 0)
+		memcpy(p->values + option->offset, &text, sizeof(text));
+	return rc;
 }
 
 static int
@@ -131,7 +157,7 @@ config_set_option(struct config_parser *p, uint32_t index, const char *text, enu
 		rc = set_flag(p, option, text, where);
 		break;
 	case CONFIG_STRING:
-		memcpy(p->values + option->offset, &text, sizeof(text));
+		rc = set_string(p, option, text, where);
 		break;
 	case CONFIG_U64:
 	case CONFIG_SIZE:

@@ -86,7 +86,7 @@ def it_is_set_read_so_and_shown():
         check(shown(c) == "gateway", shown(c))
         c.cleave("volume", "set", "v", "--reads", "hot")
         check(shown(c) == "hot", shown(c))
-        expect_error(c.cleave("volume", "set", "v", "--reads", "", check_rc=False), "--reads: '': must be gateway, hot or direct")
+        expect_error(c.cleave("volume", "set", "v", "--reads", "", check_rc=False), "--reads: '' is not one of gateway, hot, direct")
         expect_error(c.cleave("volume", "set", "v", "--iops", "5", "--force", check_rc=False), "--force: with --reads")
         c.cleave("volume", "set", "v", "--reads", "direct")
         check(shown(c) == "direct, at nodes 1, 2, 3", shown(c))

@@ -78,7 +78,7 @@ struct command_options {
 		const char *burst_ms, *min_iops;
 		const char *weight; /* also: node add, set, replace */
 	} limits;
-	const char *reads; /* volume set: of command_reads; NULL: as it is */
+	const char *reads; /* volume set: one of command_reads; NULL: as it is */
 	bool has_progress;
 	const char *const
 	    *files; /* backups, in order; snapshot create, rotate: behind options->name */

@@ -125,21 +125,6 @@ limits_given(struct command_session *session, struct cleave_limits *ret_wanted, 
 	return 0;
 }
 
-/* 0; -EINVAL, with the option: a gateway knows no options, and the library of none that is empty. */
-static int
-reads_check(struct command_session *session)
-{
-	const char *text = session->options->reads;
-
-	for (size_t i = 0; text != NULL && command_reads[i] != NULL; i++) {
-		if (strcmp(text, command_reads[i]) == 0)
-			return 0;
-	}
-	return text == NULL ? 0
-			    : command_fail(session, -EINVAL,
-				  "--reads: '%.60s': must be gateway, hot or direct", text);
-}
-
 int
 command_volume_set(struct command_session *session)
 {
@@ -150,8 +135,6 @@ command_volume_set(struct command_session *session)
 	int rc = limits_given(session, &wanted, &is_any);
 
 	assert(options->name != NULL);
-	if (rc == 0)
-		rc = reads_check(session);
 	if (rc != 0)
 		return rc;
 	if (options->is_forced && options->reads == NULL)

@@ -204,7 +204,7 @@ const struct config_option command_option_table[] = {
 	{ "min-iops", 0, CONFIG_STRING, offsetof(struct command_options, limits.min_iops), "N|off",
 	    "volume set: while it has had less than so many operations a second, it goes before others.",
 	    NULL, false, 0, 0, NULL },
-	{ "reads", 0, CONFIG_STRING, offsetof(struct command_options, reads), "gateway|hot|direct",
+	{ "reads", 0, CONFIG_STRING, offsetof(struct command_options, reads), "WHERE",
 	    "volume set: where who writes the volume reads it: at gateways; or, as far as may be, by itself: what is hot "
 	    "out of gateways' memory, or what was flushed at storage nodes that take clients.",
 	    NULL, false, 0, 0, command_reads },

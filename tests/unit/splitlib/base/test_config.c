@@ -21,12 +21,14 @@ struct values {
 	uint64_t count;
 	uint64_t delay_ns;
 	unsigned engine;
+	const char *place;
 	struct config_list nodes;
 	bool is_verbose;
 	bool is_safe;
 };
 
 static const char *const engines[] = { "none", "lz4", "zstd", NULL };
+static const char *const places[] = { "here", "there", NULL };
 
 static const struct config_option options[] = {
 	{ .name = "disk",
@@ -65,6 +67,12 @@ static const struct config_option options[] = {
 	    .help = "What compresses.",
 	    .default_text = "lz4",
 	    .choices = engines },
+	{ .name = "place",
+	    .type = CONFIG_STRING,
+	    .offset = offsetof(struct values, place),
+	    .value_name = "PLACE",
+	    .help = "Where it is done.",
+	    .choices = places },
 	{ .name = "node",
 	    .short_name = 'n',
 	    .type = CONFIG_LIST,
@@ -261,6 +269,8 @@ REFUSES(refuses_a_duration_without_unit,
 REFUSES(refuses_what_is_no_number, "--count: '-1' is not a decimal number", "-d", "x", "--count=-1")
 REFUSES(refuses_an_unknown_choice, "--engine: 'gzip' is not one of none, lz4, zstd", "-d", "x",
     "--engine", "gzip")
+REFUSES(refuses_a_word_that_is_no_choice, "--place: 'nowhere' is not one of here, there", "-d", "x",
+    "--place", "nowhere")
 REFUSES(refuses_what_is_not_yes_or_no, "--safe: 'maybe' is not yes or no", "-d", "x",
     "--safe=maybe")
 REFUSES(refuses_more_operands_than_it_takes, "did not expect 'c', see --help", "-d", "x", "a", "b",
