@@ -461,16 +461,42 @@ join_add(struct join *join)
 	return 0;
 }
 
+/*
+ * The disk says that it is @node's, which the cluster has elsewhere. Either it was moved, and comes up here; or it is a copy, of
+ * which a cluster must never believe that it is the node. While that one answers nothing is to be done here.
+ */
 static int
-join_say_member(const struct join *join, const struct join_node *node)
+join_say_elsewhere(struct join *join, const struct join_node *node)
+{
+	const char *disk = join->options.format.disk;
+	uint32_t id = node->id;
+	int is_up = join_ask(join, json_pack("{s:s}", "op", "node.list"), false);
+
+	assert(strcmp(node->address, join->address) != 0);
+	if (is_up == 0)
+		is_up = join_plan_read_up(join->reply, id);
+	else
+		(void)join_error("does node %u answer? %s", id, join->error);
+	if (is_up == 1)
+		return join_error(
+		    "node %u answers at %s: %s is a copy of its disk, or is served there. A copy is of no use to "
+		    "the cluster: join an empty disk instead. To move the disk to %s: end its node, start it "
+		    "there, then cleave node set %u --address %s",
+		    id, node->address, disk, join->address, id, join->address);
+	(void)printf("to have it at %s, if %s is its disk and no copy: start it, then cleave node "
+		     "set %u --address %s\n",
+	    join->address, disk, id, join->address);
+	join_print_start(join);
+	return 0;
+}
+
+static int
+join_say_member(struct join *join, const struct join_node *node)
 {
 	assert(node >= join->cluster.nodes && node < join->cluster.nodes + join->cluster.count);
 	(void)printf("node %u at %s: a member already, %s\n", node->id, node->address,
 	    node->member);
-	if (strcmp(node->address, join->address) != 0)
-		(void)printf("to have it at %s: cleave node set %u --address %s\n", join->address,
-		    node->id, join->address);
-	return 0;
+	return strcmp(node->address, join->address) == 0 ? 0 : join_say_elsewhere(join, node);
 }
 
 static int

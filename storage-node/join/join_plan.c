@@ -90,6 +90,28 @@ join_plan_read_slots(const char *reply, uint64_t *ret_slot_bytes)
 	return 0;
 }
 
+int
+join_plan_read_up(const char *reply, uint32_t id)
+{
+	struct reader reader = { 0 };
+	json_t *root = reader_load(&reader, reply, strlen(reply));
+	const json_t *nodes = reader_array(&reader, root, "nodes", 0, JOIN_LIST_MAX);
+	int rc = reader_rc(&reader), is_up = 0;
+
+	assert(id != 0);
+	for (size_t i = 0; rc == 0 && i < json_array_size(nodes); i++) {
+		const json_t *node = json_array_get(nodes, i);
+		const char *state = json_string_value(json_object_get(node, "state"));
+
+		if (json_integer_value(json_object_get(node, "id")) == (json_int_t)id)
+			is_up = state != NULL && strcmp(state, "up") == 0;
+	}
+	json_decref(root);
+	if (rc != 0)
+		return rc == -ENOMEM ? rc : -EPROTO;
+	return is_up;
+}
+
 static bool
 plan_is_gone(const struct join_node *node)
 {

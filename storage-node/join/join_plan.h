@@ -9,7 +9,8 @@
  *	something else        -                                FORMAT, which refuses without --force
  *	of another cluster    -                                FORMAT, which refuses without --force
  *	of this cluster       neither number nor disk known    ADD: when somebody serves it
- *	                      number and disk: in, draining    MEMBER: nothing is left to be done, --force or not
+ *	                      number and disk: in, draining    MEMBER: nothing is left to be done, --force or not; of another
+ *	                                                       address: refused while the node answers at its own
  *	                      number or disk: out, lost        LEFT: refused; --force: FORMAT, with a new number
  *	                      number of another disk, or       TAKEN: refused; --force: FORMAT, with a new number
  *	                      disk of another number
@@ -62,6 +63,8 @@ int join_plan_read(const char *reply, struct join_cluster *ret_cluster);
  * answer is none.
  */
 int join_plan_read_slots(const char *reply, uint64_t *ret_slot_bytes);
+/* join_plan_read_up -- 1: by a gateway's answer to node.list it reaches node @id; 0: it does not. -ENOMEM; -EPROTO: it is none. */
+int join_plan_read_up(const char *reply, uint32_t id);
 /*
  * join_plan -- what comes next, by the table above
  *

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -66,7 +67,7 @@ def number(text):
 
 
 def one_step_a_run():
-    with Cluster(gateways=2) as c:
+    with Cluster(gateways=2, disk_size="256M") as c:  # one is copied
         wait_imported(c)
         address = free_address()
         words = ["--domain", "dc1/rack4", "--weight", "50", "--note", "shelf 4"]
@@ -88,11 +89,15 @@ def one_step_a_run():
         for more in ([], ["--force"]):
             out = join(c, "disk4", address, *words, *more).stdout
             check(out == f"node 4 at {address}: a member already, in\n", out)
-        out = join(c, "disk4", "tcp://127.0.0.1:1").stdout
-        check(f"cleave node set 4 --address tcp://127.0.0.1:1" in out, out)
         wait_for(lambda: all(json.loads(run("cleave", "--gateway", g, "--json", "node",
                                             "list").stdout)["nodes"][-1]["state"] == "up"
                              for g in c.gateway_addresses), "node 4 is not up everywhere")
+        # Its disk, or a copy of that, for another address: nothing is moved while it answers, and nothing that fails advised.
+        elsewhere = free_address()
+        shutil.copyfile(disk, disk + ".copy")
+        for name in ("disk4", "disk4.copy"):
+            expect_error(join(c, name, elsewhere, check_rc=False), f"node 4 answers at {address}: ", "a copy of its disk",
+                                "join an empty disk", codes=(1,))
         c.cleave("node", "drain", "4", "--wait")
         c.cleave("node", "remove", "4")
         # It has left: with a word more it gets another number, when nobody uses it.
@@ -103,6 +108,23 @@ def one_step_a_run():
         check(number(join(c, "disk4", address, "--force").stdout) == 5, "it has not number 5")
         daemon.start()
         check("node 5" in join(c, "disk4", address, "--wait", "60s", "--force").stdout, "not added")
+
+
+def a_disk_that_was_moved_is_served_elsewhere():
+    """What join advises is what works."""
+    with Cluster() as c:
+        wait_imported(c)
+        old = c.addresses[2]
+        c.nodes[2].stop()
+        wait_for(lambda: nodes_of(c)[3]["state"] != "up", "node 3 is up still")
+        address = free_address()
+        out = join(c, os.path.basename(c.disk(2)), address).stdout
+        advice = re.search(r"^to have it at .*: start it, then cleave (node set 3 --address \S+)$", out, re.M)
+        check(f"node 3 at {old}: a member already, in" in out and advice, out)
+        check(f"cleave-storage --disk {c.disk(2)} --listen {address}\n" in out, out)
+        serve(c, os.path.basename(c.disk(2)), address)
+        c.cleave(*advice.group(1).split())
+        wait_for(lambda: nodes_of(c)[3]["address"] == address and nodes_of(c)[3]["state"] == "up", "it has not moved")
 
 
 def with_keys_it_says_which_one_starts_it():
@@ -256,4 +278,4 @@ def refused_with_a_line():
 
 if __name__ == "__main__":
     small_disks()
-    main(one_step_a_run, with_keys_it_says_which_one_starts_it, killed_at_each_step, several_at_once, slots_as_the_others, refused_with_a_line)
+    main(one_step_a_run, a_disk_that_was_moved_is_served_elsewhere, with_keys_it_says_which_one_starts_it, killed_at_each_step, several_at_once, slots_as_the_others, refused_with_a_line)

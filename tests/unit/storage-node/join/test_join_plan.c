@@ -189,3 +189,16 @@ Test(join_plan, what_is_no_list_of_nodes_is_refused)
 		cr_assert_eq(join_plan_read_slots(wrong[i], &slot_bytes), -EPROTO, "%s", wrong[i]);
 	cr_assert_eq(slot_bytes, 7, "untouched");
 }
+
+Test(join_plan, a_node_that_a_gateway_reaches_is_known)
+{
+	static const char reply[] =
+	    "{\"nodes\":[{\"id\":3,\"state\":\"up\"},{\"id\":4,\"state\":\"connecting\"},{\"id\":5}]}";
+
+	cr_assert_eq(join_plan_read_up(reply, 3), 1);
+	cr_assert_eq(join_plan_read_up(reply, 4), 0);
+	cr_assert_eq(join_plan_read_up(reply, 5), 0, "it says nothing");
+	cr_assert_eq(join_plan_read_up(reply, 6), 0, "nobody knows it");
+	cr_assert_eq(join_plan_read_up("{}", 3), -EPROTO);
+	cr_assert_eq(join_plan_read_up("{", 3), -EPROTO);
+}
