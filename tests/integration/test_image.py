@@ -5,6 +5,7 @@ nothing behind."""
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,7 +58,10 @@ def raw_and_qcow2_there_and_back():
         before = leftovers()
         make_image(raw, 96 * MIB, ((0, MIB), (40 * MIB + 512, 3 * MIB), (96 * MIB - 512, 512)))
         run_argv(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, qcow2])
-        c.cleave("import", raw, "v", "--engine", "zstd")
+        said = c.cleave("import", raw, "v", "--engine", "zstd").stdout
+        # Its data begins and ends within blocks.
+        check(re.fullmatch(rf"v: imported from {re.escape(raw)}, raw: 96 MiB in 24576 blocks, 10(26|27) of them data; "
+                           r"\d+\.\d s\n", said), said)
         check(c.metric("writes") < 200, f"{c.metric('writes')} writes for 4 MiB of data")
         c.cleave("import", "--progress", qcow2, "w")
         for name, file, words in (("v", "v.raw", ()), ("v", "v.qcow2", ("--progress",)),
@@ -65,6 +69,8 @@ def raw_and_qcow2_there_and_back():
             out = os.path.join(c.folder, file)
             shown = c.cleave("export", name, out, *words).stdout
             check(("100.00/100%" in shown) == ("--progress" in words), f"progress: {shown}")
+            check(re.search(rf"{re.escape(out)}: exported from {name}, (raw|qcow2): 96 MiB in 24576 blocks, \d+ of them "
+                            r"data; the file takes \S+ [KM]iB; \d+\.\d s\n\Z", shown), shown)
             kind = json.loads(run_argv(["qemu-img", "info", "--output=json", out]).stdout)
             is_qcow2 = "2" in file
             check(kind["format"] == ("qcow2" if is_qcow2 else "raw"), str(kind))

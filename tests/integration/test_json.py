@@ -97,10 +97,12 @@ def what_is_printed_is_documented():
         ask("snapshot unprotect", "snapshot", "unprotect", "v@s")
         ask("backup", "backup", "v@t", in_folder("b1"), "--from", "s", "--snapshot")
         ask("backup verify", "backup", "verify", in_folder("b0"), in_folder("b1"))
-        for words in (("backup", "merge", in_folder("b0"), in_folder("b1"), in_folder("b2")),
-                      ("import", in_folder("b2"), "i", "--format", "raw"), ("export", "i", in_folder("e"))):
-            if words[0] == "backup" or shutil.which("qemu-img"):
-                check(c.cleave("--json", *words).stdout == "", f"{words}: it prints something")
+        check(c.cleave("--json", "backup", "merge", *map(in_folder, ("b0", "b1", "b2"))).stdout == "", "it prints something")
+        if shutil.which("qemu-img"):
+            ask("import", "import", in_folder("b2"), "i", "--format", "raw")
+            ask("export", "export", "i", in_folder("e"))
+        else:
+            left.difference_update(("import", "export"))
         ask("restore", "restore", in_folder("b2"), "r")
         ask("snapshot rename", "snapshot", "rename", "v@t", "u")
         ask("snapshot rotate", "snapshot", "rotate", "r", "--hourly", "2")

@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "cleave/loop.h"
 #include "command_file.h"
 #include "command_image.h"
 
 #define EXPORT_PATH_BYTES (IMAGE_PATH_BYTES + 16u)
+#define EXPORT_STAT_BLOCK_BYTES 512u /* stat(2) */
 
 struct export
 {
@@ -185,6 +187,21 @@ export_check_use(struct command_session *session, const struct cleave_volume_inf
 		  options->name, now.id == before->id ? "written" : "renamed");
 }
 
+/* The file has its name. */
+static int
+export_say(const struct export *export, uint64_t begun_ns)
+{
+	struct command_session *session = export->session;
+	struct stat file = { .st_blocks = 0 };
+
+	(void)fstat(export->fd, &file);
+	return command_image_say(session,
+	    &(struct image_done){ .file = session->options->file,
+		.format = export_format(session->options),
+		.file_bytes = (uint64_t)file.st_blocks * EXPORT_STAT_BLOCK_BYTES,
+		.begun_ns = begun_ns });
+}
+
 int
 command_export(struct command_session *session)
 {
@@ -195,6 +212,7 @@ command_export(struct command_session *session)
 	struct image_agent agent = { .pid = 0 };
 	struct cleave_volume_info info = { .id = 0 };
 	bool is_snapshot = strchr(session->options->name, '@') != NULL;
+	uint64_t begun_ns = loop_now_ns(session->loop);
 	int rc;
 
 	assert(session->options->file != NULL && session->options->name != NULL);
@@ -216,6 +234,8 @@ command_export(struct command_session *session)
 		rc = export_check_use(session, &info);
 	if (rc == 0)
 		rc = export_finish(&export);
+	if (rc == 0)
+		rc = export_say(&export, begun_ns);
 	export_close(&export);
 	return rc;
 }

@@ -18,11 +18,16 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "cleave/loop.h"
+#include "command_disk.h"
+#include "table.h"
 
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
 #define IMAGE_ARGUMENTS_MAX (COMMAND_AGENT_WORDS_MAX + 8)
 #define IMAGE_EXIT_NO_PROGRAM 127
+#define IMAGE_EXTENTS 1024u             /* of an answer */
+#define IMAGE_STRETCH_BYTES NUM_GIB(64) /* asked about by one request */
 
 static volatile sig_atomic_t image_child; /* the qemu-img that a signal is for */
 static volatile sig_atomic_t image_signal;
@@ -151,6 +156,9 @@ command_image_run(struct command_session *session, const char *const argv[], cha
 	pid = image_fork();
 	if (pid == 0) {
 		end_with_parent(parent);
+		/* --progress: a program that reads our JSON finds nothing else there. */
+		if (fds[1] < 0 && session->options->is_json)
+			(void)dup2(STDERR_FILENO, STDOUT_FILENO);
 		if (fds[1] < 0 || dup2(fds[1], STDOUT_FILENO) >= 0)
 			(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(IMAGE_EXIT_NO_PROGRAM);
@@ -351,4 +359,99 @@ command_image_path(const char *file, char out[IMAGE_PATH_BYTES])
 {
 	(void)snprintf(out, IMAGE_PATH_BYTES, "%s%.*s", file[0] == '/' ? "" : "./", PATH_MAX - 1,
 	    file);
+}
+
+/* Of an open disk: bytes that are neither holes nor zeros. 0; a negative errno; -EINTR: a signal came. */
+static int
+data_of(struct command_disk *disk, uint64_t size_bytes, uint64_t *ret_bytes)
+{
+	static struct cleave_extent extents[IMAGE_EXTENTS];
+	uint64_t data_bytes = 0;
+	int rc = 0;
+
+	for (uint64_t at = 0; at < size_bytes && rc == 0;) {
+		struct cleave_io io = { .op = CLEAVE_BLOCK_STATUS,
+			.offset_bytes = at,
+			.length_bytes = num_min(size_bytes - at, IMAGE_STRETCH_BYTES),
+			.extents = extents,
+			.extent_max = IMAGE_EXTENTS };
+
+		rc = image_signal != 0 ? -EINTR : command_disk_run(disk, &io);
+		for (uint32_t i = 0; rc == 0 && i < io.extent_count; i++) {
+			if ((extents[i].flags & (CLEAVE_EXTENT_HOLE | CLEAVE_EXTENT_ZERO)) == 0)
+				data_bytes += extents[i].length_bytes;
+			at += extents[i].length_bytes;
+		}
+	}
+	if (rc == 0)
+		*ret_bytes = data_bytes;
+	return rc;
+}
+
+/* UINT64_MAX: nobody says. The copy is whole all the same. *@ret_size_bytes: of the volume, or as it was. */
+static uint64_t
+image_data_bytes(struct command_session *session, uint64_t *ret_size_bytes)
+{
+	struct command_disk disk;
+	uint64_t bytes = UINT64_MAX;
+
+	if (command_disk_open(&disk, session, session->options->name, CLEAVE_OPEN_READ_ONLY) == 0) {
+		*ret_size_bytes = cleave_volume_info(disk.volume)->size_bytes;
+		(void)data_of(&disk, *ret_size_bytes, &bytes);
+		command_disk_close(&disk);
+	}
+	session->error[0] = '\0';
+	return bytes;
+}
+
+static int
+image_say_json(struct command_session *session, const struct image_done *done, uint64_t data_bytes,
+    uint64_t ms)
+{
+	json_t *reply = json_pack("{s:s, s:s, s:s, s:I, s:I}", "volume", session->options->name,
+	    "file", done->file, "format", done->format, "size_bytes", (json_int_t)done->size_bytes,
+	    "duration_ms", (json_int_t)ms);
+	int rc;
+
+	if (reply != NULL && data_bytes != UINT64_MAX)
+		json_object_set_new(reply, "data_bytes", json_integer((json_int_t)data_bytes));
+	if (reply != NULL && !done->is_import)
+		json_object_set_new(reply, "file_bytes",
+		    json_integer((json_int_t)done->file_bytes));
+	if (reply != NULL && done->kept != NULL && done->kept[0] != '\0')
+		json_object_set_new(reply, "kept", json_string(done->kept));
+	rc = reply == NULL ? -ENOMEM : command_print_json(reply, session->out);
+	json_decref(reply);
+	return rc;
+}
+
+int
+command_image_say(struct command_session *session, const struct image_done *done)
+{
+	uint64_t ms = (loop_now_ns(session->loop) - done->begun_ns) / NUM_MS(1);
+	uint64_t size_bytes = done->size_bytes, data_bytes;
+	char size[TABLE_NUMBER_BYTES];
+	FILE *out = session->out;
+
+	data_bytes = image_data_bytes(session, &size_bytes);
+	if (done->is_import)
+		size_bytes = done->size_bytes; /* the volume may be larger than the image */
+	if (session->options->is_json) {
+		struct image_done known = *done;
+
+		known.size_bytes = size_bytes;
+		return image_say_json(session, &known, data_bytes, ms);
+	}
+	fprintf(out, done->is_import ? "%s: imported from %s" : "%s: exported from %s",
+	    done->is_import ? session->options->name : done->file,
+	    done->is_import ? done->file : session->options->name);
+	fprintf(out, ", %s: %s in %" PRIu64 " blocks", done->format,
+	    table_format_size(size_bytes, size),
+	    num_round_up(size_bytes, CLEAVE_BLOCK_BYTES) / CLEAVE_BLOCK_BYTES);
+	if (data_bytes != UINT64_MAX)
+		fprintf(out, ", %" PRIu64 " of them data", data_bytes / CLEAVE_BLOCK_BYTES);
+	if (!done->is_import)
+		fprintf(out, "; the file takes %s", table_format_size(done->file_bytes, size));
+	fprintf(out, "; %" PRIu64 ".%" PRIu64 " s\n", ms / 1000, ms % 1000 / 100);
+	return 0;
 }

@@ -48,4 +48,21 @@ int command_image_start(struct command_session *session, const char *name, uint6
 /* command_image_stop -- it has closed the volume, and its folder is gone. @agent: zeros of one that was never started, too. */
 void command_image_stop(struct image_agent *agent);
 
+/* A copy that was made, for people and programs. */
+struct image_done {
+	const char *file, *format; /* of the image */
+	const char *kept;          /* import: the snapshot of what was there; NULL, "": none */
+	bool is_import;
+	uint64_t size_bytes; /* import: of the disk in the image */
+	uint64_t file_bytes; /* export: what FILE takes of its disk */
+	uint64_t begun_ns;   /* the loop's clock */
+};
+/*
+ * command_image_say -- what was copied: blocks, bytes, how many of them hold data, and how long it took; or as JSON
+ *
+ * The volume, or snapshot, is options->name; it is asked what its blocks hold, and where it does not answer that is left out.
+ * Returns 0; -ENOMEM.
+ */
+int command_image_say(struct command_session *session, const struct image_done *done);
+
 #endif /* CLEAVE_COMMAND_IMAGE_H */

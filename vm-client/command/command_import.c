@@ -20,6 +20,7 @@
 #include "backup/backup_reader.h"
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/loop.h"
 #include "command_ask.h"
 #include "command_before.h"
 #include "command_disk.h"
@@ -37,6 +38,7 @@ struct import {
 	uint64_t target_id;
 	bool is_new;                       /* it was made by this run: it is empty */
 	char before[COMMAND_BEFORE_BYTES]; /* the snapshot of what was there; "": there is none */
+	uint64_t begun_ns;                 /* by the loop */
 };
 
 /* To qemu-img every file is a raw image, a backup, too: none is imported as one, unless --format says so. */
@@ -332,6 +334,18 @@ import_finish(struct import *import)
 }
 
 static int
+import_say(const struct import *import)
+{
+	return command_image_say(import->session,
+	    &(struct image_done){ .is_import = true,
+		.file = import->session->options->file,
+		.format = import->format,
+		.kept = import->before,
+		.size_bytes = import->image_bytes,
+		.begun_ns = import->begun_ns });
+}
+
+static int
 import_run(struct import *import)
 {
 	int rc = image_is_no_backup(import);
@@ -345,8 +359,10 @@ import_run(struct import *import)
 	rc = import_copy(import);
 	if (rc == 0)
 		command_before_tell(import->session, import->before);
-	if (rc == 0)
-		return import_finish(import);
+	if (rc == 0) {
+		rc = import_finish(import);
+		return rc != 0 ? rc : import_say(import);
+	}
 	if (import->is_new)
 		import_undo(import);
 	else
@@ -357,7 +373,7 @@ import_run(struct import *import)
 int
 command_import(struct command_session *session)
 {
-	struct import import = { .session = session };
+	struct import import = { .session = session, .begun_ns = loop_now_ns(session->loop) };
 	int rc;
 
 	assert(session->options->file != NULL && session->options->name != NULL);
