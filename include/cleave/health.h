@@ -29,7 +29,7 @@ enum cleave_health_level {
 	    "the text says what they wait for; cleave node list, and the gateway's log")                      \
 	X(NODES_FEW, "nodes-few", ERROR,                                                                      \
 	    "Fewer storage nodes are up than --min-replicas: writes wait.",                                   \
-	    "start the nodes that are down: cleave node list")                                                \
+	    "start the nodes that are down; where other gateways reach them: cleave gateway drain ID")        \
 	X(ROOM_OUT, "room-out", ERROR,                                                                        \
 	    "Too few nodes have room for new data: writes wait or are refused.",                              \
 	    "delete or discard what is not needed, or cleave node add one more; HANDBOOK, A node is full")    \
@@ -48,7 +48,7 @@ enum cleave_health_level {
 	    "A node's disk is no longer found by its path: it could not start again.",                        \
 	    "moved: put it back before the node stops; deleted: cleave node drain or replace, while it runs") \
 	X(SHARD_UNOWNED, "shard-unowned", ERROR, "No gateway that lives has the shard.",                      \
-	    "wait a lease long; then start the gateway that is away: cleave gateway list")                    \
+	    "wait a lease long; then look in the log of the gateway that the text names; or start one")       \
 	X(SHARD_SHORT, "shard-short", ERROR, "A port has no device memory for the shard.",                    \
 	    "start one more gateway, or this one with the --device-memory that its log names")                \
 	X(SHARD_WAITS, "shard-waits", ERROR,                                                                  \

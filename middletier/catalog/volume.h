@@ -40,8 +40,8 @@ struct mt_trash {
 };
 
 /*
- * Where a volume's data may be read past its gateway, under a read lease (session/LEASES.md). No client reads so yet,
- * and no command makes such a volume. Whatever changes it raises the volume's attach number (control/control_reads.c).
+ * Where a volume's data may be read past its gateway, under a read lease (session/LEASES.md). Whatever changes it raises
+ * the volume's attach number (control/control_reads.c).
  */
 enum mt_reads {
 	MT_READS_GATEWAY, /* nowhere: no leases */

@@ -292,8 +292,7 @@ mt_json_direct_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		if (link->is_direct && link->node_id != 0 && !mt_node_is_gone(&link->config))
 			json_array_append_new(nodes,
 			    json_pack("{s:I, s:s, s:b}", "id", (json_int_t)link->node_id, "address",
-				link->advertise[0] != '\0' ? link->advertise : link->config.address,
-				"keyed", link->has_ticket_key));
+				mt_link_told(link), "keyed", link->has_ticket_key));
 	}
 	return nodes;
 }

@@ -142,9 +142,9 @@ hot_pages(const struct mt_gateway_options *options)
 	return is_keyed ? 0 : mt_hot_pages_max(options->hot_bytes / options->port_count);
 }
 
-/* Node @id takes clients, and a port of this gateway has it up. */
-static bool
-nodes_has(const struct mt_ask *ask, uint64_t id)
+/* Node @id takes clients, and a port of this gateway has it up, as it says here; NULL: it has not. */
+static const struct mt_link_status *
+nodes_find(const struct mt_ask *ask, uint64_t id)
 {
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_port_status *status = &ask->legs[i].status;
@@ -153,35 +153,45 @@ nodes_has(const struct mt_ask *ask, uint64_t id)
 			const struct mt_link_status *link = &status->links[k];
 
 			if (link->node_id == id && link->is_direct && link->is_up)
-				return true;
+				return link;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 static void
 nodes_note_unreached(struct mt_control_request *request, const struct mt_ask *ask)
 {
 	struct mt_gateway *gateway = request->gateway;
-	uint64_t now_ns = loop_now_ns(gateway->options.loop);
-	char who[MT_UNREACHED_WHO_BYTES];
+	const struct mt_volume_entry *entry =
+	    mt_volumes_by_id(&gateway->volumes, request->volume.id);
+	struct mt_unreached_word word = { .volume_id = request->volume.id,
+		.attach = entry != NULL ? entry->volume.attach : 0 };
+	const struct mt_link_status *link;
 	const json_t *item;
 	size_t i;
 
-	(void)snprintf(who, sizeof(who), "%s at %s",
-	    request->by[0] != '\0' ? request->by : "a client", request->peer);
+	(void)snprintf(word.by, sizeof(word.by), "%s",
+	    request->by[0] != '\0' ? request->by : "a client");
+	(void)snprintf(word.peer, sizeof(word.peer), "%s", request->peer);
+	mt_unreached_begin(&gateway->unreached, word.volume_id, word.by);
 	json_array_foreach(json_object_get(request->in, "unreached"), i, item)
 	{
 		uint64_t id = (uint64_t)json_integer_value(item);
 
-		if (i >= MT_NODES_MAX || id == 0 || !nodes_has(ask, id))
+		link = i >= MT_NODES_MAX || id == 0 ? NULL : nodes_find(ask, id);
+		if (link == NULL)
 			continue;
-		if (mt_unreached_note(&gateway->unreached, (uint32_t)id, who, now_ns) != 0)
+		word.node_id = link->node_id;
+		(void)snprintf(word.address, sizeof(word.address), "%s", mt_link_told(link));
+		if (mt_unreached_note(&gateway->unreached, &word,
+			loop_now_ns(gateway->options.loop)) != 0)
 			log_warn(
 			    "volume: a client cannot reach a node, and reads at gateways node=%" PRIu64
-			    " by=\"%s\"",
-			    id, who);
+			    " address=%s by=\"%s at %s\"",
+			    id, word.address, word.by, word.peer);
 	}
+	mt_unreached_end(&gateway->unreached, word.volume_id, word.by);
 }
 
 static void
@@ -214,6 +224,7 @@ mt_control_volume_nodes(struct mt_control_request *request)
 	}
 	if (mt_control_volume_with_id(request, id, mt_control_may) == NULL)
 		return;
+	request->volume.id = id;
 	rc = mt_look(&request->gateway->status_look, nodes_on_looked, request);
 	if (rc != 0)
 		mt_control_fail(request, rc, MT_CONTROL_NOT_NOW);

@@ -179,12 +179,24 @@ judge_store(const struct mt_gateway *gateway, struct mt_health *health)
 		    report.database_bytes / NUM_MIB(1), report.quota_bytes / NUM_MIB(1));
 }
 
-static bool
-is_ours_to_serve(const struct mt_gateway *gateway, uint32_t index)
+/* Who is to take @list's first shard over: that one's log says why it does not. */
+static void
+unowned_add(const struct mt_shard_list *list, const struct mt_member_peer *heir,
+    struct mt_health *health)
 {
-	const struct mt_member_peer *peer = mt_view_pick(&gateway->member, index);
+	char text[MT_SHARD_LIST_BYTES];
 
-	return peer != NULL && peer->gateway_id == gateway->options.gateway_id;
+	mt_shard_list_text(list, text);
+	if (heir == NULL)
+		mt_health_add(health, CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", 0,
+		    "%s: no gateway that lives has taken %s over, and none is known", text,
+		    list->count > 1 ? "them" : "it");
+	else
+		mt_health_add(health, CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", 0,
+		    "%s: no gateway that lives has taken %s over; gateway %016" PRIx64
+		    " at %.64s is to%s",
+		    text, list->count > 1 ? "them" : "it", heir->gateway_id, heir->ports[0],
+		    list->count > 1 ? ", or others" : "");
 }
 
 /* Shards that we are to have are told of by our own ports: they start, or have no room. */
@@ -192,28 +204,30 @@ static void
 judge_owners(const struct mt_gateway *gateway, struct mt_health *health)
 {
 	const struct mt_member *member = &gateway->member;
+	const struct mt_member_peer *heir = NULL;
 	struct mt_shard_list list = { .count = 0 };
-	char text[MT_SHARD_LIST_BYTES];
 
 	if (!member->has_view || member->sm.state != MT_MEMBER_UP)
 		return;
 	assert(member->shards != NULL);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		const struct mt_member_shard *shard = &member->shards[i];
+		const struct mt_member_peer *pick;
 
 		if (shard->own_state != MT_SHARD_IDLE && shard->own_state != MT_SHARD_STOPPED)
 			continue;
 		if (shard->has_root && !shard->is_released &&
 		    mt_view_is_live(member, shard->gateway_id, shard->boot_id))
 			continue;
-		if (!is_ours_to_serve(gateway, i))
-			mt_shard_list_add(&list, i);
+		pick = mt_view_pick(member, i);
+		if (pick != NULL && pick->gateway_id == gateway->options.gateway_id)
+			continue;
+		if (list.count == 0)
+			heir = pick;
+		mt_shard_list_add(&list, i);
 	}
-	if (list.count == 0)
-		return;
-	mt_shard_list_text(&list, text);
-	mt_health_add(health, CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", 0,
-	    "%s: no gateway that lives has taken %s over", text, list.count > 1 ? "them" : "it");
+	if (list.count > 0)
+		unowned_add(&list, heir, health);
 }
 
 static void

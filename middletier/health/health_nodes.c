@@ -102,16 +102,17 @@ static void
 judge_unreached(const struct mt_gateway *gateway, const struct mt_link_status *link,
     const char *object, uint64_t now_ns, struct mt_health *health)
 {
-	const struct mt_unreached_node *told = link->node_id == 0 || !link->is_direct
+	const struct mt_unreached_word *told = link->node_id == 0 || !link->is_direct
 	    ? NULL
-	    : mt_unreached_find(&gateway->unreached, link->node_id, now_ns);
+	    : mt_unreached_find(&gateway->unreached, &gateway->volumes, link->node_id,
+		  mt_link_told(link), now_ns);
 
 	if (told != NULL)
 		mt_health_add(health, CLEAVE_HEALTH_ADDRESS_UNREACHED, object,
 		    now_ns - told->first_ns,
-		    "%s: clients are told that it is at %s, where %s does not reach it: it reads at gateways",
-		    object, link->advertise[0] != '\0' ? link->advertise : link->config.address,
-		    told->who);
+		    "%s: clients are told that it is at %s, where %s at %s does not reach it: it reads at "
+		    "gateways",
+		    object, told->address, told->by, told->peer);
 }
 
 static void

@@ -90,6 +90,13 @@ struct mt_link_status {
 	struct latency took[MT_LINK_TOOK_NR];
 };
 
+/* mt_link_told -- where clients are told that the node is; the text is @link's. */
+static inline const char *
+mt_link_told(const struct mt_link_status *link)
+{
+	return link->advertise[0] != '\0' ? link->advertise : link->config.address;
+}
+
 struct mt_port_status {
 	uint32_t shard_count, link_count, session_count;
 	uint32_t

@@ -207,6 +207,14 @@ def an_address_that_clients_do_not_reach_is_told():
                      {("address-unreached", f"node {i}") for i in (1, 2, 3)}, "nobody is told")
             said = c.cleave("status", check_rc=False).stdout
             check("is at tcp://127.0.0.1:1, where" in said and "--advertise" in said, said)
+            # Mended: over as soon as a node says another address, and not when the word is old.
+            for i, node in enumerate(c.nodes, 1):
+                node.stop()
+                at = node.argv.index("--advertise")
+                node.argv[at:at + 2] = []
+                node.start()
+                wait_for(lambda: not {("address-unreached", f"node {i}"), ("node-down", f"node {i}")} &
+                         {reason[:2] for reason in c.health()[1]}, "it is said still")
 
 
 def nodes_that_take_no_clients_are_missed():

@@ -5,9 +5,10 @@
 Each test breaks something under load, sees the load go on, heals it, sees it go on again; at the end
 the journal of what was acknowledged must be what the volume holds.
 """
+import re
 import signal
 
-from libcluster import Cluster, check, main
+from libcluster import Cluster, check, main, wait_for
 from libload import Load
 from libnet import Network
 
@@ -113,6 +114,24 @@ def all_nodes_but_one_cut_off():
     with_cluster(fault)
 
 
+def gateway_cut_off_from_nodes():
+    """It has its lease, and keeps its shards: status says which gateway, and that draining it helps."""
+    with Network() as net, Cluster(nodes=3, gateways=2, net=net, gateway_args=ARGS, shards=4) as c:
+        with Load(c, size="1G") as load:
+            load.wait_writes(2000)
+            for node in c.nodes:
+                net.drop("gateway2", node.name)
+                net.drop(node.name, "gateway2")
+            wait_for(lambda: re.search(r"nodes-few: 0 of 3 nodes.* \(say 1 of 2 gateways: 0{15}2\)",
+                                       c.cleave("status", check_rc=False).stdout), "nobody says which one")
+            check("cleave gateway drain" in c.cleave("status", check_rc=False).stdout, "what helps is not said")
+            c.cleave("gateway", "drain", "2", "--wait")
+            load.wait_writes(2000)
+            net.heal()
+            c.cleave("gateway", "undrain", "2")
+            load.wait_writes(2000)
+
+
 def with_proxies(fault, nodes=4, gateway_args=ARGS, **options):
     with Cluster(nodes=nodes, gateway_args=gateway_args, is_proxied=True, **options) as c:
         with Load(c) as load:
@@ -180,5 +199,5 @@ def appends_arrive_after_the_take_over():
 if __name__ == "__main__":
     main(node_cut_off, node_hears_but_is_not_heard, node_is_heard_but_does_not_hear,
          client_cut_off, lossy_link, slow_link, node_stopped_and_continued,
-         node_dies_without_a_word, all_nodes_but_one_cut_off, every_link_is_far, one_link_is_far,
+         node_dies_without_a_word, all_nodes_but_one_cut_off, gateway_cut_off_from_nodes, every_link_is_far, one_link_is_far,
          late_delivery, appends_arrive_after_the_take_over)

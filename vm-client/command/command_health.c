@@ -65,6 +65,20 @@ is_same(const json_t *a, const json_t *b)
 	    strcmp(command_text(a, "object"), command_text(b, "object")) == 0;
 }
 
+static void
+add_teller(const struct command_health *health, json_t *reason)
+{
+	json_t *tellers = json_object_get(reason, "told_by");
+
+	if (health->teller == NULL)
+		return;
+	if (tellers == NULL) {
+		tellers = json_array();
+		json_object_set_new(reason, "told_by", tellers);
+	}
+	json_array_append_new(tellers, json_string(health->teller));
+}
+
 /* @reason is taken over. What another gateway has said already is counted. */
 static void
 reasons_add(struct command_health *health, json_t *reason)
@@ -81,6 +95,7 @@ reasons_add(struct command_health *health, json_t *reason)
 			continue;
 		json_object_set_new(other, "seen_by",
 		    json_integer((json_int_t)command_u64(other, "seen_by") + 1));
+		add_teller(health, other);
 		if (command_u64(reason, "for_ms") > command_u64(other, "for_ms"))
 			json_object_set(other, "for_ms", json_object_get(reason, "for_ms"));
 		json_decref(reason);
@@ -89,6 +104,7 @@ reasons_add(struct command_health *health, json_t *reason)
 	if (level_of(reason) > health->level)
 		health->level = level_of(reason);
 	json_object_set_new(reason, "seen_by", json_integer(1));
+	add_teller(health, reason);
 	at = 0;
 	while (at < json_array_size(health->reasons) &&
 	    !is_before(reason, json_array_get(health->reasons, at)))
@@ -252,6 +268,7 @@ command_health_take(struct command_health *health, const json_t *told)
 		json_t *copy = json_deep_copy(reason);
 
 		command_plain(copy);
+		(void)json_object_del(copy, "told_by"); /* ours to say */
 		reasons_add(health, copy);
 	}
 }
@@ -263,11 +280,14 @@ take_answer(struct command_health *health, const struct command_asked *ask)
 	char id[TABLE_NUMBER_BYTES], object[64], text[CLEAVE_ERROR_BYTES_MAX + 256];
 
 	assert(ask->gateway != NULL);
+	(void)table_format_id(ask->gateway->id, id);
 	if (told != NULL) {
+		health->teller = id;
 		command_health_take(health, told);
+		health->teller = NULL;
 		return;
 	}
-	(void)snprintf(object, sizeof(object), "gateway %s", table_format_id(ask->gateway->id, id));
+	(void)snprintf(object, sizeof(object), "gateway %s", id);
 	/* Answered, but it does not know the question. */
 	if (ask->rc == -EINVAL || ask->rc == 0) {
 		(void)snprintf(text, sizeof(text), "%s at %s is of a release that tells no health",
@@ -412,20 +432,37 @@ command_health_fini(struct command_health *health)
 
 /* ---- showing ---- */
 
+/* A gateway judges it by its own connections: where others say nothing of it, it is that gateway's way to a node that is cut. */
+static bool
+is_of_links(const json_t *reason)
+{
+	const char *code = command_text(reason, "code");
+
+	return strncmp(command_text(reason, "object"), "node ", 5) == 0 ||
+	    strcmp(code, health_info(CLEAVE_HEALTH_NODES_FEW)->name) == 0 ||
+	    strcmp(code, health_info(CLEAVE_HEALTH_DOMAINS_FEW)->name) == 0;
+}
+
 static void
 print_reason(const struct command_health *health, const json_t *reason, FILE *out)
 {
 	uint64_t for_ms = command_u64(reason, "for_ms"), seen = command_u64(reason, "seen_by");
 	uint32_t answered = health->gateway_count - health->silent_count;
 	char time[TABLE_NUMBER_BYTES];
+	json_t *teller;
+	size_t i;
 
 	assert(health->silent_count <= health->gateway_count);
 	fprintf(out, "%-5s %s: %s", command_text(reason, "level"), command_text(reason, "code"),
 	    command_text(reason, "text"));
 	if (for_ms > 0)
 		fprintf(out, " (for %s)", table_format_time(for_ms * NUM_MS(1), time));
-	if (strncmp(command_text(reason, "object"), "node ", 5) == 0 && seen < answered)
-		fprintf(out, " (say %" PRIu64 " of %" PRIu32 " gateways)", seen, answered);
+	if (is_of_links(reason) && seen < answered) {
+		fprintf(out, " (say %" PRIu64 " of %" PRIu32 " gateways", seen, answered);
+		json_array_foreach(json_object_get(reason, "told_by"), i, teller)
+		    fprintf(out, "%s %s", i == 0 ? ":" : ",", json_string_value(teller));
+		fputc(')', out);
+	}
 	fputc('\n', out);
 }
 

@@ -14,8 +14,13 @@
 
 struct command_health {
 	enum cleave_health_level level;
-	/* Objects as a gateway tells them, the worst first; "seen_by": how many gateways say so. NULL: no memory. */
+	/*
+	 * Objects as a gateway tells them, the worst first; "seen_by": how many gateways say so, "told_by": their ids. NULL: no
+	 * memory.
+	 */
 	json_t *reasons;
+	const char *
+	    teller; /* id of the gateway whose answer is being taken; NULL: none, or it is not known */
 	uint32_t gateway_count, silent_count; /* that were asked; that have not answered */
 	uint32_t left_out;                    /* reasons that were too many to be told */
 	json_t *room;                         /* of the first gateway that told it, or NULL */

@@ -14,7 +14,8 @@
  *
  * Trouble is a connection that ends or cannot be made, a node that says that it is down, and an answer that takes
  * DIRECT_SLOW_NS, which closes the connection. The node is left out for 1 s then, and twice as long each further time
- * in a row, up to 64 s.
+ * in a row, up to 64 s; up to 16 s where it could not be connected to, which costs nobody anything, and is told to people
+ * until it can.
  *
  * Bounds: DIRECT_NODES_MAX nodes, DIRECT_SLOTS tickets a connection, DIRECT_READS_MAX x DIRECT_REQUESTS_MAX
  * requests.
@@ -32,6 +33,7 @@
 #define DIRECT_SLOW_NS NUM_MS(250)
 #define DIRECT_LEFT_OUT_NS NUM_S(1)
 #define DIRECT_LEFT_OUT_SHIFT_MAX 6u
+#define DIRECT_UNREACHED_SHIFT_MAX 4u /* of one that cannot be connected to */
 #define TICKET_PROBES 8u
 
 static const struct sm_state node_table[DIRECT_NODE_STATE_NR] = {
@@ -53,7 +55,8 @@ client_of(const struct direct *direct)
 static void
 node_leave_out(struct direct_node *node)
 {
-	uint32_t shift = (uint32_t)num_min(node->failures_in_row, DIRECT_LEFT_OUT_SHIFT_MAX);
+	uint32_t shift = (uint32_t)num_min(node->failures_in_row,
+	    node->dials_failed > 0 ? DIRECT_UNREACHED_SHIFT_MAX : DIRECT_LEFT_OUT_SHIFT_MAX);
 
 	node->failures_in_row++;
 	node->left_out_until_ns = loop_now_ns(client_of(node->direct)->loop) +
@@ -408,19 +411,27 @@ node_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void
 	struct direct_node *node = arg;
 	struct wire_hello peer;
 	const char *field;
+	bool was_named;
 
 	if (node->sm.state != DIRECT_NODE_CONNECTING)
 		return;
 	assert(node->qp == qp);
 	(void)qp;
 	sm_move(&node->sm, DIRECT_NODE_UP);
+	was_named = node->dials_failed >= DIRECT_UNREACHED_DIALS;
 	node->dials_failed = 0;
 	CLIENT_STAT(client_of(node->direct), connects, 1);
-	if (wire_hello_decode(hello, hello_bytes, &peer, &field) == 0 &&
-	    peer.role == WIRE_ROLE_NODE && peer.node_id == node->id &&
-	    peer.level >= CLEAVE_LEVEL_READS)
+	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0 ||
+	    peer.role != WIRE_ROLE_NODE || peer.node_id != node->id ||
+	    peer.level < CLEAVE_LEVEL_READS) {
+		direct_node_close(node);
 		return;
-	direct_node_close(node);
+	}
+	/* A gateway was told that it is not reached: it is asked without that word, however short ago the last question was. */
+	if (was_named) {
+		node->direct->asked_ns = 0;
+		direct_nodes_ask(node->direct);
+	}
 }
 
 static void

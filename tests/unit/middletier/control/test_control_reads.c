@@ -134,11 +134,21 @@ Test(reads, who_opens_a_volume_is_told_of_nodes_that_take_clients)
 	refused(ask(-ENOENT, "{'op':'volume.nodes','id':99}"), "there is no volume 99");
 }
 
-static const struct mt_unreached_node *
-unreached(uint32_t node_id)
+static bool
+is_unreached(uint32_t node_id)
 {
-	return mt_unreached_find(&sg.gateway->unreached, node_id,
-	    loop_now_ns(sg.gateway->options.loop));
+	for (uint32_t i = 0; i < MT_UNREACHED_MAX; i++) {
+		const struct mt_unreached_word *word = &sg.gateway->unreached.words[i];
+
+		if (word->node_id != node_id)
+			continue;
+		cr_assert_eq(word->volume_id, 1);
+		cr_assert_eq(word->attach,
+		    mt_volumes_by_name(&sg.gateway->volumes, "v")->volume.attach);
+		cr_assert_gt(strlen(word->address), 0);
+		return true;
+	}
+	return false;
 }
 
 /* A node that this gateway does not reach either is nobody's news. */
@@ -151,12 +161,15 @@ Test(reads, a_client_says_which_nodes_it_does_not_reach)
 	link->is_direct = true;
 	link->node_id = 7;
 	done(ask(0, "{'op':'volume.nodes','id':1,'unreached':[7]}"));
-	cr_assert_null(unreached(7));
+	cr_assert_not(is_unreached(7));
 	link->sm.state = MT_LINK_UP;
 	done(ask(0, "{'op':'volume.nodes','id':1,'unreached':[8,'x',-1,0,7]}"));
+	cr_assert_not(is_unreached(8));
+	cr_assert(is_unreached(7));
+	/* Asked without it: that is over. */
+	done(ask(0, "{'op':'volume.nodes','id':1}"));
 	link->sm.state = state;
-	cr_assert_null(unreached(8));
-	cr_assert_not_null(unreached(7));
+	cr_assert_not(is_unreached(7));
 	refused(ask(-EINVAL, "{'op':'volume.nodes','id':1,'unreached':7}"), "unreached");
 }
 

@@ -265,32 +265,127 @@ Test(health, the_slots_that_most_bytes_are_in_are_those_of_the_others)
 }
 
 /* Clients that read at nodes dial addresses that no gateway does. */
-Test(health, a_node_that_a_client_says_it_does_not_reach_is_told)
+
+static const struct mt_unreached_word db_word = { .node_id = 2,
+	.volume_id = 7,
+	.attach = 4,
+	.address = "tcp://out:7",
+	.by = "client/db",
+	.peer = "h:1" };
+
+static int
+note(const struct mt_unreached_word *word)
 {
+	return mt_unreached_note(&gateway.unreached, word, now_ns);
+}
+
+/* Node 2 takes clients, and the writer of volume 7 reads there. */
+static void
+node_2_takes_clients(void)
+{
+	static struct mt_volume_entry entry;
+
+	entry.volume =
+	    (struct mt_volume){ .id = 7, .attach = 4, .session_id = 1, .reads = MT_READS_DIRECT };
+	gateway.volumes.entries = &entry;
+	gateway.volumes.count = gateway.volumes.max = 1;
 	for (uint32_t i = 0; i < PORTS; i++) {
 		links[i][1].is_direct = true;
 		(void)snprintf(links[i][1].advertise, sizeof(links[i][1].advertise), "tcp://out:7");
 	}
-	cr_assert_eq(mt_unreached_note(&gateway.unreached, 2, "client/db at h:1", now_ns), 1);
-	cr_assert_eq(mt_unreached_note(&gateway.unreached, 2, "client/db at h:1", now_ns), 0);
+}
+
+Test(health, a_node_that_a_client_says_it_does_not_reach_is_told)
+{
+	node_2_takes_clients();
+	cr_assert_eq(note(&db_word), 1);
+	cr_assert_eq(note(&db_word), 0);
 	(void)expect_only(CLEAVE_HEALTH_ADDRESS_UNREACHED, "node 2",
 	    "is at tcp://out:7, where client/db at h:1 does not reach it");
 	/* A node that takes no clients any more, or of which nobody says so again, is none to tell. */
 	links[0][1].is_direct = links[1][1].is_direct = false;
 	expect_well();
 	links[0][1].is_direct = links[1][1].is_direct = true;
-	gateway.unreached.nodes[0].told_ns = now_ns - MT_UNREACHED_NS;
+	gateway.unreached.words[0].told_ns = now_ns - MT_UNREACHED_NS;
 	expect_well();
+}
+
+static void
+expect_told(void)
+{
+	(void)expect_only(CLEAVE_HEALTH_ADDRESS_UNREACHED, "node 2", "does not reach it");
+}
+
+/* What was told is over as soon as that can be known, and not when it is old. */
+Test(health, a_node_that_is_reached_again_is_not_told)
+{
+	struct mt_volume *volume;
+
+	node_2_takes_clients();
+	volume = &gateway.volumes.entries[0].volume;
+	(void)note(&db_word);
+	expect_told();
+	/* Another address: nobody has said anything of that. */
+	for (uint32_t i = 0; i < PORTS; i++)
+		(void)snprintf(links[i][1].advertise, sizeof(links[i][1].advertise),
+		    "tcp://right:7");
+	expect_well();
+	node_2_takes_clients();
+	expect_told();
+	volume->attach++; /* another session, which has not tried yet */
+	expect_well();
+	volume->attach--;
+	volume->session_id = 0; /* the client has closed it */
+	expect_well();
+	volume->session_id = 1;
+	volume->reads = MT_READS_GATEWAY;
+	expect_well();
+	volume->reads = MT_READS_DIRECT;
+	gateway.volumes.count = 0;
+	expect_well();
+	gateway.volumes.count = 1;
+	expect_told();
+	/* Its next question does not name the node. Others' questions take nothing back. */
+	mt_unreached_begin(&gateway.unreached, 7, "cleave[1]@h");
+	mt_unreached_end(&gateway.unreached, 7, "cleave[1]@h");
+	mt_unreached_begin(&gateway.unreached, 8, "client/db");
+	mt_unreached_end(&gateway.unreached, 8, "client/db");
+	expect_told();
+	mt_unreached_begin(&gateway.unreached, 7, "client/db");
+	cr_assert_eq(note(&db_word), 0);
+	mt_unreached_end(&gateway.unreached, 7, "client/db");
+	expect_told();
+	mt_unreached_begin(&gateway.unreached, 7, "client/db");
+	mt_unreached_end(&gateway.unreached, 7, "client/db");
+	expect_well();
+}
+
+Test(health, of_two_clients_one_that_reaches_a_node_does_not_speak_for_the_other)
+{
+	struct mt_unreached_word other = db_word;
+
+	node_2_takes_clients();
+	(void)snprintf(other.by, sizeof(other.by), "client/web");
+	cr_assert_eq(note(&db_word), 1);
+	cr_assert_eq(note(&other), 0);
+	mt_unreached_begin(&gateway.unreached, 7, "client/web");
+	mt_unreached_end(&gateway.unreached, 7, "client/web");
+	expect_told();
 }
 
 Test(health, clients_do_not_reach_more_nodes_than_are_remembered)
 {
+	struct mt_unreached_word word = db_word;
+
+	node_2_takes_clients();
+	for (uint32_t i = 1; i <= MT_UNREACHED_MAX + 1; i++) {
+		word.node_id = i;
+		cr_assert_eq(mt_unreached_note(&gateway.unreached, &word, now_ns + i), 1);
+	}
 	for (uint32_t i = 1; i <= MT_UNREACHED_MAX + 1; i++)
-		cr_assert_eq(mt_unreached_note(&gateway.unreached, i, "c", now_ns + i), 1);
-	cr_assert_null(mt_unreached_find(&gateway.unreached, 1, now_ns + 20));
-	cr_assert_not_null(mt_unreached_find(&gateway.unreached, 2, now_ns + 20));
-	cr_assert_not_null(
-	    mt_unreached_find(&gateway.unreached, MT_UNREACHED_MAX + 1, now_ns + 20));
+		cr_assert_eq(mt_unreached_find(&gateway.unreached, &gateway.volumes, i,
+				 "tcp://out:7", now_ns + MT_UNREACHED_MAX + 2) == NULL,
+		    i == 1, "node %u", i);
 }
 
 Test(health, slots_of_a_node_that_drains_or_was_never_reached_are_not_compared)
@@ -529,7 +624,10 @@ Test(health, a_shard_that_nobody_who_lives_has)
 	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", "shard 2: no gateway that lives");
 	owned[2].is_released = false;
 	owned[2].boot_id = 1; /* a process before this one */
-	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster", "has taken it over");
+	(void)snprintf(peers[1].ports[0], sizeof(peers[1].ports[0]), "tcp://other:1");
+	/* One that runs is not to be started: it says itself what keeps it. */
+	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster",
+	    "has taken it over; gateway 00000000000000cd at tcp://other:1 is to");
 	owned[2].own_state = MT_SHARD_CLAIMING;
 	expect_well();
 	owned[2].own_state = MT_SHARD_IDLE;

@@ -654,9 +654,26 @@ Test(direct, a_node_that_is_not_reached_time_after_time_is_named_to_a_gateway)
 	}
 	first_node_fails();
 	cr_assert_str_eq(ask_text, "{\"op\":\"volume.nodes\",\"id\":0,\"unreached\":[1]}");
+	/* It is reached: said at once, though a question was answered just now. */
+	ask_text[0] = '\0';
 	node_ready(0);
-	first_node_fails();
 	cr_assert_str_eq(ask_text, nobody, "it was reached");
+	nodes_answer();
+	first_node_fails();
+	cr_assert_str_eq(ask_text, nobody);
+}
+
+/* An attempt costs nobody anything, and is what tells people that the node is reached again. */
+Test(direct, a_node_that_is_not_reached_is_tried_again_soon)
+{
+	struct direct_node *node = volume.direct->nodes[0];
+
+	node->failures_in_row = node->dials_failed = 100;
+	node_leave_out(node);
+	cr_assert_eq(node->left_out_until_ns - loop_now_ns(client.loop), NUM_S(16));
+	node->dials_failed = 0; /* it is slow */
+	node_leave_out(node);
+	cr_assert_eq(node->left_out_until_ns - loop_now_ns(client.loop), NUM_S(64));
 }
 
 Test(direct, all_nodes_that_are_not_reached_have_room_in_a_question)
