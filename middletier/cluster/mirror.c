@@ -14,6 +14,10 @@
  * mirror_names.c has them: nodes' disks may be stolen. One copy is under way at a time, however often the table
  * changes. While it is out, it belongs to the port.
  *
+ * A store may be set back to a backup under gateways that run. Then the manifest knows of volumes, numbers and attaches that
+ * the copy lacks, and is all that does: nothing is taken out of it, and no number taken back, before the tables are read anew
+ * and found to be no older. Else the gateway ends, as one does that takes shard 0 over with an old store (store_age.h).
+ *
  * A copy looks at all volumes, and each client that comes changes one. So it rests between two, the longer the more
  * there are, that a thousand clients at once do not cost a million looks.
  */
@@ -38,9 +42,11 @@
 #include "cluster/trash.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/root_ops.h"
 #include "common/shard.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_state.h"
 
 #define MIRROR_SHARD 0u
@@ -118,6 +124,7 @@ mirror_add(struct mt_mirror *mirror, const struct mt_edit *edit, bool is_deleted
 		return;
 	mirror->edits[mirror->edit_count] = *edit;
 	mirror->edits[mirror->edit_count++].is_deleted = is_deleted;
+	mirror->takes_back = mirror->takes_back || is_deleted;
 }
 
 static void
@@ -158,6 +165,8 @@ mirror_compare_volumes(struct mt_mirror *mirror, const struct mt_manifest_state 
 			old_edit = mirror_volume(&state->volumes[i++]);
 		if (wanted <= old)
 			edit = mirror_volume(&mirror->volumes[k++]);
+		if (old == wanted && edit.volume.attach < old_edit.volume.attach)
+			mirror->takes_back = true;
 		if (old < wanted && !mirror->is_incomplete)
 			mirror_add(mirror, &old_edit, true);
 		if (wanted < old || (wanted == old && !edits_are_equal(&old_edit, &edit)))
@@ -218,11 +227,13 @@ static void
 mirror_compare(struct mt_mirror *mirror, const struct mt_shard *shard)
 {
 	const struct mt_manifest_state *state = mt_manifest_state(shard);
-	struct mt_cluster *cluster = &mirror->cluster;
+	struct mt_cluster *cluster = &mirror->cluster, known;
 	uint32_t level;
 
 	assert(mirror->edit_count <= MT_MIRROR_EDITS_MAX && cluster->shard_count > 0);
 	mirror->edit_count = 0;
+	mt_manifest_state_counts(state, &known);
+	mirror->takes_back = mt_cluster_is_behind(cluster, &known);
 	cluster->next_volume_id = num_max(cluster->next_volume_id, state->next_volume_id);
 	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
 	cluster->next_snapshot = num_max(cluster->next_snapshot, state->next_snapshot);
@@ -251,6 +262,20 @@ mirror_compare(struct mt_mirror *mirror, const struct mt_shard *shard)
 	mirror_compare_names(mirror, shard);
 }
 
+/* -ESTALE: main has said why, and ends the gateway. Any other error: the tables could not be read, and are once more. */
+static void
+mirror_on_checked(int rc, void *arg)
+{
+	struct mt_mirror *mirror = arg;
+
+	assert(mirror->is_out && mirror->takes_back);
+	mirror->is_checked = rc == 0;
+	if (rc == 0)
+		mirror_step(mirror);
+	else
+		mirror_finish(mirror, rc == -ESTALE ? rc : -ENOBUFS);
+}
+
 static void
 mirror_step(struct mt_mirror *mirror)
 {
@@ -260,7 +285,12 @@ mirror_step(struct mt_mirror *mirror)
 	assert(mirror->is_out && mirror->volumes != NULL);
 	if (shard != NULL) {
 		mirror_compare(mirror, shard);
-		if (mirror->edit_count > 0) {
+		if (mirror->takes_back && !mirror->is_checked) {
+			rc = mt_shard_mirror_check(shard, mt_manifest_state(shard),
+			    mirror_on_checked, mirror);
+			if (rc == 0)
+				return;
+		} else if (mirror->edit_count > 0) {
 			rc = mt_manifest_commit(shard, mirror->edits, mirror->edit_count,
 			    mirror_on_commit, mirror);
 			if (rc == 0)
@@ -273,8 +303,11 @@ mirror_step(struct mt_mirror *mirror)
 static void
 mirror_on_port(struct loop_post *post, void *arg)
 {
+	struct mt_mirror *mirror = arg;
+
 	(void)post;
-	mirror_step(arg);
+	mirror->is_checked = false;
+	mirror_step(mirror);
 }
 
 /* ---- on main ---- */

@@ -39,6 +39,8 @@ struct mt_mirror {
 	bool is_incomplete;       /* some could not be read: what is missing is not deleted */
 	struct mt_edit edits[MT_MIRROR_EDITS_MAX];
 	uint32_t edit_count;
+	bool takes_back; /* they would take something out of the manifest, or a number back */
+	bool is_checked; /* and may: the store is no older than the manifest */
 	int rc;
 };
 

@@ -110,6 +110,28 @@ def backup_from_before_a_take_over_is_recovered_from():
         c.load("--verify-journal", load.journal, "--volume", "v")
 
 
+def backup_from_before_a_volume_under_gateways_that_run_loses_nothing():
+    """HANDBOOK forbids it. The nodes alone know of the volume: the gateways end before they forget it, and it is recovered."""
+    with Etcd(1) as etcd, two_gateways(etcd) as c:
+        c.volume_create("u", "64M")
+        file = etcd.snapshot("backup")
+        # Chunks of all shards: both gateways know of it, and a copy for the nodes comes before any that is made later.
+        with Load(c, size="2G") as load:
+            load.wait_writes(2000)
+        etcd.restore(file)
+        # Who has shard 0 ends; then who takes it over.
+        for gateway in c.gateways:
+            gateway.wait_exit()
+            check(gateway.count_lines("the metadata store is stale: .*recover") > 0, f"{gateway.name} does not say why")
+        done = recover(c)
+        check(done.returncode == 0, done.stderr)
+        for gateway in c.gateways:
+            gateway.start(wait=False)
+        for gateway in c.gateways:
+            gateway.wait_ready()
+        c.load("--verify-journal", load.journal, "--volume", "v")
+
+
 def an_etcd_that_was_restored_is_refused_until_it_is_accepted():
     """It is another etcd, with the content of before: as a copy of a directory is."""
     with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
@@ -224,5 +246,5 @@ main(a_member_that_ends_is_told_at_once, a_port_that_was_taken_meanwhile_is_anot
      an_etcd_at_the_same_port_is_not_taken_for_its_own, gateways_are_killed_in_turn,
      gateway_that_was_killed_has_its_id_back_at_once, gateway_leaves_in_good_order,
      members_are_killed_and_stopped_in_turn, etcd_is_gone_for_longer_than_a_lease,
-     backup_from_before_a_take_over_is_recovered_from, an_etcd_that_was_restored_is_refused_until_it_is_accepted,
+     backup_from_before_a_take_over_is_recovered_from, backup_from_before_a_volume_under_gateways_that_run_loses_nothing, an_etcd_that_was_restored_is_refused_until_it_is_accepted,
      what_cannot_work_is_told)

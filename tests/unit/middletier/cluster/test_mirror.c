@@ -253,3 +253,105 @@ Test(mirror, stopping_ends_what_is_under_way)
 	cr_assert(rig->gateway->mirror->is_out);
 	mt_rig_gateway_stop(rig);
 }
+
+/* ---- the store is set back to a backup under the gateway ---- */
+
+struct backup {
+	struct meta_op ops[8];
+	uint32_t count;
+	bool is_done;
+};
+
+static void
+on_listed(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct backup *backup = arg;
+
+	cr_assert_eq(rc, 0);
+	for (uint32_t i = 0; i < count && backup->count < NUM_COUNT(backup->ops); i++)
+		backup->ops[backup->count++] = (struct meta_op){ .kind = META_PUT,
+			.key = strdup(items[i].key),
+			.value = memcpy(malloc(items[i].value_bytes), items[i].value,
+			    items[i].value_bytes),
+			.value_bytes = items[i].value_bytes };
+	backup->is_done = true;
+}
+
+static void
+back_up(struct backup *backup, const char *prefix)
+{
+	backup->is_done = false;
+	cr_assert_eq(rig->meta->ops->list(rig->meta, prefix, on_listed, backup), 0);
+	cr_assert(mt_rig_run_until(rig, is_set, &backup->is_done));
+}
+
+static void
+set_back(struct backup *backup, const char *gone)
+{
+	bool is_put = false;
+
+	if (gone != NULL)
+		backup->ops[backup->count++] =
+		    (struct meta_op){ .kind = META_DELETE, .key = strdup(gone) };
+	cr_assert_eq(rig->meta->ops->txn(rig->meta, backup->ops, backup->count, on_put, &is_put),
+	    0);
+	cr_assert(mt_rig_run_until(rig, is_set, &is_put));
+	for (uint32_t i = 0; i < backup->count; i++) {
+		free((void *)(uintptr_t)backup->ops[i].key);
+		free((void *)(uintptr_t)backup->ops[i].value);
+	}
+}
+
+static bool
+has_failed(void *arg)
+{
+	(void)arg;
+	return rig->has_failed;
+}
+
+/* The manifest alone knows of the volume that was made since: it is not taken out of it. */
+Test(mirror, a_volume_that_a_backup_lacks_is_kept)
+{
+	struct backup backup = { .count = 0 };
+	const struct mt_volume *kept;
+
+	make("a", NUM_MIB(1));
+	back_up(&backup, "cluster");
+	make("b", NUM_MIB(2));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	set_back(&backup, "volumes/b");
+	cr_assert(mt_rig_run_until(rig, has_failed, NULL));
+	kept = mt_manifest_state_volume(mt_manifest_state(mt_rig_shard(rig, 0)), 2);
+	cr_assert_not_null(kept);
+	cr_assert_str_eq(kept->name, "b");
+}
+
+/* Who had it before would be let in again beside the one whose writes were acknowledged. */
+Test(mirror, an_attach_is_not_set_back)
+{
+	struct backup backup = { .count = 0 };
+	uint64_t number;
+
+	make("a", NUM_MIB(1));
+	attach("a");
+	back_up(&backup, "volumes/a");
+	attach("a");
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	number = mt_volumes_by_name(&rig->gateway->volumes, "a")->volume.attach;
+	set_back(&backup, NULL);
+	cr_assert(mt_rig_run_until(rig, has_failed, NULL));
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volumes[0].attach, number);
+}
+
+/* A number that was given and is not used any more is no sign of an old store. */
+Test(mirror, a_volume_that_was_made_and_deleted_is_no_older_store)
+{
+	make("a", NUM_MIB(1));
+	for (uint32_t i = 0; i < 5; i++) {
+		make("b", NUM_MIB(1));
+		remove_volume("b");
+	}
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	cr_assert_not(rig->has_failed);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 1);
+}
