@@ -113,7 +113,7 @@ enum cleave_health_level {
 	    "is it full, or what is below it (df, lvs): make room; else replace the disk (dmesg, smartctl)")  \
 	X(NODE_FORGETFUL, "node-forgetful", WARN,                                                             \
 	    "A node does not have copies that it had: they are made anew.",                                   \
-	    "was an old image of its disk put back: stop it, put the right one in; else replace the disk")    \
+	    "was an old image put back: wait, an hour without more of them ends this; else replace the disk") \
 	X(NODE_SLOW, "node-slow", WARN,                                                                       \
 	    "A node answers much slower than its peers: new data goes elsewhere.",                            \
 	    "look at its disk and its network (iostat, smartctl)")                                            \

@@ -178,6 +178,7 @@ struct direct {
 	struct direct_node *nodes[DIRECT_NODES_MAX]; /* NULL: no more */
 	bool is_closing;
 	uint64_t asked_ns; /* for nodes, last; 0: never */
+	bool is_word_void; /* that question named a node that is elsewhere by the answer */
 	uint64_t untold_bytes;
 	uint32_t untold_count;  /* reads that no LEASE has told of yet */
 	uint64_t sampled_count; /* reads that might have been noted by their runs */

@@ -33,6 +33,18 @@ node_of_id(struct direct *direct, uint32_t id)
 	return direct->nodes[at];
 }
 
+/* It is said to be elsewhere: what failed where it was says nothing of that, also where a gateway has just been told so. */
+static void
+node_move(struct direct_node *node)
+{
+	struct direct *direct = node->direct;
+
+	direct_node_close(node);
+	direct->is_word_void |= node->dials_failed >= DIRECT_UNREACHED_DIALS;
+	node->dials_failed = node->failures_in_row = 0;
+	node->left_out_until_ns = 0;
+}
+
 static void
 nodes_take_one(struct direct *direct, struct reader *reader, const json_t *object)
 {
@@ -45,7 +57,7 @@ nodes_take_one(struct direct *direct, struct reader *reader, const json_t *objec
 	if (node == NULL)
 		return;
 	if (strcmp(node->address, address) != 0)
-		direct_node_close(node);
+		node_move(node);
 	memcpy(node->address, address, sizeof(address));
 	node->is_listed = true;
 }
@@ -80,8 +92,14 @@ nodes_on_answer(struct cleave_call *call, int rc, const char *reply, const char 
 	(void)call;
 	client->is_nodes_call_out = false;
 	client->nodes_of = NULL;
-	if (rc == 0 && volume != NULL && volume->direct != NULL && !volume->direct->is_closing)
-		nodes_take(volume->direct, reply);
+	if (rc != 0 || volume == NULL || volume->direct == NULL || volume->direct->is_closing)
+		return;
+	volume->direct->is_word_void = false;
+	nodes_take(volume->direct, reply);
+	if (volume->direct->is_word_void) {
+		volume->direct->asked_ns = 0; /* at once: people read what was said */
+		direct_nodes_ask(volume->direct);
+	}
 }
 
 /* Nodes that could not be connected to are named: gateways see nothing of that. */

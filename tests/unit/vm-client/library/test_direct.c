@@ -663,6 +663,26 @@ Test(direct, a_node_that_is_not_reached_time_after_time_is_named_to_a_gateway)
 	cr_assert_str_eq(ask_text, nobody);
 }
 
+/* It has moved: that it was not reached where it was is no word about where it is now. */
+Test(direct, a_node_that_has_moved_is_not_called_unreached)
+{
+	struct direct_node *node = volume.direct->nodes[0];
+
+	node->dials_failed = DIRECT_UNREACHED_DIALS;
+	node_leave_out(node);
+	volume.direct->asked_ns = 0;
+	direct_nodes_ask(volume.direct);
+	cr_assert_str_eq(ask_text, "{\"op\":\"volume.nodes\",\"id\":0,\"unreached\":[1]}");
+	nodes_on_answer(&client.nodes_call, 0,
+	    "{\"nodes\":[{\"id\":1,\"address\":\"elsewhere\"},{\"id\":2,\"address\":\"2\"},"
+	    "{\"id\":3,\"address\":\"3\"}]}",
+	    NULL, &client);
+	cr_assert_str_eq(ask_text, "{\"op\":\"volume.nodes\",\"id\":0}", "at once");
+	cr_assert(client.is_nodes_call_out);
+	cr_assert_not(node_is_left_out(node), "it is tried where it is now");
+	nodes_answer();
+}
+
 /* An attempt costs nobody anything, and is what tells people that the node is reached again. */
 Test(direct, a_node_that_is_not_reached_is_tried_again_soon)
 {
