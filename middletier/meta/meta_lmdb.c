@@ -394,8 +394,10 @@ meta_lmdb_claim_id(struct meta *meta, uint64_t gateway_id, char *ret_error, size
 		(void)close(fd);
 	if (rc == -EBUSY)
 		(void)snprintf(ret_error, error_bytes,
-		    "gateway %" PRIu64 " runs already on this host (%s is locked)", gateway_id,
-		    name);
+		    "gateway %" PRIu64
+		    " runs already on this host (%s is locked; cleave gateway list "
+		    "has it as %016" PRIx64 ")",
+		    gateway_id, name, gateway_id);
 	else
 		(void)snprintf(ret_error, error_bytes, "%s: %s", name, strerror(-rc));
 	return rc;
