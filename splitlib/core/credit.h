@@ -32,6 +32,7 @@ struct port_credits {
 	uint32_t granting_qp_count;    /* queue pairs whose peers send requests */
 	struct loop_link reserve_wait; /* QPs with requests that lack a receive for the reply */
 	struct loop_link grant_wait[CREDIT_WAIT_COUNT];
+	uint32_t overtaken_count; /* QPs served since the first of CREDIT_WAIT_WANTED waits there */
 	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
 	struct loop_link awake;        /* of those granting: least recently heard first */
 	uint32_t awake_count;

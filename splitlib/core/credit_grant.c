@@ -14,8 +14,10 @@
  * Who has less than half of its share, what it is at work at included, is *lean*. Who is answered soon has little under
  * way; in turn with those who have much it would wait for a receive as long as they do for their answers, whatever its
  * limits and minimums say (shares.c of the gateway). Those who have much say WANT as well, as soon as answers take longer than
- * CREDIT_WANT_DELAY_NS: they go behind who is lean, and are lean themselves when half of theirs is answered. A WANT, of 1 or
- * 3, is worth recalling credits that lie idle with other peers: they return what they do not use.
+ * CREDIT_WANT_DELAY_NS: they go behind who is lean, and are lean themselves when half of theirs is answered. Where there are
+ * more peers than receives, somebody is always lean, and what a peer is at work at may last long: so after
+ * CREDIT_OVERTAKEN_MAX others the first of 3 has its turn. A WANT, of 1 or 3, is worth recalling credits that lie idle with
+ * other peers: they return what they do not use.
  *
  * A peer that is silent for long is not counted, and holds none: see credit_idle.c.
  *
@@ -44,6 +46,7 @@
 /* For what is recalled to come, before others are asked. */
 #define CREDIT_RETURN_DELAY_NS NUM_MS(100)
 #define CREDIT_DEBT_NS NUM_S(5)
+#define CREDIT_OVERTAKEN_MAX 8u
 
 static void credit_on_recall_timer(struct loop_timer *timer, void *arg);
 
@@ -179,16 +182,22 @@ grant_wait_join(struct split_qp *qp)
 	credit_mark_dirty(qp->port);
 }
 
+/* The next to be served. */
 static struct split_qp *
 grant_wait_first(struct port_credits *credits)
 {
+	struct loop_link *wanted = list_first(&credits->grant_wait[CREDIT_WAIT_WANTED]);
 	struct loop_link *link = NULL;
 
 	assert(credits->grant_wait_count > 0);
+	if (wanted != NULL && credits->overtaken_count++ == CREDIT_OVERTAKEN_MAX)
+		link = wanted;
 	for (int kind = 0; link == NULL; kind++) {
 		assert(kind < CREDIT_WAIT_COUNT);
 		link = list_first(&credits->grant_wait[kind]);
 	}
+	if (link == wanted)
+		credits->overtaken_count = 0;
 	return LIST_ENTRY(link, struct split_qp, grant_link);
 }
 

@@ -269,6 +269,77 @@ BOTH(credit, who_has_little_goes_before_those_who_have_much_and_ask)
 	little_goes_first(kind, NUM_MS(2));
 }
 
+enum { LASTS_LONG = 3000 }; /* a request that is worked at for long */
+
+/* Answers all that is held but for that. Returns how many. */
+static uint32_t
+answer_what_is_short(struct side *side)
+{
+	uint32_t kept = 0, answered = 0;
+
+	for (uint32_t i = 0; i < side->held_count; i++) {
+		if (side->held[i]->header->request_id >= LASTS_LONG) {
+			side->held[kept++] = side->held[i];
+		} else {
+			side_answer(side->held[i]);
+			answered++;
+		}
+	}
+	side->held_count = kept;
+	return answered;
+}
+
+static uint32_t
+count_long(const struct side *side)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < side->held_count; i++)
+		count += side->held[i]->header->request_id >= LASTS_LONG;
+	return count;
+}
+
+/* Is request number @count of those that last long there, soon? */
+static bool
+long_comes(uint32_t count)
+{
+	enum { ROUNDS = 100 };
+
+	for (uint32_t round = 0; round < ROUNDS && count_long(&f.server) < count; round++) {
+		uint32_t before = f.server.message_count;
+		uint32_t answered = answer_what_is_short(&f.server);
+
+		(void)fixture_run_for(&f, never, 0, NUM_MS(2)); /* whoever has none says WANT */
+		fixture_run(&f, server_got, before + answered);
+	}
+	return count_long(&f.server) == count;
+}
+
+/*
+ * More peers than receives: each may have one, and there is always one that has none at work. A peer whose one request
+ * lasts long has its turn all the same.
+ */
+BOTH(credit, who_has_much_gets_on_beside_many_who_have_little)
+{
+	enum { PEERS = 16, EACH = 150 };
+	struct side *slow;
+
+	many_connect(PEERS, 8, kind);
+	fixture_run(&f, many_ready, PEERS);
+	f.server.mode = SIDE_HOLD;
+	slow = &many->sides[PEERS - 1];
+	for (uint32_t i = 0; i < PEERS - 1; i++)
+		send_requests(&many->sides[i], EACH * i, EACH);
+	fixture_run(&f, server_got, 6);
+	send_requests(slow, LASTS_LONG, 1);
+	cr_assert(long_comes(1));
+	send_requests(slow, LASTS_LONG + 1, 1);
+	cr_assert(long_comes(2));
+	promises_check(f.server_port);
+	fixture_close(&f);
+	free(many);
+}
+
 BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
 {
 	many_connect(1, 8, kind);
