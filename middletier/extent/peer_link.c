@@ -245,13 +245,15 @@ peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	log_limited(LOG_INFO,
 	    "peer: a link to another gateway has ended peer=%s reason=\"%s\" rc=%s", link->address,
 	    reason == NULL ? "" : reason, log_errno(rc));
-	/* DOWN, and not dialled before its time: no handler adds one. */
+	/* DOWN, not dialled before its time, and not for another address: no handler adds one. */
+	link->is_ending = true;
 	while ((at = list_first(&link->requests)) != NULL) {
 		struct mt_peer_request *request = LIST_ENTRY(at, struct mt_peer_request, link);
 
 		request->is_sent = request->is_posted; /* on_closed comes behind every send's end */
 		request_finish(request, rc == 0 ? -ECONNRESET : rc);
 	}
+	link->is_ending = false;
 }
 
 static const struct split_qp_ops peer_qp_ops = {
@@ -384,7 +386,7 @@ mt_peer_link_to(struct mt_port *port, const char *address)
 
 		if (strcmp(link->address, address) == 0)
 			return link;
-		if (link->sm.state == MT_PEER_LINK_DOWN && idle == NULL)
+		if (link->sm.state == MT_PEER_LINK_DOWN && !link->is_ending && idle == NULL)
 			idle = link;
 	}
 	if (all->count < MT_GATEWAYS_MAX)

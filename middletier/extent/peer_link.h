@@ -67,7 +67,8 @@ struct mt_peer_link {
 	struct wire_level level;
 	uint64_t retry_ns; /* DOWN: it is not dialled before */
 	uint64_t backoff_ns;
-	int close_rc; /* why we close it; 0: we do not */
+	bool is_ending; /* DOWN: its requests are told so, and it is nobody else's yet */
+	int close_rc;   /* why we close it; 0: we do not */
 	const char *close_reason;
 };
 

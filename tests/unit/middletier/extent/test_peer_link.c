@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -35,6 +36,7 @@ static int end_rc;
 /* The peer says nothing, but to the first request, as if that were another one. */
 #define MANY 60u             /* more than it takes */
 static uint64_t answered_as; /* 0: it answers all */
+static struct split_qp *their_qp;
 static struct split_msg *held[MANY];
 static uint32_t held_count;
 
@@ -80,6 +82,7 @@ peer_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, voi
 	(void)hello;
 	(void)hello_bytes;
 	(void)arg;
+	their_qp = qp;
 	wire_hello_encode(bytes, &ours);
 	split_qp_accept(qp, &peer_ops, NULL, bytes, sizeof(bytes));
 }
@@ -234,6 +237,65 @@ Test(peer_link, an_answer_to_what_was_not_sent_goes_with_it)
 	cr_assert_not(many[MANY - 1].is_sent);
 	cr_assert(mt_peer_link_forget(&many[MANY - 1]));
 	cr_assert_eq(port.split->pool.free_count, free_count);
+	for (uint32_t i = 0; i < held_count; i++)
+		split_msg_release(held[i]);
+}
+
+/* ---- more addresses than a port keeps links for ---- */
+
+/* The first to end asks for a link to somebody new. */
+static void
+on_end_of_two(struct mt_peer_request *ended, int rc, struct split_msg *msg, void *arg)
+{
+	(void)rc;
+	(void)msg;
+	(void)arg;
+	if (end_count++ == 0)
+		(void)mt_peer_link_to(&port, "sim://somebody-new:1");
+	cr_assert(ended == &many[0] || ended == &many[1]);
+}
+
+static bool
+two_have_ended(void *arg)
+{
+	(void)arg;
+	return end_count == 2;
+}
+
+static bool
+are_two_held(void *arg)
+{
+	(void)arg;
+	return held_count == 2;
+}
+
+Test(peer_link, a_link_is_nobody_elses_while_its_requests_end)
+{
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+
+	cr_assert_eq(ask(), 0); /* the peer holds what comes behind the first */
+	answered_as = 1;
+	for (uint32_t i = 1; i < MT_GATEWAYS_MAX; i++) {
+		(void)snprintf(address, sizeof(address), "sim://nobody-%u:1", i);
+		cr_assert_not_null(mt_peer_link_to(&port, address));
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct wire_header header = { .opcode = WIRE_JOB_LOAD };
+
+		memcpy(messages[i], &header, sizeof(header));
+		many[i] = (struct mt_peer_request){ .message = messages[i],
+			.message_bytes = sizeof(messages[i]),
+			.fn = on_end_of_two };
+		cr_assert_eq(mt_peer_link_send(mt_peer_link_to(&port, "sim://peer:1"), &many[i]),
+		    0);
+	}
+	end_count = 0;
+	cr_assert_eq(sim_world_run(world, are_two_held, NULL, sim_world_now_ns(world) + NUM_S(60)),
+	    0);
+	split_qp_close(their_qp);
+	cr_assert_eq(sim_world_run(world, two_have_ended, NULL,
+			 sim_world_now_ns(world) + NUM_S(60)),
+	    0);
 	for (uint32_t i = 0; i < held_count; i++)
 		split_msg_release(held[i]);
 }
