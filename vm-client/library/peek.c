@@ -51,7 +51,7 @@ struct peek_page {
 struct peek_fetch {
 	struct peeks *peeks;
 	struct connection *connection; /* NULL: free */
-	uint32_t generation, page_index;
+	uint32_t serial, page_index;
 	dev_ptr to;
 };
 
@@ -87,7 +87,7 @@ fetch_on_read(const struct dev_completion *completion, void *arg)
 	if (client->is_destroying)
 		return;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	if (fetch->generation != connection->peek.generation)
+	if (fetch->serial != connection->peek.serial)
 		return; /* of pages that are others' by now */
 	if (completion->rc != 0) {
 		peeks_forget(connection);
@@ -135,7 +135,7 @@ page_missed(struct connection *connection, struct peek_page *page)
 	page->fetched_ns = now_ns;
 	page->miss_count = 0;
 	fetch->connection = connection;
-	fetch->generation = connection->peek.generation;
+	fetch->serial = connection->peek.serial;
 	fetch->page_index = (uint32_t)(page - connection->peek.pages);
 	dev_event_on(event, fetch_on_read, fetch);
 }
@@ -362,6 +362,7 @@ peeks_forget(struct connection *connection)
 {
 	free(connection->peek.pages);
 	connection->peek.pages = NULL;
+	connection->peek.serial++;
 	connection->peek.page_count = 0;
 	connection->peek.generation = 0;
 }

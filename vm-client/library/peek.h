@@ -26,6 +26,7 @@ struct peeks;
 struct connection_peek {
 	uint32_t generation; /* 0: there is none, or it is asked for anew */
 	uint32_t page_count;
+	uint32_t serial; /* of these pages, whatever generation a gateway says that they are of */
 	struct peek_page *pages;
 	struct loop_link out;  /* messages that are PEEKING there, the oldest first */
 	uint32_t until_told;   /* reads that could be made so before one goes to the gateway */

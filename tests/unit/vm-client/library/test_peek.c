@@ -637,6 +637,16 @@ Test(peek, tags_of_pages_before_are_dropped)
 	cr_assert_eq(connection.peek.page_count, 0);
 }
 
+/* A gateway says a generation twice, of other pages: there may be fewer of them. */
+Test(peek, tags_of_pages_before_are_dropped_whatever_generation_they_are_of)
+{
+	cr_assert_not(start());
+	cr_assert(tell(1, 1));
+	end_event(0, 0);
+	cr_assert_not(start(), "its tags are not known");
+	cr_assert_eq(client.stats.hot_misses, 2);
+}
+
 Test(peek, a_full_queue_is_tried_again)
 {
 	event_count = EVENTS;
