@@ -26,6 +26,7 @@
 #include "merge/merge_pace.h"
 #include "merge/merge_work.h"
 #include "merge/pace.h"
+#include "merge/recipe.h"
 #include "merge/recipe_lie.h"
 #include "merge/run_writer.h"
 #include "merge/told.h"
@@ -51,6 +52,7 @@ struct mt_worker {
 };
 
 _Static_assert(TOLD_BYTES_MAX <= WORKER_TOLD_BYTES, "told");
+_Static_assert(WIRE_JOB_RECIPE_BYTES_MAX <= RECIPE_BYTES_MAX, "a job's memory holds what comes");
 
 /* ---- the table ---- */
 
