@@ -60,8 +60,8 @@ struct mt_settings {
 	uint64_t
 	    offload_bytes_min; /* for tests: merges of less are not asked about; 0: merge/merge_away.h says */
 	uint32_t
-	    mirror_faults; /* for tests: of so many heads that are mirrored one is lost, one damaged, and
-				 * one of another chain; 0: none is */
+	    mirror_faults; /* for tests: of so many heads that are mirrored one is lost, one damaged, one
+				 * of another chain, and one of another batch; 0: none is */
 	uint32_t
 	    recipe_lies; /* for tests: of so many recipes one is executed wrongly; 0: none is */
 };

@@ -193,15 +193,15 @@ push_open(struct mt_head_push *push, uint32_t index, uint32_t bytes)
 	return message;
 }
 
-/* For tests: @head names another block, and another batch before it; its own CRC is right. */
+/* For tests: @head names another block, and the batch before it, or another one; its own CRC is right. */
 static void
-push_forge(uint8_t *head, const struct batch_info *info)
+push_forge(uint8_t *head, const struct batch_info *info, bool fits_behind)
 {
 	struct batch_info forged = *info;
 
 	if (info->kind == EXTENT_LOG)
 		head[BATCH_HEADER_BYTES + PUSH_FORGED_BYTE] ^= 1;
-	forged.prev_crc ^= 1;
+	forged.prev_crc ^= fits_behind ? 0 : 1;
 	batch_head_encode(head, &forged);
 }
 
@@ -213,7 +213,8 @@ push_head(struct mt_head_push *push, uint32_t index, const struct batch_info *in
 		.offset_bytes = info->offset_bytes,
 		.head_bytes = BATCH_HEADER_BYTES + info->desc_bytes };
 	uint32_t bytes = wire_mirror_entry_bytes(entry.head_bytes);
-	uint64_t dice = UINT64_MAX; /* for tests: 0: it is lost; 1, 2: the heir gets other bytes */
+	uint64_t dice =
+	    UINT64_MAX; /* for tests: 0: it is lost; 1 to 3: the heir gets other bytes */
 	struct push_message *message = NULL;
 	struct mt_port *port = push->port;
 	uint8_t *at;
@@ -233,8 +234,8 @@ push_head(struct mt_head_push *push, uint32_t index, const struct batch_info *in
 	message->has_manifest |= info->kind == EXTENT_MANIFEST;
 	if (dice == 1)
 		at[WIRE_MIRROR_ENTRY_BYTES + loop_random_below(port->loop, entry.head_bytes)] ^= 1;
-	if (dice == 2)
-		push_forge(at + WIRE_MIRROR_ENTRY_BYTES, info);
+	if (dice == 2 || dice == 3)
+		push_forge(at + WIRE_MIRROR_ENTRY_BYTES, info, dice == 3);
 	if (push_is_due(message))
 		loop_defer(port->loop, &push->task); /* behind what the batch's end has others do */
 }

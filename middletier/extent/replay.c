@@ -29,7 +29,8 @@
  * Where the port keeps heads of others' batches (head_mirror.h), one that is there is not read. It passes the same checks,
  * behind the same predecessor, so what is there can be old, wrong or missing, and comes to the same. Behind a gap there may
  * be more of them: one read is asked for there, not sixteen. One that is none of the extent's, and passes, shows when no
- * copy's batch fits behind it: then all heads in memory go, and the replay ends, to be begun again without.
+ * copy's batch fits behind it: then all heads in memory go, and the replay ends, to be begun again without. An extent's last
+ * head has no batch behind it, and is read.
  */
 #include <errno.h>
 #include <inttypes.h>

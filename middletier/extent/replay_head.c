@@ -120,6 +120,16 @@ mt_replay_distrust(struct mt_replay *replay)
 	return -EAGAIN;
 }
 
+/* Would nothing be behind it? Then nothing but itself says that it is the extent's: a node has it. */
+static bool
+replay_is_last(const struct mt_replay *replay, const struct batch_info *info)
+{
+	uint64_t length_bytes = replay->sources[replay->source_index].length_bytes;
+
+	assert(replay->at_bytes < length_bytes);
+	return info->batch_bytes >= length_bytes - replay->at_bytes;
+}
+
 int
 mt_replay_take_mirrored(struct mt_replay *replay)
 {
@@ -139,8 +149,10 @@ mt_replay_take_mirrored(struct mt_replay *replay)
 	bytes = mt_head_mirror_get(port->head_mirror, &source->id, replay->at_bytes, replay->head);
 	if (bytes == 0)
 		return 0;
-	/* Memory of a gateway that may be wrong, or gone mad: it is believed as far as a node is. */
+	/* Memory of a gateway that may be wrong, or gone mad: what it says has to fit what nodes have behind it. */
 	rc = batch_head_check(replay->head, bytes, &check);
+	if (rc == 0 && replay_is_last(replay, &check.info) && !MUTANT(mirror_last_believed))
+		return 0;
 	if (rc == 0) {
 		replay->head_bytes = bytes;
 		rc = replay_on_head(replay, &check.info);

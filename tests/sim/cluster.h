@@ -36,7 +36,7 @@
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
 #define SIM_MIRROR_FAULTS                                                                          \
-	16u /* of so many heads that are mirrored one is lost, one damaged, one forged */
+	16u /* of so many heads that are mirrored one is lost, one damaged, two forged */
 #define SIM_RECIPE_LIES 5u /* of so many recipes one is executed wrongly */
 #define SIM_WORKER_JOBS 2u
 /* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */

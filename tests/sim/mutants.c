@@ -104,7 +104,7 @@ static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 static const char *const of_offload[] = { "told_short" };
 
 /* In code that takes heads of batches from memory. */
-static const char *const of_mirrors[] = { "mirror_unchecked" };
+static const char *const of_mirrors[] = { "mirror_unchecked", "mirror_last_believed" };
 
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",

@@ -3,7 +3,7 @@
  * test_replay_mirror.c -- a take-over with heads of the log in memory: all, none, some, and wrong ones
  *
  * Whatever is there, each record must be found, and what is missing or wrong is read from the nodes. The part of the
- * replay that takes heads is built in with a planted bug, mirror_unchecked: a head is believed without its chain.
+ * replay that takes heads is built in with planted bugs: a head is believed without its chain, or where nothing is behind it.
  */
 #define CLEAVE_MUTANTS
 #include "middletier/extent/replay_head.c"
@@ -186,14 +186,14 @@ has_the_beginning(uint32_t index)
 	return index < kept_count / 2;
 }
 
-Test(replay_mirror, no_head_of_the_log_is_read_where_all_are_there)
+Test(replay_mirror, each_extents_last_head_alone_is_read_where_all_are_there)
 {
 	uint64_t log_bytes = 0;
 
 	for (uint32_t i = 0; i < kept_count; i++)
 		log_bytes += kept[i].info.batch_bytes;
 	start_anew(has_all);
-	expect_served(kept_count, kept_count);
+	expect_served(kept_count - EXTENTS, kept_count - EXTENTS);
 	/* The rest is the manifest, and a few answers of nodes. */
 	cr_assert_lt(split_port_counters(mt_rig_port(rig)->split)->device_bytes_in, log_bytes / 16);
 }
@@ -248,35 +248,58 @@ Test(replay_mirror, a_damaged_head_is_read_from_a_node)
 {
 	kept[40].head[BATCH_HEADER_BYTES + 3] ^= 1;
 	start_anew(has_all);
-	expect_served(kept_count - 1, kept_count - 1);
+	expect_served(kept_count - EXTENTS - 1, kept_count - EXTENTS - 1);
 	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
 }
 
-/* The log's last head in another form: whole by itself, of its place, and behind another batch than it is. */
+/* The log's head number @index in another form: whole by itself, of its place, and behind @prev_crc. */
 static void
-forge_the_last(void)
+forge(uint32_t index, uint32_t prev_crc)
 {
-	struct kept *last = &kept[kept_count - 1];
+	struct kept *of = &kept[index];
 	struct record_iter it;
 	struct record_desc record;
 	const char *field;
-	uint8_t *at = last->head + BATCH_HEADER_BYTES;
+	uint8_t *at = of->head + BATCH_HEADER_BYTES;
 
-	record_iter_init(&it, last->head, &last->info);
+	record_iter_init(&it, of->head, &of->info);
 	while (record_iter_next(&it, &record, &field) == 1) {
 		record.block_crcs[0] ^= 1;
 		at += record_encode(at, &record);
 	}
-	last->info.prev_crc ^= 1;
-	batch_head_encode(last->head, &last->info);
+	of->info.prev_crc = prev_crc;
+	batch_head_encode(of->head, &of->info);
+}
+
+/* Two batches are behind it, of which the first is in memory. */
+static void
+forge_behind_another(void)
+{
+	uint32_t index = kept_count - 3;
+
+	forge(index, kept[index].info.prev_crc ^ 1);
 }
 
 Test(replay_mirror, a_head_behind_another_batch_is_not_believed)
 {
+	forge_behind_another();
+	start_anew(has_all);
+	expect_served(kept_count - EXTENTS - 1, kept_count - EXTENTS - 1);
+	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
+}
+
+/* Nothing is behind it that it would have to fit. */
+static void
+forge_the_last(void)
+{
+	forge(kept_count - 1, kept[kept_count - 1].info.prev_crc);
+}
+
+Test(replay_mirror, an_extents_last_head_is_a_nodes)
+{
 	forge_the_last();
 	start_anew(has_all);
-	expect_served(kept_count - 1, kept_count - 1);
-	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
+	expect_served(kept_count - EXTENTS, kept_count - EXTENTS);
 }
 
 /* The log's head number @index in another form: whole, of its place, and behind the batch that it is behind. */
@@ -291,9 +314,9 @@ forge_behind_the_same(uint32_t index, uint64_t base_sequence)
 
 Test(replay_mirror, a_head_that_passes_and_cannot_be_is_read_from_a_node)
 {
-	forge_behind_the_same(kept_count - 1, 1); /* it goes back */
+	forge_behind_the_same(kept_count - 2, 1); /* it goes back */
 	start_anew(has_all);
-	expect_served(kept_count - 1, kept_count - 1);
+	expect_served(kept_count - EXTENTS - 1, kept_count - EXTENTS - 1);
 	cr_assert_eq(metric(MT_METRIC_heads_refused), 1);
 }
 
@@ -304,16 +327,28 @@ Test(replay_mirror, a_head_that_nothing_fits_behind_ends_no_shard)
 	start_anew(has_all);
 	cr_assert(mt_rig_wait_ready(rig));
 	cr_assert(is_all_there());
-	cr_assert_eq(metric(MT_METRIC_heads_taken), 41, "up to it, once");
+	cr_assert_eq(metric(MT_METRIC_heads_taken), 40, "up to it, once, but for an extent's last");
 }
 
-Test(replay_mirror, believing_it_is_found)
+static void
+expect_found(enum mutant mutant)
 {
-	forge_the_last();
-	mutant_set_add(&mutants_on, MUTANT_mirror_unchecked);
+	mutant_set_add(&mutants_on, mutant);
 	start_anew(has_all);
 	cr_assert(mt_rig_wait_ready(rig));
 	cr_assert_not(is_all_there());
+}
+
+Test(replay_mirror, believing_what_is_behind_another_batch_is_found)
+{
+	forge_behind_another();
+	expect_found(MUTANT_mirror_unchecked);
+}
+
+Test(replay_mirror, believing_the_last_is_found)
+{
+	forge_the_last();
+	expect_found(MUTANT_mirror_last_believed);
 }
 
 /* A head that is right by its chain, and longer than what was agreed upon: the extent was cut there. */
@@ -334,7 +369,7 @@ Test(replay_mirror, a_batch_beyond_the_agreed_length_is_never_asked_for)
 	start_anew(has_all);
 	cr_assert(mt_rig_wait_ready(rig));
 	cr_assert(is_all_there());
-	cr_assert_eq(metric(MT_METRIC_heads_taken), 2);
+	cr_assert_eq(metric(MT_METRIC_heads_taken), 1, "the last is a node's");
 }
 
 Test(replay_mirror, nodes_come_and_go_meanwhile)
