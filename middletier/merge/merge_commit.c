@@ -166,6 +166,7 @@ mt_merge_stage_rest(struct mt_merge *merge, int rc)
 	}
 	merge->is_refused |= rc != -EAGAIN && rc != -EBUSY && rc != -ENOTCONN;
 	stage_writer_begin(merge);
+	work->exec.writer.part_max = MERGE_PARTS_MAX - work->result.part_count;
 	return true;
 }
 

@@ -169,6 +169,7 @@ mt_run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t 
 	writer->flushed_sequence = flushed_sequence;
 	writer->cut = cut;
 	writer->frame_count = writer->crc_count = writer->place_count = writer->part_count = 0;
+	writer->part_max = MERGE_PARTS_MAX;
 	writer->stored_bytes = 0;
 	writer->is_ending = writer->is_hoping = writer->claims_all = false;
 	writer->rc = 0;
@@ -376,12 +377,12 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 							: &writer->parts[writer->part_count - 1];
 	uint32_t payload_at = (uint32_t)info->offset_bytes + BATCH_HEADER_BYTES + info->desc_bytes;
 
-	assert(writer->part_count <= MERGE_PARTS_MAX);
+	assert(writer->part_count <= writer->part_max);
 	assert(batch->batch.extent != NULL);
 	if (part == NULL || part->extent_index != batch->batch.extent->index ||
 	    part->offset_bytes + part->length_bytes != info->offset_bytes ||
 	    part->directory_bytes != 0) {
-		if (writer->part_count == MERGE_PARTS_MAX) {
+		if (writer->part_count == writer->part_max) {
 			writer_fail(writer, -EFBIG);
 			return;
 		}

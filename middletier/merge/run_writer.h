@@ -78,6 +78,7 @@ struct run_writer {
 	uint32_t place_count;
 	uint64_t stored_bytes; /* of the frames */
 	struct run_part parts[MERGE_PARTS_MAX];
+	uint32_t part_max; /* of them, beside those that the result has already [MERGE_PARTS_MAX] */
 	uint32_t part_count;
 	struct mt_append directory; /* run_directory.c: of the part that ends */
 	bool is_directory_out;      /* it is at its replicas */

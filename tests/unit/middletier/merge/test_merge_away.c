@@ -463,6 +463,8 @@ Test(merge_away_pieces, where_nobody_has_room_the_rest_is_made_here)
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(metric(MT_METRIC_merges_recalled) + metric(MT_METRIC_merges_refused), 0);
 	expect_the_first_and_the_rest(before, runs);
+	cr_assert_eq(fake.port.merge_work->exec.writer.part_max, MERGE_PARTS_MAX - 1,
+	    "both together are as many as one commit names");
 }
 
 static void
