@@ -104,7 +104,7 @@ static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 static const char *const of_offload[] = { "told_short" };
 
 /* In code that takes heads of batches from memory. */
-static const char *const of_mirrors[] = { "mirror_unchecked", "mirror_last_believed" };
+static const char *const of_mirrors[] = { "mirror_unchecked" };
 
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
@@ -154,13 +154,13 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * behind flushes of theirs, clients compare CRCs, how much of the nodes all logs take is not looked at, a copy that
  * goes has told of nothing that the others lack, and no disk that failed reads reads again while a node is away, or
  * before the next start, nobody is lent an extent that would change another, who works on after he was given up does no harm
- * but to himself, and nodes that are to store a bad record, which a merge has taken as it came, refuse it. Unit tests
- * have them on (test_share_mutant.c, test_drop.c, test_control_unused.c,
- * test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c, test_own_address.c, test_failing_node.c,
- * test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
+ * but to himself, nodes that are to store a bad record, which a merge has taken as it came, refuse it, and few heads that
+ * are in memory as their shard is taken over are an extent's last. Unit tests have them on (test_share_mutant.c,
+ * test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c,
+ * test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
  * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_peek.c,
- * test_rebuild_lease.c, test_worker.c, test_merge_read.c).
+ * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -168,8 +168,8 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"hot_hold_ignored", "hot_epoch_ignored", "pool_overlent", "lender_counted",
 	"mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left", "ticket_unchecked",
 	"fence_volume_ignored", "fence_unlisted", "holder_untold", "read_lease_from_answer",
-	"direct_lease_unjudged", "recover_unwaited", "lent_all", "job_works_on",
-	"gather_believed" };
+	"direct_lease_unjudged", "recover_unwaited", "lent_all", "job_works_on", "gather_believed",
+	"mirror_last_believed" };
 
 struct search {
 	struct mutant_set mutants;
