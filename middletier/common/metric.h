@@ -61,6 +61,7 @@
 	X(compactions, "count", "merges of runs alone")                                            \
 	X(compacted_bytes, "bytes", "bytes of the runs that these wrote")                          \
 	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
+	X(merge_log_read_bytes, "bytes", "bytes of those that rings had no more, or never had")    \
 	X(hot_merges, "count", "merges of either kind whose runs are stored for who reads them")   \
 	X(hasty_runs, "count", "runs with frames that were left long, because writes waited")      \
 	X(covered_runs, "count", "runs that went unread, for newer ones have all their blocks")    \

@@ -53,6 +53,7 @@ struct merge_read {
 	uint8_t host[WIRE_HEADER_BYTES + WIRE_GATHER_MAX * WIRE_STRETCH_BYTES]; /* the request */
 	uint8_t replica_index;
 	bool is_out, is_used;
+	bool is_of_log; /* the extent is */
 };
 
 struct merge_job {

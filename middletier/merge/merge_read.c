@@ -15,12 +15,15 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/sm.h"
 #include "cleave/gather.h"
 #include "cleave/level.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/limits.h"
+#include "common/metric.h"
+#include "common/port.h"
 #include "common/shard.h"
 #include "extent/choose.h"
 #include "extent/extent.h"
@@ -115,6 +118,8 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 		read_failed(exec, read, rc);
 	} else {
 		exec->read_bytes += msg->payload_bytes;
+		metric_add(&exec->port->metrics[MT_METRIC_merge_log_read_bytes],
+		    read->is_of_log ? msg->payload_bytes : 0);
 	}
 	merge_exec_tell(exec, 0);
 }
@@ -214,6 +219,7 @@ mt_merge_read_send(struct merge_exec *exec, struct merge_read *read, uint32_t fi
 		return false;
 	*read =
 	    (struct merge_read){ .exec = exec, .first = first, .replica_index = (uint8_t)index };
+	read->is_of_log = extent->kind == EXTENT_LOG;
 	bytes =
 	    read_fill(exec, read, node->agreed_level >= CLEAVE_LEVEL_GATHER ? WIRE_GATHER_MAX : 1);
 	read->call.request = (struct wire_node){ .id = extent->id, .epoch = exec->shard->epoch };

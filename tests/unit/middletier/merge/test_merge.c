@@ -368,6 +368,7 @@ Test(merge, what_has_left_the_ring_is_read_from_nodes)
 		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
 	cr_assert_eq(merge(0, true, 0), 0);
 	cr_assert_gt(metric(MT_METRIC_merge_read_bytes), NUM_MIB(1));
+	cr_assert_eq(metric(MT_METRIC_merge_log_read_bytes), metric(MT_METRIC_merge_read_bytes));
 	expect_blocks(0, 137, 7, 4);
 }
 
@@ -697,46 +698,6 @@ Test(merge_threads, layers_and_runs_are_merged)
 	expect_blocks(0, 100, 3, 1);
 	expect_blocks(1, 100, 3, 4);
 	expect_blocks(301, 600, 1, 4);
-}
-
-static bool
-is_in_state(void *arg)
-{
-	const struct mt_merge *at_work = fake.port.merge_work->merge;
-
-	return at_work != NULL && at_work->sm.state == *(const enum mt_merge_state *)arg;
-}
-
-/* Once a millisecond, not in each turn of the loop. */
-static void
-expect_patience_in(enum mt_merge_state state)
-{
-	struct mt_merge_input input = input_of(0, true, chunk_at(0)->run_count);
-	uint32_t count;
-
-	cr_assert_eq(fake_merge_begin(&input), 0);
-	cr_assert_eq(sim_world_run(fake.world, is_in_state, &state,
-			 sim_world_now_ns(fake.world) + NUM_S(10)),
-	    0);
-	fake.engines.is_refusing = true;
-	fake_run_for(NUM_MS(20)); /* what engines had already is back */
-	count = fake.engines.submit_count;
-	fake_run_for(NUM_MS(100));
-	cr_assert_geq(fake.engines.submit_count, count + 50);
-	cr_assert_leq(fake.engines.submit_count, count + 2 * 100);
-	fake.engines.is_refusing = false;
-	cr_assert_eq(fake_merge_end(), 0);
-}
-
-Test(merge_threads, while_the_engines_are_full_it_asks_now_and_then, .timeout = 60)
-{
-	for (uint32_t i = 0; i < 30; i++)
-		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
-	expect_patience_in(MERGE_FETCHING);
-	write_blocks(0, 100, 3, 1);
-	expect_patience_in(MERGE_STORING);
-	expect_blocks(0, 100, 3, 1);
-	expect_blocks(1, 100, 3, 4);
 }
 
 Test(merge_threads, stopped_at_any_time_it_comes_back)
