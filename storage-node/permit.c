@@ -203,6 +203,12 @@ permit_is_fenced(const struct sn_permit *permit, uint64_t volume_id, uint64_t at
 	return fence->volume_id != 0 && attach < fence->attach && !MUTANT(fence_volume_ignored);
 }
 
+uint64_t
+sn_permit_fenced_below(const struct node *node, uint64_t volume_id)
+{
+	return node->permit == NULL ? 0 : permit_find(node->permit, volume_id)->attach;
+}
+
 static void
 permit_empty(struct node *node)
 {

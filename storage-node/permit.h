@@ -45,6 +45,8 @@ void sn_permit_fence(struct sn_request *req);
  */
 int sn_permit_judge(struct node *node, const struct wire_ticket *ticket,
     const struct ticket_bearer *bearer, const char *peer, struct sn_ticket *ret_ticket);
+/* sn_permit_fenced_below -- tickets of @volume_id of lesser attaches than that have ended; 0: no fence has come since the start. */
+uint64_t sn_permit_fenced_below(const struct node *node, uint64_t volume_id);
 /* sn_permit_is_valid -- has @ticket, that was believed once, not ended? */
 bool sn_permit_is_valid(struct node *node, struct sn_ticket *ticket);
 

@@ -137,7 +137,7 @@
 	X(holder_untold, "a gateway answers that it knows an attach before its ports do")          \
 	/* Chunk maps: what a session may read by them. */                                         \
 	X(map_log_ignored, "a map names blocks of runs that the log has newer ones of")            \
-	X(direct_lease_unjudged, "a client's read at nodes is not judged by its lease at its end") \
+	X(direct_lease_unjudged, "a client's reads at nodes are not judged by its lease")          \
 	X(map_dirty_ignored, "a client goes by a map though it has changed the block since")       \
 	X(map_cleared_under_write, "a map counts as new though changes were under way")            \
 	X(map_epoch_ignored, "a client goes by the map of an owner before")                        \

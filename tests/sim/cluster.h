@@ -130,6 +130,7 @@ struct sim_cluster {
 	struct sim_deletes *deletes;     /* deletes.h: judges what nodes delete */
 	struct sim_encrypted *encrypted; /* encrypted.h; NULL: volumes are not */
 	struct sim_keys *keys;           /* NULL: connections are open */
+	struct sim_thief *thief;         /* thief.h; NULL: nobody steals tickets */
 	/* Before the process of node @index starts: who is at its address leaves (enemy.h). NULL: nobody ever is. */
 	void (*on_node_start)(uint32_t index, void *arg);
 	void *on_node_start_arg;

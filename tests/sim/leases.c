@@ -13,6 +13,7 @@
 #include "middletier/common/shard_state.h"
 #include "peeker.h"
 #include "run.h"
+#include "thief.h"
 #include "vm-client/library/internal.h"
 
 #define LEASES_SALT UINT64_C(635)
@@ -44,6 +45,13 @@ bool
 sim_leases_is_in(uint64_t seed)
 {
 	return sim_run_hash(seed, LEASES_SALT) % LEASES_SEEDS == 0;
+}
+
+bool
+sim_leases_are_direct(uint64_t seed)
+{
+	return !sim_peeks_are_in(seed) && !sim_run_has_levels(seed) &&
+	    sim_run_hash(seed, DIRECT_SALT) % DIRECT_SEEDS < DIRECT_OF_THEM;
 }
 
 void
@@ -156,6 +164,7 @@ map_look(const struct sim_leases *leases, struct cleave_volume *volume, uint32_t
 
 	if (!maps_look(volume, history_offset(leases->history, block), &found))
 		return (struct sim_map_look){ .is_there = false };
+	sim_thief_note(leases->cluster->thief, volume, found.source);
 	return (struct sim_map_look){ true, found.source != NULL,
 		found.source == NULL ? crc32c(0, zeros, sizeof(zeros)) : found.block_crc,
 		found.epoch, found.serial };

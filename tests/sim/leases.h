@@ -34,6 +34,8 @@ struct sim_map_read {
 
 /* sim_leases_is_in -- have sessions of this seed leases, where all processes are of one release? */
 bool sim_leases_is_in(uint64_t seed);
+/* sim_leases_are_direct -- do they read at nodes in this seed by itself, where all processes are of one release? */
+bool sim_leases_are_direct(uint64_t seed);
 /* sim_leases_choose -- what a cluster of @seed has of both; @has_levels: its processes are of two releases. */
 void sim_leases_choose(uint64_t seed, bool has_levels, struct sim_cluster_options *options);
 /* sim_leases_word -- what such volumes have for `reads`. */

@@ -35,6 +35,7 @@
 #include "leases.h"
 #include "peeker.h"
 #include "run.h"
+#include "thief.h"
 #include "trasher.h"
 
 #define SEEDS_DEFAULT 2000u
@@ -109,7 +110,10 @@ static const char *const of_mirrors[] = { "mirror_unchecked" };
 /* In code that waits for read leases, counts them, and goes by them. */
 static const char *const of_leases[] = { "read_lease_unwaited", "read_lease_outlives_claim",
 	"fence_unwaited", "map_log_ignored", "map_dirty_ignored", "map_cleared_under_write",
-	"map_epoch_ignored", "reads_unfenced" };
+	"map_epoch_ignored", "reads_unfenced", "direct_lease_unjudged" };
+
+/* In code that believes tickets. */
+static const char *const of_tickets[] = { "ticket_unchecked", "fence_volume_ignored" };
 
 /* In code that waits for what was given up. */
 static const char *const of_haste[] = { "debt_ignored" };
@@ -135,6 +139,7 @@ static const struct kind {
 	{ NAMES(of_encrypted), sim_encrypted_is_in },
 	{ NAMES(of_hot), sim_run_has_hot_blocks },
 	{ NAMES(of_leases), sim_leases_is_in },
+	{ NAMES(of_tickets), sim_thief_is_in },
 	{ NAMES(of_recipes), sim_run_has_recipes },
 	{ NAMES(of_haste), sim_run_has_haste },
 	{ NAMES(of_peeks), sim_peeks_are_in },
@@ -159,7 +164,7 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c,
  * test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_ring.c, test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
- * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_direct.c, test_peek.c,
+ * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_peek.c,
  * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
@@ -167,8 +172,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
 	"hot_hold_ignored", "hot_epoch_ignored", "ring_held_taken", "pool_overlent",
 	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
-	"ticket_unchecked", "fence_volume_ignored", "fence_unlisted", "holder_untold",
-	"read_lease_from_answer", "direct_lease_unjudged", "recover_unwaited", "lent_all",
+	"fence_unlisted", "holder_untold", "read_lease_from_answer", "recover_unwaited", "lent_all",
 	"job_works_on", "gather_believed", "mirror_last_believed" };
 
 struct search {
@@ -332,6 +336,7 @@ checker_of(const char *text)
 		{ "orphan", "orphans" },
 		{ "whose right was taken", "a session outlives its right" },
 		{ "enemy: ", "an enemy is let in" },
+		{ "thief: ", "a ticket of another's is believed" },
 		{ "and one salt", "a nonce used twice" },
 		{ "encrypted: ", "a disk tells of an encrypted volume" },
 		{ "waited in vain", "liveness" },

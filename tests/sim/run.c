@@ -30,6 +30,7 @@
 #include "snapper.h"
 #include "splitlib/sim/loop_sim.h"
 #include "store.h"
+#include "thief.h"
 #include "trasher.h"
 #include "well.h"
 #include "workload.h"
@@ -47,8 +48,7 @@
 #define RUN_HOT_BYTES NUM_KIB(96)        /* of a port: two sets of eight blocks */
 #define RUN_INDEX_CACHE_BYTES NUM_KIB(4) /* of a gateway: a few pages, or directories */
 #define RUN_MANIFEST_BYTES 2304u         /* four volumes take half of it */
-#define RUN_SNAPSHOT_SEEDS 7u
-#define RUN_ENCRYPTED_FAULTS 16u /* between two looks at all that is stored */
+#define RUN_ENCRYPTED_FAULTS 16u         /* between two looks at all that is stored */
 #define RUN_BALANCE_SHARDS 8u
 #define RUN_BALANCE_CHUNKS                                                                         \
 	4u /* of a volume, at most: some shards have much to do, and others nothing */
@@ -147,14 +147,14 @@ run_has_snapshots(const struct run *run)
 {
 	if (run->options.snapshots != SIM_SNAPSHOTS_BY_SEED)
 		return run->options.snapshots == SIM_SNAPSHOTS_YES;
-	return run->options.seed % RUN_SNAPSHOT_SEEDS == 0;
+	return run->options.seed % SIM_RUN_SNAPSHOT_SEEDS == 0;
 }
 
 /* Holds that end by themselves before all shards have begun. Of a third of the seeds holds are as users have them. */
 static bool
 run_has_short_holds(const struct run *run)
 {
-	return run_has_snapshots(run) && run->options.seed / RUN_SNAPSHOT_SEEDS % 3 != 0;
+	return run_has_snapshots(run) && run->options.seed / SIM_RUN_SNAPSHOT_SEEDS % 3 != 0;
 }
 
 /* Shards with more chunks than their manifests may have runs of. */
@@ -280,7 +280,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->engine_threads = 2;
 	if (run_has_short_holds(run))
 		options->hold_ns = RUN_HOLD_MIN_NS
-		    << given->seed / RUN_SNAPSHOT_SEEDS % RUN_HOLD_SHIFTS;
+		    << given->seed / SIM_RUN_SNAPSHOT_SEEDS % RUN_HOLD_SHIFTS;
 	if (run_has_short_holds(run) || sim_run_has_haste(given->seed)) {
 		options->shard_count = (uint32_t)num_max(options->shard_count, 2);
 		gateways = (uint32_t)num_max(gateways, 2);
@@ -307,15 +307,6 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->device_bytes = num_max(options->device_bytes, NUM_MIB(16));
 }
 
-/* Clones are flattened in those of its seeds in which no mutant was found before. */
-static bool
-run_has_flattening(const struct run *run)
-{
-	uint64_t place = run->options.seed / RUN_SNAPSHOT_SEEDS;
-
-	return place % 5 == 3 || place % 7 == 2;
-}
-
 /* The first volume's snapper. It has a generator of its own: seeds without it decide what they always did. */
 static void
 run_create_snapper(struct run *run, uint64_t volume_bytes)
@@ -327,7 +318,7 @@ run_create_snapper(struct run *run, uint64_t volume_bytes)
 		.volume = workload_name(workload),
 		.block_count = (uint32_t)(volume_bytes / CLEAVE_BLOCK_BYTES),
 		.seed = run->options.seed,
-		.flattens = run_has_flattening(run) };
+		.flattens = sim_run_has_flattening(run->options.seed) };
 
 	if (run_has_snapshots(run))
 		run->snapper = snapper_create(&options);
@@ -476,6 +467,7 @@ run_begin(struct run *run)
 		run->trasher = sim_trasher_create(run->cluster, run->options.seed);
 		run->grouper = sim_grouper_create(run->cluster, run->options.seed);
 	}
+	run->cluster->thief = sim_thief_create(run->cluster, run->options.seed);
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 	run->faults.peeker = sim_peeker_create(run->cluster, run->workloads,
 	    run->faults.workload_count, run->options.seed);
@@ -723,6 +715,7 @@ run_result(struct run *run, struct sim_run_result *result)
 	result->is_on_etcd = run_is_on_etcd(run);
 	result->relief_count = sim_balancer_count(run->balancer);
 	result->deed_count = sim_enemy_deed_count(run->enemy);
+	result->theft_count = sim_thief_count(run->cluster->thief);
 	result->lease_count = run->cluster->lease_count;
 	result->map_read_count = run->cluster->map_read_count;
 	result->direct_read_count = run->cluster->direct_read_count;
@@ -750,6 +743,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_grouper_finish(run.grouper, RUN_HEAL_LIMIT_NS);
 	sim_limiter_finish(run.limiter, RUN_HEAL_LIMIT_NS);
 	sim_enemy_finish(run.enemy, RUN_HEAL_LIMIT_NS);
+	sim_thief_finish(run.cluster->thief, RUN_HEAL_LIMIT_NS);
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
@@ -786,6 +780,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_limiter_destroy(run.limiter);
 	sim_balancer_destroy(run.balancer);
 	sim_enemy_destroy(run.enemy);
+	sim_thief_destroy(run.cluster->thief);
 	sim_peeker_destroy(run.faults.peeker);
 	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)

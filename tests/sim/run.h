@@ -88,6 +88,8 @@ enum sim_fault {
 #define SIM_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
 #define SIM_FAULTS_NONE (UINT64_C(1) << 63) /* the set that is empty, as 0 means "by the seed" */
 
+#define SIM_RUN_SNAPSHOT_SEEDS 7u
+
 /* Whether snapshots are taken, read, cloned, rolled back and deleted: of every seventh seed. */
 enum sim_run_snapshots { SIM_SNAPSHOTS_BY_SEED, SIM_SNAPSHOTS_YES, SIM_SNAPSHOTS_NO };
 
@@ -142,6 +144,7 @@ struct sim_run_result {
 	uint64_t change_count;   /* of nodes: came, left, stayed, were refused */
 	uint64_t relief_count;   /* shards given away by load */
 	uint64_t deed_count;     /* of enemies, all of them refused */
+	uint64_t theft_count;    /* requests by stolen tickets that had to be refused, and were */
 	uint64_t lease_count;    /* changes done while their session had a read lease there */
 	uint64_t map_read_count; /* of runs, that were read as maps said */
 	uint64_t direct_read_count; /* messages that were read at nodes */
@@ -194,6 +197,8 @@ bool sim_run_has_offload(uint64_t seed);
 bool sim_run_has_mirrors(uint64_t seed);
 /* sim_run_has_keys -- have the processes of @seed by itself keys? */
 bool sim_run_has_keys(uint64_t seed);
+/* sim_run_has_flattening -- are clones of @seed's snapshots flattened, where it takes some? */
+bool sim_run_has_flattening(uint64_t seed);
 /* sim_run_has_limits -- this seed has a volume with a limit (limiter.h), where its nodes and levels stay as they are. */
 bool sim_run_has_limits(uint64_t seed);
 /* sim_run_hash -- of @seed: no other property of it goes with this, nor with that of another @salt. */

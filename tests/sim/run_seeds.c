@@ -47,7 +47,8 @@ struct tally {
 	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
 	    staged_seed_count, hasty_count, covered_count, refused_count, away_count,
 	    recalled_count, hot_count, hot_seed_count, head_count;
-	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count;
+	uint64_t snapshot_count, etcd_seed_count, change_count, relief_count, deed_count,
+	    theft_count;
 	uint64_t lease_count, map_read_count, direct_read_count, heated_count, peek_count,
 	    torn_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
@@ -152,6 +153,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->change_count += result->change_count;
 	tally->relief_count += result->relief_count;
 	tally->deed_count += result->deed_count;
+	tally->theft_count += result->theft_count;
 	tally->lease_count += result->lease_count;
 	tally->map_read_count += result->map_read_count;
 	tally->direct_read_count += result->direct_read_count;
@@ -222,19 +224,20 @@ print_totals(const struct tally *sum, double seconds)
 		     " hot reads, in %" PRIu64 " seeds, %" PRIu64 " heads had in memory, %" PRIu64
 		     " snapshots, %" PRIu64 " changes of nodes, %" PRIu64
 		     " shards given away by load, %" PRIu64 " deeds of enemies, %" PRIu64
-		     " changes under read leases, %" PRIu64 " blocks of runs as maps say, %" PRIu64
-		     " reads at nodes (%" PRIu64 " runs told of), %" PRIu64
-		     " out of gateways' memory (%" PRIu64 " met a change), %" PRIu64
-		     " seeds on an etcd, %.0f s; %" PRIu64 " seeds failed%s\n",
+		     " thefts, %" PRIu64 " changes under read leases, %" PRIu64
+		     " blocks of runs as maps say, %" PRIu64 " reads at nodes (%" PRIu64
+		     " runs told of), %" PRIu64 " out of gateways' memory (%" PRIu64
+		     " met a change), %" PRIu64 " seeds on an etcd, %.0f s; %" PRIu64
+		     " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
 	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
 	    sum->hasty_count, sum->covered_count, sum->away_count, sum->recalled_count,
 	    sum->refused_count, sum->hot_count, sum->hot_seed_count, sum->head_count,
 	    sum->snapshot_count, sum->change_count, sum->relief_count, sum->deed_count,
-	    sum->lease_count, sum->map_read_count, sum->direct_read_count, sum->heated_count,
-	    sum->peek_count, sum->torn_count, sum->etcd_seed_count, seconds, sum->failed_count,
-	    table->is_interrupted ? " (interrupted)" : "");
+	    sum->theft_count, sum->lease_count, sum->map_read_count, sum->direct_read_count,
+	    sum->heated_count, sum->peek_count, sum->torn_count, sum->etcd_seed_count, seconds,
+	    sum->failed_count, table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int

@@ -71,6 +71,15 @@ sim_run_has_balance(uint64_t seed)
 	return sim_run_hash(seed, BALANCE_SALT) % BALANCE_SEEDS == 0 && !sim_run_has_levels(seed);
 }
 
+/* In those of its seeds in which no mutant was found before. */
+bool
+sim_run_has_flattening(uint64_t seed)
+{
+	uint64_t place = seed / SIM_RUN_SNAPSHOT_SEEDS;
+
+	return place % 5 == 3 || place % 7 == 2;
+}
+
 bool
 sim_run_has_limits(uint64_t seed)
 {

@@ -3,7 +3,7 @@
  * test_node_reader.c -- clients that read by tickets: what is believed, when it ends, and what else they may ask
  *
  * Two sessions, a and b, at a node of a cluster with keys, and at one where everybody is trusted. Tickets' checks are
- * built in with planted bugs, ticket_unchecked and fence_volume_ignored, that no seed of the simulator comes upon.
+ * built in with planted bugs, ticket_unchecked and fence_volume_ignored.
  */
 #define CLEAVE_MUTANTS
 #include "storage-node/permit.c"
@@ -466,6 +466,7 @@ Test(node_reader, a_key_is_told_for_a_while_and_believed_for_twice_as_long)
 
 Test(node_reader, a_newer_attach_ends_tickets_of_older_ones)
 {
+	cr_assert_eq(sn_permit_fenced_below(rig->node, VOLUME), 0);
 	come_as_gateway();
 	cr_assert_eq(fence(VOLUME + 1, ATTACH + 9), 0, "another volume's");
 	cr_assert_eq(fence(VOLUME, ATTACH), 0, "its own attach");
@@ -474,6 +475,7 @@ Test(node_reader, a_newer_attach_ends_tickets_of_older_ones)
 	come_as_gateway();
 	cr_assert_eq(fence(VOLUME, ATTACH + 1), 0);
 	cr_assert_eq(fence(VOLUME, ATTACH), 0, "an older one comes late");
+	cr_assert_eq(sn_permit_fenced_below(rig->node, VOLUME), ATTACH + 1);
 	come_as_client(SESSION_A);
 	cr_assert_eq(present_one(SESSION_A, 0), 0);
 	mutant_set_add(&mutants_on, MUTANT_fence_volume_ignored);
