@@ -187,6 +187,32 @@ export_check_use(struct command_session *session, const struct cleave_volume_inf
 		  options->name, now.id == before->id ? "written" : "renamed");
 }
 
+/* The snapshot of VOLUME@SNAPSHOT is there: else an agent and qemu-img would say so, each in its own way. A volume: 0. */
+static int
+export_find_snapshot(struct command_session *session)
+{
+	const char *name = session->options->name, *at = strchr(name, '@');
+	char volume[CLEAVE_NAME_BYTES_MAX + 1];
+	struct cleave_snapshot *snapshots;
+	bool is_there = false;
+	uint32_t count;
+	int rc;
+
+	if (at == NULL || strchr(at + 1, '@') != NULL)
+		return 0;
+	(void)snprintf(volume, sizeof(volume), "%.*s", (int)(at - name), name);
+	rc = command_snapshots_of(session, volume, &snapshots, &count);
+	if (rc != 0)
+		return rc;
+	for (uint32_t i = 0; i < count; i++)
+		is_there = is_there || strcmp(snapshots[i].name, name) == 0;
+	free(snapshots);
+	return is_there ? 0
+			: command_fail(session, -ENOENT,
+			      "volume '%.64s' has no snapshot '%.64s': cleave snapshot list %.64s",
+			      volume, at + 1, volume);
+}
+
 /* The file has its name. */
 static int
 export_say(const struct export *export, uint64_t begun_ns)
@@ -218,6 +244,8 @@ command_export(struct command_session *session)
 	assert(session->options->file != NULL && session->options->name != NULL);
 	command_image_watch_signals();
 	rc = command_find_volume(session, &info);
+	if (rc == 0)
+		rc = export_find_snapshot(session);
 	if (rc == 0)
 		rc = command_check_use(session);
 	if (rc == 0)
