@@ -24,7 +24,7 @@ struct mt_volumes;
 #define MT_UNREACHED_NS                                                                            \
 	NUM_S(150) /* after it a client that does not say so again is believed to reach it */
 
-/* Who cannot reach which node, and where that was said to be. */
+/* A client that cannot reach a node, and where that was said to be. */
 struct mt_unreached_word {
 	uint32_t node_id; /* 0: none */
 	uint64_t volume_id,

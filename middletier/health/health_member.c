@@ -179,7 +179,7 @@ judge_store(const struct mt_gateway *gateway, struct mt_health *health)
 		    report.database_bytes / NUM_MIB(1), report.quota_bytes / NUM_MIB(1));
 }
 
-/* Who is to take @list's first shard over: that one's log says why it does not. */
+/* @heir is to take @list's first shard over: that one's log says why it does not. */
 static void
 unowned_add(const struct mt_shard_list *list, const struct mt_member_peer *heir,
     struct mt_health *health)

@@ -361,7 +361,7 @@ command_image_path(const char *file, char out[IMAGE_PATH_BYTES])
 	    file);
 }
 
-/* Of an open disk: bytes that are neither holes nor zeros. 0; a negative errno; -EINTR: a signal came. */
+/* Bytes of an open disk that are neither holes nor zeros. 0; a negative errno; -EINTR: a signal came. */
 static int
 data_of(struct command_disk *disk, uint64_t size_bytes, uint64_t *ret_bytes)
 {

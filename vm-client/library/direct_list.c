@@ -33,7 +33,7 @@ node_of_id(struct direct *direct, uint32_t id)
 	return direct->nodes[at];
 }
 
-/* It is said to be elsewhere: what failed where it was says nothing of that, also where a gateway has just been told so. */
+/* The node is said to be elsewhere: what failed where it was says nothing of that, also where a gateway has just been told so. */
 static void
 node_move(struct direct_node *node)
 {

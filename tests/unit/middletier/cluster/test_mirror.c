@@ -326,7 +326,7 @@ Test(mirror, a_volume_that_a_backup_lacks_is_kept)
 	cr_assert_str_eq(kept->name, "b");
 }
 
-/* Who had it before would be let in again beside the one whose writes were acknowledged. */
+/* A client that had it before would be let in again beside the one whose writes were acknowledged. */
 Test(mirror, an_attach_is_not_set_back)
 {
 	struct backup backup = { .count = 0 };

@@ -316,7 +316,7 @@ expect_told(void)
 	(void)expect_only(CLEAVE_HEALTH_ADDRESS_UNREACHED, "node 2", "does not reach it");
 }
 
-/* What was told is over as soon as that can be known, and not when it is old. */
+/* A word is over as soon as that can be known, and not when it is old. */
 Test(health, a_node_that_is_reached_again_is_not_told)
 {
 	struct mt_volume *volume;
@@ -345,7 +345,7 @@ Test(health, a_node_that_is_reached_again_is_not_told)
 	expect_well();
 	gateway.volumes.count = 1;
 	expect_told();
-	/* Its next question does not name the node. Others' questions take nothing back. */
+	/* The next question does not name the node. Others' questions take nothing back. */
 	mt_unreached_begin(&gateway.unreached, 7, "cleave[1]@h");
 	mt_unreached_end(&gateway.unreached, 7, "cleave[1]@h");
 	mt_unreached_begin(&gateway.unreached, 8, "client/db");
@@ -625,7 +625,7 @@ Test(health, a_shard_that_nobody_who_lives_has)
 	owned[2].is_released = false;
 	owned[2].boot_id = 1; /* a process before this one */
 	(void)snprintf(peers[1].ports[0], sizeof(peers[1].ports[0]), "tcp://other:1");
-	/* One that runs is not to be started: it says itself what keeps it. */
+	/* A gateway that runs is not to be started: it says itself what keeps it. */
 	(void)expect_only(CLEAVE_HEALTH_SHARD_UNOWNED, "cluster",
 	    "has taken it over; gateway 00000000000000cd at tcp://other:1 is to");
 	owned[2].own_state = MT_SHARD_CLAIMING;

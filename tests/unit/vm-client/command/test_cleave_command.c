@@ -714,32 +714,6 @@ Test(command, status_begins_with_what_is_wrong_and_what_helps_once_a_code)
 	command_health_fini(&health);
 }
 
-/* A gateway that is cut off from the nodes, beside one that is not: whose network is to be looked at? */
-Test(command, what_some_gateways_say_of_nodes_is_said_by_name)
-{
-	static const char few[] =
-	    "{\"level\":\"ERROR\",\"reasons\":[{\"code\":\"nodes-few\",\"level\":\"ERROR\",\"object\":\"cluster\","
-	    "\"text\":\"0 of 3 nodes are up\",\"helps\":\"start them\",\"told_by\":[7]},"
-	    "{\"code\":\"room-low\",\"level\":\"WARN\",\"object\":\"cluster\",\"text\":\"low\",\"helps\":\"add\"}]}";
-	struct command_health health = { .reasons = json_array(), .gateway_count = 3 };
-	json_t *told = json_loads(few, 0, NULL);
-	FILE *out = print_begin();
-
-	health.teller = "000000000000000a";
-	command_health_take(&health, told);
-	health.teller = "000000000000000c";
-	command_health_take(&health, told);
-	command_health_print(&health, out);
-	expect_lines(print_end(out, 0),
-	    "HEALTH ERROR\n"
-	    "ERROR nodes-few: 0 of 3 nodes are up (say 2 of 3 gateways: 000000000000000a, 000000000000000c)\n"
-	    "      -> start them\n"
-	    "WARN  room-low: low\n"
-	    "      -> add\n");
-	command_health_fini(&health);
-	json_decref(told);
-}
-
 /* A reason that was left out, or that we cannot read, is no reason to call it well. */
 Test(command, the_level_that_a_gateway_tells_counts_besides_its_reasons)
 {

@@ -654,7 +654,7 @@ Test(direct, a_node_that_is_not_reached_time_after_time_is_named_to_a_gateway)
 	}
 	first_node_fails();
 	cr_assert_str_eq(ask_text, "{\"op\":\"volume.nodes\",\"id\":0,\"unreached\":[1]}");
-	/* It is reached: said at once, though a question was answered just now. */
+	/* The node is reached: said at once, though a question was answered just now. */
 	ask_text[0] = '\0';
 	node_ready(0);
 	cr_assert_str_eq(ask_text, nobody, "it was reached");
@@ -663,7 +663,7 @@ Test(direct, a_node_that_is_not_reached_time_after_time_is_named_to_a_gateway)
 	cr_assert_str_eq(ask_text, nobody);
 }
 
-/* It has moved: that it was not reached where it was is no word about where it is now. */
+/* A node has moved: that it was not reached where it was is no word about where it is now. */
 Test(direct, a_node_that_has_moved_is_not_called_unreached)
 {
 	struct direct_node *node = volume.direct->nodes[0];
