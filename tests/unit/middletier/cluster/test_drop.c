@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "cleave/meta.h"
+#include "middletier/catalog/cluster_key.h"
 #include "middletier/catalog/holder.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
@@ -242,6 +243,22 @@ has_volume(void *arg)
 }
 
 /* A wrong number in a mark: what is on another volume does not go for it. */
+/* As if @volume had been made: a store whose next numbers are not above it is an old one. */
+static void
+raise_counts(const struct mt_volume *volume)
+{
+	struct mt_cluster cluster = rig->gateway->cluster;
+	char *text;
+
+	cluster.next_volume_id = num_max(cluster.next_volume_id, volume->id + 1);
+	cluster.next_segment = num_max(cluster.next_segment,
+	    volume->segment_base + UINT64_C(1) * volume->segment_count);
+	text = mt_cluster_encode(&cluster);
+	cr_assert_not_null(text);
+	put("cluster", text);
+	free(text);
+}
+
 Test(drop, a_mark_with_the_segments_of_a_volume_that_is_there_is_not_obeyed)
 {
 	const struct mt_volume volume = { .id = 8,
@@ -257,6 +274,7 @@ Test(drop, a_mark_with_the_segments_of_a_volume_that_is_there_is_not_obeyed)
 
 	put("volumes/v", text);
 	free(text);
+	raise_counts(&volume);
 	cr_assert(mt_rig_run_until(rig, has_volume, &is_there));
 	put_deleted("deleted/9", ALL);
 	mt_drop_kick(rig->gateway);
@@ -609,8 +627,11 @@ static void
 put_volume_and_snapshot(void)
 {
 	char *text = volume_text(4711, "v");
+	struct mt_volume volume;
 
+	fill_volume(&volume, 4711, "v");
 	put("volumes/v", text);
+	raise_counts(&volume);
 	put_snapshot(5, MT_SNAPSHOT_LIVE, NULL);
 	mt_rig_run(rig, NUM_S(2));
 	cr_assert_not_null(mt_volumes_by_name(&rig->gateway->volumes, "v"));
