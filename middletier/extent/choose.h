@@ -39,11 +39,21 @@ struct mt_chooser {
 	uint8_t bad; /* bit set by index: what they returned is wrong, and will be */
 };
 
+/* Short requests of one turn of the loop go where the first of them went, while that link has so few more calls out. */
+#define CHOOSE_JOIN_MAX 8u
+
+/* A port's, or a part of it: where the present turn's short requests go; all zeros: nowhere yet. */
+struct mt_chooser_turn {
+	uint64_t turn_ns; /* the loop's time in that turn */
+	struct mt_link *link;
+};
+
 /* The copies among which a chooser chooses. */
 struct mt_copies {
 	const struct mt_replica *replicas;
 	uint32_t count;  /* 1 to MT_REPLICAS_MAX */
 	uint32_t *rotor; /* the extent's: whose turn it is among links that are equally loaded */
+	struct mt_chooser_turn *turn; /* the request is a short one of this; NULL: it is not */
 };
 
 /* mt_chooser_reset -- a new request begins: no copy was asked. */
@@ -54,7 +64,8 @@ void mt_chooser_reset(struct mt_chooser *chooser);
  *
  * Among the copies that were not asked in vain and whose link is up: damaged ones last, since what they
  * return must pass its checks like any other's; of the rest the one whose link has the fewest calls out; of
- * those whose turn it is, which moves the rotor on.
+ * those whose turn it is, which moves the rotor on. A short request (copies->turn) goes where those before it in its
+ * turn of the loop went, if there is a copy that is not damaged, and fewer than CHOOSE_JOIN_MAX calls are out there more.
  * Returns:   its index, with its link in @ret_link; -1: there is none now, @ret_link is untouched.
  * Threads:   the port's loop thread. Does not block or allocate.
  */

@@ -246,8 +246,12 @@ load_ask(struct mt_run_load *load)
 	while (extent != NULL) {
 		struct mt_copies copies = mt_extent_copies(extent);
 		struct mt_link *node;
-		int index = mt_chooser_pick(&load->chooser, extent->shard->port, &copies, &node);
+		int index;
 
+		/* A short read's, with the frames that it wants. */
+		if (load->block_count > 0 && load->block_count <= RUN_JOIN_BLOCKS_MAX)
+			copies.turn = &cache_of(load)->ask_turn;
+		index = mt_chooser_pick(&load->chooser, extent->shard->port, &copies, &node);
 		if (index < 0)
 			break;
 		reader->replica_index = (uint8_t)index;

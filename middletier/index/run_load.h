@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "cleave/loop.h"
+#include "extent/choose.h"
 
 struct mt_link;
 struct mt_port;
@@ -69,6 +70,7 @@ bool mt_run_is_quiet(const struct mt_shard *shard);
 #define RUN_GATHER_MAX                                                                             \
 	8u /* of a run: pages that are loaded at a time for the whole; reads want some, too */
 #define RUN_CACHE_BYTES_MIN NUM_KIB(4)
+#define RUN_JOIN_BLOCKS_MAX 4u /* pages with so few blocks are asked for together: choose.h */
 
 /* A port's indexes of runs that are in memory. */
 struct mt_run_cache {
@@ -85,7 +87,8 @@ struct mt_run_cache {
 	struct loop_link starved;  /* waiters for whom there was no memory */
 	struct loop_task end_task; /* tells the ended and the starved */
 	struct loop_timer tick_timer;
-	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
+	struct mt_chooser_turn ask_turn; /* where pages of the present turn are asked for */
+	uint8_t *head;                   /* BATCH_HEAD_BYTES_MAX */
 };
 
 int mt_run_loads_init(struct mt_run_cache *cache);

@@ -11,6 +11,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/slow_op.h"
+#include "extent/choose.h"
 #include "index/run_load.h"
 
 struct mt_call;
@@ -90,10 +91,11 @@ struct mt_read_state {
 	struct loop_link free_reads, parked, starved;
 	struct loop_link free_pieces, waiting;
 	struct loop_timer tick_timer;
-	struct loop_task feed_task;   /* pieces for the starved */
-	struct loop_timer turn_timer; /* the next turn of the loop, for those that wait for it */
-	uint64_t turn_ns;             /* the loop turn of turn_bytes */
-	uint64_t turn_bytes;          /* that pieces were started for in it */
+	struct loop_task feed_task;      /* pieces for the starved */
+	struct loop_timer turn_timer;    /* the next turn of the loop, for those that wait for it */
+	uint64_t turn_ns;                /* the loop turn of turn_bytes */
+	uint64_t turn_bytes;             /* that pieces were started for in it */
+	struct mt_chooser_turn ask_turn; /* where reads of the present turn are asked for */
 	uint32_t zero_block_crc;
 	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
 	uint8_t *status_entries;

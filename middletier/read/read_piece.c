@@ -511,6 +511,8 @@ piece_ask_replica(struct read_piece *piece)
 	while (extent != NULL) {
 		struct mt_copies copies = mt_extent_copies(extent);
 
+		if (piece->stretch.fetch_bytes <= READ_JOIN_BYTES_MAX)
+			copies.turn = &piece->state->ask_turn;
 		index = mt_chooser_pick(&piece->chooser, extent->shard->port, &copies, &node);
 		if (index < 0)
 			break;

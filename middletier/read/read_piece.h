@@ -21,9 +21,10 @@ struct mt_read_state;
 struct mt_run;
 struct split_msg;
 
-#define READ_PIECE_MAGIC 0x43454950u /* "PIEC" */
-#define READ_PIECES_MAX 256u         /* of a port: records being read at a time */
-#define READ_LOOKUPS_MAX 4u          /* of a piece: as often its blocks may move meanwhile */
+#define READ_PIECE_MAGIC 0x43454950u    /* "PIEC" */
+#define READ_PIECES_MAX 256u            /* of a port: records being read at a time */
+#define READ_JOIN_BYTES_MAX NUM_KIB(16) /* what is asked for with others of its turn: choose.h */
+#define READ_LOOKUPS_MAX 4u             /* of a piece: as often its blocks may move meanwhile */
 
 enum read_piece_state {
 	READ_PIECE_FREE,

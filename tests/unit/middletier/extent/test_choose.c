@@ -8,6 +8,8 @@
 #include "middletier/common/replica.h"
 #include "middletier/extent/choose.h"
 #include "middletier/extent/node_link.h"
+#include "splitlib/sim/loop_sim.h"
+#include "unit/time_passes.h"
 
 #define COPIES 3u
 
@@ -266,4 +268,94 @@ Test(choose, no_copies_are_no_choice, .signal = SIGABRT)
 {
 	copies.count = 0;
 	(void)pick();
+}
+
+/* ---- short requests of one turn ---- */
+
+static struct sim_world *world;
+static struct mt_chooser_turn turn;
+
+static void
+begin_turns(void)
+{
+	world = sim_world_create(1);
+	port.loop = sim_world_nature(world);
+	turn = (struct mt_chooser_turn){ .link = NULL };
+	copies.turn = &turn;
+}
+
+static void
+end_turns(void)
+{
+	port.loop = NULL;
+	sim_world_destroy(world);
+}
+
+/* As mt_link_call does. */
+static int
+ask(void)
+{
+	int index = pick();
+
+	if (index >= 0)
+		links[index].call_count++;
+	return index;
+}
+
+Test(choose, short_requests_of_a_turn_go_together)
+{
+	begin_turns();
+	for (uint32_t i = 0; i < CHOOSE_JOIN_MAX; i++)
+		cr_assert_eq(ask(), 0);
+	cr_assert_eq(ask(), 2, "it is far ahead; of the others it is its turn");
+	cr_assert_eq(ask(), 2, "and the next ones go there");
+	end_turns();
+}
+
+Test(choose, next_turn_begins_with_the_least_loaded)
+{
+	begin_turns();
+	cr_assert_eq(ask(), 0);
+	cr_assert_eq(ask(), 0);
+	time_passes(world, port.loop, 1000);
+	cr_assert_eq(ask(), 2);
+	cr_assert_eq(ask(), 2);
+	end_turns();
+}
+
+Test(choose, requests_that_are_not_short_are_spread)
+{
+	begin_turns();
+	cr_assert_eq(ask(), 0);
+	copies.turn = NULL;
+	cr_assert_eq(ask(), 1);
+	cr_assert_eq(ask(), 2);
+	end_turns();
+}
+
+Test(choose, nobody_follows_to_where_a_copy_failed_is_damaged_or_cannot_be_asked)
+{
+	begin_turns();
+	cr_assert_eq(ask(), 0);
+	mt_chooser_note_failed(&chooser, 0);
+	cr_assert_neq(pick(), 0);
+	mt_chooser_reset(&chooser);
+	turn.link = &links[0];
+	replicas[0].is_damaged = true;
+	cr_assert_neq(pick(), 0);
+	replicas[0].is_damaged = false;
+	turn.link = &links[0];
+	down(0);
+	cr_assert_neq(pick(), 0);
+	end_turns();
+}
+
+Test(choose, who_has_no_copy_there_chooses_for_those_that_follow)
+{
+	begin_turns();
+	cr_assert_eq(ask(), 0);
+	replicas[0].node_id = 99; /* another extent */
+	cr_assert_neq(ask(), 0);
+	cr_assert_eq(turn.link, links[1].call_count > 0 ? &links[1] : &links[2]);
+	end_turns();
 }
