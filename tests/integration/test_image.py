@@ -323,7 +323,7 @@ def snapshots():
             snapshot.command(1, 0, 4096, data=bytes(4096))
             check(snapshot.error() == EPERM, "a write to a snapshot")
             check(Client(agent).go(b"v@tuesday") != 1, "a snapshot that nobody exports")
-        expect_error(c.cleave("export", "v@tuesday", out, "--force", check_rc=False), "failed")
+        expect_error(c.cleave("export", "v@tuesday", out, "--force", check_rc=False), "has no snapshot 'tuesday'")
         c.cleave("export", "v", out, "--force")
         with open(out, "rb") as f:
             f.seek(MIB)
