@@ -18,14 +18,20 @@
 static struct mt_port port;
 
 static void
+check_policy(const struct mt_policy *policy, uint8_t codec_id, int level, bool is_urgent)
+{
+	cr_assert_eq(policy->codec_id, codec_id, "codec %u", policy->codec_id);
+	cr_assert_eq(policy->level, level, "level %d", policy->level);
+	cr_assert_eq(policy->is_urgent, is_urgent);
+}
+
+static void
 expect(const struct mt_volume *volume, enum service_class service_class, uint8_t codec_id,
     int level, bool is_urgent)
 {
 	struct mt_policy policy = mt_policy_pick(&port, volume, NULL, service_class);
 
-	cr_assert_eq(policy.codec_id, codec_id, "codec %u", policy.codec_id);
-	cr_assert_eq(policy.level, level, "level %d", policy.level);
-	cr_assert_eq(policy.is_urgent, is_urgent);
+	check_policy(&policy, codec_id, level, is_urgent);
 }
 
 static const struct mt_volume lz4 = { .codec_id = ENGINE_LZ4, .level = 3 };
@@ -112,14 +118,54 @@ is_none_left(void *arg)
 	return *(const size_t *)arg == 0;
 }
 
+struct expected {
+	const struct mt_volume *volume;
+	enum service_class service_class;
+	uint8_t codec_id;
+	int level;
+	bool is_urgent;
+};
+
 /*
- * A worker that has hundreds of MiB to checksum: what is submitted meanwhile waits. The jobs share
+ * Picks as @all says, while @queued_min jobs wait or more. Returns whether it was so: a thread takes them from the queue meanwhile,
+ * and nothing tells how many of them before this one runs again.
+ */
+static bool
+picks_while_queued(uint32_t queued_min, const struct expected *all, size_t count)
+{
+	struct mt_auto autos[SERVICE_CLASS_NR] = { 0 };
+	struct mt_policy policies[8];
+
+	cr_assert_leq(count, NUM_COUNT(policies));
+	for (size_t i = 0; i < count; i++)
+		policies[i] = mt_policy_pick(&port, all[i].volume, autos, all[i].service_class);
+	if (engine_set_queued_count(port.engines) < queued_min)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		check_policy(&policies[i], all[i].codec_id, all[i].level, all[i].is_urgent);
+	return true;
+}
+
+static const struct expected when_high[] = {
+	{ &lz4, SERVICE_STANDARD, ENGINE_LZ4, -7, false },
+	{ &none, SERVICE_STANDARD, ENGINE_NONE, 0, false },
+	{ &zstd, SERVICE_CAPACITY, ENGINE_LZ4, 1, false },
+};
+static const struct expected when_extreme[] = {
+	{ &zstd, SERVICE_STANDARD, ENGINE_NONE, 0, false },
+	{ &automatic, SERVICE_STANDARD, ENGINE_NONE, 0, false },
+	{ &zstd, SERVICE_CAPACITY, ENGINE_LZ4, -7, false },
+	{ &zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true },
+};
+
+/*
+ * A worker that has gigabytes to checksum: what is submitted meanwhile waits. The jobs share
  * their source, which they only read.
  */
 Test(policy, under_load)
 {
 	static struct engine_job jobs[200];
-	static uint8_t bytes[4 << 20];
+	static uint8_t bytes[16 << 20];
 	const struct engine_set_options options = { .thread_count = 1, .queue_depth_max = 256 };
 	struct loop *loop = loop_ev_create(1);
 	size_t left_count = 0;
@@ -138,16 +184,10 @@ Test(policy, under_load)
 			.arg = &left_count,
 		};
 		if (queued >= 34 && queued < 60) {
-			expect(&lz4, SERVICE_STANDARD, ENGINE_LZ4, -7, false);
-			expect(&none, SERVICE_STANDARD, ENGINE_NONE, 0, false);
-			expect(&zstd, SERVICE_CAPACITY, ENGINE_LZ4, 1, false);
-			has_high = true;
+			has_high |= picks_while_queued(32, when_high, NUM_COUNT(when_high));
 		} else if (queued >= 70) {
-			expect(&zstd, SERVICE_STANDARD, ENGINE_NONE, 0, false);
-			expect(&automatic, SERVICE_STANDARD, ENGINE_NONE, 0, false);
-			expect(&zstd, SERVICE_CAPACITY, ENGINE_LZ4, -7, false);
-			expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
-			has_extreme = true;
+			has_extreme |=
+			    picks_while_queued(64, when_extreme, NUM_COUNT(when_extreme));
 		}
 		if (engine_submit(port.engines, &jobs[i]) != 0)
 			break;
