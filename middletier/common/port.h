@@ -32,7 +32,6 @@ struct mt_link;
 struct mt_port_life;
 struct mt_port_events;
 struct mt_rates;
-struct mt_ring_pool;
 struct mt_peer_links;
 struct mt_read_state;
 struct mt_root_ops;
@@ -146,8 +145,7 @@ struct mt_port {
 		    at_ns; /* somebody was refused, or waits, for want of a place, last; 0: never */
 		int rc;    /* why: as split_port_options has it for on_full */
 	} full;
-	uint64_t ring_bytes;            /* a shard's part of what there is for rings */
-	struct mt_ring_pool *ring_pool; /* all of that; NULL: no shard is here */
+	uint64_t ring_bytes; /* of a shard's ring, which it has while it is here */
 	uint32_t ring_max;   /* rings that there is memory for: shards that can be here at once */
 	uint32_t ring_count; /* of them, taken */
 	uint64_t ring_all_device_bytes; /* --device-memory with which all of its shards could */

@@ -136,7 +136,7 @@ const struct metric_member mt_shard_members[] = {
 	SHARD(index_bytes, "index_bytes", "bytes", "memory of their index"),
 	SHARD(chunk_count, "chunks", "count", "chunks of 64 MiB in which something was written"),
 	SHARD(chunk_bytes, "chunk_bytes", "bytes", "of index_bytes: chunks and runs, not layers"),
-	SHARD(ring_bytes, "ring_bytes", "bytes", "device memory that has the log's newest part"),
+	SHARD(ring_bytes, "ring_bytes", "bytes", "device memory for the log's newest part"),
 	SHARD(run_count, "runs", "count", "runs"),
 	SHARD(run_bytes, "run_bytes", "bytes", "stored bytes in runs, one copy"),
 	SHARD(run_live_bytes, "run_live_bytes", "bytes", "of those not written over since, about"),

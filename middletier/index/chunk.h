@@ -26,9 +26,8 @@ struct mt_layer {
 	uint64_t cut;
 	uint64_t first_sequence, last_sequence; /* of its records */
 	uint32_t first_extent;                  /* index of the log extent of its first record */
-	uint64_t first_ring;   /* ring position of its first record; 0: that was replayed */
-	uint64_t stored_bytes; /* of the records that it took */
-	bool is_frozen;        /* takes no more records */
+	uint64_t stored_bytes;                  /* of the records that it took */
+	bool is_frozen;                         /* takes no more records */
 	bool
 	    hides_all; /* a discard of the whole chunk: what is beneath is zeros, in this span too */
 	uint8_t hides_kind; /* its RECORD_* */

@@ -79,17 +79,6 @@ mt_index_destroy(struct mt_index *index)
 }
 
 uint64_t
-mt_index_ring_begin(const struct mt_index *index)
-{
-	const struct loop_link *oldest = index->layers_by_age.next;
-
-	CHECK_OBJ(index, MT_INDEX_MAGIC);
-	if (oldest == &index->layers_by_age)
-		return UINT64_MAX;
-	return LIST_ENTRY(oldest, struct mt_layer, age_link)->first_ring;
-}
-
-uint64_t
 mt_index_chunk_bytes(const struct mt_index *index)
 {
 	CHECK_OBJ(index, MT_INDEX_MAGIC);

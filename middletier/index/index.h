@@ -79,13 +79,6 @@ void mt_index_destroy(struct mt_index *index);
  */
 uint64_t mt_index_chunk_bytes(const struct mt_index *index);
 
-/*
- * mt_index_ring_begin -- the position from which on the ring may have what layers need
- *
- * What lies before it was flushed, or is overwritten by what was. UINT64_MAX: there is no layer; 0: nobody knows.
- */
-uint64_t mt_index_ring_begin(const struct mt_index *index);
-
 /* mt_index_prefetch -- the cache lines that the next apply of this block will want. */
 void mt_index_prefetch(const struct mt_index *index, uint64_t segment, uint32_t block);
 

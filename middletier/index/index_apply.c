@@ -24,7 +24,7 @@
 /* The layer that takes @record: a new one behind a cut, and where there was none. */
 static struct mt_layer *
 apply_layer(struct mt_chunk *chunk, const struct record_desc *record, uint64_t cut,
-    const struct mt_location *location)
+    uint32_t extent_index)
 {
 	struct mt_layer *layer = mt_chunk_active(chunk);
 
@@ -41,8 +41,7 @@ apply_layer(struct mt_chunk *chunk, const struct record_desc *record, uint64_t c
 		return NULL;
 	if (mt_layer_is_empty(layer)) {
 		layer->first_sequence = record->sequence;
-		layer->first_extent = location->extent_index;
-		layer->first_ring = location->ring_position;
+		layer->first_extent = extent_index;
 		list_push_back(&chunk->index->layers_by_age, &layer->age_link);
 	}
 	layer->cut = num_max(layer->cut, cut);
@@ -150,7 +149,6 @@ apply_tombstone(struct mt_chunk *chunk, const struct record_desc *record, uint64
 {
 	uint32_t block = mt_block_in_chunk(record->block), needed_count = 0, before_count;
 	const struct loop_link *parted = chunk_parted(chunk, cut);
-	struct mt_location nowhere = *location;
 	struct mt_layer *layer;
 
 	assert(record->block_count > 0);
@@ -159,7 +157,7 @@ apply_tombstone(struct mt_chunk *chunk, const struct record_desc *record, uint64
 		needed_count += chunk_may_hold(chunk, block + i, record->kind, parted);
 	if (needed_count == 0)
 		return 0;
-	layer = apply_layer(chunk, record, cut, location);
+	layer = apply_layer(chunk, record, cut, location->extent_index);
 	if (layer == NULL)
 		return -ENOMEM;
 	layer->last_sequence = record->sequence;
@@ -170,10 +168,9 @@ apply_tombstone(struct mt_chunk *chunk, const struct record_desc *record, uint64
 	if (mt_layer_reserve(layer, needed_count) != 0)
 		return -ENOMEM;
 	before_count = layer->table.key_count;
-	nowhere.ring_position = 0; /* it has no stored bytes */
 	for (uint32_t i = 0; i < record->block_count; i++) {
 		if (chunk_may_hold(chunk, block + i, record->kind, parted))
-			mt_memtable_put(&layer->table, block + i, &nowhere);
+			mt_memtable_put(&layer->table, block + i, location);
 	}
 	chunk->index->key_count += layer->table.key_count - before_count;
 	return 0;
@@ -187,7 +184,6 @@ mt_index_apply(struct mt_index *index, const struct record_desc *record, uint64_
 	struct mt_location location = {
 		.extent_index = extent_index,
 		.offset_bytes = (uint32_t)batch_offset_bytes + record->payload_offset_bytes,
-		.ring_position = ring_position,
 		.record_kind = record->kind,
 	};
 	bool is_write = record->kind == RECORD_WRITE;
@@ -202,10 +198,11 @@ mt_index_apply(struct mt_index *index, const struct record_desc *record, uint64_
 	}
 	if (!is_write)
 		return chunk == NULL ? 0 : apply_tombstone(chunk, record, cut, &location);
-	layer = apply_layer(chunk, record, cut, &location);
+	layer = apply_layer(chunk, record, cut, extent_index);
 	if (layer == NULL)
 		return -ENOMEM;
 	layer->last_sequence = record->sequence;
+	location.ring_position = ring_position;
 	location.stored_bytes = record->stored_bytes;
 	location.stored_crc = record->stored_crc;
 	location.codec_id = record->codec_id;

@@ -2,16 +2,16 @@
 /*
  * port_memory.c -- how a port's device and host memory is shared out
  *
- *	device | receives: a quarter | merges | frames | rings, which share it ...    as --device-memory says
+ *	device | receives: a quarter | merges | frames | ring | ring | ring | ...     as --device-memory says
  *	       | hot blocks                                                           beside it, as --hot-bytes says
  *	       | other gateways' merges, each as much as merges                       likewise, as --worker-jobs says
  *	host   | links and merges    | heads of batches, a share a ring       address space until it is used
  *	       | heads of other gateways' batches                              likewise, as --mirror-heads says
  *
- * A ring belongs to a shard from the beginning of its life here to its end (shard_ring.c). Rings share their memory by
- * the slab (index/ring.c): each is sure of a quarter of its part. Where all shards that the port may have to own find
- * room, that is their share of it; where they do not, it is as short as a part may be, and the port takes as many shards
- * as there are parts: a shard of another gateway's keeps a quarter of one from the others.
+ * A ring belongs to a shard from the beginning of its life here to its end (shard.c). All are equally long, so that a
+ * hole which one leaves fits the next. Where all shards that the port may have to own find room, a ring is its share of
+ * it; where they do not, it is as short as a ring may be, and the port takes as many shards as there are rings: a shard
+ * of another gateway's costs nothing here.
  */
 #include "port/port_memory.h"
 

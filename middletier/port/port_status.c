@@ -97,7 +97,7 @@ status_shard(const struct mt_shard *shard, struct mt_shard_status *ret_status)
 		.request_count = shard->request_count,
 		.request_bytes = shard->request_bytes,
 		.log_bytes = shard->log_bytes,
-		.ring_bytes = shard->ring == NULL ? 0 : mt_ring_bytes(shard->ring),
+		.ring_bytes = shard->ring == NULL ? 0 : shard->ring->size_bytes,
 		.is_short = mt_shard_is_short(shard),
 		.run_count = runs.run_count,
 		.run_bytes = runs.run_bytes,

@@ -51,6 +51,7 @@
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "index/index.h"
+#include "index/ring.h"
 #include "index/run_load.h"
 #include "manifest/manifest.h"
 #include "merge/flush.h"
@@ -63,7 +64,6 @@
 #include "shard/segment_drop.h"
 #include "shard/shard.h"
 #include "shard/shard_life.h"
-#include "shard/shard_ring.h"
 #include "shard/takeover.h"
 #include "upkeep/upkeep.h"
 #include "write/cut.h"
@@ -90,6 +90,42 @@ static const struct sm_state shard_table[MT_SHARD_STATE_NR] = {
 };
 
 /* ---- its parts ---- */
+
+/* -ENOBUFS: all of the port's rings are taken. */
+static int
+ring_take(struct mt_shard *shard)
+{
+	struct mt_port *port = shard->port;
+
+	assert(shard->ring == NULL);
+	assert(port->ring_count <= port->ring_max);
+	if (port->ring_count == port->ring_max)
+		return -ENOBUFS;
+	shard->ring = mt_ring_create(port, port->ring_bytes);
+	if (shard->ring == NULL)
+		return -ENOMEM;
+	port->ring_count++;
+	return 0;
+}
+
+/* Nobody reads or writes it any more: not a batch, not an engine, not a read. */
+static void
+ring_reset(struct mt_shard *shard)
+{
+	if (shard->ring != NULL)
+		mt_ring_reset(shard->ring);
+}
+
+static void
+ring_give(struct mt_shard *shard)
+{
+	if (shard->ring == NULL)
+		return;
+	assert(shard->port->ring_count > 0);
+	shard->port->ring_count--;
+	mt_ring_destroy(shard->ring, shard->port);
+	shard->ring = NULL;
+}
 
 static void
 reads_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
@@ -172,7 +208,7 @@ background_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
  *	start    Background work begins before the writes and reads that were parked.
  *	on_link  What clients wait for goes first. Upkeep and reclaim, which stop early, hear of a link last:
  *	         for that alone there is a part of its own, on top.
- *	take     The write path wants a ring to be there.
+ *	take     The write path takes a piece of the ring.
  *
  * For reset, when all is quiet, any order would do that has the index before the extents. Flush, reclaim
  * and run_roll have no is_quiet: they wait only for commits, merges and extents' requests, which have one.
@@ -186,10 +222,10 @@ static const struct mt_part shard_parts[] = {
 	    .is_quiet = mt_read_path_is_quiet,
 	    .on_link = reads_on_link },
 	{ .name = "ring",
-	    .take = mt_shard_ring_take,
-	    .reset = mt_shard_ring_reset,
-	    .give = mt_shard_ring_give,
-	    .fini = mt_shard_ring_give },
+	    .take = ring_take,
+	    .reset = ring_reset,
+	    .give = ring_give,
+	    .fini = ring_give },
 	{ .name = "write_path",
 	    .init = mt_write_path_init,
 	    .take = mt_write_path_take,

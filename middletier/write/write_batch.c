@@ -51,10 +51,6 @@
 #include "write/write_room.h"
 
 #define WRITE_LEASE_RETRY_NS NUM_MS(10)
-#define WRITE_ROOM_BYTES_MIN NUM_KIB(128) /* in the ring: what is left of a slab, or a new one */
-
-_Static_assert(WRITE_ROOM_BYTES_MIN >= ENGINE_STORED_BYTES_MAX,
-    "a record fits into an empty batch");
 
 static const struct sm_state write_batch_table[WRITE_BATCH_STATE_NR] = {
 	[WRITE_BATCH_FREE] = { "free", SM_TO(WRITE_BATCH_FILLING), SM_INITIAL },
@@ -133,7 +129,6 @@ batch_has_room(const struct mt_write_state *state, const struct write_batch *bat
 	/* The head goes out behind the wire header, in one piece of host memory. */
 	return batch->record_count < BATCH_RECORDS_MAX &&
 	    WIRE_HEADER_BYTES + head_bytes <= SPLIT_HEADER_BYTES_MAX &&
-	    batch->payload_bytes + stored_bytes <= batch->room_bytes &&
 	    head_bytes + batch->payload_bytes + stored_bytes <= state->batch_bytes_max;
 }
 
@@ -148,8 +143,7 @@ batch_open(struct mt_write_state *state)
 	if (link == NULL)
 		return NULL;
 	batch = batch_of(link);
-	if (mt_ring_reserve(ring, WRITE_ROOM_BYTES_MIN, BATCH_BYTES_MAX, &batch->ring_position,
-		&batch->room_bytes) != 0)
+	if (mt_ring_reserve(ring, BATCH_BYTES_MAX, &batch->ring_position) != 0)
 		return NULL;
 	list_remove(&batch->link);
 	sm_move(&batch->sm, WRITE_BATCH_FILLING);

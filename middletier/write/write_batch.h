@@ -36,7 +36,6 @@ struct write_batch {
 	struct loop_link link;   /* state->free_batches or ready */
 	struct loop_link writes; /* in the order of their records */
 	uint64_t ring_position;
-	uint32_t room_bytes; /* of its place in the ring */
 	uint32_t desc_bytes;
 	uint32_t payload_bytes;
 	uint32_t record_count;

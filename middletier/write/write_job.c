@@ -55,27 +55,14 @@ mt_write_jobs_init(struct mt_write_state *state)
 	state->jobs.is_inline = engine_is_inline(state);
 }
 
-static uint32_t
-jobs_count(const struct mt_write_state *state)
-{
-	return state->shard->port->ring_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
-								       : WRITE_JOBS_MAX;
-}
-
-uint64_t
-mt_write_jobs_device_bytes(const struct mt_write_state *state)
-{
-	return state->jobs.is_inline
-	    ? 0
-	    : num_round_up((uint64_t)jobs_count(state) * WRITE_JOB_SCRATCH_BYTES,
-		  CLEAVE_BLOCK_BYTES);
-}
-
 int
 mt_write_jobs_take(struct mt_write_state *state)
 {
 	struct write_jobs *jobs = &state->jobs;
-	uint32_t count = jobs_count(state);
+	struct mt_ring *ring = state->shard->ring;
+	uint32_t count = ring->size_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
+								   : WRITE_JOBS_MAX;
+	dev_ptr scratch;
 
 	assert(jobs->all == NULL);
 	if (jobs->is_inline)
@@ -83,16 +70,15 @@ mt_write_jobs_take(struct mt_write_state *state)
 	jobs->all = mt_calloc(count, sizeof(*jobs->all));
 	if (jobs->all == NULL)
 		return -ENOMEM;
-	jobs->scratch = dev_alloc(state->shard->port->split, mt_write_jobs_device_bytes(state));
-	if (dev_ptr_is_null(jobs->scratch))
-		return -ENOMEM;
 	jobs->count = count;
+	scratch = mt_ring_give(ring,
+	    num_round_up((uint64_t)count * WRITE_JOB_SCRATCH_BYTES, CLEAVE_BLOCK_BYTES));
 	for (uint32_t i = 0; i < count; i++) {
 		struct write_job *job = &jobs->all[i];
 
 		job->state = state;
 		job->job.arg = job;
-		job->scratch = dev_ptr_add(jobs->scratch, (uint64_t)i * WRITE_JOB_SCRATCH_BYTES);
+		job->scratch = dev_ptr_add(scratch, (uint64_t)i * WRITE_JOB_SCRATCH_BYTES);
 		list_push_back(&jobs->free, &job->link);
 	}
 	return 0;
@@ -101,12 +87,6 @@ mt_write_jobs_take(struct mt_write_state *state)
 void
 mt_write_jobs_give(struct mt_write_state *state)
 {
-	struct split_port *split = state->shard->port->split;
-
-	/* A port that was closed has taken its arena along. */
-	if (!dev_ptr_is_null(state->jobs.scratch) && split != NULL)
-		dev_free(split, state->jobs.scratch);
-	state->jobs.scratch = DEV_PTR_NULL;
 	mt_free(state->jobs.all);
 	state->jobs.all = NULL;
 	state->jobs.count = 0;

@@ -25,7 +25,7 @@ struct write_batch;
 
 /* Records of a shard with engine threads that are being compressed, or wait for those before. */
 #define WRITE_JOBS_MAX 16u
-#define WRITE_JOBS_SMALL 4u /* where a shard's part is less than WRITE_RING_SMALL_BYTES */
+#define WRITE_JOBS_SMALL 4u /* where the ring has less than WRITE_RING_SMALL_BYTES */
 #define WRITE_RING_SMALL_BYTES NUM_MIB(8)
 /* A job's scratch: a record's stored bytes, in whole cache lines. */
 #define WRITE_JOB_SCRATCH_BYTES ((ENGINE_STORED_BYTES_MAX + 63u) / 64u * 64u)
@@ -46,7 +46,6 @@ struct write_job {
 struct write_jobs {
 	bool is_inline;        /* the engine set runs within the call: there are no jobs */
 	struct write_job *all; /* NULL: none, or the shard is idle */
-	dev_ptr scratch;       /* of all */
 	uint32_t count;
 	struct loop_link free;
 	struct engine_job inline_job;
@@ -57,12 +56,10 @@ void mt_write_jobs_init(struct mt_write_state *state);
 /*
  * mt_write_jobs_take -- where they do not, makes jobs
  *
- * Their scratch is device memory of the port, as much as mt_write_jobs_device_bytes says.
+ * Their scratch is the ring's last bytes, so it comes after the ring and before anything is in it.
  * Returns 0; -ENOMEM: mt_write_jobs_give takes what there is.
  */
 int mt_write_jobs_take(struct mt_write_state *state);
-/* mt_write_jobs_device_bytes -- what mt_write_jobs_take takes; 0: engines run inline. */
-uint64_t mt_write_jobs_device_bytes(const struct mt_write_state *state);
 /* mt_write_jobs_give -- no engine has a job any more. Without take: does nothing. */
 void mt_write_jobs_give(struct mt_write_state *state);
 /* mt_write_jobs_are_free -- no engine thread has one of the shard's jobs, or will be asked to copy its record. */

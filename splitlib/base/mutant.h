@@ -79,7 +79,6 @@
 	X(stage_flushed_early, "a merge counts as done, for a take-over, with its first stage")    \
 	X(haste_unlooked, "a merge in haste takes a record whole, whatever newer lies over it")    \
 	X(covered_in_part, "a run goes though newer ones lack some of its blocks")                 \
-	X(ring_held_taken, "a ring gives memory up that somebody still reads or sends")            \
 	X(pool_overlent, "a log borrows room that no other has left")                              \
 	X(lender_counted, "a shard that has gone from its port still lends room to the others")    \
 	X(hold_ended_confirmed, "a hold that has ended counts as held to the end of a snapshot")   \

@@ -163,17 +163,17 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * are in memory as their shard is taken over are an extent's last. Unit tests have them on (test_share_mutant.c,
  * test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c,
  * test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
- * test_ring.c, test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
+ * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
  * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_peek.c,
  * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
 	"failing_ignored", "slots_ignored", "revoked_forgotten", "flatten_above", "find_wrong",
-	"hot_hold_ignored", "hot_epoch_ignored", "ring_held_taken", "pool_overlent",
-	"lender_counted", "mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left",
-	"fence_unlisted", "holder_untold", "read_lease_from_answer", "recover_unwaited", "lent_all",
-	"job_works_on", "gather_believed", "mirror_last_believed" };
+	"hot_hold_ignored", "hot_epoch_ignored", "pool_overlent", "lender_counted",
+	"mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left", "fence_unlisted",
+	"holder_untold", "read_lease_from_answer", "recover_unwaited", "lent_all", "job_works_on",
+	"gather_believed", "mirror_last_believed" };
 
 struct search {
 	struct mutant_set mutants;

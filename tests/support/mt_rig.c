@@ -565,7 +565,7 @@ batch_fill(struct mt_rig *rig, struct mt_append *batch, uint32_t block, uint32_t
 	uint8_t *descs = batch->hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
 	uint8_t *bytes = malloc((size_t)record_count * CLEAVE_BLOCK_BYTES);
 	uint32_t write_count = rig->appends_no_write ? 0 : rig->appends_discards ? 1 : record_count;
-	uint32_t desc_bytes = 0, payload_bytes = write_count * CLEAVE_BLOCK_BYTES, room_bytes;
+	uint32_t desc_bytes = 0, payload_bytes = write_count * CLEAVE_BLOCK_BYTES;
 
 	for (uint32_t i = 0; i < record_count; i++) {
 		uint8_t *data = bytes + (size_t)i * CLEAVE_BLOCK_BYTES;
@@ -587,8 +587,7 @@ batch_fill(struct mt_rig *rig, struct mt_append *batch, uint32_t block, uint32_t
 		record.block_crcs[0] = record.stored_crc;
 		desc_bytes += record_encode(descs + desc_bytes, &record);
 	}
-	room_bytes = (uint32_t)num_max(payload_bytes, 1);
-	if (mt_ring_reserve(shard->ring, room_bytes, room_bytes, ret_position, &room_bytes) != 0)
+	if (mt_ring_reserve(shard->ring, (uint32_t)num_max(payload_bytes, 1), ret_position) != 0)
 		abort();
 	batch->payload = mt_ring_at(shard->ring, *ret_position);
 	dev_copy_from_host(port, batch->payload, bytes, payload_bytes);

@@ -202,16 +202,6 @@ fake_encrypt(uint32_t key_id)
 }
 
 static inline void
-fake_init_ring(void)
-{
-	fake.port.ring_bytes = fake_ring_bytes;
-	fake.port.ring_pool = mt_ring_pool_create(&fake.port, fake_ring_bytes, 1);
-	cr_assert_not_null(fake.port.ring_pool);
-	fake.shard.ring = mt_ring_create(fake.port.ring_pool, &fake.shard);
-	cr_assert_not_null(fake.shard.ring);
-}
-
-static inline void
 fake_init(uint64_t seed, bool is_threaded)
 {
 	memset(&fake, 0, sizeof(fake));
@@ -277,7 +267,8 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.shard.sm.state = MT_SHARD_SERVING;
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	cr_assert_not_null(fake.shard.block_index);
-	fake_init_ring();
+	fake.shard.ring = mt_ring_create(&fake.port, fake_ring_bytes);
+	cr_assert_not_null(fake.shard.ring);
 	cr_assert_eq(mt_reclaim_init(&fake.shard), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_run_cache_init(&fake.port), 0);
@@ -299,8 +290,7 @@ fake_fini(void)
 	mt_cut_stop(&fake.shard, 0);
 	mt_write_path_fini(&fake.shard);
 	mt_read_path_fini(&fake.port);
-	mt_ring_destroy(fake.shard.ring);
-	mt_ring_pool_destroy(fake.port.ring_pool);
+	mt_ring_destroy(fake.shard.ring, &fake.port);
 	mt_reclaim_fini(&fake.shard);
 	mt_index_destroy(fake.shard.block_index);
 	mt_run_cache_fini(&fake.port);

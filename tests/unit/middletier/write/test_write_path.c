@@ -687,6 +687,10 @@ Test(write_path, initialisation_survives_each_failure)
 		fake_init(1, is_threaded == 1);
 		do {
 			mt_write_path_fini(&fake.shard);
+			mt_ring_destroy(fake.shard.ring, &fake.port);
+			fake.device_used -= FAKE_RING_BYTES;
+			fake.shard.ring = mt_ring_create(&fake.port, FAKE_RING_BYTES);
+			cr_assert_not_null(fake.shard.ring);
 			fake.hosts_until_failure = 0;
 			mt_alloc_fail_at(++nth);
 			rc = init_and_take();
