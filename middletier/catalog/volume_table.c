@@ -233,7 +233,7 @@ mt_volumes_by_name(struct mt_volumes *volumes, const char *name)
 
 /* Asked once a connection; a scan of all volumes takes less than the connection does. */
 struct mt_volume_entry *
-mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id)
+mt_volumes_by_id(const struct mt_volumes *volumes, uint64_t id)
 {
 	assert(volumes->count <= volumes->max);
 	for (uint32_t i = 0; i < volumes->count; i++) {

@@ -84,7 +84,7 @@ int mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, u
 /* mt_volumes_remove -- a name that is not there is no error. */
 void mt_volumes_remove(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
-struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
+struct mt_volume_entry *mt_volumes_by_id(const struct mt_volumes *volumes, uint64_t id);
 /* mt_volumes_trashed -- the volume of that id, if it is in the trash; else NULL. */
 struct mt_volume_entry *mt_volumes_trashed(struct mt_volumes *volumes, uint64_t id);
 /* mt_volumes_trash -- those in the trash stand together, by id: how many there are, and the first one's index. */

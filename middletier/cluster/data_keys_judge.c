@@ -33,7 +33,7 @@ volume_shows(const struct mt_volumes *volumes, const struct mt_volume *volume, u
 	for (uint32_t i = 0; i < DATA_KEYS_CLONES_MAX && next != 0; i++) {
 		if (next == id)
 			return true;
-		entry = mt_volumes_by_id((struct mt_volumes *)(uintptr_t)volumes, next);
+		entry = mt_volumes_by_id(volumes, next);
 		origin = entry == NULL || entry->volume.origin == 0
 		    ? NULL
 		    : mt_snapshots_by_number(&volumes->snapshots, entry->volume.origin);

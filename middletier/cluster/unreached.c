@@ -25,14 +25,10 @@ is_fresh(const struct mt_unreached_word *word, uint64_t now_ns)
 static bool
 is_wanted(const struct mt_unreached_word *word, const struct mt_volumes *volumes)
 {
-	for (uint32_t i = 0; i < volumes->count; i++) {
-		const struct mt_volume *volume = &volumes->entries[i].volume;
+	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, word->volume_id);
 
-		if (volume->id == word->volume_id)
-			return volume->attach == word->attach && volume->session_id != 0 &&
-			    volume->reads == MT_READS_DIRECT;
-	}
-	return false;
+	return entry != NULL && entry->volume.attach == word->attach &&
+	    entry->volume.session_id != 0 && entry->volume.reads == MT_READS_DIRECT;
 }
 
 const struct mt_unreached_word *
