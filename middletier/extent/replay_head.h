@@ -24,8 +24,8 @@ int mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *r
  * mt_replay_take_mirrored -- the head at at_bytes from the port's memory (head_mirror.h), if it has it
  *
  * There is an extent to be looked at. Returns 1: as above; 0: it is to be read, as none is there that passes, and that
- * on_batch takes, it is the extent's last, or a part of it was read; -EAGAIN: on_batch refuses it, and is of a manifest: all is to be read anew, and
- * this head is not there any more; another error of on_batch, as above.
+ * on_batch takes, it is the extent's last, or a part of it was read; -EAGAIN: on_batch refuses it, and is of a manifest:
+ * all is to be read anew, and this head is not there any more; another error of on_batch, as above.
  */
 int mt_replay_take_mirrored(struct mt_replay *replay);
 
