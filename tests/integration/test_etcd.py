@@ -87,6 +87,17 @@ def recover(c):
                     check_rc=False)
 
 
+def recovered(c, journal):
+    """The store is made from what nodes know, and all that was acknowledged is there."""
+    done = recover(c)
+    check(done.returncode == 0, done.stderr)
+    for gateway in c.gateways:
+        gateway.start(wait=False)
+    for gateway in c.gateways:
+        gateway.wait_ready()
+    c.load("--verify-journal", journal, "--volume", "v")
+
+
 def backup_from_before_a_take_over_is_recovered_from():
     """Nodes know better than the store: nobody serves what it says, and nothing is lost."""
     with Etcd(1) as etcd, two_gateways(etcd) as c:
@@ -101,13 +112,7 @@ def backup_from_before_a_take_over_is_recovered_from():
         wait_for(lambda: "/k/gateways/1\n" not in etcd.ctl("get", "--prefix", "--keys-only", "/"),
                  "the first gateway's lease does not end")
         c.gateways[1].stop()
-        done = recover(c)
-        check(done.returncode == 0, done.stderr)
-        for gateway in c.gateways:
-            gateway.start(wait=False)
-        for gateway in c.gateways:
-            gateway.wait_ready()
-        c.load("--verify-journal", load.journal, "--volume", "v")
+        recovered(c, load.journal)
 
 
 def backup_from_before_a_volume_under_gateways_that_run_loses_nothing():
@@ -123,13 +128,7 @@ def backup_from_before_a_volume_under_gateways_that_run_loses_nothing():
         for gateway in c.gateways:
             gateway.wait_exit()
             check(gateway.count_lines("the metadata store is stale: .*recover") > 0, f"{gateway.name} does not say why")
-        done = recover(c)
-        check(done.returncode == 0, done.stderr)
-        for gateway in c.gateways:
-            gateway.start(wait=False)
-        for gateway in c.gateways:
-            gateway.wait_ready()
-        c.load("--verify-journal", load.journal, "--volume", "v")
+        recovered(c, load.journal)
 
 
 def an_etcd_that_was_restored_is_refused_until_it_is_accepted():

@@ -105,4 +105,22 @@ fake_newest_run(void)
 	return mt_run_of(fake_chunk()->runs.next);
 }
 
+/* fake_input_of_all -- @chunk's layers, which are frozen, where @has_layers; and all runs that it has. */
+static inline struct mt_merge_input
+fake_input_of_all(struct mt_chunk *chunk, bool has_layers)
+{
+	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
+
+	if (has_layers) {
+		cr_assert_eq(mt_index_freeze(chunk), 0);
+		input.newest_layer = mt_layer_of(chunk->layers.next);
+		input.oldest_layer = mt_layer_of(chunk->layers.prev);
+	}
+	if (chunk->run_count > 0) {
+		input.newest_run = mt_run_of(chunk->runs.next);
+		input.oldest_run = mt_run_of(chunk->runs.prev);
+	}
+	return input;
+}
+
 #endif /* CLEAVE_TESTS_FAKE_MERGE_H */

@@ -316,6 +316,14 @@ expect_told(void)
 	(void)expect_only(CLEAVE_HEALTH_ADDRESS_UNREACHED, "node 2", "does not reach it");
 }
 
+/* @by asks where it may read @volume_id, and names no node that it does not reach. */
+static void
+ask_without_a_word(uint64_t volume_id, const char *by)
+{
+	mt_unreached_begin(&gateway.unreached, volume_id, by);
+	mt_unreached_end(&gateway.unreached, volume_id, by);
+}
+
 /* A word is over as soon as that can be known, and not when it is old. */
 Test(health, a_node_that_is_reached_again_is_not_told)
 {
@@ -346,17 +354,14 @@ Test(health, a_node_that_is_reached_again_is_not_told)
 	gateway.volumes.count = 1;
 	expect_told();
 	/* The next question does not name the node. Others' questions take nothing back. */
-	mt_unreached_begin(&gateway.unreached, 7, "cleave[1]@h");
-	mt_unreached_end(&gateway.unreached, 7, "cleave[1]@h");
-	mt_unreached_begin(&gateway.unreached, 8, "client/db");
-	mt_unreached_end(&gateway.unreached, 8, "client/db");
+	ask_without_a_word(7, "cleave[1]@h");
+	ask_without_a_word(8, "client/db");
 	expect_told();
 	mt_unreached_begin(&gateway.unreached, 7, "client/db");
 	cr_assert_eq(note(&db_word), 0);
 	mt_unreached_end(&gateway.unreached, 7, "client/db");
 	expect_told();
-	mt_unreached_begin(&gateway.unreached, 7, "client/db");
-	mt_unreached_end(&gateway.unreached, 7, "client/db");
+	ask_without_a_word(7, "client/db");
 	expect_well();
 }
 
@@ -368,8 +373,7 @@ Test(health, of_two_clients_one_that_reaches_a_node_does_not_speak_for_the_other
 	(void)snprintf(other.by, sizeof(other.by), "client/web");
 	cr_assert_eq(note(&db_word), 1);
 	cr_assert_eq(note(&other), 0);
-	mt_unreached_begin(&gateway.unreached, 7, "client/web");
-	mt_unreached_end(&gateway.unreached, 7, "client/web");
+	ask_without_a_word(7, "client/web");
 	expect_told();
 }
 

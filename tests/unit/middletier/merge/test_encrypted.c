@@ -168,18 +168,8 @@ merge_input(const struct mt_merge_input *input)
 static int
 merge(bool has_layers)
 {
-	struct mt_chunk *chunk = chunk_of(FAKE_SEGMENT);
-	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
+	struct mt_merge_input input = fake_input_of_all(chunk_of(FAKE_SEGMENT), has_layers);
 
-	if (has_layers) {
-		cr_assert_eq(mt_index_freeze(chunk), 0);
-		input.newest_layer = mt_layer_of(chunk->layers.next);
-		input.oldest_layer = mt_layer_of(chunk->layers.prev);
-	}
-	if (chunk->run_count > 0) {
-		input.newest_run = mt_run_of(chunk->runs.next);
-		input.oldest_run = mt_run_of(chunk->runs.prev);
-	}
 	return merge_input(&input);
 }
 

@@ -165,16 +165,11 @@ Test(merge_away, what_is_not_worth_it_stays)
 /* All of the chunk was discarded, and nothing lies beneath: there is no frame to ask about, and its last run goes. */
 Test(merge_away, nothing_but_zeros_is_asked_of_nobody)
 {
-	struct mt_merge_input input = { .level = 1 };
+	struct mt_merge_input input;
 
 	for (uint32_t i = 0; i < BLOCKS; i += 16)
 		cr_assert_eq(fake_wait(fake_discard(i, 16)), 0);
-	input.chunk = fake_chunk();
-	cr_assert_eq(mt_index_freeze(fake_chunk()), 0);
-	input.newest_layer = LIST_ENTRY(fake_chunk()->layers.next, struct mt_layer, link);
-	input.oldest_layer = LIST_ENTRY(fake_chunk()->layers.prev, struct mt_layer, link);
-	input.newest_run = mt_run_of(fake_chunk()->runs.next);
-	input.oldest_run = mt_run_of(fake_chunk()->runs.prev);
+	input = fake_input_of_all(fake_chunk(), true);
 	cr_assert_eq(fake_merge_begin(&input), 0);
 	cr_assert_eq(fake_merge_end(), 0);
 	cr_assert_eq(test.peers[0].load_count, 0);

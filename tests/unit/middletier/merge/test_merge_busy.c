@@ -21,23 +21,6 @@ teardown(void)
 
 TestSuite(merge_busy, .init = setup, .fini = teardown, .timeout = 60);
 
-/* The layers of the first chunk, and all its runs. */
-static struct mt_merge_input
-input_of_all(void)
-{
-	struct mt_chunk *chunk = fake_chunk();
-	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
-
-	cr_assert_eq(mt_index_freeze(chunk), 0);
-	input.newest_layer = mt_layer_of(chunk->layers.next);
-	input.oldest_layer = mt_layer_of(chunk->layers.prev);
-	if (chunk->run_count > 0) {
-		input.newest_run = mt_run_of(chunk->runs.next);
-		input.oldest_run = mt_run_of(chunk->runs.prev);
-	}
-	return input;
-}
-
 static bool
 is_in_state(void *arg)
 {
@@ -50,7 +33,7 @@ is_in_state(void *arg)
 static void
 expect_patience_in(enum mt_merge_state state)
 {
-	struct mt_merge_input input = input_of_all();
+	struct mt_merge_input input = fake_input_of_all(fake_chunk(), true);
 	uint32_t count;
 
 	cr_assert_eq(fake_merge_begin(&input), 0);

@@ -272,17 +272,11 @@ Test(run_directory, whatever_the_nodes_do_meanwhile)
 
 	write_blocks(0, BLOCKS);
 	for (uint64_t us = 0; us < 8000; us += 250) {
-		struct mt_merge_input input = { .chunk = fake_chunk(), .level = 1 };
+		struct mt_merge_input input;
 
 		/* The runs become one again, with what is new. */
 		write_blocks((uint32_t)us / 250, 1);
-		cr_assert_eq(mt_index_freeze(input.chunk), 0);
-		input.newest_layer = LIST_ENTRY(input.chunk->layers.next, struct mt_layer, link);
-		input.oldest_layer = LIST_ENTRY(input.chunk->layers.prev, struct mt_layer, link);
-		if (input.chunk->run_count > 0) {
-			input.newest_run = mt_run_of(input.chunk->runs.next);
-			input.oldest_run = mt_run_of(input.chunk->runs.prev);
-		}
+		input = fake_input_of_all(fake_chunk(), true);
 		cr_assert_eq(fake_merge_begin(&input), 0);
 		fake_run_for(NUM_US(us));
 		fake_node_down(us / 250 % FAKE_NODES, 0);
