@@ -84,7 +84,7 @@ struct sim_members {
 	uint32_t rival;     /* RACE: of the one that is drained at the same moment */
 	uint32_t try_count; /* RACE: pairs that were asked for */
 	uint32_t race_count;
-	bool has_drained; /* STAY: it was seen to drain */
+	bool has_drained; /* STAY: the subject was seen to drain */
 	uint32_t rest_ticks, refused_count, change_count;
 	uint32_t full_count;   /* of the present act's answers, that the others have no room */
 	uint32_t victim, late; /* SIM_NODES_MAX: none comes late */
@@ -414,7 +414,6 @@ act_on(struct sim_members *members)
 		}
 		return;
 	case ACT_STAY:
-		members->has_drained |= drains;
 		if (members->has_drained && !drains)
 			act_end(members);
 		else
@@ -548,6 +547,7 @@ on_timer(struct loop_timer *timer, void *arg)
 	look(members);
 	if (members->next_node == 0)
 		return;
+	members->has_drained |= is_state(members, members->subject, MT_NODE_DRAINING);
 	if (stray(members) != SIM_NODES_MAX)
 		ask_undrain(members, stray(members));
 	else if (members->act != ACT_RESTING)
