@@ -62,6 +62,7 @@
 #define RUN_EARLY_SEEDS                                                                            \
 	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
+#define RUN_PERIODS 8u /* at most */
 #define RUN_PERIOD_BYTES NUM_KIB(64)
 #define RUN_READER_BYTES                                                                           \
 	NUM_KIB(12) /* of a node, for a session: its slots of tickets, as they are used */
@@ -654,21 +655,30 @@ run_memory_bytes(const struct run *run)
 	    sim_store_held_bytes(run->cluster->store);
 }
 
-/* Whatever one period has filled, a second one finds full. */
+static uint64_t
+run_merge_count(const struct run *run)
+{
+	return sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
+	    sim_cluster_metric(run->cluster, MT_METRIC_compactions);
+}
+
+/* Whatever a period has filled, two more find full; from the last merge on, for indexes of its runs stay. */
 static void
 run_check_memory(struct run *run)
 {
 	const struct sim_cluster_options *options = &run->cluster->options;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, merge_count = 0;
 	uint64_t readers = options->has_direct
 	    ? options->node_count * run->faults.workload_count * RUN_READER_BYTES
 	    : 0;
 
-	for (uint32_t i = 0; i < 3; i++) {
+	for (uint32_t i = 0, full = 0; i < RUN_PERIODS && full < 3; i++) {
 		sim_cluster_run(run->cluster, RUN_PERIOD_NS);
 		run_verify(run, "everything is read again");
 		sim_check_idle(run->cluster);
-		if (i == 0)
+		full = i == 0 || run_merge_count(run) != merge_count ? 1 : full + 1;
+		merge_count = run_merge_count(run);
+		if (full == 1)
 			bytes = run_memory_bytes(run);
 	}
 	sim_check_memory(run->cluster, run_memory_bytes(run), bytes,
@@ -702,8 +712,7 @@ run_result(struct run *run, struct sim_run_result *result)
 		.takeover_count = sim_cluster_metric(run->cluster, MT_METRIC_takeovers),
 		.repair_count = sim_cluster_metric(run->cluster, MT_METRIC_copies_made),
 		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted),
-		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
-		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
+		.merge_count = run_merge_count(run),
 		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages),
 		.hasty_count = sim_cluster_metric(run->cluster, MT_METRIC_hasty_runs),
 		.covered_count = sim_cluster_metric(run->cluster, MT_METRIC_covered_runs),
