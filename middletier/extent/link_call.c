@@ -227,9 +227,7 @@ link_note_space(struct mt_link *link, const struct mt_call *call)
 	if (call->rc == 0 && link->slots_free > 0)
 		link->slots_free--;
 	else if (call->rc == -ENOSPC)
-		link->full_kinds |= 1u
-		    << ((request->flags & WIRE_FLAG_RESERVE) != 0 ? MT_PLACE_RESERVE
-								  : request->kind);
+		link->full_kinds |= 1u << mt_placement_kind(request);
 	else if (call->rc == -EROFS)
 		mt_link_set_read_only(link, true);
 }

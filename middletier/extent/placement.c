@@ -24,6 +24,7 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "common/limits.h"
 #include "common/port.h"
 #include "common/replica.h"
@@ -101,6 +102,13 @@ mt_placement_domain_count(struct mt_port *port)
 	return placement_count_domains(port, false);
 }
 
+enum extent_kind
+mt_placement_kind(const struct wire_node *create)
+{
+	assert(create->opcode == WIRE_EXTENT_CREATE);
+	return (create->flags & WIRE_FLAG_RESERVE) != 0 ? MT_PLACE_RESERVE : create->kind;
+}
+
 uint64_t
 mt_placement_avoid_ns(struct mt_port *port)
 {
@@ -121,6 +129,30 @@ placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool i
 	return placement_takes(link) && link->slots_free > 0 &&
 	    (link->full_kinds & 1u << kind) == 0 &&
 	    (is_avoided_taken || !mt_link_is_avoided(link, now_ns));
+}
+
+bool
+mt_placement_fits_without(struct mt_port *port, enum extent_kind kind, const struct mt_link *link)
+{
+	struct mt_link *up[MT_NODES_MAX], *free[MT_NODES_MAX];
+	uint32_t depth = mt_domain_depth(port->links, port->link_count);
+	uint32_t up_count = 0, free_count = 0;
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	assert(kind < MT_PLACE_KINDS && port->link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *other = &port->links[i];
+
+		if (other == link || !placement_takes(other) || mt_link_is_avoided(other, now_ns))
+			continue;
+		if (!placement_has_domain(up, up_count, other, depth))
+			up[up_count++] = other;
+		if (placement_is_candidate(other, kind, false, now_ns) &&
+		    !placement_has_domain(free, free_count, other, depth))
+			free[free_count++] = other;
+	}
+	return up_count >= port->settings->min_replicas &&
+	    free_count >= num_min(up_count, MT_REPLICAS_MAX);
 }
 
 /* @copy_bytes: the length of what is copied; 0: nothing, or a new extent, which is as long as its nodes' slots let it be. */

@@ -10,9 +10,14 @@
 
 struct mt_link;
 struct mt_port;
+struct wire_node;
 
 /* A log extent from the reserve is placed like a kind of its own: other nodes are full for it. */
 #define MT_PLACE_RESERVE ((enum extent_kind)0)
+#define MT_PLACE_KINDS (EXTENT_MANIFEST + 1u) /* kinds that are placed, from MT_PLACE_RESERVE on */
+
+/* mt_placement_kind -- as what a node places the extent that @create, a WIRE_EXTENT_CREATE, asks for. */
+enum extent_kind mt_placement_kind(const struct wire_node *create);
 
 /*
  * mt_placement_pick -- @count nodes, 1 to MT_REPLICAS_MAX, of different failure domains for a new extent
@@ -40,6 +45,13 @@ int mt_placement_pick_one(struct mt_port *port, const struct mt_placement_copy *
 bool mt_placement_has_one(struct mt_port *port, const struct mt_placement_copy *copy);
 /* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
 uint32_t mt_placement_domain_count(struct mt_port *port);
+/*
+ * mt_placement_fits_without -- would a new extent of @kind find its place, if @link were down?
+ *
+ * Of as many domains as mt_placement_pick then asks for, min_replicas at least, each has a node with room that is not avoided.
+ */
+bool mt_placement_fits_without(struct mt_port *port, enum extent_kind kind,
+    const struct mt_link *link);
 /* mt_placement_avoid_ns -- until when the first of those that are avoided now is; UINT64_MAX: none. */
 uint64_t mt_placement_avoid_ns(struct mt_port *port);
 

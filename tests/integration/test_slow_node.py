@@ -7,6 +7,7 @@ import time
 
 from libcluster import WAIT_S, Cluster, check, main
 from libload import Load
+from libnodes import new_node, nodes_of, wait_imported
 
 # Longer than a load waits for its next writes: one that waited for a node's time-out would fail.
 ARGS = ("--min-replicas", "2", "--repair-after", "2s", "--node-timeout", f"{int(2 * WAIT_S)}s")
@@ -45,6 +46,23 @@ def stopped_node_is_left_out():
         wait_for(lambda: healed(c), "copies are lacking still")
 
 
+def node_that_stops_as_extents_begin_is_left_out():
+    """A node that has just joined, and so has no copy of anything, is first for each new extent: it answers none."""
+    with Cluster(nodes=3, shards=1, slot_size="1M", gateway_args=ARGS) as c:
+        wait_imported(c)
+        daemon, address = new_node(c, "disk4", 4)
+        c.cleave("node", "add", address)
+        wait_for(lambda: nodes_of(c)[4]["state"] == "up", "the new node is not reached")
+        daemon.signal(signal.SIGSTOP)
+        with Load(c, "--block-size", "64K", "--compressibility", "0") as load:
+            load.wait_writes(500)
+            wait_for(lambda: c.metric("nodes_slow") >= 1 or nodes_of(c)[4]["state"] != "up",
+                     "the node was not left out")
+            daemon.signal(signal.SIGCONT)
+            load.wait_writes(500)
+        wait_for(lambda: healed(c), "copies are lacking still")
+
+
 def dead_node_costs_a_pause():
     with Cluster(nodes=4, gateway_args=ARGS) as c:
         # Copies that stay: what the load writes may be merged, and gone, before it is copied.
@@ -79,5 +97,5 @@ def without_enough_nodes_it_waits_and_says_so():
 
 
 if __name__ == "__main__":
-    main(stopped_node_is_left_out, dead_node_costs_a_pause,
+    main(stopped_node_is_left_out, node_that_stops_as_extents_begin_is_left_out, dead_node_costs_a_pause,
          without_enough_nodes_it_waits_and_says_so)

@@ -8,6 +8,7 @@
 #include "extent/extent_copies.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
+#include "middletier/extent/placement.h"
 #include "middletier/extent/slow_node.h"
 #include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
@@ -25,6 +26,7 @@ up(uint32_t node_count, uint32_t min_replicas)
 	    .min_replicas = min_replicas,
 	    .slot_count = 64 });
 	rig->gateway_options.node_timeout_ns = NUM_S(20);
+	rig->gateway_options.sweep_interval_ns = NUM_S(1);
 	mt_rig_log_start(rig);
 	mt_rig_up(rig);
 	mt_rig_run(rig, NUM_S(1));
@@ -100,6 +102,193 @@ Test(slow_node, stalled_one_is_given_up_soon)
 		cr_assert_eq(next->replica_count, 3);
 		cr_assert_eq(mt_extent_replica(next, node + 1), -1);
 	}
+}
+
+/* ---- a disk that stalls as it begins an extent ---- */
+
+#define ALL_KINDS ((1u << MT_PLACE_KINDS) - 1)
+
+struct creation {
+	struct mt_extent *extent;
+	struct extent_id id;
+	bool is_done;
+	int rc;
+	uint64_t took_ns;
+};
+
+static void
+creation_on_done(struct mt_extent *made, int rc, void *arg)
+{
+	struct creation *creation = arg;
+
+	cr_assert_eq(made, creation->extent);
+	creation->rc = rc;
+	creation->is_done = true;
+}
+
+static bool
+creation_is_done(void *arg)
+{
+	return ((struct creation *)arg)->is_done;
+}
+
+static void
+create_begin(struct creation *creation)
+{
+	*creation = (struct creation){ .rc = 1 };
+	creation->extent =
+	    mt_extent_create(mt_rig_shard(rig, 0), EXTENT_LOG, creation_on_done, creation);
+	cr_assert_not_null(creation->extent);
+	creation->id = creation->extent->id;
+}
+
+static void
+create_wait(struct creation *creation)
+{
+	uint64_t start_ns = sim_world_now_ns(rig->world);
+
+	cr_assert(mt_rig_run_until(rig, creation_is_done, creation));
+	creation->took_ns = sim_world_now_ns(rig->world) - start_ns;
+}
+
+/* A new extent that has a copy at @node is under way when this returns. */
+static void
+create_at(uint32_t node, struct creation *creation)
+{
+	for (uint32_t i = 0; i < 100; i++) {
+		create_begin(creation);
+		if (mt_extent_replica(creation->extent, node + 1) >= 0)
+			return;
+		create_wait(creation);
+		cr_assert_eq(creation->rc, 0);
+		mt_extent_delete(creation->extent);
+	}
+	cr_assert_fail("no extent is placed at the node");
+}
+
+static bool
+is_there(uint32_t node, const struct extent_id *id)
+{
+	struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY,
+		.id = *id,
+		.epoch = mt_rig_shard(rig, 0)->epoch };
+	int rc = mt_rig_call(rig, node, &verify, NULL);
+
+	cr_assert(rc == 0 || rc == -ENOENT);
+	return rc == 0;
+}
+
+Test(slow_node, one_that_stalls_as_an_extent_begins_is_given_up_soon)
+{
+	struct creation creation;
+	uint32_t node;
+
+	up(4, 2);
+	node = node_of(0);
+	mt_rig_run(rig, NUM_MS(100));
+	stall(node, NUM_S(10));
+	create_at(node, &creation);
+	create_wait(&creation);
+	cr_assert_eq(creation.rc, -EHOSTDOWN);
+	cr_assert_geq(creation.took_ns, SLOW_NODE_MIN_NS);
+	cr_assert_lt(creation.took_ns, SLOW_NODE_MIN_NS + NUM_MS(200));
+	cr_assert_eq(slow_count(), 1);
+	cr_assert(mt_rig_logged(rig, "it is slow while others answer"));
+	/* The next ones go elsewhere, at once. */
+	for (uint32_t i = 0; i < 5; i++) {
+		struct creation next;
+
+		create_begin(&next);
+		create_wait(&next);
+		cr_assert_eq(next.rc, 0);
+		cr_assert_eq(next.extent->replica_count, 3);
+		cr_assert_eq(mt_extent_replica(next.extent, node + 1), -1);
+		cr_assert_lt(next.took_ns, NUM_MS(100));
+		mt_extent_delete(next.extent);
+	}
+	/* Nothing of the half made one stays: not at the others, nor there, when its disk has gone on and it was swept. */
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert(mt_rig_run_until(rig, is_up_again, &node));
+	mt_rig_run(rig, NUM_S(3));
+	for (uint32_t i = 0; i < 4; i++)
+		cr_assert_not(is_there(i, &creation.id), "node %u", i);
+}
+
+Test(slow_node, writes_wait_for_a_beginning_that_has_no_other_node)
+{
+	struct creation creation;
+
+	up(3, 3);
+	mt_rig_run(rig, NUM_MS(100));
+	stall(1, NUM_S(5));
+	create_at(1, &creation);
+	create_wait(&creation);
+	cr_assert_eq(creation.rc, 0);
+	cr_assert_geq(creation.took_ns, NUM_S(4));
+	cr_assert_eq(slow_count(), 0);
+	mt_extent_delete(creation.extent);
+}
+
+/* Four nodes, one of them full: without the one that stalls a new extent finds no place. */
+Test(slow_node, beginning_waits_where_the_others_have_no_room)
+{
+	struct creation creation;
+	uint32_t full;
+
+	up(4, 2);
+	full = node_of(2);
+	mt_rig_run(rig, NUM_MS(100));
+	mt_rig_link(rig, full)->full_kinds = ALL_KINDS;
+	stall(node_of(0), NUM_S(5));
+	create_at(node_of(0), &creation);
+	mt_rig_run(rig, NUM_S(2));
+	cr_assert_not(creation.is_done);
+	cr_assert_eq(slow_count(), 0);
+	create_wait(&creation);
+	cr_assert_eq(creation.rc, 0);
+	cr_assert_eq(slow_count(), 0);
+	mt_extent_delete(creation.extent);
+}
+
+/* An append behind such a creation is judged as if that were not there. */
+Test(slow_node, append_behind_a_beginning_is_judged)
+{
+	struct creation creation;
+	uint64_t took_ns;
+
+	up(4, 2);
+	mt_rig_run(rig, NUM_MS(100));
+	mt_rig_link(rig, node_of(2))->full_kinds = ALL_KINDS;
+	stall(node_of(0), NUM_S(10));
+	create_at(node_of(0), &creation);
+	cr_assert_eq(append(&took_ns), -ETIMEDOUT);
+	cr_assert_lt(took_ns, SLOW_NODE_MIN_NS + NUM_MS(200));
+	cr_assert_eq(slow_count(), 1);
+	create_wait(&creation);
+	cr_assert_eq(creation.rc, -EHOSTDOWN);
+}
+
+/* A node that has no room refuses without its disk: that tells nothing of how fast the others should be. */
+Test(slow_node, refused_beginning_is_no_evidence)
+{
+	struct mt_link *link;
+	struct mt_call call = { .request = { .opcode = WIRE_EXTENT_CREATE, .kind = EXTENT_LOG },
+		.is_answered = true,
+		.rc = -ENOSPC };
+	uint64_t answered_ns, took_ns;
+
+	up(4, 2);
+	mt_rig_run(rig, NUM_S(1));
+	link = mt_rig_link(rig, 0);
+	answered_ns = link->slow.answered_sent_ns;
+	took_ns = link->slow.took_ns;
+	call.sent_ns = sim_world_now_ns(rig->world);
+	mt_slow_node_on_answer(link, &call);
+	cr_assert_eq(link->slow.answered_sent_ns, answered_ns);
+	cr_assert_eq(link->slow.took_ns, took_ns);
+	call.rc = 0;
+	mt_slow_node_on_answer(link, &call);
+	cr_assert_eq(link->slow.answered_sent_ns, call.sent_ns);
 }
 
 /* 250 ms each: it is never given up, and all writes are slow. */
