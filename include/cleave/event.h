@@ -29,6 +29,10 @@ enum cleave_event_level {
 	    "Somebody changed a gateway's log level, or its --slow-op.")                           \
 	X(GATEWAY_LOST, "gateway-lost", WARN, "A gateway that had shards is gone.")                \
 	X(GATEWAY_LEFT, "gateway-left", INFO, "A gateway without shards has ended.")               \
+	X(GATEWAY_SEVERED, "gateway-severed", WARN,                                                \
+	    "A gateway reaches too few storage nodes, others do: it gives its shards to them.")    \
+	X(GATEWAY_MENDED, "gateway-mended", INFO,                                                  \
+	    "A gateway that was severed reaches enough storage nodes again.")                      \
 	X(LEASE_GOT, "lease-got", INFO, "The gateway is a member of the cluster.")                 \
 	X(LEASE_LOST, "lease-lost", ERROR, "The gateway's lease has ended: all its shards stop.")  \
 	X(LEVEL_RAISED, "level-raised", INFO, "The cluster's level was raised.")                   \

@@ -35,6 +35,7 @@
 #define CLEAVE_LEVEL_STORED 2u  /* store: the member "level" of the key "cluster" */
 #define CLEAVE_LEVEL_DRAINED 2u /* store: the key "shards/drained" */
 #define CLEAVE_LEVEL_PLACED 2u  /* store: the key "shards/placed" */
+#define CLEAVE_LEVEL_SEVERED 2u /* store: the key "shards/severed" */
 #define CLEAVE_LEVEL_LIMITS                                                                        \
 	2u /* store: the member "qos" of "volumes/"; connection: the tag of limits in replies */
 #define CLEAVE_LEVEL_NODES 2u /* store: the keys "nodes/", and "next_node" of the key "cluster" */

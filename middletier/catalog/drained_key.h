@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drained_key.h -- the gateways that shall have no shards: the key MT_DRAINED_KEY, read and written */
+/* drained_key.h -- the gateways that shall have no shards: the keys MT_DRAINED_KEY and MT_SEVERED_KEY, read and written */
 #ifndef CLEAVE_MIDDLETIER_CATALOG_DRAINED_KEY_H
 #define CLEAVE_MIDDLETIER_CATALOG_DRAINED_KEY_H
 
@@ -13,6 +13,11 @@
  * gateway alone. It lies among the roots, which all gateways watch. Level CLEAVE_LEVEL_DRAINED.
  */
 #define MT_DRAINED_KEY "shards/drained"
+/*
+ * A second key, of the same form and for the same reasons: gateways that have marked themselves, as they reach too few
+ * storage nodes for any write (cluster/severed.c). Level CLEAVE_LEVEL_SEVERED.
+ */
+#define MT_SEVERED_KEY "shards/severed"
 
 struct mt_drained {
 	uint64_t ids[MT_GATEWAYS_MAX]; /* rising */

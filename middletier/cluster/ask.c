@@ -138,6 +138,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_port_rates_take(port, &leg->status);
 	else if (ask->kind == MT_ASK_LOAD)
 		mt_port_load_take(port, &leg->status);
+	else if (ask->kind == MT_ASK_REACH || ask->kind == MT_ASK_REACH_HEARD)
+		mt_port_reach_take(port, ask->kind == MT_ASK_REACH_HEARD, &leg->status);
 	else if (ask->kind == MT_ASK_KEY)
 		mt_port_rekey(port, ask->key);
 	else if (ask->kind == MT_ASK_DOUBTS)

@@ -26,6 +26,8 @@ enum mt_ask_kind {
 	MT_ASK_DOUBTS, /* whom the port would cut off if it had another key, and nothing else: cheap */
 	MT_ASK_NODE,  /* what a node holds, and nothing else: cheap */
 	MT_ASK_RATES, /* the busiest volumes, and nothing else: cheap */
+	MT_ASK_REACH, /* how many domains of nodes the port reaches, and nothing else: cheap */
+	MT_ASK_REACH_HEARD, /* the same; and the nodes are asked, so that the next such question knows who answers */
 	MT_ASK_LOAD,  /* what the shards have answered, and nothing else: cheap */
 	MT_ASK_USE,   /* what each volume holds, and its sessions, and nothing else: cheap */
 	MT_ASK_USAGE, /* the same, and what one volume holds between its snapshots: a walk */

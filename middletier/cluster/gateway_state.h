@@ -189,6 +189,7 @@ struct mt_gateway {
 	struct mt_flattening *flattening;     /* flatten.c */
 	struct mt_limit_rounds *limit_rounds; /* limit_round.c */
 	struct mt_relief *relief;             /* relief.c; NULL: it does not look at its load */
+	struct mt_severed *severed;           /* severed.c; NULL: not begun */
 	struct mt_health_watch *health_watch; /* health_watch.c; NULL: options say no */
 	struct mt_own_address *own_address;   /* own_address.c; NULL: options say no */
 	struct mt_unreached unreached;        /* unreached.h: nodes, by the word of clients */

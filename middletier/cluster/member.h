@@ -85,9 +85,11 @@ struct mt_member {
 	struct loop_timer read_timer, take_timer;
 	struct mt_member_peer *peers, *next_peers; /* MT_GATEWAYS_MAX; sorted by the key's text */
 	uint32_t peer_count;
-	struct mt_lost lost;                      /* that lived, and are gone: view_lost.c */
-	struct mt_drained drained;                /* that shall have no shards */
-	bool is_drained;                          /* we are, and others take our shards */
+	struct mt_lost lost;       /* that lived, and are gone: view_lost.c */
+	struct mt_drained drained; /* that shall have no shards */
+	bool is_drained;           /* we are, and others take our shards */
+	struct mt_drained severed; /* that reach too few nodes: severed.c */
+	bool is_severed; /* is_drained, and for no other reason: who takes must reach enough */
 	struct mt_placed placed;                  /* shards elsewhere than by count: relief.c */
 	bool is_drained_told;                     /* the log says that all are given away */
 	uint8_t *picks;                           /* of each shard: who shall own it, in peers */

@@ -16,7 +16,8 @@
  * fails all the same, since what was read is old, begins a new reading soon: view_take.c.
  *
  * MT_DRAINED_KEY, among the roots as well, names gateways that nothing falls to. Such a gateway keeps what it has until
- * mt_drain_next says that it is given away: from then on it is a shard that falls to another. MT_PLACED_KEY names
+ * mt_drain_next says that it is given away: from then on it is a shard that falls to another. MT_SEVERED_KEY names those
+ * that have marked themselves, since they reach too few nodes (severed.c); they count the same. MT_PLACED_KEY names
  * shards that fall to another gateway than by count, since one had more to do than the others (relief.c).
  */
 #include <errno.h>
@@ -269,7 +270,7 @@ static void
 view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_member *member = arg;
-	const struct meta_item *drained = NULL, *placed = NULL;
+	const struct meta_item *drained = NULL, *severed = NULL, *placed = NULL;
 
 	assert(member->shards != NULL);
 	if (!member->is_watching)
@@ -286,12 +287,15 @@ view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 			member->read_level = mt_level_read(&items[i]);
 		else if (strcmp(items[i].key, MT_DRAINED_KEY) == 0)
 			drained = &items[i];
+		else if (strcmp(items[i].key, MT_SEVERED_KEY) == 0)
+			severed = &items[i];
 		else if (strcmp(items[i].key, MT_PLACED_KEY) == 0)
 			placed = &items[i];
 		else
 			view_take_root(member, &items[i]);
 	}
 	mt_view_take_drained(member, drained);
+	mt_view_take_severed(member, severed);
 	mt_view_take_placed(member, placed);
 	mt_lost_judge(member);
 	view_finish(member);

@@ -149,7 +149,9 @@ relief_is_calm(const struct mt_relief *relief)
 static uint64_t
 relief_look_around(const struct mt_member *member)
 {
-	uint64_t sight = num_mix_u64(member->placed.version) ^ member->drained.version;
+	uint64_t sight = num_mix_u64(
+			     num_mix_u64(member->placed.version) ^ member->drained.version) ^
+	    member->severed.version;
 
 	assert(member->peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < member->peer_count; i++) {
@@ -368,7 +370,8 @@ relief_may_take(const struct mt_member *member, uint64_t gateway_id)
 
 	for (uint32_t i = 0; i < member->gateway->cluster.shard_count && !has_shard; i++)
 		has_shard = member->shards[i].gateway_id == gateway_id;
-	return has_shard && !mt_drained_has(&member->drained, gateway_id);
+	return has_shard && !mt_drained_has(&member->drained, gateway_id) &&
+	    !mt_drained_has(&member->severed, gateway_id);
 }
 
 static void

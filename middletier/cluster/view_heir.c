@@ -13,9 +13,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "catalog/drained_key.h"
 #include "cluster/assign.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
+#include "cluster/view_drain.h"
 #include "common/port.h"
 #include "extent/head_push.h"
 #include "port/port_mirror.h"
@@ -33,6 +35,7 @@ heirs_pick(const struct mt_member *member, struct heirs_picked *ret_picked)
 	uint64_t ids[MT_GATEWAYS_MAX], own = member->gateway->options.gateway_id;
 	uint32_t shard_count = member->gateway->cluster.shard_count, count = 0, taker_count;
 	uint8_t *picks = ret_picked->picks;
+	struct mt_drained marks;
 
 	assert(member->peer_count <= MT_GATEWAYS_MAX && shard_count <= CLEAVE_SHARDS_MAX);
 	for (uint32_t i = 0; i < member->peer_count; i++) {
@@ -44,9 +47,9 @@ heirs_pick(const struct mt_member *member, struct heirs_picked *ret_picked)
 	ret_picked->count = count;
 	if (count == 0)
 		return;
-	taker_count = mt_assign_undrained(ids, count, &member->drained, shard_count, picks);
-	mt_assign_placed(ids, count, &member->drained, taker_count, &member->placed, shard_count,
-	    picks);
+	mt_view_marks(member, ids, count, &marks);
+	taker_count = mt_assign_undrained(ids, count, &marks, shard_count, picks);
+	mt_assign_placed(ids, count, &marks, taker_count, &member->placed, shard_count, picks);
 }
 
 /* The index of @address in @heirs, where it is put if it is not there; MT_HEIR_NONE: there is no room. */

@@ -275,6 +275,7 @@ static const struct mt_control_op control_ops[] = {
 	    mt_control_gateway_undrain },
 	{ "gateway.set", false, false, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_gateway_set },
 	{ "gateway.load", false, false, MT_RIGHT_PEER, MT_NAMES_NONE, mt_control_gateway_load },
+	{ "gateway.reach", false, false, MT_RIGHT_PEER, MT_NAMES_NONE, mt_control_gateway_reach },
 	{ "limits.use", false, false, MT_RIGHT_PEER, MT_NAMES_NONE, mt_control_limits_use },
 	{ "node.list", false, false, MT_RIGHT_LOOK, MT_NAMES_NONE, control_nodes },
 	{ "node.add", true, true, MT_RIGHT_CLUSTER, MT_NAMES_NONE, mt_control_node_add },

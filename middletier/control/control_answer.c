@@ -141,7 +141,7 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 	bool is_self = peer->gateway_id == gateway->options.gateway_id;
 	json_t *ports = json_array(), *object;
 	uint32_t owned_count = 0, share_count = 0;
-	enum mt_drain_state state;
+	const char *state;
 	char boot[17], id[17];
 
 	assert(peer->port_count > 0 && peer->port_count <= MT_PORTS_MAX);
@@ -156,10 +156,14 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 		json_array_append_new(ports, json_string(peer->ports[i]));
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, peer->boot_id);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, peer->gateway_id);
-	state = mt_drain_state(mt_drained_has(&member->drained, peer->gateway_id), owned_count);
+	state = mt_drain_state_name(
+	    mt_drain_state(mt_drained_has(&member->drained, peer->gateway_id), owned_count));
+	if (!mt_drained_has(&member->drained, peer->gateway_id) &&
+	    mt_drained_has(&member->severed, peer->gateway_id))
+		state = "severed";
 	object = json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i, s:I, s:[i, i]}", "gateway", id,
-	    "state", mt_drain_state_name(state), "boot", boot, "self", is_self, "ports", ports,
-	    "shards_owned", (int)owned_count, "shards_share", (int)share_count, "seen_for_ms",
+	    "state", state, "boot", boot, "self", is_self, "ports", ports, "shards_owned",
+	    (int)owned_count, "shards_share", (int)share_count, "seen_for_ms",
 	    (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)), "levels", (int)peer->level_min,
 	    (int)peer->level_max);
 	if (object != NULL && is_self && member->until_ns > lease_now_ns)

@@ -29,9 +29,11 @@
 #include "cleave/level.h"
 #include "cleave/meta.h"
 #include "cleave/status.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/relief.h"
+#include "cluster/severed.h"
 #include "common/event.h"
 #include "control/control_request.h"
 
@@ -286,4 +288,24 @@ mt_control_gateway_load(struct mt_control_request *request)
 {
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(request, mt_relief_json(request->gateway));
+}
+
+static void
+gateway_on_reach(struct mt_ask *ask, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	mt_control_finish(request, mt_severed_json(ask));
+}
+
+void
+mt_control_gateway_reach(struct mt_control_request *request)
+{
+	int rc =
+	    mt_ask_ports(request->gateway, MT_ASK_REACH_HEARD, NULL, gateway_on_reach, request);
+
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (rc != 0)
+		mt_control_fail(request, rc, "the ports cannot be asked now");
 }

@@ -9,5 +9,7 @@ void mt_control_gateway_drain(struct mt_control_request *request);
 void mt_control_gateway_undrain(struct mt_control_request *request);
 /* mt_control_gateway_load -- another gateway asks, which has more to do than it would like to. */
 void mt_control_gateway_load(struct mt_control_request *request);
+/* mt_control_gateway_reach -- another gateway asks, which reaches too few storage nodes: does this one reach enough? */
+void mt_control_gateway_reach(struct mt_control_request *request);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_GATEWAY_H */

@@ -310,6 +310,7 @@ mt_link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret
 		return -EPROTO;
 	if (reply.rc == -ENOKEY)
 		reply.rc = link_on_other_owner(link, call);
+	link->heard_ns = loop_now_ns(link->port->loop);
 	call->is_answered = true;
 	call->reply = reply;
 	call->reply_msg = msg;

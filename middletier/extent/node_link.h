@@ -118,6 +118,7 @@ struct mt_link {
 	struct mt_link_revoked revoked;
 	struct mt_link_ticket ticket;
 	uint64_t changed_ns;   /* when it came up, or went down, or was made */
+	uint64_t heard_ns;     /* when the node last answered a call; 0: never */
 	struct slow_node slow; /* slow_node.c's */
 	struct failing_node failing;
 	struct forgetful_node forgetful;

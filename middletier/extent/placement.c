@@ -75,9 +75,9 @@ placement_takes(const struct mt_link *link)
 		(MUTANT(draining_taken) && !mt_link_is_gone(link) && !link->is_read_only));
 }
 
-/* Domains that have a node that is up and writable, full or not. */
+/* Domains that have a node that is up and writable, full or not, and has answered within @heard_ns. */
 static uint32_t
-placement_count_domains(struct mt_port *port, bool is_avoided_counted)
+placement_count_domains(struct mt_port *port, bool is_avoided_counted, uint64_t heard_ns)
 {
 	struct mt_link *seen[MT_NODES_MAX];
 	uint32_t depth = mt_domain_depth(port->links, port->link_count);
@@ -90,6 +90,7 @@ placement_count_domains(struct mt_port *port, bool is_avoided_counted)
 
 		if (placement_takes(link) &&
 		    (is_avoided_counted || !mt_link_is_avoided(link, now_ns)) &&
+		    now_ns - link->heard_ns <= heard_ns &&
 		    !placement_has_domain(seen, count, link, depth))
 			seen[count++] = link;
 	}
@@ -99,7 +100,13 @@ placement_count_domains(struct mt_port *port, bool is_avoided_counted)
 uint32_t
 mt_placement_domain_count(struct mt_port *port)
 {
-	return placement_count_domains(port, false);
+	return placement_count_domains(port, false, UINT64_MAX);
+}
+
+uint32_t
+mt_placement_reach_count(struct mt_port *port, uint64_t heard_ns)
+{
+	return placement_count_domains(port, true, heard_ns);
 }
 
 enum extent_kind
@@ -229,13 +236,13 @@ int
 mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links)
 {
-	uint32_t domain_count = placement_count_domains(port, false);
+	uint32_t domain_count = placement_count_domains(port, false, UINT64_MAX);
 	bool is_avoided_taken = domain_count < port->settings->min_replicas;
 
 	assert(count >= 1);
 	assert(count <= MT_REPLICAS_MAX);
 	if (is_avoided_taken)
-		domain_count = placement_count_domains(port, true);
+		domain_count = placement_count_domains(port, true, UINT64_MAX);
 	if (domain_count < count) {
 		placement_refresh(port);
 		return -EHOSTDOWN;

@@ -46,6 +46,12 @@ bool mt_placement_has_one(struct mt_port *port, const struct mt_placement_copy *
 /* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
 uint32_t mt_placement_domain_count(struct mt_port *port);
 /*
+ * mt_placement_reach_count -- the same with those that are avoided: domains that writes could do with
+ *
+ * @heard_ns: only nodes that have answered a call within so long; UINT64_MAX: any that is up.
+ */
+uint32_t mt_placement_reach_count(struct mt_port *port, uint64_t heard_ns);
+/*
  * mt_placement_fits_without -- would a new extent of @kind find its place, if @link were down?
  *
  * Of as many domains as mt_placement_pick then asks for, min_replicas at least, each has a node with room that is not avoided.

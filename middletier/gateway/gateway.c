@@ -52,6 +52,7 @@
 #include "cluster/peer.h"
 #include "cluster/relief.h"
 #include "cluster/revoked.h"
+#include "cluster/severed.h"
 #include "cluster/snapshot.h"
 #include "cluster/trash.h"
 #include "cluster/volume_query.h"
@@ -183,6 +184,8 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		rc = mt_own_address_start(gateway);
 	if (rc == 0)
 		rc = mt_relief_start(gateway);
+	if (rc == 0)
+		rc = mt_severed_start(gateway);
 	if (rc == 0)
 		rc = mt_limit_rounds_start(gateway);
 	if (rc == 0)
@@ -463,6 +466,7 @@ gateway_look_no_more(struct mt_gateway *gateway)
 	mt_data_keys_unwatch(gateway);
 	mt_nodes_stop(gateway);
 	mt_relief_stop(gateway);
+	mt_severed_stop(gateway);
 	mt_limit_rounds_stop(gateway);
 	mt_health_watch_stop(gateway);
 	mt_own_address_stop(gateway);
@@ -510,6 +514,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_flattening_fini(gateway);
 	mt_holder_fini(gateway);
 	mt_relief_fini(gateway);
+	mt_severed_fini(gateway);
 	mt_limit_rounds_fini(gateway);
 	mt_health_watch_fini(gateway);
 	mt_own_address_fini(gateway);

@@ -18,6 +18,7 @@
 #include "extent/failing_node.h"
 #include "extent/forgetful_node.h"
 #include "extent/node_link.h"
+#include "extent/placement.h"
 #include "extent/slow_node.h"
 #include "index/index.h"
 #include "index/ring.h"
@@ -211,6 +212,16 @@ mt_port_rates_take(struct mt_port *port, struct mt_port_status *ret_status)
 	assert(ret_status->rates == NULL);
 	mt_hops_minute(&port->hops, now_ns, &ret_status->write_minute, &ret_status->read_minute);
 	ret_status->rates = mt_rates_take(port, now_ns, MT_RATES_TOLD_MAX, &ret_status->rate_count);
+}
+
+void
+mt_port_reach_take(struct mt_port *port, bool must_ask, struct mt_port_status *ret_status)
+{
+	assert(ret_status->links == NULL);
+	ret_status->domain_count = mt_placement_reach_count(port, UINT64_MAX);
+	ret_status->heard_domain_count = mt_placement_reach_count(port, MT_REACH_HEARD_NS);
+	for (uint32_t i = 0; i < port->link_count && must_ask; i++)
+		mt_link_refresh(&port->links[i]);
 }
 
 void

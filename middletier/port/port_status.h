@@ -108,6 +108,8 @@ struct mt_port_status {
 	uint32_t connections_max; /* of those that come in */
 	uint64_t full_age_ns;     /* since one found no place; UINT64_MAX: none has */
 	int full_rc; /* why: -EMFILE, -ENFILE the system's limit, which has others wait */
+	/* MT_ASK_REACH: domains with a node that is up and takes copies; and that has answered lately. */
+	uint32_t domain_count, heard_domain_count;
 	uint32_t ring_count, ring_max; /* taken, and that there is device memory for */
 	uint32_t short_count;          /* shards that wait for one */
 	uint64_t run_index_bytes;      /* in memory, of --index-cache */
@@ -144,6 +146,13 @@ void mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_p
 void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_load_take -- cheap: of each shard its state and what it has answered, and how many rings are taken; no more */
 void mt_port_load_take(struct mt_port *port, struct mt_port_status *ret_status);
+/*
+ * mt_port_reach_take -- cheap: the domains of nodes that the port reaches; no more
+ *
+ * A node has answered lately within MT_REACH_HEARD_NS. @must_ask: nodes are asked, so that this can be said of idle ones.
+ */
+void mt_port_reach_take(struct mt_port *port, bool must_ask, struct mt_port_status *ret_status);
+#define MT_REACH_HEARD_NS NUM_S(2)
 /* mt_port_rates_take -- cheap: the busiest volumes, and how long requests of the last minute took; no more */
 void mt_port_rates_take(struct mt_port *port, struct mt_port_status *ret_status);
 /* mt_port_status_fini -- any thread; also of one that is all zeros. */

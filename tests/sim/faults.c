@@ -325,6 +325,27 @@ inject_late(struct sim_faults *faults, struct sim_fault_active *self)
 	sim_net_cut(self->a, self->b);
 }
 
+static void
+each_node_host(struct sim_faults *faults, struct sim_host *host,
+    void (*fn)(struct sim_host *a, struct sim_host *b))
+{
+	for (uint32_t i = 0; i < faults->cluster->options.node_count; i++)
+		fn(host, faults->cluster->nodes[i].host);
+}
+
+/* For as long as it takes to be noticed, and to give shards away (cluster/severed.c), or some seconds less. */
+static void
+inject_severed(struct sim_faults *faults, struct sim_fault_active *self,
+    const struct sim_cluster_gateway *gateway)
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	self->a = gateway->host;
+	self->until_ns = sim_world_now_ns(cluster->world) + cluster->options.node_timeout_ns +
+	    NUM_S(4) + sim_world_random_below(cluster->world, NUM_S(12));
+	each_node_host(faults, self->a, sim_net_partition);
+}
+
 static bool
 inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -352,6 +373,9 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 		    ? gateway->host
 		    : cluster->nodes[random_node(faults)].host;
 		each_other_host(faults, self->a, sim_net_partition);
+		return true;
+	case SIM_FAULT_severed:
+		inject_severed(faults, self, gateway);
 		return true;
 	case SIM_FAULT_slow_link:
 		random_link(faults, self);
@@ -589,6 +613,9 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		break;
 	case SIM_FAULT_isolate:
 		each_other_host(faults, self->a, sim_net_join);
+		break;
+	case SIM_FAULT_severed:
+		each_node_host(faults, self->a, sim_net_join);
 		break;
 	case SIM_FAULT_slow_link:
 		sim_net_set_link(self->a, self->b, &cluster->options.link);

@@ -38,6 +38,7 @@ struct sim_cluster_options;
 	X(cut, "one host does not hear another")                                                   \
 	X(reset, "connections between two hosts break")                                            \
 	X(isolate, "a host hears nobody and nobody hears it")                                      \
+	X(severed, "a gateway reaches the store and all but the storage nodes, for long")          \
 	X(slow_link, "a link becomes slow and long")                                               \
 	X(meta_timeout, "the metadata store times out")                                            \
 	X(meta_cut, "a gateway and the metadata store do not hear each other")                     \
