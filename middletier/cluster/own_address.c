@@ -3,8 +3,8 @@
  * own_address.c -- each port's address is asked, by that port, who answers there
  *
  *	start --> asked: another gateway? --yes--> the log says so; again in a second --.
- *	                   ^   | no                                                     |
- *	                   |   v                                                        |
+ *	                   ^   | no, says somebody; or three questions in a row are     |
+ *	                   |   v silent: the first may be lost, or its answer late      |
  *	                   |  mt_member_start: it gets a lease, and takes shards        |
  *	                   |   | ten seconds; one, while something is wrong             |
  *	                   '---+--------------------------------------------------------'
@@ -39,9 +39,12 @@
 #include "common/port.h"
 
 #define OWN_ANSWER_NS NUM_MS(750)
-#define OWN_WRONG_NS NUM_S(1)  /* between two questions while something is wrong */
-#define OWN_RIGHT_NS NUM_S(10) /* and while nothing is */
-#define OWN_LED_NS NUM_S(5)    /* who has not asked again meanwhile has ended, or was mended */
+#define OWN_WRONG_NS NUM_S(1)    /* between two questions while something is wrong */
+#define OWN_RIGHT_NS NUM_S(10)   /* and while nothing is */
+#define OWN_AGAIN_NS NUM_MS(100) /* and at the start, until somebody has answered, */
+#define OWN_ASKED_MIN                                                                              \
+	3u /* or so many were silent: a gateway under load may not answer in OWN_ANSWER_NS */
+#define OWN_LED_NS NUM_S(5) /* who has not asked again meanwhile has ended, or was mended */
 
 /* ---- judging ---- */
 
@@ -76,6 +79,18 @@ own_is_settled(const struct mt_own_address *own)
 	return true;
 }
 
+/* A port of which nobody has said yet whose address it tells, and that was not asked often enough. */
+static bool
+own_is_open(const struct mt_own_address *own)
+{
+	for (uint32_t i = 0; i < own_count(own); i++) {
+		if (own->gateway->ports[i].address[0] != '\0' && !own->ports[i].has_answered &&
+		    own->ports[i].silent_count < OWN_ASKED_MIN)
+			return true;
+	}
+	return false;
+}
+
 static void
 own_let_in(struct mt_own_address *own)
 {
@@ -92,10 +107,12 @@ own_let_in(struct mt_own_address *own)
 static void
 own_judge(struct mt_own_address *own)
 {
+	uint64_t wait_ns = own_is_settled(own) ? OWN_RIGHT_NS : OWN_WRONG_NS;
+	bool is_open = own->is_kept_out && own_is_open(own) && !MUTANT(address_asked_once);
+
 	assert(own->out_count == 0);
-	loop_timer_start(own->gateway->options.loop, &own->timer,
-	    own_is_settled(own) ? OWN_RIGHT_NS : OWN_WRONG_NS);
-	if (own->is_kept_out && (!own_has_other(own) || MUTANT(address_ignored)) &&
+	loop_timer_start(own->gateway->options.loop, &own->timer, is_open ? OWN_AGAIN_NS : wait_ns);
+	if (own->is_kept_out && !is_open && (!own_has_other(own) || MUTANT(address_ignored)) &&
 	    own->gateway->sm.state == MT_GATEWAY_TAKING)
 		own_let_in(own);
 }
@@ -151,6 +168,7 @@ own_take(struct mt_own_port *port)
 {
 	const struct mt_own_address *own = port->own;
 	uint64_t before_id = port->other_id, id = mt_peer_told_id(&port->call);
+	uint32_t before_silent = port->silent_count;
 	bool was_right = port->other_id == 0 && port->silent_count == 0;
 
 	if (!port->call.is_answered && (port->call.rc == -ENOMEM || port->call.rc == -ESHUTDOWN))
@@ -168,7 +186,8 @@ own_take(struct mt_own_port *port)
 		port->since_ns = port->asked_ns;
 	if (port->other_id != 0 && port->other_id != before_id)
 		own_tell_other(port);
-	else if (was_right && port->silent_count > 0)
+	else if (port->other_id == 0 && port->silent_count > before_silent &&
+	    port->silent_count == (own->is_kept_out ? OWN_ASKED_MIN : 1))
 		own_tell_silent(port);
 }
 

@@ -89,6 +89,7 @@
 	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \
 	X(upgrade_unasked, "an upgrade asks neither gateways nor nodes what they speak")           \
 	X(drain_unasked, "a gateway is drained, whoever could take its shards")                    \
+	X(address_asked_once, "one question without an answer says that nobody is at the address") \
 	X(severed_blind, "a severed gateway gives its shards to one that reaches no nodes either") \
 	/* The two that keep a volume's limits: each is tested with the other one off. */          \
 	X(throttle_ignored, "a gateway keeps no limits")                                           \

@@ -178,6 +178,49 @@ Test(own_address, a_planted_bug_takes_them_all_the_same)
 	cr_assert_gt(count_served(1), 0, "what clients are told to be at gateway 1");
 }
 
+/* Gateway 2 asks at the address of gateway 1, which has too much to do for an answer in time. */
+static void
+start_beside_a_slow_one(void)
+{
+	peer_start(0);
+	(void)wait_shared(1);
+	sim_loop_pause(peers[0].loop, OWN_ANSWER_NS + NUM_MS(500));
+	start_at(1, "peer0");
+	mt_rig_run(rig, OWN_ANSWER_NS + NUM_MS(50));
+	cr_assert_eq(peers[1].gateway->own_address->ports[0].silent_count, 1);
+}
+
+Test(own_address, one_question_without_an_answer_tells_nothing)
+{
+	start_beside_a_slow_one();
+	cr_assert(peers[1].gateway->own_address->is_kept_out);
+	wait_said(1, CLEAVE_HEALTH_ADDRESS_WRONG, SECOND, FIRST);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_eq(count_served(1), 0);
+	cr_assert_eq(count_served(0), SHARDS);
+	cr_assert(!mt_rig_logged(rig, "it goes on"));
+}
+
+Test(own_address, who_asks_once_is_found)
+{
+	mutant_set_add(&mutants_on, MUTANT_address_asked_once);
+	start_beside_a_slow_one();
+	cr_assert_not(peers[1].gateway->own_address->is_kept_out);
+	(void)wait_shared(3);
+	cr_assert_gt(count_served(1), 0);
+}
+
+/* Three questions, each for as long as an answer may take, and the pauses between. */
+Test(own_address, where_nobody_answers_a_start_is_late_by_seconds_at_most)
+{
+	uint64_t begin_ns = sim_world_now_ns(rig->world);
+
+	start_at(0, "nobody");
+	(void)wait_shared(1);
+	cr_assert_leq(sim_world_now_ns(rig->world) - begin_ns,
+	    OWN_ASKED_MIN * (OWN_ANSWER_NS + OWN_AGAIN_NS) + NUM_S(1));
+}
+
 Test(own_address, whoever_is_found_instead_tells_it_as_well)
 {
 	struct wanted wanted = { 0, CLEAVE_HEALTH_ADDRESS_WRONG, SECOND, "" };
