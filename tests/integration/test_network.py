@@ -5,6 +5,7 @@
 Each test breaks something under load, sees the load go on, heals it, sees it go on again; at the end
 the journal of what was acknowledged must be what the volume holds.
 """
+import json
 import re
 import signal
 
@@ -115,7 +116,7 @@ def all_nodes_but_one_cut_off():
 
 
 def gateway_cut_off_from_nodes():
-    """It has its lease, and keeps its shards: status says which gateway, and that draining it helps."""
+    """It has its lease: status says which gateway it is, and that draining it helps, at once."""
     with Network() as net, Cluster(nodes=3, gateways=2, net=net, gateway_args=ARGS, shards=4) as c:
         with Load(c, size="1G") as load:
             load.wait_writes(2000)
@@ -129,6 +130,27 @@ def gateway_cut_off_from_nodes():
             load.wait_writes(2000)
             net.heal()
             c.cleave("gateway", "undrain", "2")
+            load.wait_writes(2000)
+
+
+def gateway_cut_off_from_nodes_gives_its_shards():
+    """Nobody drains it: it asks the other one, which reaches the nodes, and has its share again when they are back."""
+    def second():
+        found = json.loads(c.cleave("--json", "gateway", "list").stdout)["gateways"]
+        return next(((g["state"], g["shards_owned"]) for g in found if int(g["gateway"], 16) == 2), None)
+
+    with Network() as net, Cluster(nodes=3, gateways=2, net=net, gateway_args=ARGS, shards=4) as c:
+        with Load(c, size="1G") as load:
+            wait_for(lambda: second() == ("serving", 2), "it has not its share")
+            load.wait_writes(2000)
+            for node in c.nodes:
+                net.drop("gateway2", node.name)
+                net.drop(node.name, "gateway2")
+            wait_for(lambda: second() == ("severed", 0), "it keeps its shards")
+            load.wait_writes(2000)
+            wait_for(lambda: "gateway-severed" in c.cleave("events", check_rc=False).stdout, "no event says so")
+            net.heal()
+            wait_for(lambda: second() == ("serving", 2), "it has not its share again")
             load.wait_writes(2000)
 
 
@@ -199,5 +221,6 @@ def appends_arrive_after_the_take_over():
 if __name__ == "__main__":
     main(node_cut_off, node_hears_but_is_not_heard, node_is_heard_but_does_not_hear,
          client_cut_off, lossy_link, slow_link, node_stopped_and_continued,
-         node_dies_without_a_word, all_nodes_but_one_cut_off, gateway_cut_off_from_nodes, every_link_is_far, one_link_is_far,
+         node_dies_without_a_word, all_nodes_but_one_cut_off, gateway_cut_off_from_nodes,
+         gateway_cut_off_from_nodes_gives_its_shards, every_link_is_far, one_link_is_far,
          late_delivery, appends_arrive_after_the_take_over)

@@ -144,6 +144,23 @@ Test(severed, nodes_are_counted_that_have_answered_lately)
 	cr_assert(mt_link_is_up(&peers[1].gateway->ports[0].links[0]));
 }
 
+Test(severed, an_answer_that_cannot_be_is_none)
+{
+	struct mt_gateway gateway = { .options = { .min_replicas = 2 } };
+	struct mt_severed severed = { .gateway = &gateway };
+
+	cr_assert(severed_read(&severed, "{\"domains\":2,\"enough\":true}"));
+	cr_assert_not(severed_read(&severed, "{\"domains\":2,\"enough\":false}"));
+	cr_assert_not(severed_read(&severed, "{\"domains\":1,\"enough\":true}"),
+	    "of a gateway that needs fewer copies");
+	cr_assert_not(severed_read(&severed, "{\"domains\":-1,\"enough\":true}"));
+	cr_assert_not(severed_read(&severed, "{\"domains\":2,\"enough\":1}"));
+	cr_assert_not(severed_read(&severed, "{\"enough\":true}"));
+	cr_assert_not(severed_read(&severed, "[]"));
+	cr_assert_not(severed_read(&severed, ""));
+	cr_assert_not(severed_read(&severed, NULL));
+}
+
 /* ---- a gateway is severed ---- */
 
 Test(severed, its_shards_go_to_the_others_and_come_back)
@@ -230,6 +247,26 @@ Test(severed, one_that_starts_again_severed_takes_nothing)
 	sever(0, false);
 	drained_mask = 0;
 	(void)wait_shared(7);
+}
+
+/* Whoever shall have no shards can serve, whoever reaches no node cannot. */
+Test(severed, a_drained_gateway_serves_rather_than_a_severed_one)
+{
+	uint32_t index = 0;
+
+	gateways_start(2, 2);
+	sever(0, true);
+	cr_assert(mt_rig_run_until(rig, is_marked_one, &index));
+	drained_mask = 1;
+	(void)wait_shared(3);
+	connect_to(1);
+	json_decref(control_want(&qp, 0,
+	    "{'op':'gateway.drain','gateway':'0000000000000002','force':true}"));
+	for (uint32_t i = 0; i < 20; i++) {
+		mt_rig_run(rig, NUM_S(1));
+		check_single_owners();
+		cr_assert_eq(count_served(1), SHARDS);
+	}
 }
 
 /* ---- nothing moves ---- */
