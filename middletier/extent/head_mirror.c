@@ -8,6 +8,9 @@
  * Entries lie in the order in which they came, each in one piece: a ring. The oldest go when there is no room for a new one.
  * That is nearly the order in which they become useless, for a log gets shorter at its old end. An entry is found by a
  * table of chains, newest first; one that was forgotten is in none, and its room comes free in its turn.
+ *
+ * A chain is short whatever a peer sends. A head that comes again takes its own place, or stands for the one before it; and
+ * of heads of one chain the newest MT_HEAD_MIRROR_DEPTH_MAX are there.
  */
 #include "extent/head_mirror.h"
 
@@ -61,7 +64,7 @@ mirror_chain(const struct mt_head_mirror *mirror, uint64_t extent, uint64_t offs
 	return &mirror->chains[hash & (mirror->chain_count - 1)];
 }
 
-/* The link that points to the newest entry of that batch; NULL: there is none. */
+/* The link that points to the entry of that batch; NULL: there is none. */
 static uint32_t *
 mirror_find(const struct mt_head_mirror *mirror, uint64_t extent, uint64_t offset_bytes)
 {
@@ -135,24 +138,63 @@ mirror_make_room(struct mt_head_mirror *mirror, uint32_t units)
 	return place;
 }
 
+/* The entry that *@link points to is in no chain any more. */
+static void
+mirror_forget(struct mt_head_mirror *mirror, uint32_t *link)
+{
+	struct mirror_entry *entry = mirror_at(mirror, *link);
+
+	assert(entry->head_bytes != 0);
+	entry->head_bytes = 0;
+	*link = entry->next;
+}
+
+/* @chain has room for one more, and none of that batch. True: a head as long was there, and is @head now. */
+static bool
+mirror_replace(struct mt_head_mirror *mirror, uint32_t *chain, const struct mirror_entry *wanted,
+    const void *head)
+{
+	uint32_t depth = 0;
+
+	for (uint32_t *at = chain; *at != MIRROR_NONE;) {
+		struct mirror_entry *entry = mirror_at(mirror, *at);
+
+		if (entry->extent == wanted->extent &&
+		    entry->offset_bytes == wanted->offset_bytes) {
+			if (entry->head_bytes == wanted->head_bytes) {
+				memcpy(entry + 1, head, entry->head_bytes);
+				return true;
+			}
+			mirror_forget(mirror, at);
+		} else if (++depth >= MT_HEAD_MIRROR_DEPTH_MAX) {
+			mirror_forget(mirror, at);
+		} else {
+			at = &entry->next;
+		}
+	}
+	return false;
+}
+
 void
 mt_head_mirror_put(struct mt_head_mirror *mirror, const struct extent_id *id, uint64_t offset_bytes,
     const void *head, uint32_t head_bytes)
 {
-	uint32_t units =
-	    (uint32_t)(num_round_up(sizeof(struct mirror_entry) + head_bytes, MIRROR_UNIT) /
-		MIRROR_UNIT);
-	uint32_t place = mirror_make_room(mirror, units), *chain;
-	struct mirror_entry *entry = mirror_at(mirror, place);
+	const struct mirror_entry wanted = { .extent = extent_id_pack(id),
+		.offset_bytes = offset_bytes,
+		.head_bytes = head_bytes,
+		.units = (uint32_t)(num_round_up(sizeof(wanted) + head_bytes, MIRROR_UNIT) /
+		    MIRROR_UNIT) };
+	uint32_t *chain = mirror_chain(mirror, wanted.extent, offset_bytes), place;
+	struct mirror_entry *entry;
 
 	CHECK_OBJ(mirror, HEAD_MIRROR_MAGIC);
 	assert(head_bytes > 0 && head_bytes <= BATCH_HEAD_BYTES_MAX);
-	*entry = (struct mirror_entry){ .extent = extent_id_pack(id),
-		.offset_bytes = offset_bytes,
-		.head_bytes = head_bytes,
-		.units = units };
+	if (mirror_replace(mirror, chain, &wanted, head))
+		return;
+	place = mirror_make_room(mirror, wanted.units);
+	entry = mirror_at(mirror, place);
+	*entry = wanted;
 	memcpy(entry + 1, head, head_bytes);
-	chain = mirror_chain(mirror, entry->extent, offset_bytes);
 	entry->next = *chain;
 	*chain = place;
 	mirror->entry_count++;
@@ -178,14 +220,27 @@ mt_head_mirror_forget(struct mt_head_mirror *mirror, const struct extent_id *id,
     uint64_t offset_bytes)
 {
 	uint32_t *at = mirror_find(mirror, extent_id_pack(id), offset_bytes);
-	struct mirror_entry *entry;
 
 	CHECK_OBJ(mirror, HEAD_MIRROR_MAGIC);
-	if (at == NULL)
-		return;
-	entry = mirror_at(mirror, *at);
-	entry->head_bytes = 0;
-	*at = entry->next;
+	if (at != NULL)
+		mirror_forget(mirror, at);
+}
+
+uint32_t
+mt_head_mirror_depth(const struct mt_head_mirror *mirror)
+{
+	uint32_t longest = 0;
+
+	CHECK_OBJ(mirror, HEAD_MIRROR_MAGIC);
+	for (uint32_t i = 0; i < mirror->chain_count; i++) {
+		uint32_t depth = 0;
+
+		for (uint32_t at = mirror->chains[i]; at != MIRROR_NONE;
+		     at = mirror_at(mirror, at)->next)
+			depth++;
+		longest = (uint32_t)num_max(longest, depth);
+	}
+	return longest;
 }
 
 void

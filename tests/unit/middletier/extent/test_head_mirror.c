@@ -77,6 +77,34 @@ Test(head_mirror, of_two_heads_of_a_batch_the_last_one_counts)
 	expect(1, 0, 20, 300);
 }
 
+/* A peer sends one head again and again: others keep their room, and none is looked for behind it. */
+Test(head_mirror, a_head_that_comes_again_takes_its_own_place)
+{
+	put(2, 0, 12, 300);
+	for (uint32_t i = 0; i < 10000; i++)
+		put(1, 0, (uint8_t)i, 200);
+	expect(1, 0, (uint8_t)9999, 200);
+	expect(2, 0, 12, 300);
+}
+
+Test(head_mirror, a_head_that_comes_again_longer_makes_no_chain)
+{
+	for (uint32_t i = 0; i < 10000; i++)
+		put(1, 0, (uint8_t)i, 100 + i % 2);
+	expect(1, 0, (uint8_t)9999, 101);
+	cr_assert_eq(mt_head_mirror_depth(mirror), 1);
+}
+
+/* As many heads as there is room for, far shorter than a batch's. */
+Test(head_mirror, a_chain_is_short_whatever_comes)
+{
+	for (uint32_t i = 0; i < 6000; i++) {
+		put(1, i * 4096, (uint8_t)i, 1);
+		expect(1, i * 4096, (uint8_t)i, 1);
+	}
+	cr_assert_eq(mt_head_mirror_depth(mirror), MT_HEAD_MIRROR_DEPTH_MAX);
+}
+
 Test(head_mirror, a_forgotten_head_is_not_found)
 {
 	struct extent_id id = extent(1);
