@@ -11,8 +11,8 @@
  *
  * Each peer that may have room is asked for its load (JOB_LOAD); the one that does least gets the recipe, part after part
  * (JOB_ASSIGN), each when the one before it was answered. The answer to the last says what has come of it. Whoever is
- * given up is told to end (JOB_CANCEL), but nothing waits for that: what he appends is cut off, or refused, when the
- * extent is sealed.
+ * given up is told to end (merge_recall.h), but the merge does not wait for that: what he appends is cut off, or refused,
+ * when the extent is sealed.
  *
  * A peer without room for jobs, or that failed, is not asked again for a while. Messages are the port's, one of a kind: until
  * all of them are back no other recipe goes away.
@@ -37,6 +37,7 @@
 #include "extent/peer_link.h"
 #include "merge/merge_lend.h"
 #include "merge/merge_peers.h"
+#include "merge/merge_recall.h"
 #include "merge/merge_step.h"
 #include "merge/recipe.h"
 #include "merge/recipe_decode.h"
@@ -92,9 +93,9 @@ struct merge_away {
 	int rc;
 	struct loop_timer timer; /* ASKING; then for all of the job */
 	struct merge_lend *lend;
-	struct away_message part, cancel;
+	struct away_message part;
 	uint8_t part_bytes[SPLIT_HEADER_BYTES_MAX];
-	uint8_t cancel_bytes[WIRE_HEADER_BYTES];
+	struct merge_recall recall;
 	void (*tell)(void *arg);
 	void *arg;
 };
@@ -114,7 +115,7 @@ static bool
 away_is_quiet(const struct merge_away *away)
 {
 	return mt_merge_peers_are_quiet(&away->peers) && !away->part.is_out &&
-	    !away->cancel.is_out && mt_merge_lend_is_quiet(away->lend);
+	    mt_merge_recall_is_quiet(&away->recall) && mt_merge_lend_is_quiet(away->lend);
 }
 
 bool
@@ -145,35 +146,6 @@ away_answer(const struct split_msg *msg, int rc, uint64_t job, struct wire_job *
 	if (rc == 0 && (!ret_answer->is_reply || ret_answer->job != job))
 		rc = -EPROTO;
 	return rc == 0 ? ret_answer->rc : rc;
-}
-
-static void
-away_on_canceled(struct mt_peer_request *request, int rc, struct split_msg *msg, void *arg)
-{
-	struct merge_away *away = arg;
-
-	(void)request;
-	(void)rc; /* he was told to end, no more */
-	(void)msg;
-	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
-	away->cancel.is_out = false;
-}
-
-/* Whoever has a part of the recipe need not go on. */
-static void
-away_send_cancel(struct merge_away *away)
-{
-	const struct wire_job cancel = { .opcode = WIRE_JOB_CANCEL, .job = away->job };
-
-	assert(!away->cancel.is_out);
-	wire_job_encode((struct wire_header *)(void *)away->cancel_bytes, &cancel);
-	away->cancel.request = (struct mt_peer_request){ .message = away->cancel_bytes,
-		.message_bytes = WIRE_HEADER_BYTES,
-		.fn = away_on_canceled,
-		.arg = away };
-	away->cancel.is_out = true;
-	if (away_send(away, away->peer->address, &away->cancel.request) != 0)
-		away->cancel.is_out = false;
 }
 
 /* ---- its end ---- */
@@ -222,7 +194,7 @@ away_give_up(struct merge_away *away, int rc)
 	assert(rc < 0);
 	away_forget_messages(away);
 	if (is_begun)
-		away_send_cancel(away);
+		mt_merge_recall_send(&away->recall, away->peer, away->job);
 	if (away->peer != NULL && rc != -EBUSY && rc != -ECANCELED)
 		mt_merge_peer_failed(away->peer);
 	away_end(away, rc);
@@ -242,6 +214,7 @@ mt_merge_away_forget(struct merge_away *away)
 {
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
 	loop_timer_stop(away->port->loop, &away->timer);
+	mt_merge_recall_stop(&away->recall);
 	if (away->sm.state != AWAY_IDLE)
 		sm_move(&away->sm, AWAY_IDLE);
 	away->is_over = false;
@@ -551,6 +524,7 @@ mt_merge_away_create(struct mt_port *port, void (*tell)(void *arg), void *arg,
 	mt_merge_peers_init(&away->peers, port->loop, away);
 	sm_init(&away->sm, "merge_away", away_table, AWAY_IDLE, port->index);
 	loop_timer_init(&away->timer, away_on_timer, away);
+	mt_merge_recall_init(&away->recall, port);
 	*ret_away = away;
 	away->lend = mt_merge_lend_create(port, away_on_lent, away);
 	return away->lend == NULL ? -ENOMEM : 0;
@@ -563,6 +537,7 @@ mt_merge_away_destroy(struct merge_away *away)
 		return;
 	CHECK_OBJ(away, MERGE_AWAY_MAGIC);
 	loop_timer_stop(away->port->loop, &away->timer);
+	mt_merge_recall_stop(&away->recall);
 	mt_merge_lend_destroy(away->lend);
 	away->magic = 0;
 	mt_free(away);

@@ -53,7 +53,8 @@ int mt_merge_away_begin(struct merge_away *away, const struct mt_recipe *recipe,
  * mt_merge_away_step -- STEP_AGAIN: tell follows. STEP_DONE: mt_merge_away_told is what has come of it
  *
  * Negative: nothing has: -EAGAIN: nobody has room; -ETIMEDOUT: it took too long; what the other one says; why the
- * connection has ended. It is over after both; where it is only given up, the other one is told to.
+ * connection has ended. It is over after both; where it is only given up, the other one is told to, and until he has
+ * said so, or a second has passed, it is not hopeful.
  */
 int mt_merge_away_step(struct merge_away *away);
 /* mt_merge_away_told -- a step has said STEP_DONE: that could have come of the recipe. */

@@ -42,10 +42,12 @@ struct peer {
 	struct wire_job answer;
 	uint8_t told[WIRE_JOB_TOLD_BYTES_MAX];
 	uint32_t free_count, busy;
-	int load_rc;    /* its answer to JOB_LOAD */
-	int part_rc;    /* and to a first part */
-	bool is_silent; /* it says nothing to JOB_LOAD */
-	bool is_hung;   /* nor to a last part, and executes nothing */
+	int load_rc;                      /* its answer to JOB_LOAD */
+	int part_rc;                      /* and to a first part */
+	bool is_silent;                   /* it says nothing to JOB_LOAD */
+	bool is_hung;                     /* nor to a last part, and executes nothing */
+	bool is_deaf;                     /* nor to JOB_CANCEL */
+	struct mt_peer_request *canceled; /* is_deaf: waits for that answer */
 	uint32_t load_count, part_count, cancel_count;
 };
 
@@ -210,7 +212,9 @@ on_peer(const char *address, struct mt_peer_request *request)
 	if (job.opcode == WIRE_JOB_CANCEL) {
 		peer->cancel_count++;
 		(void)mt_worker_cancel(fake.port.worker, peer, job.job, peer);
-		return -ENOTCONN; /* the owner does not wait for it */
+		if (peer->is_deaf)
+			peer->canceled = request;
+		return peer->is_deaf ? 0 : -ENOTCONN;
 	}
 	cr_assert_null(peer->request, "one at a time");
 	peer->request = request;
@@ -236,6 +240,8 @@ on_forgotten(struct mt_peer_request *request)
 {
 	request->is_forgotten = request == test.unforgettable;
 	for (uint32_t i = 0; i < PEERS && !request->is_forgotten; i++) {
+		if (test.peers[i].canceled == request)
+			test.peers[i].canceled = NULL;
 		if (test.peers[i].request != request)
 			continue;
 		test.peers[i].request = NULL;

@@ -191,6 +191,75 @@ Test(merge_away, one_that_takes_too_long_is_given_up)
 	expect_made_anew();
 }
 
+/* The one who had it says nothing at all, and his connection lasts: merges go to the other one, after a second. */
+Test(merge_away, one_that_does_not_say_that_it_has_given_up_is_left)
+{
+	know(2);
+	test.peers[1].busy = 1;
+	test.peers[0].is_hung = test.peers[0].is_deaf = true;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	expect_made_anew();
+	cr_assert_not_null(test.peers[0].canceled);
+	begin(); /* at once: the message is not back */
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[1].load_count, 1);
+	fake_pass(NUM_S(1));
+	cr_assert_null(test.peers[0].canceled);
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 1, "it has failed twice");
+	cr_assert_eq(test.peers[1].load_count, 2);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
+	/* Later the silent one gets another job. */
+	test.peers[0].is_hung = test.peers[0].is_deaf = false;
+	fake_pass(NUM_S(2));
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 2);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 2);
+}
+
+/* He answers late, or his connection ends, and the message's bytes were on their way until then. */
+Test(merge_away, a_recall_that_is_on_its_way_is_waited_for)
+{
+	struct mt_peer_request *canceled;
+
+	test.peers[0].is_hung = test.peers[0].is_deaf = true;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	test.unforgettable = canceled = test.peers[0].canceled;
+	fake_pass(NUM_S(1));
+	cr_assert(canceled->is_forgotten);
+	test.peers[0].is_hung = test.peers[0].is_deaf = false;
+	fake_pass(NUM_S(60));
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 1);
+	canceled->fn(canceled, -ECANCELED, NULL, canceled->arg);
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 2);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
+}
+
+Test(merge_away, one_that_says_that_it_has_given_up_is_asked_again)
+{
+	struct mt_peer_request *canceled;
+
+	test.peers[0].is_hung = test.peers[0].is_deaf = true;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	canceled = test.peers[0].canceled;
+	test.peers[0].is_hung = test.peers[0].is_deaf = false;
+	canceled->fn(canceled, -ENOENT, NULL, canceled->arg);
+	fake_pass(NUM_S(1)); /* once failed */
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(test.peers[0].load_count, 2);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 1);
+}
+
 /* At first after a second, then after two. */
 Test(merge_away, who_failed_is_left_alone_for_a_while)
 {
