@@ -495,6 +495,13 @@ mt_merge_away_peer(const struct merge_away *away)
 	return away->peer == NULL ? "" : away->peer->address;
 }
 
+bool
+mt_merge_away_is_watched(const struct merge_away *away)
+{
+	assert(away->peer != NULL);
+	return away->peer->watch_count > 0;
+}
+
 void
 mt_merge_away_note(struct merge_away *away, bool is_good)
 {

@@ -63,6 +63,8 @@ const struct mt_told *mt_merge_away_told(const struct merge_away *away);
 bool mt_merge_away_is_given(const struct merge_away *away);
 /* mt_merge_away_peer -- who got the recipe begun last, or is about to: an address. "": nobody. */
 const char *mt_merge_away_peer(const struct merge_away *away);
+/* mt_merge_away_is_watched -- who got it is new, or has failed or lied of late: all that it makes is read back. */
+bool mt_merge_away_is_watched(const struct merge_away *away);
 /* mt_merge_away_note -- was what the last one told believed? Who lied, or failed, is asked later, each time more so. */
 void mt_merge_away_note(struct merge_away *away, bool is_good);
 /* mt_merge_away_cancel -- it is over: who executes it is told to end. A no-op when it is over. */

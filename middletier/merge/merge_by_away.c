@@ -2,11 +2,11 @@
 /*
  * merge_by_away.c -- stages of a port's merges that other gateways execute, piece by piece
  *
- *	       a stage          an extent has room          told              on every replica, and what was asked for
- *	IDLE ---------> ROOM ------------------------> GIVEN -------> SEEING -------------------> ROOM, or the stage is over: IDLE
- *	 ^               | there is none, nothing to ask |               |
- *	 |               | about, encrypted              | nobody, late  | it is not so
- *	 +---------------+-------------------------------+---------------+   by the plan
+ *	       a stage          an extent has room          told          on every replica, and    it holds
+ *	IDLE ---------> ROOM ------------------------> GIVEN -----> SEEING ---------------> SAMPLING ----> ROOM, or the stage
+ *	 ^               | there is none, nothing to ask |             | what was asked for    | its blocks  is over: IDLE
+ *	 |               | about, encrypted              | nobody,     |                       |
+ *	 +---------------+-------------------------------+-late--------+---- it is not so -----+   by the plan
  *
  *	the open extent    OPEN, end e --> LENT ------------------------------> OPEN, end e + part
  *	                    ^               | nobody has room  ^
@@ -48,6 +48,7 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_readback.h"
 #include "merge/merge_result.h"
+#include "merge/merge_sample.h"
 #include "merge/merge_step.h"
 #include "merge/merge_verify.h"
 #include "merge/merge_work.h"
@@ -67,13 +68,22 @@
 _Static_assert(MERGE_PARTS_MAX / 2 + BY_AWAY_PARTS_MAX <= MERGE_PARTS_MAX,
     "a stage that goes on has room for the parts of a piece");
 
-enum by_away_state { BY_AWAY_IDLE, BY_AWAY_ROOM, BY_AWAY_GIVEN, BY_AWAY_SEEING, BY_AWAY_STATE_NR };
+enum by_away_state {
+	BY_AWAY_IDLE,
+	BY_AWAY_ROOM,
+	BY_AWAY_GIVEN,
+	BY_AWAY_SEEING,
+	BY_AWAY_SAMPLING,
+	BY_AWAY_STATE_NR
+};
 
 static const struct sm_state by_away_table[BY_AWAY_STATE_NR] = {
 	[BY_AWAY_IDLE] = { "idle", SM_TO(BY_AWAY_ROOM), SM_INITIAL },
 	[BY_AWAY_ROOM] = { "room", SM_TO(BY_AWAY_GIVEN) | SM_TO(BY_AWAY_IDLE), 0 },
 	[BY_AWAY_GIVEN] = { "given", SM_TO(BY_AWAY_SEEING) | SM_TO(BY_AWAY_IDLE), 0 },
-	[BY_AWAY_SEEING] = { "seeing", SM_TO(BY_AWAY_ROOM) | SM_TO(BY_AWAY_IDLE), 0 },
+	[BY_AWAY_SEEING] = { "seeing",
+	    SM_TO(BY_AWAY_SAMPLING) | SM_TO(BY_AWAY_ROOM) | SM_TO(BY_AWAY_IDLE), 0 },
+	[BY_AWAY_SAMPLING] = { "sampling", SM_TO(BY_AWAY_ROOM) | SM_TO(BY_AWAY_IDLE), 0 },
 };
 
 struct merge_by_away {
@@ -87,6 +97,7 @@ struct merge_by_away {
 	uint32_t frame_count;      /* that it has, as it was told */
 	bool is_broken;            /* the extent takes no more behind it */
 	struct merge_readback readback;
+	struct merge_sample sample;
 	uint64_t stored_bytes; /* of the stage's pieces that were seen */
 	/* Parts of the piece, which count when it has been seen: */
 	uint32_t recipe_bytes;
@@ -214,29 +225,6 @@ piece_ns(struct merge_work *work)
 	return work->by_away->since_ns - since_ns;
 }
 
-/* The piece is what was told, in our object of what was lent, and not believed yet. */
-static void
-piece_take(struct merge_by_away *by_away, const struct mt_told *told, struct mt_extent *lent)
-{
-	struct merge_result *piece = &by_away->piece;
-
-	assert(piece->part_count == 0);
-	piece->flushed_sequence = by_away->recipe.head.flushed_sequence;
-	for (uint32_t i = 0; i < told->part_count; i++) {
-		const struct mt_told_part *part = &told->parts[i];
-
-		mt_extent_use(lent);
-		piece->indexes[i] = NULL;
-		piece->parts[i] = (struct run_part){ .extent_index = lent->index,
-			.id = lent->id,
-			.offset_bytes = part->offset_bytes,
-			.length_bytes = part->length_bytes,
-			.directory_bytes = part->directory_bytes,
-			.directory_crc = part->directory_crc };
-	}
-	piece->part_count = told->part_count;
-}
-
 /* Copies that it says did not pass: their nodes verify them, which does no harm where it is not so. */
 static void
 piece_suspects(const struct merge_by_away *by_away, const struct mt_told *told,
@@ -292,7 +280,8 @@ piece_given(struct mt_merge *merge)
 	by_away->frame_count = told->frame_count;
 	by_away->is_broken = told->is_broken;
 	piece_suspects(by_away, told, merge->shard);
-	piece_take(by_away, told, merge->shard->run_roll->extent);
+	mt_told_to_result(told, by_away->recipe.head.flushed_sequence,
+	    merge->shard->run_roll->extent, &by_away->piece);
 	sm_move(&by_away->sm, BY_AWAY_SEEING);
 	mt_merge_readback_begin(&by_away->readback, merge->shard, merge->target, &by_away->piece);
 	return piece_see(merge);
@@ -350,7 +339,7 @@ piece_over(struct mt_merge *merge)
 	bool is_full = !merge->is_last_stage && by_away->stored_bytes >= merge->stage_bytes * 3 / 4;
 
 	work->plan.at = by_away->end_block;
-	if (by_away->sm.state == BY_AWAY_SEEING)
+	if (by_away->sm.state != BY_AWAY_ROOM)
 		sm_move(&by_away->sm, BY_AWAY_ROOM);
 	if (is_full || work->plan.at == CLEAVE_CHUNK_BLOCKS) {
 		mt_merge_by_away_end(merge);
@@ -377,6 +366,54 @@ piece_count(struct merge_work *work)
 	metric_add(&metrics[MT_METRIC_seen_ns], piece_ns(work));
 }
 
+/* All that is seen of it has been: @rc 0 or more: it is what was asked for; else @field is not. */
+static int
+piece_judged(struct mt_merge *merge, int rc, const char *field)
+{
+	struct merge_work *work = merge_work_of(merge);
+	const struct merge_by_away *by_away = work->by_away;
+
+	mt_merge_away_note(by_away->away, rc >= 0);
+	if (rc >= 0) {
+		piece_count(work);
+		piece_return(merge);
+		piece_keep(work);
+		return piece_over(merge);
+	}
+	metric_add(&work->port->metrics[MT_METRIC_merges_refused], 1);
+	log_limited(LOG_WARN,
+	    "merge: what another gateway has made is not what was asked for, it is made anew here "
+	    "shard=%" PRIu32 " chunk=%" PRIu64 " peer=%s wrong=%s rc=%s",
+	    merge->shard->index, merge->target, mt_merge_away_peer(by_away->away), field,
+	    log_errno(rc));
+	return rc;
+}
+
+/* Some of what it has made is read as a reader would, all where it was not to be believed lately. */
+static int
+piece_sample(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	int rc = mt_merge_sample_step(&work->by_away->sample, &work->exec.turn);
+
+	assert(work->by_away->sm.state == BY_AWAY_SAMPLING);
+	return rc == STEP_AGAIN ? rc : piece_judged(merge, rc, "what a frame holds");
+}
+
+static int
+piece_sample_begin(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_by_away *by_away = work->by_away;
+	uint32_t stride = mt_merge_away_is_watched(by_away->away) ? 1 : MERGE_SAMPLE_STRIDE;
+
+	assert(work->exec.out_count == 0); /* nothing is in its windows */
+	sm_move(&by_away->sm, BY_AWAY_SAMPLING);
+	mt_merge_sample_begin(&by_away->sample, merge->shard, &by_away->recipe, &by_away->piece,
+	    stride, work->exec.memory);
+	return piece_sample(merge);
+}
+
 /* Nobody who executes a recipe is believed (I13). */
 static int
 piece_see(struct mt_merge *merge)
@@ -396,20 +433,8 @@ piece_see(struct mt_merge *merge)
 		rc = mt_merge_verify(&by_away->recipe, by_away->frame_count, indexes,
 		    by_away->piece.part_count, &field);
 	}
-	mt_merge_away_note(by_away->away, rc >= 0);
-	if (rc >= 0) {
-		piece_count(work);
-		piece_return(merge);
-		piece_keep(work);
-		return piece_over(merge);
-	}
-	metric_add(&work->port->metrics[MT_METRIC_merges_refused], 1);
-	log_limited(LOG_WARN,
-	    "merge: what another gateway has made is not what was asked for, it is made anew here "
-	    "shard=%" PRIu32 " chunk=%" PRIu64 " peer=%s wrong=%s rc=%s",
-	    merge->shard->index, merge->target, mt_merge_away_peer(by_away->away), field,
-	    log_errno(rc));
-	return rc;
+	return rc < 0 || MUTANT(garbage_believed) ? piece_judged(merge, rc, field)
+						  : piece_sample_begin(merge);
 }
 
 /* ---- a stage ---- */
@@ -446,7 +471,9 @@ mt_merge_by_away_step(struct mt_merge *merge)
 	int rc;
 
 	assert(mt_merge_by_away_is_on(work));
-	if (work->by_away->sm.state == BY_AWAY_SEEING) {
+	if (work->by_away->sm.state == BY_AWAY_SAMPLING) {
+		rc = piece_sample(merge);
+	} else if (work->by_away->sm.state == BY_AWAY_SEEING) {
 		rc = piece_see(merge);
 	} else if (work->by_away->sm.state == BY_AWAY_GIVEN) {
 		rc = piece_given(merge);
@@ -485,13 +512,16 @@ mt_merge_by_away_cancel(struct merge_work *work)
 	if (!mt_merge_by_away_is_on(work))
 		return;
 	mt_merge_readback_cancel(&work->by_away->readback);
+	mt_merge_sample_cancel(&work->by_away->sample);
 	mt_merge_away_cancel(work->by_away->away);
 }
 
 bool
 mt_merge_by_away_is_quiet(const struct merge_work *work)
 {
-	return work->by_away == NULL || mt_merge_readback_is_quiet(&work->by_away->readback);
+	return work->by_away == NULL ||
+	    (mt_merge_readback_is_quiet(&work->by_away->readback) &&
+		mt_merge_sample_is_quiet(&work->by_away->sample));
 }
 
 void
@@ -516,7 +546,7 @@ by_away_tell(void *arg)
 }
 
 static void
-by_away_on_readback(void *arg)
+by_away_on_node(void *arg)
 {
 	const struct merge_work *work = arg;
 
@@ -538,7 +568,8 @@ mt_merge_by_away_create(struct merge_work *work)
 		return -ENOMEM;
 	}
 	sm_init(&by_away->sm, "by_away", by_away_table, BY_AWAY_IDLE, work->port->index);
-	mt_merge_readback_init(&by_away->readback, by_away_on_readback, work);
+	mt_merge_readback_init(&by_away->readback, by_away_on_node, work);
+	mt_merge_sample_init(&by_away->sample, by_away_on_node, work);
 	work->by_away = by_away;
 	return mt_merge_away_create(work->port, by_away_tell, work, &by_away->away);
 }

@@ -62,7 +62,7 @@ mt_merge_exec_begin(struct merge_exec *exec, struct mt_shard *shard, const struc
 	exec->key_id = 0;
 	exec->read_bytes = 0;
 	exec->suspect_count = 0;
-	exec->is_cancelled = exec->is_ahead = false;
+	exec->is_cancelled = exec->is_ahead = exec->is_garbling = false;
 	mt_merge_window_clear(&exec->window);
 	mt_merge_window_clear(&exec->storing);
 	exec->tell = tell;

@@ -106,6 +106,7 @@ struct merge_exec {
 	struct merge_suspect suspects[MERGE_SUSPECTS_MAX];
 	uint32_t suspect_count; /* the shard was not told of these yet */
 	bool is_cancelled;      /* what comes back is let go */
+	bool is_garbling; /* for tests: frames that are made anew are said to be another codec's */
 	/* Something came back; @rc: negative, it ends the merge. */
 	void (*tell)(int rc, void *arg);
 	void *arg;

@@ -11,6 +11,8 @@
 
 #define PEER_FAILED_MIN_NS NUM_S(1) /* one that failed is left alone, twice as long each time */
 #define PEER_FAILED_MAX_NS NUM_S(60)
+#define PEER_WATCH_NEW 2u /* pieces of one of whom nothing is known */
+#define PEER_WATCH_FAILED 64u
 
 void
 mt_merge_peers_init(struct merge_peers *peers, struct loop *loop, void *arg)
@@ -43,7 +45,9 @@ mt_merge_peers_take(struct merge_peers *peers)
 
 		if (i < peers->count && strcmp(peer->address, next->addresses[i]) == 0)
 			continue;
-		*peer = (struct merge_peer){ .peers = peers, .failed_ns = PEER_FAILED_MIN_NS };
+		*peer = (struct merge_peer){ .peers = peers,
+			.failed_ns = PEER_FAILED_MIN_NS,
+			.watch_count = PEER_WATCH_NEW };
 		(void)snprintf(peer->address, sizeof(peer->address), "%s", next->addresses[i]);
 	}
 	peers->count = next->count;
@@ -89,10 +93,13 @@ mt_merge_peer_failed(struct merge_peer *peer)
 {
 	mt_merge_peer_leave_alone(peer, peer->failed_ns);
 	peer->failed_ns = num_min(2 * peer->failed_ns, PEER_FAILED_MAX_NS);
+	peer->watch_count = PEER_WATCH_FAILED;
 }
 
 void
 mt_merge_peer_is_well(struct merge_peer *peer)
 {
 	peer->failed_ns = PEER_FAILED_MIN_NS;
+	if (peer->watch_count > 0)
+		peer->watch_count--;
 }

@@ -25,6 +25,7 @@ struct merge_peer {
 	uint32_t busy;          /* has_room: per mille */
 	uint64_t not_before_ns; /* it is not asked again */
 	uint64_t failed_ns;     /* how long it is left alone when it fails next */
+	uint32_t watch_count;   /* all of so many pieces that it makes next is read back */
 };
 
 struct merge_peers {
@@ -49,8 +50,8 @@ bool mt_merge_peers_are_hopeful(const struct merge_peers *peers);
 /* mt_merge_peer_is_due -- it may be asked. */
 bool mt_merge_peer_is_due(const struct merge_peer *peer);
 /*
- * mt_merge_peer_leave_alone -- it is not asked for @ns. _failed: for a second, twice as long each time, up to a minute; _is_well:
- * it has done what was asked, and begins with a second again.
+ * mt_merge_peer_leave_alone -- it is not asked for @ns. _failed: for a second, twice as long each time, up to a minute, and
+ * is watched; _is_well: it has done what was asked, begins with a second again, and is watched less.
  */
 void mt_merge_peer_leave_alone(struct merge_peer *peer, uint64_t ns);
 void mt_merge_peer_failed(struct merge_peer *peer);

@@ -134,6 +134,9 @@ store_ended(struct merge_exec *exec)
 		record.stored_bytes = job->dst_bytes;
 		record.stored_crc = job->stored_crc;
 	}
+	if (exec->is_garbling &&
+	    (job->kind == ENGINE_JOB_STORE || window->sources[frame->source].is_pressed))
+		record.codec_id = ENGINE_SNAPPY;
 	/* An encrypted record's CRCs are in its envelope, and nowhere else. */
 	for (uint32_t i = 0; i < record.block_count; i++)
 		record.block_crcs[i] =

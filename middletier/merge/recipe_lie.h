@@ -11,6 +11,7 @@ enum recipe_lie {
 	RECIPE_LIE_CLAIMS,     /* that the last part is longer */
 	RECIPE_LIE_UNACKED,    /* a guest: that batches are acknowledged that have failed */
 	RECIPE_LIE_STOPS,      /* another gateway: the last frame is not made, and it says so */
+	RECIPE_LIE_GARBLES, /* another gateway: what is stored of blocks is not what they become */
 };
 
 /* mt_recipe_lie -- with number @count of them; one of @lies recipes is executed wrongly: mt_settings.recipe_lies. */
@@ -28,6 +29,8 @@ mt_recipe_lie(uint32_t count, uint32_t lies)
 static inline enum recipe_lie
 mt_recipe_lie_away(uint32_t count, uint32_t lies)
 {
+	if (lies > 4 && count % lies == 4)
+		return RECIPE_LIE_GARBLES;
 	return lies > 3 && count % lies == 3 && count % 2 == 1 ? RECIPE_LIE_STOPS
 							       : mt_recipe_lie(count, lies);
 }

@@ -15,6 +15,7 @@
 #include "base/field.h"
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "extent/extent.h"
 #include "merge/recipe.h"
 #include "merge/recipe_decode.h"
 
@@ -152,4 +153,25 @@ mt_told_decode(const uint8_t *bytes, uint32_t length_bytes, const struct mt_reci
 	if (rc == 0)
 		*ret_told = told;
 	return rc;
+}
+
+void
+mt_told_to_result(const struct mt_told *told, uint64_t flushed_sequence, struct mt_extent *lent,
+    struct merge_result *result)
+{
+	assert(result->part_count == 0);
+	result->flushed_sequence = flushed_sequence;
+	for (uint32_t i = 0; i < told->part_count; i++) {
+		const struct mt_told_part *part = &told->parts[i];
+
+		mt_extent_use(lent);
+		result->indexes[i] = NULL;
+		result->parts[i] = (struct run_part){ .extent_index = lent->index,
+			.id = lent->id,
+			.offset_bytes = part->offset_bytes,
+			.length_bytes = part->length_bytes,
+			.directory_bytes = part->directory_bytes,
+			.directory_crc = part->directory_crc };
+	}
+	result->part_count = told->part_count;
 }

@@ -23,6 +23,7 @@
 #include "merge/merge_exec.h"
 #include "merge/merge_result.h"
 
+struct mt_extent;
 struct mt_recipe;
 
 #define TOLD_MAGIC 0x444c4f54u /* "TOLD" */
@@ -69,5 +70,12 @@ int mt_told_decode(const uint8_t *bytes, uint32_t length_bytes, const struct mt_
     struct mt_told *ret_told, const char **ret_field);
 /* mt_told_of_result -- @told's parts are @result's. */
 void mt_told_of_result(struct mt_told *told, const struct merge_result *result);
+/*
+ * mt_told_to_result -- @result, which has no part, is what was @told, in the owner's object of what was @lent, and not believed yet
+ *
+ * Each part uses @lent: mt_merge_result_release lets go of it.
+ */
+void mt_told_to_result(const struct mt_told *told, uint64_t flushed_sequence,
+    struct mt_extent *lent, struct merge_result *result);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_TOLD_H */

@@ -425,6 +425,7 @@ mt_worker_job_run(struct mt_worker_job *job, const char **ret_field)
 	if (rc != 0)
 		return rc;
 	job->guest.exec.writer.claims_all = job->lie == RECIPE_LIE_UNACKED;
+	job->guest.exec.is_garbling = job->lie == RECIPE_LIE_GARBLES;
 	mt_recipe_cursor_init(&job->cursor, &job->recipe, job->guest.extents);
 	job->begun_ns = loop_now_ns(job->port->loop);
 	loop_timer_start(job->port->loop, &job->expiry, mt_recipe_deadline_ns(&job->recipe.head));

@@ -121,6 +121,7 @@
 	X(lent_all, "who was lent an extent may change all that is the shard's")                   \
 	X(job_works_on, "a job that its owner gives up goes on, and keeps its place")              \
 	X(told_short, "who executes a recipe may say that it has made a part of it")               \
+	X(garbage_believed, "of frames that others have made none is read before it is named")     \
 	X(recipe_trusted, "who executes a recipe is believed to have made what it says")           \
 	X(share_overtakes, "of a volume whose requests wait for others, the last one goes first")  \
 	X(address_ignored, "shards are taken though clients are told another gateway's address")   \

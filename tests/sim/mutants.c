@@ -102,7 +102,7 @@ static const char *const of_hot[] = { "hot_place_unchecked" };
 static const char *const of_recipes[] = { "part_unverified", "recipe_trusted" };
 
 /* In code that takes what another gateway says for granted. */
-static const char *const of_offload[] = { "told_short" };
+static const char *const of_offload[] = { "told_short", "garbage_believed" };
 
 /* In code that takes heads of batches from memory. */
 static const char *const of_mirrors[] = { "mirror_unchecked" };

@@ -5,6 +5,7 @@
  * The other gateways are faked but for their worker, which is the port's own: what the owner gave away is executed by
  * the real one, at the nodes that both know. The first merge of each test makes the run extent that is lent.
  */
+#include "middletier/merge/merge_sample.h"
 #include "unit/away_rig.h"
 
 TestSuite(merge_away, .init = setup, .fini = teardown);
@@ -358,6 +359,130 @@ Test(merge_away, a_part_elsewhere_is_refused_before_a_node_is_asked)
 	expect_made_anew();
 }
 
+/* ---- what is stored under right heads ---- */
+
+/* The fourth that a worker is given is a lie: blocks under another codec's name. */
+static void
+three_good_ones(void)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		begin();
+		cr_assert_eq(fake_merge_end(), 0);
+	}
+	expect_away(3);
+	fake.settings.recipe_lies = 1000;
+}
+
+/* The frames of a merge that another gateway executes which its owner reads: a worker loads each block by itself. */
+static uint32_t
+sampled(void)
+{
+	uint32_t before = fake.engines.kind_counts[ENGINE_JOB_LOAD];
+
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	return fake.engines.kind_counts[ENGINE_JOB_LOAD] - before - BLOCKS;
+}
+
+#define FRAMES (BLOCKS / ENGINE_RECORD_BLOCKS_MAX)
+
+Test(merge_away, all_of_who_is_new_is_read_and_later_a_part)
+{
+	cr_assert_eq(sampled(), FRAMES);
+	cr_assert_eq(sampled(), FRAMES);
+	cr_assert_eq(sampled(), 1);
+	cr_assert_eq(sampled(), 1);
+	expect_away(4);
+}
+
+Test(merge_away, all_of_who_failed_is_read)
+{
+	(void)sampled();
+	(void)sampled();
+	cr_assert_eq(sampled(), 1);
+	test.on_told = says_a_longer_part;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	test.on_told = NULL;
+	fake_pass(NUM_S(2));
+	cr_assert_eq(sampled(), FRAMES);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 4);
+}
+
+/* Each question for what a frame holds fails once: another replica is asked. */
+Test(merge_away, a_question_that_fails_is_asked_elsewhere)
+{
+	for (uint32_t n = 1; n <= 8; n++) {
+		for (uint32_t i = 0; i < 3; i++)
+			fake.nodes[i].fault = (struct fake_fault){ .opcode = WIRE_EXTENT_GATHER,
+				.countdown = n,
+				.rc = n % 2 == 0 ? -EIO : -ENOTCONN };
+		begin();
+		cr_assert_eq(fake_merge_end(), 0);
+		cr_assert_eq(metric(MT_METRIC_merges_away), n);
+	}
+}
+
+Test(merge_away, frames_that_hold_other_than_their_blocks_are_refused)
+{
+	three_good_ones();
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_away), 3);
+	cr_assert_eq(metric(MT_METRIC_merges_refused), 1);
+	cr_assert_eq(mt_shard_extent(&fake.shard, test.lent_index)->sm.state, MT_EXTENT_SEALED);
+	cr_assert_neq(newest()->extent_index, test.lent_index);
+	for (uint32_t i = 0; i < BLOCKS; i += 16)
+		cr_assert_eq(fake_wait(fake_read(i, 16)), 0);
+}
+
+/* Flip a byte of the last payload of each batch that was made, at so many of its replicas. */
+static uint32_t rotten_count;
+
+static void
+copies_rot(struct mt_told *told)
+{
+	const struct mt_extent *extent = fake.shard.run_roll->extent;
+
+	for (uint32_t i = 0; i < rotten_count; i++) {
+		struct fake_copy *copy =
+		    fake_copy_find(&fake.nodes[extent->replicas[i].node_id - 1], &extent->id);
+		uint32_t at = told->parts[0].offset_bytes;
+		uint32_t end = at + told->parts[0].length_bytes - told->parts[0].directory_bytes;
+
+		while (at < end) {
+			struct batch_check check = { .id = extent->id,
+				.kind = EXTENT_RUN,
+				.offset_bytes = at,
+				.is_probe = true };
+
+			cr_assert_eq(batch_head_check(copy->bytes + at, end - at, &check), 0);
+			copy->bytes[at + check.info.used_bytes - 1] ^= 1;
+			at += check.info.batch_bytes;
+		}
+	}
+}
+
+/* All of the first piece of a peer is read: the copy that has rotted since is no fault of the peer's. */
+Test(merge_away, a_copy_that_rots_is_read_elsewhere)
+{
+	test.on_told = copies_rot;
+	rotten_count = 2;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	expect_away(1);
+}
+
+Test(merge_away, frames_that_pass_at_no_replica_are_refused)
+{
+	test.on_told = copies_rot;
+	rotten_count = 3;
+	begin();
+	cr_assert_eq(fake_merge_end(), 0);
+	cr_assert_eq(metric(MT_METRIC_merges_refused), 1);
+	expect_made_anew();
+}
+
 static void
 fail_append(int rc)
 {
@@ -413,10 +538,16 @@ on_later(struct loop_timer *timer, void *arg)
 }
 
 static void
-a_moment_later(void)
+a_moment_later_by(uint64_t ns)
 {
 	loop_timer_init(&later_timer, on_later, NULL);
-	loop_timer_start(fake.loop, &later_timer, NUM_US(300));
+	loop_timer_start(fake.loop, &later_timer, ns);
+}
+
+static void
+a_moment_later(void)
+{
+	a_moment_later_by(NUM_US(300));
 }
 
 static void
@@ -585,6 +716,29 @@ Test(merge_away, one_whose_connection_ends_is_replaced_at_once)
 	cr_assert_eq(metric(MT_METRIC_merges_recalled), 1);
 	expect_made_anew();
 	cr_assert_eq(test.peers[0].cancel_count, 0);
+}
+
+/* A question for what frames hold is out. */
+static void
+on_sampled(const struct sm *sm, uint32_t from, uint32_t to)
+{
+	on_move(sm, from, to);
+	if (strcmp(sm->name, "merge_sample") == 0 && to == SAMPLE_ASKED)
+		a_moment_later_by(1);
+}
+
+Test(merge_away, a_shard_that_stops_while_frames_are_read_names_none)
+{
+	uint32_t before = added_count();
+
+	sm_set_tracer(on_sampled);
+	later_fn = the_shard_stops;
+	begin();
+	cr_assert_eq(fake_merge_end(), -ECANCELED);
+	cr_assert_eq(added_count(), before);
+	fake_pass(NUM_S(1));
+	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
+		cr_assert(fake.shard.extents[i] == NULL || fake.shard.extents[i]->use_count == 0);
 }
 
 /* ---- where merges at home are executed by recipes, too ---- */
