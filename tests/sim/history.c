@@ -127,6 +127,12 @@ history_limit(const struct history *history, uint32_t first, uint32_t count)
 	return (uint32_t)num_min(count, HISTORY_BLOCKS_MAX - first % HISTORY_BLOCKS_MAX);
 }
 
+uint32_t
+history_block_count(const struct history *history)
+{
+	return history->block_count;
+}
+
 uint64_t
 history_block(const struct history *history, uint64_t offset_bytes)
 {

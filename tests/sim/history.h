@@ -53,6 +53,8 @@ struct history *history_create(struct sim_cluster *cluster, uint32_t volume, uin
  */
 uint64_t history_offset(const struct history *history, uint32_t block);
 uint32_t history_limit(const struct history *history, uint32_t first, uint32_t count);
+/* history_block_count -- of the volume. */
+uint32_t history_block_count(const struct history *history);
 /* history_block -- what is at @offset_bytes of the volume; not below block_count: nothing. */
 uint64_t history_block(const struct history *history, uint64_t offset_bytes);
 void history_destroy(struct history *history);

@@ -122,6 +122,9 @@ static const char *const of_peeks[] = { "hot_not_hidden", "hot_shown_stale", "ho
 	"hot_torn_accepted", "hot_name_ignored", "hot_lease_unjudged", "hot_kept_shown",
 	"hot_change_ignored" };
 
+/* In code that looks for changes of the session's own meanwhile. */
+static const char *const of_changes[] = { "hot_change_ignored" };
+
 #define NAMES(list) list, NUM_COUNT(list)
 
 /* Code that runs in some seeds alone: the others are passed over. */
@@ -143,6 +146,7 @@ static const struct kind {
 	{ NAMES(of_recipes), sim_run_has_recipes },
 	{ NAMES(of_haste), sim_run_has_haste },
 	{ NAMES(of_peeks), sim_peeks_are_in },
+	{ NAMES(of_changes), sim_peeks_are_changing },
 	{ NAMES(of_offload), sim_run_has_offload },
 	{ NAMES(of_mirrors), sim_run_has_mirrors },
 };

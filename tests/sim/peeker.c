@@ -33,6 +33,10 @@
 #define PEEKER_STILL_NS NUM_S(12)
 #define PEEKER_CHANGE_NS NUM_S(4)
 #define PEEKER_CHANGE_LEASE_NS NUM_S(1) /* with a longer one the next owner comes too late */
+/* Some of its seeds have changes alone, often. Leases are short and the network is fast: the next owner comes soon. */
+#define PEEKER_CHANGING_SALT UINT64_C(42)
+#define PEEKER_CHANGING_SEEDS 4u
+#define PEEKER_CHANGING_LEASE_NS NUM_MS(250)
 #define PEEKER_AGAIN_NS NUM_US(100)
 #define PEEKER_AGAIN_SHIFTS                                                                        \
 	9u /* up to 26 ms, in which there are some ten requests: tags that are old */
@@ -48,6 +52,7 @@ struct sim_peeker {
 	struct sim_host *cut_off; /* the session's, from other gateways; NULL: not yet */
 	bool is_clock;            /* the client's clock stands still, not the gateway */
 	struct sim_peeker_change *change;
+	bool is_changing;        /* of seeds in which nothing but changes happens */
 	bool is_alone;           /* no other fault comes meanwhile */
 	struct loop_timer timer; /* of the world: the gateway is to stand still */
 	uint64_t until_ns;       /* of the world */
@@ -58,6 +63,22 @@ sim_peeks_are_in(uint64_t seed)
 {
 	return sim_run_hash(seed, PEEKER_SALT) % PEEKER_SEEDS == 0 && !sim_run_has_levels(seed) &&
 	    !sim_run_has_keys(seed);
+}
+
+/* On an etcd no owner comes soon. */
+bool
+sim_peeks_are_changing(uint64_t seed)
+{
+	return sim_run_hash(seed, PEEKER_CHANGING_SALT) % PEEKER_CHANGING_SEEDS == 0 &&
+	    sim_peeks_are_in(seed) && !sim_run_is_on_etcd(seed);
+}
+
+static void
+peeker_hurry(struct sim_cluster_options *options)
+{
+	options->lease_ns = PEEKER_CHANGING_LEASE_NS;
+	options->link =
+	    (struct sim_link_options){ NUM_US(20), NUM_US(60), 0, 0, UINT64_C(3000000000) };
 }
 
 /* All is in runs soon, so that it may be hot; and another gateway serves while one stands still. */
@@ -72,6 +93,8 @@ sim_peeks_choose(uint64_t seed, struct sim_cluster_options *options, uint32_t ga
 		NUM_MIB(sim_run_hash(seed, PEEKER_SALT) / PEEKER_SEEDS % PEEKER_HOT_SHIFTS)) *
 	    options->port_count;
 	options->log_bytes = options->slot_bytes;
+	if (sim_peeks_are_changing(seed))
+		peeker_hurry(options);
 	return (uint32_t)num_max(gateways, 2);
 }
 
@@ -156,6 +179,7 @@ sim_peeker_create(struct sim_cluster *cluster, struct workload *const *workloads
 	assert(peeker != NULL && workload_count > 0);
 	peeker->cluster = cluster;
 	peeker->change = sim_peeker_change_create(cluster);
+	peeker->is_changing = sim_peeks_are_changing(seed);
 	peeker->workloads = workloads;
 	peeker->workload_count = workload_count;
 	random_seed(peeker->dice, sim_run_hash(seed, PEEKER_SALT));
@@ -222,7 +246,8 @@ peeker_begin(struct sim_peeker *peeker, struct workload *workload, uint32_t gate
 	peeker->gateway = gateway;
 	peeker->is_clock = peeker->is_alone = false;
 	if (own->meta != NULL && own->gateway != NULL &&
-	    cluster->options.lease_ns <= PEEKER_CHANGE_LEASE_NS && below(peeker, 2) == 0) {
+	    cluster->options.lease_ns <= PEEKER_CHANGE_LEASE_NS &&
+	    (peeker->is_changing || below(peeker, 2) == 0)) {
 		peeker->is_alone = true;
 		peeker->until_ns = sim_world_now_ns(cluster->world) + PEEKER_CHANGE_NS +
 		    4 * cluster->options.lease_ns;
@@ -253,13 +278,15 @@ uint64_t
 sim_peeker_inject(struct sim_peeker *peeker)
 {
 	struct workload *workload;
-	uint64_t offset_bytes;
+	uint64_t offset_bytes = 0;
 	uint32_t gateway;
 
-	if (peeker == NULL || peeker->workload != NULL || below(peeker, PEEKER_ONE_IN) != 0)
+	if (peeker == NULL || peeker->workload != NULL ||
+	    (!peeker->is_changing && below(peeker, PEEKER_ONE_IN) != 0))
 		return 0;
 	workload = peeker->workloads[below(peeker, peeker->workload_count)];
-	if (!workload_is_held(workload) || !workload_peeked(workload, &offset_bytes))
+	if (!workload_is_held(workload) ||
+	    (!workload_peeked(workload, &offset_bytes) && !peeker->is_changing))
 		return 0;
 	gateway = peeker_choose_gateway(peeker, workload, offset_bytes);
 	if (peeker->cluster->gateways[gateway].loop == NULL)
@@ -296,8 +323,10 @@ sim_peeker_heal(struct sim_peeker *peeker)
 void
 sim_peeker_expire(struct sim_peeker *peeker)
 {
-	if (peeker != NULL && sim_world_now_ns(peeker->cluster->world) >= peeker->until_ns)
-		sim_peeker_heal(peeker);
+	if (peeker != NULL &&
+	    (sim_world_now_ns(peeker->cluster->world) >= peeker->until_ns ||
+		(peeker->is_changing && sim_peeker_change_is_over(peeker->change))))
+		sim_peeker_heal(peeker); /* what came to nothing is tried again soon */
 }
 
 /* ---- what may be in a session's pages ---- */

@@ -9,7 +9,8 @@
  * And in the middle of faults a newer session takes a volume, and the older one's host is cut off from all gateways but
  * the one that it reads from, so nobody tells it. That gateway stands still for longer than its lease; or it cannot reach
  * the store, nor other gateways, so that it loses its lease, and the older session's clock stands still. Never both: leases
- * do not bear that. Or nobody takes the volume, and a change is under way: peeker_change.h.
+ * do not bear that. Or nobody takes the volume, and a change is under way: peeker_change.h. One in four of these seeds,
+ * by another hash, but those on an etcd, has that alone, and often.
  *
  * It is a violation, too, when a page of a session's has a block of another volume: its client could read that.
  */
@@ -28,6 +29,12 @@ struct workload_options;
 
 /* sim_peeks_are_in -- do sessions of this seed read so, where all processes are of one release, and have no keys? */
 bool sim_peeks_are_in(uint64_t seed);
+/*
+ * sim_peeks_are_changing -- is it one of these seeds in which each such fault is a change that is under way
+ *
+ * Leases are short there, and the network is fast: the next owner is there while a session may still read by itself.
+ */
+bool sim_peeks_are_changing(uint64_t seed);
 /* sim_peeks_choose -- where they do: what that takes. Returns how many gateways there are, of @gateways or more. */
 uint32_t sim_peeks_choose(uint64_t seed, struct sim_cluster_options *options, uint32_t gateways);
 /* sim_peeks_tune -- @volume was opened: its session reads tags of pages as often as it can. */

@@ -15,6 +15,7 @@
 #include "middletier/common/shard_state.h"
 #include "middletier/read/hot_inside.h"
 #include "middletier/read/read_path.h"
+#include "peeker.h"
 #include "splitlib/sim/loop_sim.h"
 #include "store.h"
 #include "vm-client/library/internal.h"
@@ -25,13 +26,27 @@
 #define LEFT_MIN_NS NUM_MS(5)
 #define STORED_NS NUM_MS(3) /* in which a write gets to the nodes */
 #define STILL_NS NUM_S(3)   /* longer than leases */
+#define BLOCKS_MAX 8u       /* which change together, where nothing but changes happens */
+#define WARM_MAX 16u        /* that are read before, so that they are shown */
+#define WARM_AT_ONCE 2u
+#define WARM_TRIES 512u
 
 enum change_state {
 	CHANGE_NONE,
-	CHANGE_WAITED_FOR, /* the gateway's lease is about to end, and it shows a block */
+	CHANGE_WAITED_FOR, /* for the gateway's lease to be about to end, while it shows a block */
 	CHANGE_STORED,     /* that is written; the gateway does not hear that it is stored */
 	CHANGE_STILL,      /* the gateway stands: until another one serves the shard */
 	CHANGE_READ,       /* somebody opens the volume there, and reads the block */
+};
+
+/* A block's, beside the session. */
+struct change_read {
+	struct sim_peeker_change *change;
+	struct cleave_io io;
+	uint32_t block;
+	uint32_t number; /* of the read */
+	uint32_t floors[HISTORY_BLOCKS_MAX];
+	uint8_t data[CLEAVE_BLOCK_BYTES];
 };
 
 struct sim_peeker_change {
@@ -39,19 +54,18 @@ struct sim_peeker_change {
 	enum change_state state;
 	struct workload *workload;
 	uint32_t gateway;
-	void *process; /* its meta, which is cut off from the store */
-	uint32_t block;
-	uint64_t stored_ns; /* of the world: by then it is */
+	void *process;                            /* its meta, which is cut off from the store */
+	uint32_t blocks[BLOCKS_MAX], block_count; /* of one shard */
+	uint64_t stored_ns;                       /* of the world: by then they are */
+	struct sim_host *cut_off; /* the session's, from other gateways; NULL: it is not */
+	uint32_t warm[WARM_MAX], warm_count, warm_next; /* blocks that are read before */
 	struct loop_timer timer;
 	/* A reader beside the session; NULL: there is none. */
 	struct sim_host *host;
 	struct loop *loop;
 	struct cleave_client *client;
 	struct cleave_volume *volume;
-	struct cleave_io io;
-	uint32_t number; /* of the read */
-	uint32_t floors[HISTORY_BLOCKS_MAX];
-	uint8_t data[CLEAVE_BLOCK_BYTES];
+	struct change_read reads[BLOCKS_MAX];
 };
 
 struct sim_peeker_change *
@@ -69,9 +83,19 @@ sim_peeker_change_create(struct sim_cluster *cluster)
 /* ---- what is there ---- */
 
 static uint64_t
-offset_of(const struct sim_peeker_change *change)
+offset_of(const struct sim_peeker_change *change, uint32_t block)
 {
-	return history_offset(workload_history(change->workload), change->block);
+	return history_offset(workload_history(change->workload), block);
+}
+
+static uint32_t
+shard_of(const struct sim_peeker_change *change, uint32_t block)
+{
+	const struct cleave_volume_info *info = &workload_volume(change->workload)->info;
+	uint64_t offset_bytes = offset_of(change, block);
+
+	return wire_shard_of(info->segment_base + offset_bytes / CLEAVE_SEGMENT_BYTES,
+	    offset_bytes % CLEAVE_SEGMENT_BYTES, change->cluster->options.shard_count);
 }
 
 /* Does the table of @port show the block to its session? */
@@ -91,41 +115,111 @@ port_shows(const struct mt_port *port, uint64_t volume, uint64_t segment, uint32
 }
 
 static bool
-is_shown(const struct sim_peeker_change *change)
+is_shown(const struct sim_peeker_change *change, uint32_t block)
 {
 	const struct mt_gateway *gateway = change->cluster->gateways[change->gateway].gateway;
 	const struct cleave_volume_info *info = &workload_volume(change->workload)->info;
-	uint64_t segment = info->segment_base + offset_of(change) / CLEAVE_SEGMENT_BYTES;
-	uint32_t block = (uint32_t)(offset_of(change) % CLEAVE_SEGMENT_BYTES / CLEAVE_BLOCK_BYTES);
+	uint64_t offset_bytes = offset_of(change, block);
+	uint64_t segment = info->segment_base + offset_bytes / CLEAVE_SEGMENT_BYTES;
+	uint32_t at = (uint32_t)(offset_bytes % CLEAVE_SEGMENT_BYTES / CLEAVE_BLOCK_BYTES);
 
 	for (uint32_t i = 0; gateway != NULL && i < gateway->port_count; i++) {
-		if (port_shows(&gateway->ports[i], info->id, segment, block))
+		if (port_shows(&gateway->ports[i], info->id, segment, at))
 			return true;
 	}
 	return false;
 }
 
-/* Another gateway that serves the block's shard; NULL: none does yet. */
+/* Does gateway @index serve the shard of @block? */
+static bool
+serves(const struct sim_peeker_change *change, uint32_t index, uint32_t block)
+{
+	const struct mt_gateway *gateway = change->cluster->gateways[index].gateway;
+	uint32_t shard = shard_of(change, block);
+
+	for (uint32_t p = 0; gateway != NULL && p < gateway->port_count; p++) {
+		struct mt_shard **shards = gateway->ports[p].shard_by_number;
+
+		if (shards != NULL && shards[shard] != NULL &&
+		    shards[shard]->sm.state == MT_SHARD_SERVING)
+			return true;
+	}
+	return false;
+}
+
+/* Blocks of one shard of the gateway's that were written some time. */
+static void
+choose_warm(struct sim_peeker_change *change)
+{
+	struct sim_cluster *cluster = change->cluster;
+	const struct history *history = workload_history(change->workload);
+	uint32_t count = history_block_count(history);
+	uint32_t *numbers = calloc(count, sizeof(*numbers));
+
+	assert(numbers != NULL);
+	history_happened(history, numbers);
+	change->warm_count = change->warm_next = 0;
+	for (uint32_t i = 0; i < WARM_TRIES && change->warm_count < WARM_MAX; i++) {
+		uint32_t block = sim_cluster_below(cluster, count);
+
+		if (numbers[block] == 0 || !serves(change, change->gateway, block) ||
+		    (change->warm_count > 0 &&
+			shard_of(change, block) != shard_of(change, change->warm[0])))
+			continue;
+		change->warm[change->warm_count++] = block;
+	}
+	free(numbers);
+}
+
+static bool
+is_among(const struct sim_peeker_change *change, uint32_t block)
+{
+	for (uint32_t i = 0; i < change->block_count; i++) {
+		if (change->blocks[i] == block)
+			return true;
+	}
+	return false;
+}
+
+/* Blocks that the session has peeked at, newest first, and that are shown to it yet; of the first one's shard. */
+static void
+choose_blocks(struct sim_peeker_change *change)
+{
+	uint32_t max = sim_peeks_are_changing(change->cluster->options.seed) ? BLOCKS_MAX : 1;
+	uint32_t block;
+
+	change->block_count = 0;
+	for (uint32_t i = 0;
+	     change->block_count < max && workload_peeked_block(change->workload, i, &block); i++) {
+		if (is_shown(change, block) && !is_among(change, block) &&
+		    (change->block_count == 0 ||
+			shard_of(change, block) == shard_of(change, change->blocks[0])))
+			change->blocks[change->block_count++] = block;
+	}
+}
+
+/* Blocks whose change the gateway has heard of are passed over. */
+static void
+keep_shown(struct sim_peeker_change *change)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < change->block_count; i++) {
+		if (is_shown(change, change->blocks[i]))
+			change->blocks[count++] = change->blocks[i];
+	}
+	change->block_count = count;
+}
+
+/* Another gateway that serves the blocks' shard; NULL: none does yet. */
 static struct sim_cluster_gateway *
 heir_of(const struct sim_peeker_change *change)
 {
 	struct sim_cluster *cluster = change->cluster;
-	const struct cleave_volume_info *info = &workload_volume(change->workload)->info;
-	uint32_t shard =
-	    wire_shard_of(info->segment_base + offset_of(change) / CLEAVE_SEGMENT_BYTES,
-		offset_of(change) % CLEAVE_SEGMENT_BYTES, cluster->options.shard_count);
 
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
-		const struct mt_gateway *gateway = cluster->gateways[i].gateway;
-
-		for (uint32_t p = 0;
-		     i != change->gateway && gateway != NULL && p < gateway->port_count; p++) {
-			struct mt_shard **shards = gateway->ports[p].shard_by_number;
-
-			if (shards != NULL && shards[shard] != NULL &&
-			    shards[shard]->sm.state == MT_SHARD_SERVING)
-				return &cluster->gateways[i];
-		}
+		if (i != change->gateway && serves(change, i, change->blocks[0]))
+			return &cluster->gateways[i];
 	}
 	return NULL;
 }
@@ -147,39 +241,51 @@ beside_end(struct sim_peeker_change *change)
 static void
 beside_on_read(struct cleave_io *io, int rc, void *arg)
 {
-	struct sim_peeker_change *change = arg;
+	struct change_read *read = arg;
+	struct sim_peeker_change *change = read->change;
 
-	assert(io == &change->io && change->state == CHANGE_READ);
-	sim_world_trace(change->cluster->world, "peeker: it was read there rc=%d", rc);
+	assert(io == &read->io && change->state == CHANGE_READ);
+	sim_world_trace(change->cluster->world, "peeker: block %u was read there rc=%d",
+	    read->block, rc);
 	if (rc != 0)
 		return;
-	history_read(workload_history(change->workload), change->number, change->data,
-	    change->floors);
-	workload_ask(change->workload, change->block, false);
+	history_read(workload_history(change->workload), read->number, read->data, read->floors);
+	workload_ask(change->workload, read->block, false);
+}
+
+static void
+beside_read(struct sim_peeker_change *change, uint32_t index)
+{
+	struct change_read *read = &change->reads[index];
+	const struct history_op op = { .op = CLEAVE_READ,
+		.is_beside = true,
+		.first_block = change->blocks[index],
+		.block_count = 1 };
+
+	read->change = change;
+	read->block = change->blocks[index];
+	read->number = history_submit(workload_history(change->workload), &op, read->floors);
+	read->io = (struct cleave_io){ .op = CLEAVE_READ,
+		.offset_bytes = offset_of(change, read->block),
+		.length_bytes = CLEAVE_BLOCK_BYTES,
+		.data = read->data,
+		.fn = beside_on_read,
+		.arg = read };
+	if (cleave_submit(change->volume, &read->io) != 0)
+		sim_cluster_fail(change->cluster, "a reader's request is refused");
 }
 
 static void
 beside_on_opened(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
 	struct sim_peeker_change *change = arg;
-	const struct history_op op = { .op = CLEAVE_READ,
-		.is_beside = true,
-		.first_block = change->block,
-		.block_count = 1 };
 
 	(void)error;
 	if (rc != 0)
 		return;
 	change->volume = volume;
-	change->number = history_submit(workload_history(change->workload), &op, change->floors);
-	change->io = (struct cleave_io){ .op = CLEAVE_READ,
-		.offset_bytes = offset_of(change),
-		.length_bytes = CLEAVE_BLOCK_BYTES,
-		.data = change->data,
-		.fn = beside_on_read,
-		.arg = change };
-	if (cleave_submit(volume, &change->io) != 0)
-		sim_cluster_fail(change->cluster, "a reader's request is refused");
+	for (uint32_t i = 0; i < change->block_count; i++)
+		beside_read(change, i);
 }
 
 static void
@@ -223,6 +329,42 @@ cut_answers(struct sim_peeker_change *change, bool is_cut)
 	}
 }
 
+/* The next owner would tell the session where the shard is: it would read there. */
+static void
+cut_session(struct sim_peeker_change *change)
+{
+	struct sim_cluster *cluster = change->cluster;
+
+	if (!sim_peeks_are_changing(cluster->options.seed))
+		return;
+	change->cut_off = workload_host(change->workload);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (i != change->gateway)
+			sim_net_partition(change->cut_off, cluster->gateways[i].host);
+}
+
+static void
+join_session(struct sim_peeker_change *change)
+{
+	struct sim_cluster *cluster = change->cluster;
+
+	for (uint32_t i = 0; i < cluster->options.gateway_count && change->cut_off != NULL; i++)
+		if (i != change->gateway)
+			sim_net_join(change->cut_off, cluster->gateways[i].host);
+	change->cut_off = NULL;
+}
+
+/* Nothing but what is shown is asked for, and shown; or the session goes on. */
+static void
+rest(struct sim_peeker_change *change, bool is_resting)
+{
+	if (!sim_peeks_are_changing(change->cluster->options.seed))
+		return;
+	if (is_resting)
+		choose_warm(change);
+	workload_rest(change->workload, is_resting);
+}
+
 static bool
 is_over(const struct sim_peeker_change *change)
 {
@@ -243,18 +385,25 @@ left_ns(const struct sim_peeker_change *change)
 }
 
 static void
+read_warm(struct sim_peeker_change *change)
+{
+	for (uint32_t i = 0; i < WARM_AT_ONCE && change->warm_count > 0; i++)
+		workload_ask(change->workload,
+		    change->warm[change->warm_next++ % change->warm_count], false);
+}
+
+static void
 on_waited_for(struct sim_peeker_change *change)
 {
-	uint32_t i = 0;
-
+	read_warm(change);
 	if (left_ns(change) > LEFT_MAX_NS)
 		return;
-	while (workload_peeked_block(change->workload, i++, &change->block) && !is_shown(change))
-		;
-	if (!is_shown(change))
+	choose_blocks(change);
+	if (change->block_count == 0)
 		return;
 	cut_answers(change, true);
-	workload_ask(change->workload, change->block, true);
+	for (uint32_t i = 0; i < change->block_count; i++)
+		workload_ask(change->workload, change->blocks[i], true);
 	change->state = CHANGE_STORED;
 	change->stored_ns = sim_world_now_ns(change->cluster->world) + STORED_NS;
 }
@@ -268,15 +417,18 @@ on_stored(struct sim_peeker_change *change)
 	if (now_ns < change->stored_ns)
 		return;
 	cut_answers(change, false);
-	if (!is_shown(change)) {
+	keep_shown(change);
+	if (change->block_count == 0) {
 		change->state = CHANGE_WAITED_FOR;
 		return;
 	}
-	sim_world_trace(change->cluster->world, "peeker: gateway %u stands still, block %u changes",
-	    change->gateway + 1, change->block);
+	sim_world_trace(change->cluster->world, "peeker: gateway %u stands still, %u blocks change",
+	    change->gateway + 1, change->block_count);
 	sim_loop_pause(own->loop, STILL_NS);
 	own->still_until_ns = now_ns + STILL_NS;
 	sim_store_ring(change->cluster->store, own->meta, false);
+	cut_session(change);
+	rest(change, false);
 	change->state = CHANGE_STILL;
 }
 
@@ -303,6 +455,7 @@ change_on_timer(struct loop_timer *timer, void *arg)
 		    (int)change->state);
 		if (change->state == CHANGE_STORED)
 			cut_answers(change, false);
+		rest(change, false);
 		change->state = CHANGE_NONE;
 		return;
 	}
@@ -330,8 +483,15 @@ sim_peeker_change_begin(struct sim_peeker_change *change, struct workload *workl
 	sim_world_trace(change->cluster->world, "peeker: a block of %s is to change at gateway %u",
 	    workload_name(workload), gateway + 1);
 	sim_store_cut_off(change->cluster->store, own->meta, true);
+	rest(change, true);
 	loop_timer_init(&change->timer, change_on_timer, change);
 	loop_timer_start(sim_world_nature(change->cluster->world), &change->timer, POLL_NS);
+}
+
+bool
+sim_peeker_change_is_over(const struct sim_peeker_change *change)
+{
+	return change->process != NULL && change->state == CHANGE_NONE;
 }
 
 void
@@ -345,6 +505,8 @@ sim_peeker_change_heal(struct sim_peeker_change *change)
 	if (change->cluster->gateways[change->gateway].meta == change->process)
 		sim_store_cut_off(change->cluster->store, change->process, false);
 	beside_end(change);
+	join_session(change);
+	rest(change, false);
 	change->process = NULL;
 	change->state = CHANGE_NONE;
 }

@@ -19,9 +19,16 @@ struct sim_peeker_change;
 struct workload;
 
 struct sim_peeker_change *sim_peeker_change_create(struct sim_cluster *cluster);
-/* sim_peeker_change_begin -- with what @workload's session reads out of gateway @gateway's memory, which runs. */
+/*
+ * sim_peeker_change_begin -- with what @workload's session reads out of gateway @gateway's memory, which runs
+ *
+ * Where changes are all that happens (sim_peeks_are_changing) the session reads a few blocks again and again before, and
+ * nothing else, so that they are shown to it; and several change.
+ */
 void sim_peeker_change_begin(struct sim_peeker_change *change, struct workload *workload,
     uint32_t gateway);
+/* sim_peeker_change_is_over -- it came to nothing: no block was shown, or not any more, when that would have counted. */
+bool sim_peeker_change_is_over(const struct sim_peeker_change *change);
 /* sim_peeker_change_heal -- all is well from here on; nothing, where nothing was begun. */
 void sim_peeker_change_heal(struct sim_peeker_change *change);
 void sim_peeker_change_destroy(struct sim_peeker_change *change);

@@ -172,7 +172,8 @@ session_on_next(struct loop_task *task, void *arg)
 			continue;
 		if (workload->is_verifying) {
 			slot_issue_verify(&session->slots[i]);
-		} else if (workload->issued_count < workload->options.op_count) {
+		} else if (workload->issued_count < workload->options.op_count &&
+		    !workload->is_resting) {
 			slot_issue_random(&session->slots[i]);
 		}
 	}
@@ -224,31 +225,20 @@ static void
 session_on_ask(struct loop_task *task, void *arg)
 {
 	struct session *session = arg;
-	uint32_t depth = session->workload->options.in_flight;
+	uint32_t depth = session->workload->options.in_flight, at = 0;
 
 	(void)task;
 	for (uint32_t i = depth; i < session_slot_count(session); i++) {
 		struct slot *slot = &session->slots[i];
 
-		if (slot->is_busy || session->is_old || session->is_lost)
+		if (slot->is_busy || session->is_old || session->is_lost ||
+		    at == session->asked_count)
 			continue;
 		slot->is_probe = slot->must_repeat = false;
 		slot_submit(slot, session->must_write ? CLEAVE_WRITE : CLEAVE_READ,
-		    session->asked_block, 1);
-		return;
+		    session->asked[at++], 1);
 	}
-}
-
-void
-workload_ask(struct workload *workload, uint32_t block, bool is_write)
-{
-	struct session *session = workload->present;
-
-	if (!workload_is_held(workload))
-		return;
-	session->asked_block = block;
-	session->must_write = is_write;
-	loop_defer(session->loop, &session->ask_task);
+	session->asked_count = 0;
 }
 
 /* Completions. */

@@ -78,6 +78,8 @@ bool workload_peeked(const struct workload *workload, uint64_t *ret_offset_bytes
 bool workload_peeked_block(const struct workload *workload, uint32_t index, uint32_t *ret_block);
 /* workload_ask -- the present session, if it has the volume, reads or writes @block, whatever else it does. It peeks. */
 void workload_ask(struct workload *workload, uint32_t block, bool is_write);
+/* workload_rest -- for a while nothing is asked for but what workload_ask says. */
+void workload_rest(struct workload *workload, bool is_resting);
 /* workload_volume -- the present session's; NULL: it has none. workload_volume_id -- its volume's; 0: not known yet. */
 struct cleave_volume *workload_volume(const struct workload *workload);
 uint64_t workload_volume_id(const struct workload *workload);

@@ -55,7 +55,7 @@ struct session {
 	bool has_still_clock;             /* workload_stop_clock */
 	uint64_t still_since_ns;          /* ... of the world's clock */
 	uint32_t probe_count, probe_block;
-	uint32_t asked_block; /* workload_ask */
+	uint32_t asked[WORKLOAD_PROBES], asked_count; /* workload_ask */
 	bool must_write;
 	uint32_t peeked[WORKLOAD_PEEKED_MAX]; /* blocks that were read out of a gateway's memory */
 	uint32_t peeked_count;                /* ever: the newest is in front of this one */
@@ -80,7 +80,8 @@ struct workload {
 	struct sim_leases *leases;   /* NULL: sessions have none */
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
-	bool is_taking; /* the old session holds the volume until the present one does */
+	bool is_taking;  /* the old session holds the volume until the present one does */
+	bool is_resting; /* workload_rest */
 	uint32_t verify_next_block;
 	enum look *looks; /* by block: the last verification's */
 	struct cleave_io status_io;

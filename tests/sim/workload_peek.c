@@ -169,6 +169,28 @@ workload_start_clock(struct workload *workload)
 	sim_leases_excuse(workload->leases, NULL);
 }
 
+void
+workload_ask(struct workload *workload, uint32_t block, bool is_write)
+{
+	struct session *session = workload->present;
+
+	if (!workload_is_held(workload))
+		return;
+	if (session->must_write != is_write || session->asked_count == WORKLOAD_PROBES)
+		session->asked_count = 0;
+	session->asked[session->asked_count++] = block;
+	session->must_write = is_write;
+	loop_defer(session->loop, &session->ask_task);
+}
+
+void
+workload_rest(struct workload *workload, bool is_resting)
+{
+	workload->is_resting = is_resting;
+	if (!is_resting && workload->present != NULL)
+		loop_defer(workload->present->loop, &workload->present->next_task);
+}
+
 bool
 workload_peeked(const struct workload *workload, uint64_t *ret_offset_bytes)
 {
