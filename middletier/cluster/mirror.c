@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/scope.h"
@@ -285,7 +286,7 @@ mirror_step(struct mt_mirror *mirror)
 	assert(mirror->is_out && mirror->volumes != NULL);
 	if (shard != NULL) {
 		mirror_compare(mirror, shard);
-		if (mirror->takes_back && !mirror->is_checked) {
+		if (mirror->takes_back && !mirror->is_checked && !MUTANT(backup_mirrored)) {
 			rc = mt_shard_mirror_check(shard, mt_manifest_state(shard),
 			    mirror_on_checked, mirror);
 			if (rc == 0)

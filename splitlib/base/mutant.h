@@ -42,6 +42,7 @@
 	X(ack_two_of_three, "a write is acknowledged although one replica failed")                 \
 	X(replay_twice, "the first extent is replayed again over newer records")                   \
 	X(mirror_unchecked, "a head in memory is taken whatever the batch before it was")          \
+	X(backup_mirrored, "what a store lacks that was set back goes from the manifest, too")     \
 	X(mirror_last_believed, "the last head of an extent is taken from memory, too")            \
 	X(last_batch_dropped, "the replay leaves each extent's last batch out")                    \
 	X(discard_not_replayed, "the replay leaves discards out")                                  \

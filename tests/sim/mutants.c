@@ -165,12 +165,13 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * before the next start, nobody is lent an extent that would change another, who works on after he was given up does no harm
  * but to himself, nodes that are to store a bad record, which a merge has taken as it came, refuse it, few heads that
  * are in memory as their shard is taken over are an extent's last, few gateways reach the store and no node at once,
- * and nobody tells another one's address. Unit tests have them on (test_share_mutant.c,
+ * nobody tells another one's address, and a store is set back under gateways that run where that loses nothing. Unit
+ * tests have them on (test_share_mutant.c,
  * test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c,
  * test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
  * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_peek.c,
- * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c, test_severed.c).
+ * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c, test_severed.c, test_mirror.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -178,7 +179,8 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"hot_hold_ignored", "hot_epoch_ignored", "pool_overlent", "lender_counted",
 	"mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left", "fence_unlisted",
 	"holder_untold", "read_lease_from_answer", "recover_unwaited", "lent_all", "job_works_on",
-	"gather_believed", "mirror_last_believed", "severed_blind", "address_asked_once" };
+	"gather_believed", "mirror_last_believed", "severed_blind", "address_asked_once",
+	"backup_mirrored" };
 
 struct search {
 	struct mutant_set mutants;

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mirror.c -- volumes and next ids follow into shard 0's manifest, and stay there */
+/*
+ * test_mirror.c -- volumes and next ids follow into shard 0's manifest, and stay there
+ *
+ * It is built in with a planted bug, backup_mirrored: in the simulator a store is set back under gateways that run only
+ * where it loses nothing durable.
+ */
+#define CLEAVE_MUTANTS
+#include "middletier/cluster/mirror.c"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +26,8 @@
 #include "middletier/manifest/manifest_mirror.h"
 #include "middletier/manifest/manifest_state.h"
 #include "tests/support/mt_rig.h"
+
+struct mutant_set mutants_on;
 
 static struct mt_rig *rig;
 
@@ -324,6 +334,28 @@ Test(mirror, a_volume_that_a_backup_lacks_is_kept)
 	kept = mt_manifest_state_volume(mt_manifest_state(mt_rig_shard(rig, 0)), 2);
 	cr_assert_not_null(kept);
 	cr_assert_str_eq(kept->name, "b");
+}
+
+static bool
+has_forgotten(void *arg)
+{
+	(void)arg;
+	return !rig->gateway->mirror->is_out &&
+	    mt_manifest_state(mt_rig_shard(rig, 0))->volume_count == 1;
+}
+
+Test(mirror, with_its_bug_the_volume_is_lost_without_a_word)
+{
+	struct backup backup = { .count = 0 };
+
+	make("a", NUM_MIB(1));
+	back_up(&backup, "cluster");
+	make("b", NUM_MIB(2));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	mutant_set_add(&mutants_on, MUTANT_backup_mirrored);
+	set_back(&backup, "volumes/b");
+	cr_assert(mt_rig_run_until(rig, has_forgotten, NULL));
+	cr_assert_not(rig->has_failed);
 }
 
 /* A client that had it before would be let in again beside the one whose writes were acknowledged. */
