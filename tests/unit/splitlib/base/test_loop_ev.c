@@ -92,7 +92,7 @@ Test(loop_ev, timers_fire_in_order_of_due_time_then_of_start)
 	cr_assert_str_eq(order, "abcd");
 }
 
-Test(loop_ev, a_timer_is_never_early_and_not_much_late)
+Test(loop_ev, a_timer_is_never_early)
 {
 	struct loop_timer timer;
 	uint64_t start_ns = loop_now_fresh_ns(loop), took_ns;
@@ -104,7 +104,6 @@ Test(loop_ev, a_timer_is_never_early_and_not_much_late)
 	took_ns = loop_now_fresh_ns(loop) - start_ns;
 	cr_assert(!timer.is_active);
 	cr_assert_geq(took_ns, NUM_US(2300));
-	cr_assert_lt(took_ns, NUM_S(5));
 }
 
 static uint64_t
