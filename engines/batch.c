@@ -291,6 +291,39 @@ record_iter_next(struct record_iter *it, struct record_desc *ret_record, const c
 	return 1;
 }
 
+int
+record_iter_skip_to(struct record_iter *it, uint32_t block, const char **ret_field)
+{
+	assert(block < CHUNK_BLOCKS);
+	while (it->left_count > 0) {
+		size_t left_bytes = (size_t)(it->end - it->at), bytes = BATCH_DESC_FIXED_BYTES;
+		uint32_t stored_bytes, block_count;
+
+		if (left_bytes < BATCH_DESC_FIXED_BYTES)
+			return refuse(ret_field, "record_count");
+		stored_bytes = num_get_le32(it->at + offsetof(struct record_disk, stored_bytes));
+		block_count = num_get_le32(it->at + offsetof(struct record_disk, block_count));
+		if (block_count > CHUNK_BLOCKS)
+			return refuse(ret_field, "block_count");
+		if (num_get_le32(it->at + offsetof(struct record_disk, block)) % CHUNK_BLOCKS +
+			block_count >
+		    block)
+			return 0;
+		if (it->at[offsetof(struct record_disk, kind)] == RECORD_WRITE)
+			bytes += 4 * (size_t)block_count;
+		if (left_bytes < bytes)
+			return refuse(ret_field, "desc_bytes");
+		/* So many records of a batch's bytes at most: the sum cannot wrap. */
+		if (stored_bytes > BATCH_BYTES_MAX)
+			return refuse(ret_field, "stored_bytes");
+		it->payload_offset_bytes += stored_bytes;
+		it->sequence++;
+		it->at += bytes;
+		it->left_count--;
+	}
+	return 0;
+}
+
 /* ---- heads ---- */
 
 static void
@@ -494,6 +527,8 @@ batch_head_check_within(const uint8_t *head, uint32_t bytes, bool must_be_whole,
 	field = batch_kind_wrong_field(info);
 	if (field != NULL)
 		return refuse(&check->ret_field, field);
+	if (check->is_unwalked && !must_be_whole && !info->is_directory)
+		return 0;
 	return batch_records_check(head, info,
 	    must_be_whole && check->must_check_payload && !check->is_probe, &check->ret_field);
 }

@@ -118,6 +118,8 @@ find_pick(struct sn_request *req, const struct sn_head *head)
 
 	find->at_bytes = wire->offset_bytes;
 	record_iter_init(&it, head->bytes, &head->info);
+	if (record_iter_skip_to(&it, wire->block, &field) != 0)
+		return; /* never: the head has passed */
 	while (record_iter_next(&it, &frame, &field) == 1) {
 		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
 

@@ -127,8 +127,9 @@ struct batch_check {
 	uint32_t prev_crc;       /* in */
 	bool must_check_payload; /* in: also each record's stored CRC */
 	bool is_probe;           /* in: the head alone, whatever its predecessor was */
-	struct batch_info info;  /* out, valid when rc is 0 */
-	const char *ret_field;   /* out: the field that is wrong, a static string; NULL: none */
+	bool is_unwalked; /* in: records are left to who walks them; their sum is not checked */
+	struct batch_info info; /* out, valid when rc is 0 */
+	const char *ret_field;  /* out: the field that is wrong, a static string; NULL: none */
 };
 
 /* batch_chain_seed -- prev_crc of the first batch of the extent @id: the CRC-32C of its identity and @kind. */
@@ -180,5 +181,12 @@ void record_iter_init(struct record_iter *it, const void *head, const struct bat
 /* record_iter_next -- 1 and *@ret_record; 0 at the end; -EBADMSG and *@ret_field, a static name: *@ret_record is anything then. */
 int record_iter_next(struct record_iter *it, struct record_desc *ret_record,
     const char **ret_field);
+/*
+ * record_iter_skip_to -- of a run's batch: pass over the records in front of @block of the chunk
+ *
+ * record_iter_next has the first one that ends behind @block then. Of those that are passed over only what their lengths are
+ * made of is looked at. 0, also at the end; -EBADMSG and *@ret_field: @it stands somewhere.
+ */
+int record_iter_skip_to(struct record_iter *it, uint32_t block, const char **ret_field);
 
 #endif /* CLEAVE_BATCH_H */

@@ -131,10 +131,16 @@ load_complete(struct mt_run_load *load)
 	if (load->page == MT_RUN_WHOLE) {
 		mt_run_cache_put(load->run, index);
 		metric_add(&metrics[MT_METRIC_run_indexes_loaded], 1);
-	} else {
-		mt_run_cache_put_page(load->run, load->page, index);
-		metric_add(&metrics[MT_METRIC_run_pages_loaded], 1);
+		return;
 	}
+	metric_add(&metrics[MT_METRIC_run_pages_loaded], 1);
+	if (load->heads.glimpse_count == 0) {
+		mt_run_cache_put_page(load->run, load->page, index);
+		return;
+	}
+	index->run = load->run;
+	index->page = load->page;
+	load->glimpse = index;
 }
 
 /* ---- asking ---- */
@@ -334,6 +340,22 @@ load_on_head(struct mt_run_load *load, int rc)
 	load_complete(load);
 }
 
+/*
+ * A page's head is there: is it worth more than a glimpse? It is where several wait for it, or the run's whole index does,
+ * or it is to be kept.
+ */
+static void
+load_choose_glimpse(struct mt_run_load *load)
+{
+	const struct loop_link *waiters = &load->waiters;
+	bool is_glimpse = load->block_count > 0 && load->run->load == NULL &&
+	    waiters->next != waiters && waiters->next->next == waiters &&
+	    !mt_run_cache_admits(cache_of(load), load->run, load->page);
+
+	if (load->page < MT_RUN_DIRECTORY)
+		mt_run_heads_glimpse(&load->heads, load->block, is_glimpse ? load->block_count : 0);
+}
+
 /* The head has passed, and the load ends: what came with it is for who has asked. False: nothing came. */
 static bool
 load_keep_found(struct mt_run_load *load, const struct wire_node_reply *reply,
@@ -376,6 +398,7 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	if (rc == 0 && load != NULL) {
 		uint32_t bytes = (uint32_t)num_min(reader->bytes, BATCH_HEAD_BYTES_MAX);
 
+		load_choose_glimpse(load);
 		dev_copy_to_host(cache->port->split, cache->head, msg->payload, bytes);
 		rc = mt_run_heads_take(&load->heads, &load_extent(load)->id, cache->head, bytes);
 		if (rc == 0 && load_keep_found(load, reply, msg))

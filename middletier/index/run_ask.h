@@ -48,7 +48,9 @@ struct mt_run_load {
 	struct mt_chooser chooser;   /* among the copies, for this head */
 	uint32_t block, block_count; /* of a page: frames that are to come with it; count 0: none */
 	struct mt_run_found found;   /* ENDED: for who has asked for these blocks */
-	int rc;                      /* ENDED */
+	struct mt_run_index
+	    *glimpse; /* ENDED: that is all that was made of the page; NULL: it is in the cache */
+	int rc;       /* ENDED */
 };
 
 struct run_reader {

@@ -5,7 +5,8 @@
  * Where a batch ends the next one's head begins; payloads are not read. The first batch's predecessor is
  * another run's: of it only its own CRC, identity and place are checked; from then on the chain (batch.h).
  * Where the run's directory is known, a single head is taken: it is as long as is written there, has the CRC and, for a
- * CRC can be forged, exactly the blocks. The directory that stands behind a run has the CRC that the manifest names.
+ * CRC can be forged, exactly the blocks. Of a *glimpse* of it, which is for one reader, only the frames that this one wants are
+ * looked at, and have to be there. The directory that stands behind a run has the CRC that the manifest names.
  */
 #include "index/run_heads.h"
 
@@ -48,6 +49,15 @@ mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uin
 	if (page + 1 < run->dir->slot_count)
 		heads->end_bytes = slot[1].place.offset_bytes;
 	heads->wish_bytes = slot->place.head_bytes;
+}
+
+void
+mt_run_heads_glimpse(struct mt_run_heads *heads, uint32_t block, uint32_t count)
+{
+	assert(heads->dir != NULL);
+	assert(count == 0 || mt_run_dir_page(heads->dir, block) == heads->page);
+	heads->glimpse_block = block;
+	heads->glimpse_count = count;
 }
 
 void
@@ -96,8 +106,13 @@ mt_run_heads_are_over(const struct mt_run_heads *heads)
 struct mt_run_index *
 mt_run_heads_end(struct mt_run_heads *heads)
 {
+	struct mt_run_index *index = heads->builder.index;
+
 	assert(mt_run_heads_are_over(heads));
-	return mt_run_builder_take(&heads->builder);
+	if (heads->glimpse_count == 0)
+		return mt_run_builder_take(&heads->builder);
+	heads->builder = (struct mt_run_builder){ 0 }; /* soon gone: not worth to be made smaller */
+	return index;
 }
 
 struct mt_run_dir *
@@ -110,7 +125,7 @@ mt_run_heads_end_directory(struct mt_run_heads *heads)
 	return dir;
 }
 
-/* The frames of a batch whose head has passed, and where it is; some of them, if it fails. */
+/* The frames of a batch whose header and CRC have passed, and where it is; some of them, if it fails. */
 static int
 heads_add_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
 {
@@ -129,7 +144,9 @@ heads_add_frames(struct mt_run_heads *heads, const uint8_t *head, const struct b
 	if (rc != 0)
 		return rc;
 	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &frame, &field) == 1) {
+	while ((rc = record_iter_next(&it, &frame, &field)) == 1) {
+		if (mt_chunk_number(frame.segment, frame.block) != heads->chunk)
+			return -EBADMSG;
 		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
 		if (rc != 0)
 			return rc;
@@ -137,9 +154,40 @@ heads_add_frames(struct mt_run_heads *heads, const uint8_t *head, const struct b
 			place.first_block = frame.block % CLEAVE_CHUNK_BLOCKS;
 		is_first = false;
 	}
+	if (rc != 0 || it.payload_offset_bytes != info->used_bytes)
+		return -EBADMSG;
 	if (heads->dir != NULL)
 		return mt_run_dir_fits(heads->dir, heads->page, builder->index) ? 0 : -EBADMSG;
 	return mt_run_builder_place(builder, &place);
+}
+
+/* The frames of the blocks that are wanted, of a head of which nothing but the CRC was checked; some, if it fails. */
+static int
+heads_add_glimpse(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
+{
+	const struct mt_run_builder *builder = &heads->builder;
+	uint32_t end = heads->glimpse_block + heads->glimpse_count;
+	struct record_iter it;
+	struct record_desc frame;
+	const char *field;
+	int rc;
+
+	record_iter_init(&it, head, info);
+	rc = record_iter_skip_to(&it, heads->glimpse_block, &field);
+	while (rc == 0 && (rc = record_iter_next(&it, &frame, &field)) == 1) {
+		if (frame.block % CLEAVE_CHUNK_BLOCKS >= end)
+			break;
+		if (mt_chunk_number(frame.segment, frame.block) != heads->chunk ||
+		    frame.payload_offset_bytes + frame.stored_bytes > info->used_bytes)
+			return -EBADMSG;
+		rc = mt_run_builder_add(&heads->builder, &frame, info->offset_bytes);
+	}
+	if (rc < 0)
+		return rc;
+	if (builder->index == NULL || builder->index->frame_count == 0 ||
+	    builder->index->frames[0].block > heads->glimpse_block)
+		return -EBADMSG;
+	return 0;
 }
 
 /* All or none: another copy may be asked for this head again. */
@@ -147,7 +195,8 @@ static int
 heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
 {
 	struct mt_run_mark mark = mt_run_builder_mark(&heads->builder);
-	int rc = heads_add_frames(heads, head, info);
+	int rc = heads->glimpse_count > 0 ? heads_add_glimpse(heads, head, info)
+					  : heads_add_frames(heads, head, info);
 
 	if (rc != 0)
 		mt_run_builder_undo(&heads->builder, &mark);
@@ -205,7 +254,8 @@ mt_run_heads_take(struct mt_run_heads *heads, const struct extent_id *id, const 
 		.kind = EXTENT_RUN,
 		.offset_bytes = heads->at_bytes,
 		.prev_crc = heads->prev_crc,
-		.is_probe = !heads->has_prev };
+		.is_probe = !heads->has_prev,
+		.is_unwalked = true };
 	const struct batch_info *info = &check.info;
 	uint32_t left_bytes = heads->end_bytes - heads->at_bytes;
 	int rc = batch_head_check(head, bytes, &check);

@@ -20,10 +20,11 @@ struct mt_run_heads {
 	uint32_t wish_bytes;              /* the next head is hoped to be no longer */
 	uint32_t prev_crc;
 	bool has_prev;
-	const struct mt_run_dir *dir; /* of a page: which knows it; NULL: the whole run */
-	uint32_t page;                /* its slot there */
-	bool is_directory;            /* the run's directory alone: */
-	uint32_t run_offset_bytes;    /* where it has the first batch */
+	const struct mt_run_dir *dir;          /* of a page: which knows it; NULL: the whole run */
+	uint32_t page;                         /* its slot there */
+	uint32_t glimpse_block, glimpse_count; /* of a page: these blocks alone; 0: all of it */
+	bool is_directory;                     /* the run's directory alone: */
+	uint32_t run_offset_bytes;             /* where it has the first batch */
 	uint32_t directory_crc;
 	struct mt_run_dir *made; /* when it is over */
 	struct mt_run_builder builder;
@@ -33,6 +34,12 @@ struct mt_run_heads {
 void mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run);
 /* mt_run_heads_init_page -- the head of the batch in slot @page of @run's directory alone, which stays until they end. */
 void mt_run_heads_init_page(struct mt_run_heads *heads, const struct mt_run *run, uint32_t page);
+/*
+ * mt_run_heads_glimpse -- of the page's head only the frames of @count blocks from @block of the chunk on are taken
+ *
+ * @block is one that the directory names in the batch: a head without it does not pass. @count 0: all frames, as at first.
+ */
+void mt_run_heads_glimpse(struct mt_run_heads *heads, uint32_t block, uint32_t count);
 /* mt_run_heads_init_directory -- the directory that stands behind @run's batches alone. */
 void mt_run_heads_init_directory(struct mt_run_heads *heads, const struct mt_run *run);
 /* mt_run_heads_fini -- also after mt_run_heads_end. */

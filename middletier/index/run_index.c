@@ -19,7 +19,9 @@
  * A run that is held stays whole. While the whole index of a run is being loaded those of its chunk stay, and the
  * directories: a lookup that needs several runs gets them all, however small the cache. The directories of the chunk
  * that was looked up last stay, too. A page stays until those who had it loaded are told; so do pages that are to be the
- * whole.
+ * whole. A page that one reader wants, for the first time in a while, gets no place where there is none: this reader gets
+ * a *glimpse*, the frames of its blocks, while it is told (run_ask.c). To make all of a page costs more than the read, and it would push
+ * out another.
  */
 #include <errno.h>
 
@@ -43,6 +45,8 @@
 #include "index/run_load.h"
 
 #define RUN_CACHE_MAGIC 0x434e5552u /* "RUNC" */
+#define RUN_PAGE_BYTES                                                                             \
+	2048u /* about what a page takes: so many are remembered as would have room */
 
 /* ---- one ---- */
 
@@ -273,6 +277,35 @@ mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 	cache_add(cache, run, index, MT_RUN_WHOLE);
 }
 
+static uint32_t
+asked_slot_count(const struct mt_run_cache *cache)
+{
+	uint32_t count = 1;
+
+	while (count < UINT32_MAX / 4 && (uint64_t)count * 2 * RUN_PAGE_BYTES <= cache->bytes_max)
+		count *= 2;
+	return count;
+}
+
+bool
+mt_run_cache_admits(struct mt_run_cache *cache, const struct mt_run *run, uint32_t page)
+{
+	const struct mt_run_place *place = &run->dir->slots[page].place;
+	/* An index takes less than the head that it is made of, and the room of its own. */
+	uint64_t bytes = place->head_bytes + sizeof(struct mt_run_index), hash;
+	uint32_t *asked;
+	bool is_again;
+
+	if (cache->bytes + bytes <= cache->bytes_max)
+		return true;
+	hash = ((uint64_t)run->extent_index << 32 | place->offset_bytes) *
+	    UINT64_C(0x9e3779b97f4a7c15);
+	asked = &cache->asked[hash >> 32 & cache->asked_mask];
+	is_again = *asked == (uint32_t)(hash >> 16);
+	*asked = (uint32_t)(hash >> 16);
+	return is_again;
+}
+
 void
 mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_index *index)
 {
@@ -317,7 +350,11 @@ mt_run_release(struct mt_run *run)
 void
 mt_run_forget(struct mt_run *run)
 {
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+
 	mt_run_load_end(run, -ESTALE);
+	if (cache->glimpse != NULL && cache->glimpse->run == run)
+		cache->glimpse = NULL;
 	if (run->index != NULL || run->dir != NULL)
 		mt_run_cache_drop(run);
 }
@@ -342,9 +379,12 @@ mt_run_cache_init(struct mt_port *port)
 	cache->bytes_max = num_max(port->settings->index_cache_bytes, RUN_CACHE_BYTES_MIN);
 	list_init(&cache->lru);
 	list_init(&cache->dirs);
-	rc = mt_run_loads_init(cache);
+	cache->asked_mask = asked_slot_count(cache) - 1;
+	cache->asked = mt_calloc(cache->asked_mask + 1, sizeof(*cache->asked));
+	rc = cache->asked == NULL ? -ENOMEM : mt_run_loads_init(cache);
 	if (rc != 0) {
 		cache->magic = 0;
+		mt_free(cache->asked);
 		mt_free(cache);
 		return rc;
 	}
@@ -364,6 +404,7 @@ mt_run_cache_fini(struct mt_port *port)
 	assert(list_is_empty(&cache->dirs));
 	mt_run_loads_fini(cache);
 	cache->magic = 0;
+	mt_free(cache->asked);
 	mt_free(cache);
 	port->run_cache = NULL;
 }
@@ -403,17 +444,28 @@ index_find(const struct mt_run_index *index, uint32_t block, struct mt_location 
 	return true;
 }
 
-/* The index, or the page, that has the block; NULL: it is not loaded, or there is none. */
-static struct mt_run_index *
+/* A reader of the page, which is not here, is being shown this much of it; NULL: nobody is. */
+static const struct mt_run_index *
+run_glimpse(const struct mt_run *run, uint32_t page)
+{
+	const struct mt_run_index *glimpse = mt_run_cache_of(run)->glimpse;
+
+	return glimpse != NULL && glimpse->run == run && glimpse->page == page ? glimpse : NULL;
+}
+
+/* The index, or the page, that has the block, or may have it; NULL: it is not loaded, or there is none. */
+static const struct mt_run_index *
 run_index_of(const struct mt_run *run, uint32_t block)
 {
 	const struct mt_run_dir *dir = run->dir;
+	uint32_t page;
 
 	if (run->index != NULL)
 		return run->index;
 	if (dir == NULL || !mt_run_dir_has(dir, block))
 		return NULL;
-	return dir->slots[mt_run_dir_page(dir, block)].page;
+	page = mt_run_dir_page(dir, block);
+	return dir->slots[page].page != NULL ? dir->slots[page].page : run_glimpse(run, page);
 }
 
 const struct mt_run_index *
@@ -445,11 +497,23 @@ mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location
 	return index_find(run->index, block, ret_location);
 }
 
+/* The page is not here. */
+static enum mt_run_has
+run_look_glimpse(const struct mt_run *run, uint32_t page, uint32_t block,
+    struct mt_location *ret_location)
+{
+	const struct mt_run_index *glimpse = run_glimpse(run, page);
+
+	return glimpse != NULL && index_find(glimpse, block, ret_location) ? MT_RUN_HERE
+									   : MT_RUN_UNLOADED;
+}
+
 enum mt_run_has
 mt_run_look(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
 {
 	struct mt_run_cache *cache;
 	struct mt_run_index *page;
+	uint32_t at;
 	bool is_there;
 
 	if (run->index != NULL)
@@ -460,9 +524,10 @@ mt_run_look(struct mt_run *run, uint32_t block, struct mt_location *ret_location
 	lru_touch(&cache->dirs, &run->dir->lru_link);
 	if (!mt_run_dir_has(run->dir, block))
 		return MT_RUN_NOT;
-	page = run->dir->slots[mt_run_dir_page(run->dir, block)].page;
+	at = mt_run_dir_page(run->dir, block);
+	page = run->dir->slots[at].page;
 	if (page == NULL)
-		return MT_RUN_UNLOADED;
+		return run_look_glimpse(run, at, block, ret_location);
 	lru_touch(&cache->lru, &page->lru_link);
 	is_there = index_find(page, block, ret_location);
 	assert(is_there); /* the set was made of these frames */

@@ -79,6 +79,12 @@ uint64_t mt_run_index_bytes(const struct mt_run_index *index);
 void mt_run_cache_put(struct mt_run *run, struct mt_run_index *index);
 /* mt_run_cache_put_page -- of @run's directory; the slot has none. */
 void mt_run_cache_put_page(struct mt_run *run, uint32_t page, struct mt_run_index *index);
+/*
+ * mt_run_cache_admits -- is @run's @page, which is not here, worth its room? It is asked once a read of the page's head
+ *
+ * Where there is room without, or it was asked about not long ago: a page that is wanted once pushes out no others.
+ */
+bool mt_run_cache_admits(struct mt_run_cache *cache, const struct mt_run *run, uint32_t page);
 /* mt_run_cache_put_dir -- nothing was known of @run, and now its directory is. */
 void mt_run_cache_put_dir(struct mt_run *run, struct mt_run_dir *dir);
 /* mt_run_cache_evict -- the whole index gives way to a directory, if there is memory for that. Nobody holds it. */

@@ -187,6 +187,22 @@ load_give_found(struct mt_run_load *load, struct mt_run_waiter *waiter)
 	load->found.msg = NULL;
 }
 
+/*
+ * A glimpse of the page, if that is all there is, is looked at from now on, until who waits was told. Nobody joins the load
+ * any more, for others see nothing in it; who gathers the run's pages asks for this one anew.
+ */
+static void
+load_show_glimpse(struct mt_run_load *load)
+{
+	struct mt_run *run = load->run;
+
+	if (load->glimpse == NULL || run == NULL || load->rc != 0)
+		return;
+	load_detach(load);
+	gather_go_on(run);
+	load->shard->port->run_cache->glimpse = load->glimpse;
+}
+
 /* A handler may ask again, withdraw others, or have the run go. */
 static void
 load_tell(struct mt_run_load *load)
@@ -199,6 +215,7 @@ load_tell(struct mt_run_load *load)
 	assert(load->reader == NULL);
 	if (load->rc != 0 && load->run != NULL)
 		load_fail(load);
+	load_show_glimpse(load);
 	while ((link = list_pop_front(&load->waiters)) != NULL) {
 		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
 
@@ -207,6 +224,7 @@ load_tell(struct mt_run_load *load)
 		load_give_found(load, waiter);
 		waiter->fn(load->rc, waiter->arg);
 	}
+	cache->glimpse = NULL;
 	run = load->run;
 	if (run != NULL) {
 		load_detach(load);
@@ -215,6 +233,7 @@ load_tell(struct mt_run_load *load)
 	list_remove(&load->link);
 	if (load->found.msg != NULL)
 		split_msg_release(load->found.msg);
+	mt_run_index_free(load->glimpse);
 	mt_run_heads_fini(&load->heads);
 	load->magic = 0;
 	mt_free(load);
@@ -507,6 +526,7 @@ loads_free(struct loop_link *list)
 		struct mt_run_load *load = mt_run_load_of(link);
 
 		mt_run_heads_fini(&load->heads);
+		mt_run_index_free(load->glimpse);
 		load->magic = 0;
 		mt_free(load);
 	}

@@ -57,7 +57,8 @@ void mt_run_load_block(struct mt_run *run, uint32_t block, struct mt_run_waiter 
  *
  * A page is asked of a node together with the frames of these blocks, as far as it has them, where the node knows how.
  * In @waiter->fn @waiter->found has them, unless rc is not 0 or others were asking already. Its bytes were checked by
- * nobody: what the index says of the block now is what counts.
+ * nobody: what the index says of the block now is what counts. Of a page that gets no place in the cache the index says it
+ * while @waiter->fn runs, and of these blocks alone.
  */
 void mt_run_find_block(struct mt_run *run, uint32_t block, uint32_t count,
     struct mt_run_waiter *waiter);
@@ -78,8 +79,13 @@ struct mt_run_cache {
 	struct mt_port *port;
 	uint64_t bytes, bytes_max; /* of lru and dirs; it is exceeded by what may not go */
 	uint64_t dir_bytes;        /* of dirs alone: half of that at most */
-	struct loop_link lru;      /* whole indexes and pages, the least recently used first */
-	struct loop_link dirs;     /* directories, likewise */
+	/* Pages that were wanted lately and found no room, by their hash; the later one of two takes a place. */
+	uint32_t *asked;
+	uint32_t asked_mask;
+	/* As much of a page that is not here as a reader wants who is being told just now. NULL: nobody is. */
+	const struct mt_run_index *glimpse;
+	struct loop_link lru;  /* whole indexes and pages, the least recently used first */
+	struct loop_link dirs; /* directories, likewise */
 	/* run_load.c's. */
 	struct run_reader *readers;
 	struct loop_link free_readers;

@@ -133,15 +133,29 @@ mt_read_stretch_is_at_hand(const struct read_stretch *stretch, const struct mt_r
 	return stretch->what == READ_ZEROS || mt_read_stretch_is_in_ring(stretch, read);
 }
 
+/*
+ * A look-up that ends at a page of @run that is not here has met nothing newer in front of the run. What a run has never changes,
+ * nor where: so if the location is in this run, it stands.
+ */
+static bool
+location_is_in(const struct mt_location *location, const struct mt_run *run)
+{
+	return location->extent_index == run->extent_index &&
+	    location->offset_bytes >= run->offset_bytes &&
+	    location->offset_bytes - run->offset_bytes < run->length_bytes;
+}
+
 bool
 mt_read_stretch_has_moved(const struct read_stretch *stretch, const struct mt_read *read)
 {
 	struct mt_location now;
 	struct mt_run *run;
+	enum read_what what = read_lookup(read, stretch->first, &now, &run);
 
 	assert(stretch->what == READ_STORED);
-	return read_lookup(read, stretch->first, &now, &run) != READ_STORED ||
-	    now.extent_index != stretch->location.extent_index ||
+	if (what == READ_UNLOADED && location_is_in(&stretch->location, run))
+		return false;
+	return what != READ_STORED || now.extent_index != stretch->location.extent_index ||
 	    now.offset_bytes != stretch->location.offset_bytes;
 }
 
@@ -151,10 +165,12 @@ mt_read_stretch_is_newest(const struct read_stretch *stretch, const struct mt_re
 {
 	struct mt_location now;
 	struct mt_run *run;
+	enum read_what what = read_lookup(read, stretch->first + at, &now, &run);
 
 	assert(stretch->what == READ_STORED && at < stretch->count);
-	return read_lookup(read, stretch->first + at, &now, &run) == READ_STORED &&
-	    stretch_continues(stretch, &now, at) &&
+	if (what == READ_UNLOADED && location_is_in(&stretch->location, run))
+		return true;
+	return what == READ_STORED && stretch_continues(stretch, &now, at) &&
 	    now.block_crc == read->crcs[stretch->first + at];
 }
 

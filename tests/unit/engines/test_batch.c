@@ -81,6 +81,47 @@ Test(batch, its_records_are_walked_in_order)
 	free(b);
 }
 
+/* Frames of a run: 4 blocks each, a gap of 2 behind. */
+Test(batch, a_walk_may_begin_at_a_block)
+{
+	struct batch_builder *b = builder_create(EXTENT_RUN);
+	uint8_t *bytes;
+	const char *field = NULL;
+
+	for (uint32_t i = 0; i < 10; i++) {
+		struct record_desc record =
+		    builder_record(i % 3 == 2 ? RECORD_DISCARD : RECORD_WRITE, ENGINE_NONE, 4,
+			i % 3 == 2 ? 0 : 4 * CLEAVE_BLOCK_BYTES);
+
+		record.segment = 5;
+		record.block = 3 * 16384 + 100 + 6 * i;
+		builder_add(b, record);
+	}
+	bytes = builder_finish(b);
+	for (uint32_t block = 0; block < 200; block++) {
+		struct record_iter walk, skip;
+		struct record_desc wanted, got;
+		int rc, got_rc;
+
+		record_iter_init(&walk, bytes, &b->info);
+		record_iter_init(&skip, bytes, &b->info);
+		while ((rc = record_iter_next(&walk, &wanted, &field)) == 1 &&
+		    wanted.block % 16384 + wanted.block_count <= block) {
+		}
+		cr_assert_eq(record_iter_skip_to(&skip, block, &field), 0);
+		got_rc = record_iter_next(&skip, &got, &field);
+		cr_assert_eq(got_rc, rc, "block %u", block);
+		cr_assert_eq(skip.payload_offset_bytes, walk.payload_offset_bytes);
+		if (rc == 1) {
+			cr_assert_eq(got.block, wanted.block);
+			cr_assert_eq(got.sequence, wanted.sequence);
+			cr_assert_eq(got.payload_offset_bytes, wanted.payload_offset_bytes);
+		}
+	}
+	free(bytes);
+	free(b);
+}
+
 Test(batch, records_take_40_bytes_and_a_crc_a_block)
 {
 	uint8_t out[BATCH_DESC_BYTES_MAX];
@@ -612,6 +653,17 @@ Test(batch, hostile_bytes_under_a_good_crc_never_overrun)
 
 		cr_assert(rc == 0 || rc == -EBADMSG || rc == -EMSGSIZE);
 		cr_assert_eq(rc == 0, check.ret_field == NULL);
+		check.is_unwalked = true;
+		if (kinds[i % 3] == EXTENT_RUN &&
+		    batch_head_check(bytes, b->info.batch_bytes, &check) == 0) {
+			struct record_iter it;
+			const char *field = NULL;
+
+			record_iter_init(&it, bytes, &check.info);
+			rc = record_iter_skip_to(&it, data_random(&random) % 16384, &field);
+			cr_assert_eq(rc == 0, field == NULL);
+			cr_assert_leq(it.at, it.end);
+		}
 		free(bytes);
 		free(b);
 	}
