@@ -83,8 +83,8 @@ struct cleave_gateway_entry {
 	uint64_t seen_for_ms;   /* since it was last heard of */
 	uint64_t lease_left_ms; /* of the one that answers; 0: it has no lease, or is another one */
 	uint32_t level_min, level_max; /* that its release speaks */
-	char state
-	    [16]; /* serving, draining, drained, severed; "": the gateway that answers knows of none */
+	/* serving, draining, drained, severed; "": the gateway that answers knows of none */
+	char state[16];
 };
 
 /* A storage node, as a gateway sees it. Longer texts are cut. */
