@@ -424,13 +424,27 @@ severed_on_looked(struct mt_ask *ask, void *arg)
 		severed_rest(severed);
 }
 
+/* Alone there is nobody to give to, and no mark of ours to take back: what was seen is forgotten. */
+static bool
+severed_is_alone(const struct mt_severed *severed)
+{
+	const struct mt_member *member = &severed->gateway->member;
+
+	return !member->has_view || (member->peer_count < 2 && !severed_is_marked(severed));
+}
+
 static void
 severed_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_severed *severed = arg;
 
 	assert(timer == &severed->timer && severed->sm.state == SEVERED_RESTING);
-	(void)timer;
+	if (severed_is_alone(severed)) {
+		severed->is_few = false;
+		severed->differ_ns = severed->enough_ns = severed->taker_count = 0;
+		loop_timer_start(severed_loop(severed), timer, SEVERED_LOOK_NS);
+		return;
+	}
 	sm_move(&severed->sm, SEVERED_LOOKING);
 	if (mt_ask_ports(severed->gateway, MT_ASK_REACH, NULL, severed_on_looked, severed) != 0)
 		severed_rest(severed);

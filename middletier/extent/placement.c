@@ -141,9 +141,9 @@ placement_is_candidate(const struct mt_link *link, enum extent_kind kind, bool i
 bool
 mt_placement_fits_without(struct mt_port *port, enum extent_kind kind, const struct mt_link *link)
 {
-	struct mt_link *up[MT_NODES_MAX], *free[MT_NODES_MAX];
+	struct mt_link *up[MT_NODES_MAX], *roomy[MT_NODES_MAX];
 	uint32_t depth = mt_domain_depth(port->links, port->link_count);
-	uint32_t up_count = 0, free_count = 0;
+	uint32_t up_count = 0, roomy_count = 0;
 	uint64_t now_ns = loop_now_ns(port->loop);
 
 	assert(kind < MT_PLACE_KINDS && port->link_count <= MT_NODES_MAX);
@@ -155,11 +155,11 @@ mt_placement_fits_without(struct mt_port *port, enum extent_kind kind, const str
 		if (!placement_has_domain(up, up_count, other, depth))
 			up[up_count++] = other;
 		if (placement_is_candidate(other, kind, false, now_ns) &&
-		    !placement_has_domain(free, free_count, other, depth))
-			free[free_count++] = other;
+		    !placement_has_domain(roomy, roomy_count, other, depth))
+			roomy[roomy_count++] = other;
 	}
 	return up_count >= port->settings->min_replicas &&
-	    free_count >= num_min(up_count, MT_REPLICAS_MAX);
+	    roomy_count >= num_min(up_count, MT_REPLICAS_MAX);
 }
 
 /* @copy_bytes: the length of what is copied; 0: nothing, or a new extent, which is as long as its nodes' slots let it be. */
