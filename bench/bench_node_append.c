@@ -5,10 +5,11 @@
  * Question: how many appends a second does a node make durable, how long does one take, what does it
  * cost the node's thread, and how long does a start take that has to follow the log?
  *
- *	bench_node_append FOLDER [SECONDS [volatile|protected [RECORD_BYTES IN_FLIGHT]]]
+ *	bench_node_append FOLDER [SECONDS [volatile|protected [RECORD_BYTES IN_FLIGHT [gather]]]]
  *
  * With the last two: one row of appends of one record each, and one of 4 KiB reads of what they wrote,
- * both so many in flight, on a file that was written all over before, as a benchmark of the file is.
+ * both so many in flight, on a file that was written all over before, as a benchmark of the file is. With gather also
+ * a row each of 1, 2, 4, 8 and 16 records here and there in one request, and one of 64 KiB in one piece.
  *
  * A node on a thread of its own, on a fresh file in FOLDER, through TCP on loopback. One connection
  * keeps a number of appends in flight, spread over four log extents; a full extent is sealed and
@@ -30,6 +31,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "cleave/gather.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
@@ -245,6 +247,8 @@ struct client {
 	uint32_t blocks, depth; /* records an append; requests in flight */
 	uint32_t record_bytes;  /* stored */
 	bool is_reading;
+	uint32_t stretch_count; /* is_reading: of a GATHER; 0: it is a READ */
+	uint32_t read_bytes;    /* that it asks for */
 	uint32_t next_extent;
 	uint64_t until_ns;
 	uint64_t sample_count;
@@ -289,7 +293,8 @@ client_call(struct client *client, const struct wire_node *wire)
 	client->calls[i].is_used = true;
 	client->calls[i].is_sent = client->calls[i].is_answered = false;
 	client->calls[i].is_append = wire->opcode == WIRE_EXTENT_APPEND;
-	client->calls[i].is_read = wire->opcode == WIRE_EXTENT_READ;
+	client->calls[i].is_read = wire->opcode == WIRE_EXTENT_READ ||
+	    wire->opcode == WIRE_EXTENT_GATHER;
 	client->calls[i].sent_ns = now_ns();
 	request.request_id = i;
 	wire_node_encode((struct wire_header *)client->calls[i].head, &request);
@@ -369,21 +374,57 @@ client_append(struct client *client, struct client_extent *extent)
 	MUST(split_send(client->qp, &call->send) == 0);
 }
 
-/* 4 KiB somewhere in what is durable. */
+/* read_bytes somewhere in what is durable, from a block on. */
 static void
 client_read(struct client *client, struct client_extent *extent)
 {
-	uint64_t block = random_below(client->random_state, extent->acked_bytes / 4096);
+	uint64_t block = random_below(client->random_state,
+	    (extent->acked_bytes - client->read_bytes) / 4096 + 1);
 	struct call *call = client_call(client,
 	    &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = extent->id,
 		.kind = EXTENT_LOG,
 		.epoch = 1,
 		.offset_bytes = block * 4096,
-		.length_bytes = 4096 });
+		.length_bytes = client->read_bytes });
 
 	call->extent = extent;
+	call->send.piece_count = 0;
 	MUST(split_send(client->qp, &call->send) == 0);
+}
+
+/* As many bytes as a record has, here and there: one stretch in each part of what is durable, of as many parts. */
+static void
+client_gather(struct client *client, struct client_extent *extent)
+{
+	uint32_t count = client->stretch_count;
+	uint64_t part_bytes = extent->acked_bytes / count;
+	struct wire_stretch stretches[WIRE_GATHER_MAX];
+	struct call *call = client_call(client,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_GATHER,
+		.id = extent->id,
+		.epoch = 1,
+		.length_bytes = client->read_bytes,
+		.stretch_count = (uint16_t)count });
+
+	for (uint32_t i = 0; i < count; i++)
+		stretches[i] = (struct wire_stretch){
+			.offset_bytes = (uint32_t)(i * part_bytes +
+			    random_below(client->random_state, part_bytes - client->record_bytes)),
+			.length_bytes = client->record_bytes,
+		};
+	wire_gather_encode(call->head + WIRE_HEADER_BYTES, stretches, count);
+	call->extent = extent;
+	call->send.header_bytes += count * WIRE_STRETCH_BYTES;
+	call->send.piece_count = 0;
+	MUST(split_send(client->qp, &call->send) == 0);
+}
+
+/* Does the extent hold enough for a request? */
+static bool
+client_may_read(const struct client *client, const struct client_extent *extent)
+{
+	return extent->acked_bytes >= 2 * num_max(client->read_bytes, client->stretch_count * 4096);
 }
 
 static void
@@ -417,9 +458,13 @@ client_pump(struct client *client)
 		if (!extent->is_open)
 			continue;
 		if (client->is_reading) {
-			if (extent->acked_bytes > 0)
+			if (!client_may_read(client, extent))
+				continue;
+			if (client->stretch_count > 0)
+				client_gather(client, extent);
+			else
 				client_read(client, extent);
-			tries -= extent->acked_bytes > 0;
+			tries = 0;
 			continue;
 		}
 		if (extent->end_bytes + append_bytes(client) > NUM_MIB(64) - 12288) {
@@ -448,7 +493,7 @@ client_on_reply(struct client *client, const struct wire_header *header)
 			extent->in_flight_count--;
 			extent->acked_bytes = header->offset_bytes;
 		}
-		client->bytes += call->is_append ? append_bytes(client) : 4096;
+		client->bytes += call->is_append ? append_bytes(client) : client->read_bytes;
 		if (client->sample_count < SAMPLES_MAX)
 			client->samples[client->sample_count++] = (uint32_t)ns;
 	} else if (header->opcode == (WIRE_EXTENT_CREATE | WIRE_REPLY)) {
@@ -519,7 +564,8 @@ static void
 client_open(struct client *client, const char *address)
 {
 	uint8_t hello[WIRE_HELLO_BYTES];
-	struct split_port_options options = { .receive_count = 256, .receive_payload_bytes = 4096 };
+	struct split_port_options options = { .receive_count = 256,
+		.receive_payload_bytes = 65536 };
 	struct split_connect_options connect = { .address = address,
 		.hello = hello,
 		.hello_bytes = sizeof(hello),
@@ -593,8 +639,11 @@ measure(struct client *client, struct server *server, uint32_t blocks, uint32_t 
 	    "\"mib_per_s\": %.1f, \"latency_us_p50\": %.1f, \"latency_us_p99\": %.1f, "
 	    "\"node_cpu_us\": %.2f, \"appends_per_write\": %.2f, "
 	    "\"appends_per_flush\": %.2f, \"ring_enters\": %.2f}",
-	    is_first ? "" : ",", client->is_reading ? "read" : "append",
-	    client->is_reading ? 4096 : append_bytes(client), depth,
+	    is_first ? "" : ",",
+	    !client->is_reading              ? "append"
+		: client->stretch_count == 0 ? "read"
+					     : "gather",
+	    client->is_reading ? client->read_bytes : append_bytes(client), depth,
 	    (double)client->sample_count / elapsed_s, (double)client->bytes / elapsed_s / 1048576.0,
 	    percentile_us(client, 0.5), percentile_us(client, 0.99),
 	    (double)cpu_ns / 1e3 / (double)client->sample_count,
@@ -620,6 +669,20 @@ measure_one(struct client *client, struct server *server, uint32_t depth, uint64
 {
 	measure(client, server, 1, depth, seconds, true);
 	client->is_reading = true;
+	client->read_bytes = 4096;
+	measure(client, server, 1, depth, seconds, false);
+}
+
+static void
+measure_gathers(struct client *client, struct server *server, uint32_t depth, uint64_t seconds)
+{
+	for (uint32_t count = 1; count <= WIRE_GATHER_MAX; count *= 2) {
+		client->stretch_count = count;
+		client->read_bytes = count * client->record_bytes;
+		measure(client, server, 1, depth, seconds, false);
+	}
+	client->stretch_count = 0;
+	client->read_bytes = 65536;
 	measure(client, server, 1, depth, seconds, false);
 }
 
@@ -638,7 +701,7 @@ main(int argc, char *argv[])
 	if (argc < 2 || argc == 5 || depth > DEPTH_MAX || client.record_bytes - 1 >= 4096) {
 		(void)fprintf(stderr,
 		    "bench_node_append FOLDER [SECONDS [volatile|protected [RECORD_BYTES "
-		    "IN_FLIGHT]]]\n");
+		    "IN_FLIGHT [gather]]]]\n");
 		return 2;
 	}
 	log_set_level(LOG_WARN);
@@ -656,6 +719,8 @@ main(int argc, char *argv[])
 		measure_one(&client, &server, depth, seconds);
 	else
 		measure_all(&client, &server, seconds);
+	if (argc > 6 && strcmp(argv[6], "gather") == 0)
+		measure_gathers(&client, &server, depth, seconds);
 	split_port_close(client.port);
 	loop_destroy(client.loop);
 	server_stop(&server);
