@@ -16,6 +16,8 @@
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
 #define PACE_BACKGROUND                                                                            \
 	250u /* up to this pressure merges compress in the background, where there is one */
+#define PACE_COMPRESS                                                                              \
+	250u /* from this pressure on what comes without a codec is compressed before it gets to the log */
 #define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
 
 /* mt_pace_pressure -- of @used bytes against limits; @soft 0: there are none. */

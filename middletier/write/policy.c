@@ -11,9 +11,13 @@
  *	capacity   zstd, the volume's level  lz4                       lz4, fast
  *
  * Under load the engines give up ratio for rate, step by step; what was stored raw or quickly is
- * compressed harder when its chunk is flushed. A standard volume that wants no compression never
- * gets any. For a volume that asks for "auto", standard and capacity writes go to what auto_engine.c
- * found best, under load with time counting four times, and beyond that to none.
+ * compressed harder when its chunk is flushed. A standard volume that wants no compression gets none while
+ * its shard's log is short. Where merges have to keep up with what comes, LZ4 is less work than none: the flush
+ * would compress the same blocks later, and takes long records as they are instead (HASTE.md); what it reads, and
+ * what three nodes write of the log, is half. What looks dense is stored raw there, too.
+ *
+ * For a volume that asks for "auto", standard and capacity writes go to what auto_engine.c found best, under load with
+ * time counting four times, and beyond that to none.
  */
 #include <inttypes.h>
 
@@ -38,6 +42,9 @@ enum policy_load { POLICY_LOAD_NORMAL, POLICY_LOAD_HIGH, POLICY_LOAD_EXTREME, PO
 
 static const struct mt_policy policy_none = { .codec_id = ENGINE_NONE };
 static const struct mt_policy policy_urgent = { .codec_id = ENGINE_NONE, .is_urgent = true };
+static const struct mt_policy policy_pressed = { .codec_id = ENGINE_LZ4,
+	.level = POLICY_LZ4_LEVEL,
+	.probe = ENGINE_PROBE_SKIP };
 static const struct mt_policy policy_lz4 = { .codec_id = ENGINE_LZ4, .level = POLICY_LZ4_LEVEL };
 static const struct mt_policy policy_lz4_fast = { .codec_id = ENGINE_LZ4,
 	.level = POLICY_LZ4_FAST_LEVEL };
@@ -56,11 +63,11 @@ policy_load_of(const struct mt_port *port)
 }
 
 static struct mt_policy
-policy_standard(const struct mt_volume *volume, enum policy_load load)
+policy_standard(const struct mt_volume *volume, enum policy_load load, bool is_pressed)
 {
 	assert(volume->codec_id != MT_CODEC_AUTO);
 	if (volume->codec_id == ENGINE_NONE)
-		return policy_none;
+		return is_pressed && load == POLICY_LOAD_NORMAL ? policy_pressed : policy_none;
 	switch (load) {
 	case POLICY_LOAD_NORMAL:
 		return (struct mt_policy){ .codec_id = volume->codec_id, .level = volume->level };
@@ -101,7 +108,7 @@ policy_auto(struct mt_auto *autos, enum service_class service_class, enum policy
 
 struct mt_policy
 mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume, struct mt_auto *autos,
-    enum service_class service_class)
+    enum service_class service_class, bool is_pressed)
 {
 	enum policy_load load = policy_load_of(port);
 
@@ -112,7 +119,7 @@ mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume, struc
 		return policy_auto(autos, service_class, load);
 	if (service_class == SERVICE_CAPACITY)
 		return policy_capacity(volume, load);
-	return policy_standard(volume, load);
+	return policy_standard(volume, load, is_pressed);
 }
 
 void

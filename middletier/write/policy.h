@@ -28,10 +28,11 @@ struct mt_policy {
 /*
  * mt_policy_pick -- from the volume's wish, the message's service class and the port's load
  *
- * @autos: what is known of this volume, SERVICE_CLASS_NR of them; looked at for MT_CODEC_AUTO alone.
+ * @autos: what is known of this volume, SERVICE_CLASS_NR of them; looked at for MT_CODEC_AUTO alone. @is_pressed: the
+ * shard's log has become long (PACE_COMPRESS); looked at for volumes without a codec alone.
  */
 struct mt_policy mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume,
-    struct mt_auto *autos, enum service_class service_class);
+    struct mt_auto *autos, enum service_class service_class, bool is_pressed);
 
 /* mt_policy_learn -- @job, a STORE that was chosen above, has run; once, and cheap unless it was auto. */
 void mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,

@@ -19,6 +19,8 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "index/ring.h"
+#include "merge/pace.h"
+#include "merge/reclaim_room.h"
 #include "session/session.h"
 #include "write/policy.h"
 #include "write/write_path.h"
@@ -131,12 +133,21 @@ job_fill_envelope(const struct mt_write_state *state, const struct mt_write *wri
 	return is_kept ? 0 : envelope_draw(&state->shard->port->envelopes, &job->envelope);
 }
 
+/* Has the shard's log become long? Asked for volumes without a codec alone. */
+static bool
+job_is_pressed(const struct mt_write_state *state, const struct mt_volume *volume)
+{
+	return volume->codec_id == ENGINE_NONE &&
+	    mt_reclaim_pressure(state->shard, 0) >= PACE_COMPRESS;
+}
+
 static int
 job_fill_store(const struct mt_write_state *state, const struct mt_write *write,
     struct engine_job *job, bool *ret_is_urgent)
 {
-	struct mt_policy policy = mt_policy_pick(state->shard->port, &write->session->volume,
-	    write->session->autos, write->io.service_class);
+	const struct mt_volume *volume = &write->session->volume;
+	struct mt_policy policy = mt_policy_pick(state->shard->port, volume, write->session->autos,
+	    write->io.service_class, job_is_pressed(state, volume));
 
 	assert(write_has_payload(write));
 	assert(write_block_count(write) <= ENGINE_RECORD_BLOCKS_MAX);

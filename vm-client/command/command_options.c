@@ -41,8 +41,9 @@ const struct config_option command_option_table[] = {
 	    "CLASS", "volume create: what it is used for.", NULL, false, 0, 0,
 	    command_service_classes },
 	{ "engine", 0, CONFIG_CHOICE, offsetof(struct command_options, engine), "ENGINE",
-	    "volume create: what compresses it; by default what the service class asks for.", NULL,
-	    false, 0, 0, command_engines },
+	    "volume create: what compresses it; by default what the service class asks for. none: nothing "
+	    "does before it is merged, but LZ4 while a lot is written.",
+	    NULL, false, 0, 0, command_engines },
 	{ "level", 0, CONFIG_STRING, offsetof(struct command_options, level_text), "N",
 	    "volume create: the engine's level.", NULL, false, 0, 0, NULL },
 	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",

@@ -19,6 +19,7 @@
 #include "middletier/write/write_path.h"
 #include "middletier/write/write_room.h"
 #include "unit/fake_runs.h"
+#include "unit/index_look.h"
 
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 #define FAST_CHUNK 20u
@@ -173,6 +174,24 @@ fill_half(void)
 	}
 	fake_run_for(NUM_S(1));
 	fake.port.merge_work->pool.drain.rate = NUM_MIB(1);
+}
+
+Test(room, a_volume_without_a_codec_has_one_while_its_log_is_too_long)
+{
+	struct mt_index *index = fake.shard.block_index;
+
+	fake.session.volume.codec_id = ENGINE_NONE;
+	cr_assert_eq(fake_wait(fake_write(0, 1, 1)), 0);
+	cr_assert_eq(index_look(index, FAKE_SEGMENT, 0)->codec_id, ENGINE_NONE);
+	fill_half();
+	cr_assert_eq(fake_wait(fake_write(0, 1, 2)), 0);
+	cr_assert_eq(index_look(index, FAKE_SEGMENT, 0)->codec_id, ENGINE_LZ4);
+	fake_run_for(NUM_S(1));
+	drop_layers();
+	fake_run_for(NUM_MS(10));
+	cr_assert_lt(mt_reclaim_pressure(&fake.shard, 0), PACE_COMPRESS);
+	cr_assert_eq(fake_wait(fake_write(0, 1, 3)), 0);
+	cr_assert_eq(index_look(index, FAKE_SEGMENT, 0)->codec_id, ENGINE_NONE);
 }
 
 Test(room, behind_the_soft_limit_writes_come_as_fast_as_the_log_gets_shorter)

@@ -29,7 +29,7 @@ static void
 expect(const struct mt_volume *volume, enum service_class service_class, uint8_t codec_id,
     int level, bool is_urgent)
 {
-	struct mt_policy policy = mt_policy_pick(&port, volume, NULL, service_class);
+	struct mt_policy policy = mt_policy_pick(&port, volume, NULL, service_class, false);
 
 	check_policy(&policy, codec_id, level, is_urgent);
 }
@@ -49,22 +49,37 @@ Test(policy, idle)
 	expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
 }
 
+Test(policy, a_volume_without_a_codec_gets_a_quick_one_while_the_log_is_long)
+{
+	struct mt_policy policy = mt_policy_pick(&port, &none, NULL, SERVICE_STANDARD, true);
+
+	check_policy(&policy, ENGINE_LZ4, 1, false);
+	cr_assert_eq(policy.probe, ENGINE_PROBE_SKIP, "what is dense is stored raw");
+	cr_assert_not(policy.is_auto);
+	policy = mt_policy_pick(&port, &none, NULL, SERVICE_LATENCY, true);
+	check_policy(&policy, ENGINE_NONE, 0, true);
+	policy = mt_policy_pick(&port, &none, NULL, SERVICE_CAPACITY, true);
+	check_policy(&policy, ENGINE_ZSTD, 3, false);
+	policy = mt_policy_pick(&port, &zstd, NULL, SERVICE_STANDARD, true);
+	check_policy(&policy, ENGINE_ZSTD, 9, false);
+}
+
 static const struct mt_volume automatic = { .codec_id = MT_CODEC_AUTO };
 
 Test(policy, auto_is_asked_per_class_and_never_for_latency)
 {
 	struct mt_auto autos[SERVICE_CLASS_NR] = { 0 };
-	struct mt_policy policy = mt_policy_pick(&port, &automatic, autos, SERVICE_LATENCY);
+	struct mt_policy policy = mt_policy_pick(&port, &automatic, autos, SERVICE_LATENCY, false);
 
 	cr_assert_eq(policy.codec_id, ENGINE_NONE);
 	cr_assert(policy.is_urgent);
 	cr_assert_not(policy.is_auto);
 	autos[SERVICE_CAPACITY] =
 	    (struct mt_auto){ .is_settled = true, .chosen = 4, .trial_left_count = 9 };
-	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_STANDARD);
+	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_STANDARD, false);
 	cr_assert_eq(policy.codec_id, ENGINE_NONE); /* the first to be measured */
 	cr_assert(policy.is_auto);
-	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_CAPACITY);
+	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_CAPACITY, true);
 	cr_assert_eq(policy.codec_id, ENGINE_ZSTD);
 	cr_assert_eq(policy.level, 1);
 }
@@ -138,7 +153,8 @@ picks_while_queued(uint32_t queued_min, const struct expected *all, size_t count
 
 	cr_assert_leq(count, NUM_COUNT(policies));
 	for (size_t i = 0; i < count; i++)
-		policies[i] = mt_policy_pick(&port, all[i].volume, autos, all[i].service_class);
+		policies[i] =
+		    mt_policy_pick(&port, all[i].volume, autos, all[i].service_class, true);
 	if (engine_set_queued_count(port.engines) < queued_min)
 		return false;
 	for (size_t i = 0; i < count; i++)
