@@ -82,7 +82,8 @@ mt_merge_turn(const struct mt_merge *merge, struct merge_turn *turn)
 
 	assert(merge_work_of(merge)->merge == merge);
 	turn_begin(port, pressure, turn);
-	turn->is_background = pressure < PACE_BACKGROUND;
+	turn->is_background =
+	    mt_pace_is_background(pressure, is_written(port), followed_rate(port));
 }
 
 struct engine_set *
@@ -168,7 +169,9 @@ void
 mt_merge_guest_turn(const struct mt_port *port, uint32_t pressure, struct merge_turn *turn)
 {
 	turn_begin(port, pressure, turn);
-	turn->is_background = num_max(pressure, mt_merge_port_pressure(port)) < PACE_BACKGROUND;
+	turn->is_background =
+	    mt_pace_is_background((uint32_t)num_max(pressure, mt_merge_port_pressure(port)),
+		is_written(port), followed_rate(port));
 	assert(turn->reads > 0);
 }
 

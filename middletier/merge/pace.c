@@ -130,6 +130,15 @@ mt_pace_batch_bytes(bool is_written, uint64_t followed)
 	return is_written && followed != PACE_UNLIMITED ? PACE_BATCH_FEW : BATCH_BYTES_MAX;
 }
 
+bool
+mt_pace_is_background(uint32_t pressure, bool is_written, uint64_t followed)
+{
+	bool is_beside_few = is_written && followed != PACE_UNLIMITED;
+
+	assert(pressure <= PACE_FULL);
+	return pressure < (is_beside_few ? PACE_HURRY : PACE_BACKGROUND);
+}
+
 uint32_t
 mt_pace_turn_jobs(uint32_t pressure, bool is_written, bool is_ahead)
 {

@@ -15,7 +15,7 @@
 #define PACE_HURRY                                                                                 \
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
 #define PACE_BACKGROUND                                                                            \
-	250u /* up to this pressure merges compress in the background, where there is one */
+	250u /* up to this pressure merges compress in the background, where there is one; beside few writes up to PACE_HURRY */
 #define PACE_COMPRESS                                                                              \
 	250u /* from this pressure on what comes without a codec is compressed before it gets to the log */
 #define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
@@ -49,6 +49,12 @@ uint64_t mt_pace_window_bytes(uint64_t rate, uint64_t followed);
  * @is_written: clients write.
  */
 uint32_t mt_pace_batch_bytes(bool is_written, uint64_t followed);
+/*
+ * mt_pace_is_background -- are a merge's engine jobs done in the background, where there is one?
+ *
+ * Beside few writes longer: each of these would wait for the turn that such jobs take. @is_written, @followed: as above.
+ */
+bool mt_pace_is_background(uint32_t pressure, bool is_written, uint64_t followed);
 /* mt_pace_reads -- a merge's READs that are out at a time: few, before those of clients at the nodes, while it is at leisure. */
 uint32_t mt_pace_reads(uint32_t pressure);
 /* mt_pace_turn_jobs -- a merge's engine jobs in a turn; @is_written: clients write; @is_ahead: short turns. */

@@ -125,6 +125,17 @@ Test(pace, the_slower_a_merge_goes_the_less_it_takes_in_one_go)
 	cr_assert_gt(mt_pace_window_bytes(PACE_UNLIMITED, 0), NUM_GIB(1));
 }
 
+/* Such a write would wait for the turn that a job takes in the loop; a log that is too long is worse. */
+Test(pace, beside_few_writes_jobs_are_in_the_background_until_writes_wait)
+{
+	cr_assert(mt_pace_is_background(PACE_BACKGROUND - 1, true, PACE_UNLIMITED));
+	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, true, PACE_UNLIMITED));
+	cr_assert(mt_pace_is_background(PACE_HURRY - 1, true, 0));
+	cr_assert(mt_pace_is_background(PACE_HURRY - 1, true, NUM_MIB(100)));
+	cr_assert_not(mt_pace_is_background(PACE_HURRY, true, 0));
+	cr_assert_not(mt_pace_is_background(PACE_BACKGROUND, false, 0), "nobody waits");
+}
+
 /* A timer that is late costs a short window more than a long one, and these writes do not stand behind it. */
 Test(pace, beside_many_writes_in_flight_merges_go_as_ever)
 {
