@@ -128,6 +128,9 @@ dir_drop(struct mt_run_cache *cache, struct mt_run_dir *dir)
 		if (dir->slots[i].page != NULL)
 			page_drop(cache, dir->slots[i].page);
 	}
+	/* A glimpse is of a page of it. Its reader may have the run go while it looks. */
+	if (cache->glimpse != NULL && cache->glimpse->run == dir->run)
+		cache->glimpse = NULL;
 	dir->run->dir = NULL;
 	list_remove(&dir->lru_link);
 	cache->bytes -= dir->bytes;
@@ -350,11 +353,7 @@ mt_run_release(struct mt_run *run)
 void
 mt_run_forget(struct mt_run *run)
 {
-	struct mt_run_cache *cache = mt_run_cache_of(run);
-
 	mt_run_load_end(run, -ESTALE);
-	if (cache->glimpse != NULL && cache->glimpse->run == run)
-		cache->glimpse = NULL;
 	if (run->index != NULL || run->dir != NULL)
 		mt_run_cache_drop(run);
 }
