@@ -48,6 +48,7 @@ struct mt_member_peer {
 struct mt_member_shard {
 	bool has_root, is_released;
 	bool is_settled; /* its owner's take-over has agreed on all lengths, and has a manifest */
+	bool is_new;     /* no owner had a manifest of it yet */
 	uint32_t epoch;
 	uint64_t gateway_id, boot_id;
 	char address[SPLIT_ADDRESS_BYTES_MAX];

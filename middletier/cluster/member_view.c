@@ -27,6 +27,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/drained_key.h"
 #include "catalog/placed_key.h"
@@ -84,6 +85,22 @@ mt_view_is_live(const struct mt_member *member, uint64_t gateway_id, uint64_t bo
 			return member->peers[i].boot_id == boot_id;
 	}
 	return false;
+}
+
+bool
+mt_view_is_judged(const struct mt_member *member)
+{
+	const struct mt_member_shard *shard = member->shards;
+
+	assert(view_shard_count(member) > 0);
+	if (MUTANT(store_unjudged))
+		return true;
+	if (shard == NULL || !member->has_view)
+		return false;
+	/* A claim is in the root at once; a manifest under its epoch, when the store was found to be no older than the one before. */
+	return shard->is_new || shard->own_state == MT_SHARD_SERVING ||
+	    (shard->has_root && shard->is_settled && !shard->is_released &&
+		mt_view_is_live(member, shard->gateway_id, shard->boot_id));
 }
 
 static bool
@@ -254,12 +271,13 @@ view_take_root(struct mt_member *member, const struct meta_item *item)
 	shard = &member->shards[number];
 	if (mt_root_decode(item->value, item->value_bytes, (uint32_t)number, &root, &field) != 0) {
 		/* The gateway that is to take it says so in its log. */
-		shard->has_root = false;
+		shard->has_root = shard->is_new = false;
 		return;
 	}
 	shard->has_root = true;
 	shard->is_released = root.is_released;
 	shard->is_settled = root.has_manifest && root.manifest.epoch == root.epoch;
+	shard->is_new = !root.has_manifest;
 	shard->epoch = root.epoch;
 	shard->gateway_id = root.gateway_id;
 	shard->boot_id = root.boot_id;
@@ -280,8 +298,10 @@ view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 		return;
 	}
 	assert(member->is_reading);
-	for (uint32_t i = 0; i < view_shard_count(member); i++)
+	for (uint32_t i = 0; i < view_shard_count(member); i++) {
 		member->shards[i].has_root = false;
+		member->shards[i].is_new = true;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		if (strcmp(items[i].key, MT_LEVEL_KEY) == 0)
 			member->read_level = mt_level_read(&items[i]);

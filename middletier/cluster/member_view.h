@@ -27,6 +27,13 @@ void mt_view_on_shard(struct mt_member *member, uint32_t shard, enum mt_shard_st
     uint32_t epoch);
 /* mt_view_is_live -- the key of gateway @gateway_id, of this boot, was there at the last reading. */
 bool mt_view_is_live(const struct mt_member *member, uint64_t gateway_id, uint64_t boot_id);
+/*
+ * mt_view_is_judged -- who has shard 0 now has compared the metadata store with what the nodes know of it (store_age.h)
+ *
+ * False as well while nobody has it. In a store that is an older copy other shards may be served, whose epochs have not changed
+ * since: what counts up in it would give out again what others have. True where shard 0 never had a manifest.
+ */
+bool mt_view_is_judged(const struct mt_member *member);
 /* mt_view_pick -- the gateway that shall own @shard, of those that live; NULL: none is known. */
 const struct mt_member_peer *mt_view_pick(const struct mt_member *member, uint32_t shard);
 

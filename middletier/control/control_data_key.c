@@ -274,7 +274,8 @@ mt_control_volume_rotate_key(struct mt_control_request *request)
 	entry = mt_change_find_volume(request);
 	old = entry == NULL ? NULL : rotate_find(request, &entry->volume);
 	/* A gateway that does not open the keys that there are has another KEK: with a new key of that the volume opens nowhere. */
-	if (old == NULL || mt_control_data_key_lacks(request, &entry->volume, entry->volume.name))
+	if (old == NULL || mt_control_data_key_lacks(request, &entry->volume, entry->volume.name) ||
+	    !mt_control_may_count(request))
 		return;
 	if (mt_control_data_key_is_made(request, entry->volume.id, kek != NULL ? kek : old->kek))
 		rotate_submit(request, entry, old);

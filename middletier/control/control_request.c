@@ -42,6 +42,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/member_view.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/event.h"
@@ -199,6 +200,18 @@ mt_control_has_level(struct mt_control_request *request, uint32_t level, const c
 	    "the cluster is of level %" PRIu32
 	    ", %s: when every gateway and node runs this release, run cleave cluster upgrade",
 	    (uint32_t)num_max(is, CLEAVE_LEVEL_MIN), lacks);
+	return false;
+}
+
+bool
+mt_control_may_count(struct mt_control_request *request)
+{
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	if (mt_view_is_judged(&request->gateway->member))
+		return true;
+	mt_control_refuse(request, -EBUSY,
+	    "nothing is made before shard 0 is served: whether the metadata store is an older copy is seen "
+	    "there (cleave status)");
 	return false;
 }
 

@@ -197,6 +197,13 @@ void mt_control_let_in(struct mt_control_request *request);
  */
 bool mt_control_has_level(struct mt_control_request *request, uint32_t level, const char *lacks);
 
+/*
+ * mt_control_may_count -- ids and numbers may be given out: the metadata store was judged (mt_view_is_judged)
+ *
+ * False: the request is refused with -EBUSY, for its client to ask again: a take-over of shard 0 lasts a second or two.
+ */
+bool mt_control_may_count(struct mt_control_request *request);
+
 /* mt_control_event -- an event that the request brought about: by= and from=, who asked, are added to the line. */
 void mt_control_event(const struct mt_control_request *request, enum cleave_event_code code,
     const char *object, const char *format, ...) __attribute__((format(printf, 4, 5)));

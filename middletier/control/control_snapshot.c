@@ -324,7 +324,7 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}
-	if (!mt_control_has_room(request))
+	if (!mt_control_has_room(request) || !mt_control_may_count(request))
 		return;
 	request->change.snapshot = entry->snapshot;
 	mt_change_when_unused(request, rollback_on_alone);
@@ -399,7 +399,7 @@ mt_control_clone(struct mt_control_request *request)
 		    request->change.new_name);
 		return;
 	}
-	if (!mt_control_has_room(request))
+	if (!mt_control_has_room(request) || !mt_control_may_count(request))
 		return;
 	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX ||
 	    gateway->cluster.next_volume_id > MT_NUMBER_MAX) {

@@ -377,7 +377,8 @@ take_start(struct mt_control_request *request, struct take *take)
 	struct mt_taking_wish wishes[CLEAVE_GROUP_VOLUMES_MAX];
 	int rc;
 
-	if (!take_find_volumes(request, take) || !mt_control_has_room_for(request, take->count))
+	if (!take_find_volumes(request, take) || !mt_control_has_room_for(request, take->count) ||
+	    !mt_control_may_count(request))
 		return;
 	for (uint32_t i = 0; i < take->count; i++)
 		wishes[i] = (struct mt_taking_wish){ &take->names[i].entry->volume,

@@ -165,7 +165,7 @@ mt_control_volume_create(struct mt_control_request *request)
 	}
 	volume->reads = MT_READS_GATEWAY;
 	if ((reads != NULL && !mt_control_take_reads(request, reads)) ||
-	    !control_is_room_for_volume(request))
+	    !control_is_room_for_volume(request) || !mt_control_may_count(request))
 		return;
 	volume->key_id = 0;
 	if (is_encrypted || kek != NULL) {

@@ -137,6 +137,7 @@
 	X(fence_unlisted, "a gateway that another one does not see yet is not asked for a fence")  \
 	X(reads_unfenced, "a volume is read at gateways alone while read leases of it run")        \
 	X(recover_unwaited, "a store is made anew while leases of gateways that died may last")    \
+	X(store_unjudged, "ids are given out before the store is known to be no older copy")       \
 	X(holder_untold, "a gateway answers that it knows an attach before its ports do")          \
 	/* Chunk maps: what a session may read by them. */                                         \
 	X(map_log_ignored, "a map names blocks of runs that the log has newer ones of")            \

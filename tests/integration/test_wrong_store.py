@@ -375,6 +375,46 @@ def copy_of_before_a_volume_was_taken_is_noticed():
         verify(c, journal)
 
 
+def served(c, address):
+    return {shard["shard"] for shard in c.status(address)["shards"] if shard["state"] == "serving"}
+
+
+def nothing_is_made_in_a_store_that_was_set_back():
+    """In the same file, as by a snapshot of its host's disk. Shard 1's epoch passes, shard 0's does not, where the store
+    would be compared. A volume that was made got the id of one that the store has forgotten, and was written over it."""
+    with Cluster(nodes=3, shards=2, gateways=2) as c:
+        store, copy = os.path.join(meta(c), "data.mdb"), os.path.join(c.folder, "copy")
+        wait_for(lambda: [len(served(c, at)) for at in c.gateway_addresses] == [1, 1], "a shard each")
+        first = 0 if 0 in served(c, c.gateway_addresses[0]) else 1
+        shutil.copy(store, copy)
+        c.volume_create("w", "128M")
+        journal = os.path.join(c.folder, "journal")
+        c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+        c.gateways[first].stop()
+        wait_for(lambda: len(served(c, c.gateway_addresses[1 - first])) == 2, "both are at the other one")
+        c.gateways[1 - first].stop()
+        with open(copy, "rb") as old, open(store, "r+b") as new:
+            new.truncate()
+            shutil.copyfileobj(old, new)
+        for gateway in c.gateways:
+            gateway.start(wait=False)
+
+        def is_refused():
+            result = c.cleave("--timeout", "3s", "volume", "create", "x", "--size", "128M", check_rc=False)
+            check(result.returncode != 0, "a volume was made in a store that was set back")
+            return "older copy" in result.stderr
+
+        wait_for(is_refused, "nothing is made before the store is compared")
+        check(c.cleave("volume", "list").returncode == 0, "who looks is answered")
+        for gateway in c.gateways:
+            gateway.stop()
+        run_argv(recover_argv(c))
+        for gateway in c.gateways:
+            gateway.start()
+        c.load("--verify-journal", journal, "--volume", "w")
+        c.volume_create("x", "128M")
+
+
 def expect_copy_refused(argv, folder):
     result = run_argv(argv, check_rc=False)
     expect_error(result, f"{folder} is a copy", "original still runs", "--accept-copy",
@@ -478,6 +518,7 @@ if __name__ == "__main__":
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
          what_was_found_stale_is_recovered, copy_of_a_store_in_use_is_noticed_by_its_ids,
-         copy_of_before_a_volume_was_taken_is_noticed, copy_beside_a_live_gateway_is_refused,
+         copy_of_before_a_volume_was_taken_is_noticed, nothing_is_made_in_a_store_that_was_set_back,
+         copy_beside_a_live_gateway_is_refused,
          copy_is_not_accepted_while_its_original_serves, copy_put_back_serves_when_it_is_accepted,
          moved_store_is_the_same)

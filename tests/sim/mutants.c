@@ -163,15 +163,16 @@ static const char *const harmless[] = { "throttle_ignored", "pace_ignored", "epo
  * behind flushes of theirs, clients compare CRCs, how much of the nodes all logs take is not looked at, a copy that
  * goes has told of nothing that the others lack, and no disk that failed reads reads again while a node is away, or
  * before the next start, nobody is lent an extent that would change another, who works on after he was given up does no harm
- * but to himself, nodes that are to store a bad record, which a merge has taken as it came, refuse it, few heads that
- * are in memory as their shard is taken over are an extent's last, few gateways reach the store and no node at once,
- * nobody tells another one's address, and a store is set back under gateways that run where that loses nothing. Unit
- * tests have them on (test_share_mutant.c,
+ * but to himself, nobody makes a volume in a store that was set back and not compared yet, nodes that are to store a bad
+ * record, which a merge has taken as it came, refuse it, few heads that are in memory as their shard is taken over are an
+ * extent's last, few gateways reach the store and no node at once, nobody tells another one's address, and a store is set
+ * back under gateways that run where that loses nothing. Unit tests have them on (test_share_mutant.c,
  * test_drop.c, test_control_unused.c, test_claim.c, test_lease_mutant.c, test_control_attach.c, test_loss.c,
  * test_own_address.c, test_failing_node.c, test_small_slots.c, test_revoked.c, test_flatten.c, test_find.c, test_hot_blocks.c, test_hot_pages.c,
  * test_log_pool.c, test_agree.c, test_unreadable.c, test_cut.c, test_unread.c,
  * test_control_holder.c, test_control_fence.c, test_client_lease.c, test_peek.c,
- * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c, test_severed.c, test_mirror.c).
+ * test_rebuild_lease.c, test_worker.c, test_merge_read.c, test_replay_mirror.c, test_severed.c, test_mirror.c,
+ * test_control_unjudged.c).
  */
 static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "newcomer_ignored",
 	"claim_forgotten", "lease_sleeps", "opened_by_name", "loss_unverified", "address_ignored",
@@ -180,7 +181,7 @@ static const char *const of_units[] = { "share_overtakes", "conflict_forgets", "
 	"mark_forgotten", "damaged_unasked", "number_unpassed", "unread_left", "fence_unlisted",
 	"holder_untold", "read_lease_from_answer", "recover_unwaited", "lent_all", "job_works_on",
 	"gather_believed", "mirror_last_believed", "severed_blind", "address_asked_once",
-	"backup_mirrored" };
+	"backup_mirrored", "store_unjudged" };
 
 struct search {
 	struct mutant_set mutants;
