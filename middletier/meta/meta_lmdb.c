@@ -5,11 +5,10 @@
  * The seam and the doorbells, on the loop. lmdb_worker.c has the two threads that do the work; answers reach
  * the loop by an eventfd and not by posts, so that closing can take everything back.
  *
- * The doorbell of the other processes is inotify on each half's data.mdb, which LMDB writes with
- * pwrite: the kernel rings it for every commit, also for the last one of a process that is killed right
- * after it, and nothing has to be cleaned up. Own commits ring it too and are told apart by their
- * number. The worker then looks: it learns of keys changed (watches are called) and of leases granted
- * (it knows when to wake).
+ * The doorbell of the other processes is inotify on each half's data.mdb, which LMDB writes with pwrite: the kernel
+ * rings it for every commit, also for the last one of a process that is killed right after it, and nothing has to be
+ * cleaned up. Own commits ring it too and are told apart by their number. The worker then looks: it learns of keys
+ * changed (watches are called) and of leases granted (it knows when to wake).
  *
  * The kernel also rings when the file by which a process holds its leases is closed: the leased worker looks
  * which processes have died, and ends their leases (lmdb_leases.h). It rings just before it lets the lock go, so the
@@ -60,7 +59,7 @@ struct meta_lmdb {
 	char place[META_PLACE_BYTES]; /* of the durable half's data.mdb, as it was opened */
 	struct lmdb_sight sight;
 	int failed_rc;         /* of the last change of durable keys; 0: it was taken */
-	bool was_out_of_space; /* failed_rc: the file system had none left */
+	bool was_out_of_space; /* the file system has none left */
 	char failing[LMDB_FAILING_BYTES];
 	struct meta_lmdb_workers workers;
 	struct loop_link watches;
@@ -110,15 +109,20 @@ room_bytes(const struct meta_lmdb *lmdb)
 
 /* A change of durable keys: was it taken? A refusal says nothing of that. */
 static void
-failing_note(struct meta_lmdb *lmdb, const struct lmdb_request *request)
+failing_note(struct meta_lmdb *lmdb, struct lmdb_request *request)
 {
 	int rc = request->rc;
+	bool is_full;
 
 	if (request->kind != REQUEST_TXN || rc == -EAGAIN || rc == -ENOENT || rc == -ENOMEM ||
 	    lmdb_request_is_leased(request))
 		return;
-	lmdb->failed_rc = rc;
-	lmdb->was_out_of_space = rc != 0 && room_bytes(lmdb) < LMDB_ROOM_BYTES;
+	/* LMDB calls a write that was cut short EIO; and on a full file system some changes fit all the while. */
+	is_full = (rc != 0 || lmdb->was_out_of_space) && room_bytes(lmdb) < LMDB_ROOM_BYTES;
+	request->rc = rc == -EIO && is_full ? -ENOSPC : rc;
+	if (rc != 0 || !is_full)
+		lmdb->failed_rc = request->rc;
+	lmdb->was_out_of_space = is_full;
 }
 
 static void
@@ -326,9 +330,8 @@ static const char *
 lmdb_failing(struct meta *meta)
 {
 	struct meta_lmdb *lmdb = lmdb_of(meta);
-	uint64_t bytes = room_bytes(lmdb);
 
-	if (lmdb->was_out_of_space && bytes >= LMDB_ROOM_BYTES)
+	if (lmdb->was_out_of_space && room_bytes(lmdb) >= LMDB_ROOM_BYTES)
 		lmdb->failed_rc = 0;
 	if (lmdb->failed_rc == 0)
 		return NULL;
@@ -394,9 +397,8 @@ meta_lmdb_claim_id(struct meta *meta, uint64_t gateway_id, char *ret_error, size
 		(void)close(fd);
 	if (rc == -EBUSY)
 		(void)snprintf(ret_error, error_bytes,
-		    "gateway %" PRIu64
-		    " runs already on this host (%s is locked; cleave gateway list "
-		    "has it as %016" PRIx64 ")",
+		    "gateway %" PRIu64 " runs already on this host (%s is locked; "
+		    "cleave gateway list has it as %016" PRIx64 ")",
 		    gateway_id, name, gateway_id);
 	else
 		(void)snprintf(ret_error, error_bytes, "%s: %s", name, strerror(-rc));
