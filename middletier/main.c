@@ -460,8 +460,10 @@ main(int argc, char *argv[])
 		    .reload = mt_command_line_reload } };
 	struct meta_where where = { 0 }, to = { 0 };
 	struct config_result result = { 0 };
-	int rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
+	int rc;
 
+	descriptors_hold_standard();
+	rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
 	if (rc != 0)
 		return rc > 0 ? output_finish("cleave-gateway", EXIT_SUCCESS, EXIT_FAILURE)
 			      : EXIT_USAGE;

@@ -570,6 +570,7 @@ main(int argc, char *argv[])
 	uint64_t cluster_id = 0;
 	int rc;
 
+	descriptors_hold_standard();
 	if (argc > 1 && strcmp(argv[1], "format") == 0)
 		return finish(format_main(argc - 1, argv + 1));
 	if (argc > 1 && strcmp(argv[1], "join") == 0)

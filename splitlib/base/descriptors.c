@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* descriptors.c -- the limit on open files, raised as far as the operator allows */
+/* descriptors.c -- see descriptors.h: the first three, and the limit, raised as far as the operator allows */
 #include "base/descriptors.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+
+void
+descriptors_hold_standard(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		/* The lowest that is free: this one, as those below are open. */
+		if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			return;
+	}
+}
 
 uint64_t
 descriptors_raise(uint64_t wanted_count)

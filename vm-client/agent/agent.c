@@ -425,8 +425,10 @@ main(int argc, char *argv[])
 		    .values = &options,
 		    .values_bytes = sizeof(options),
 		    .options_offset = offsetof(struct agent_options, log) } };
-	int rc = config_parse(&agent_program, argc, argv, &options, &result);
+	int rc;
 
+	descriptors_hold_standard();
+	rc = config_parse(&agent_program, argc, argv, &options, &result);
 	if (rc != 0)
 		return rc > 0 ? output_finish("cleave-agent", EXIT_SUCCESS, EXIT_FAILURE)
 			      : EXIT_USAGE;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/descriptors.h"
 #include "base/output.h"
 #include "command.h"
 
@@ -19,8 +20,10 @@ main(int argc, char *argv[])
 {
 	struct command_options options;
 	struct config_result result;
-	int rc, status = command_recover_exec(argc - 1, argv + 1);
+	int rc, status;
 
+	descriptors_hold_standard();
+	status = command_recover_exec(argc - 1, argv + 1);
 	if (status != COMMAND_NOT_OURS)
 		return status;
 	if (argc > 1 && strcmp(argv[1], "complete") == 0)

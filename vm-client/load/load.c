@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "library/gateways.h"
@@ -521,8 +522,10 @@ main(int argc, char *argv[])
 	struct load_options options = { 0 };
 	struct config_result result = { 0 };
 	struct load load = { .options = &options };
-	int rc = config_parse(&program, argc, argv, &options, &result);
+	int rc;
 
+	descriptors_hold_standard();
+	rc = config_parse(&program, argc, argv, &options, &result);
 	if (rc == 1)
 		return output_finish("cleave-load", 0, 1);
 	if (rc != 0 || check_options(&options, &result) != 0) {

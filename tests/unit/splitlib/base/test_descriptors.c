@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_descriptors.c -- the soft limit on open files goes up, never down, and never beyond the hard one */
+/* test_descriptors.c -- the first three are open; the soft limit goes up, never down, and never beyond the hard one */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/descriptors.h"
 #include "base/log.h"
@@ -35,6 +38,44 @@ limit_check(rlim_t soft, rlim_t hard)
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	cr_assert_eq(limit.rlim_cur, soft, "%ju", (uintmax_t)limit.rlim_cur);
 	cr_assert_eq(limit.rlim_max, hard, "%ju", (uintmax_t)limit.rlim_max);
+}
+
+/* Whatever the test says is said when they are back. */
+Test(descriptors, what_was_closed_is_no_file_that_is_opened_later)
+{
+	int kept[3], flags[3], next;
+	ssize_t written, had;
+	char byte;
+
+	for (int fd = 0; fd < 3; fd++) {
+		kept[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+		(void)close(fd);
+	}
+	descriptors_hold_standard();
+	next = open("/dev/zero", O_RDWR);
+	for (int fd = 0; fd < 3; fd++)
+		flags[fd] = fcntl(fd, F_GETFD);
+	written = write(2, "x", 1);
+	had = read(0, &byte, 1);
+	(void)close(next);
+	for (int fd = 0; fd < 3; fd++)
+		if (kept[fd] >= 0)
+			(void)dup2(kept[fd], fd);
+	cr_assert_geq(next, 3);
+	cr_assert_eq(written, -1, "as to one that is closed");
+	cr_assert_eq(had, -1);
+	for (int fd = 0; fd < 3; fd++)
+		cr_assert_eq(flags[fd], 0, "children have them, too");
+}
+
+Test(descriptors, those_that_are_open_stay_as_they_are)
+{
+	struct stat before, after;
+
+	cr_assert_eq(fstat(2, &before), 0);
+	descriptors_hold_standard();
+	cr_assert_eq(fstat(2, &after), 0);
+	cr_assert(before.st_ino == after.st_ino && before.st_dev == after.st_dev);
 }
 
 Test(descriptors, soft_limit_is_raised_as_far_as_wanted_and_never_lowered)
