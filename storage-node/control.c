@@ -225,7 +225,8 @@ control_answer(struct node *node, struct sn_peer *peer, uint32_t bytes, int *ret
 	} else {
 		*ret_rc = -ENOTSUP;
 		answer = control_error(
-		    "a storage node knows the ops \"status\" and \"revoked\" only");
+		    "this is a storage node, which knows the ops \"status\" and \"revoked\" "
+		    "alone: commands are for gateways");
 	}
 	json_decref(request);
 	return answer;

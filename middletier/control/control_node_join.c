@@ -48,9 +48,9 @@ find_json(const struct mt_gateway *gateway, uint64_t id, const char *disk)
 		if (node->id != id && !is_disk)
 			continue;
 		if (json_array_append_new(found,
-			json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)node->id, "member",
+			json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)node->id, "member",
 			    mt_node_state_name(node->state), "address", node->address, "disk",
-			    node->disk)) != 0) {
+			    node->disk, "domain", node->domain)) != 0) {
 			json_decref(found);
 			return NULL;
 		}

@@ -432,9 +432,15 @@ join_say_elsewhere(struct join *join, const struct join_node *node)
 static int
 join_say_member(struct join *join, const struct join_node *node)
 {
+	const char *domain = join->options.domain;
+
 	assert(node >= join->cluster.nodes && node < join->cluster.nodes + join->cluster.count);
 	(void)printf("node %u at %s: a member already, %s\n", node->id, node->address,
 	    node->member);
+	/* Where copies may lie hangs on it: what was said is not done, and that is told. */
+	if (node->has_domain && domain != NULL && strcmp(domain, node->domain) != 0)
+		(void)printf("its domain stays '%s': cleave node set %u --domain %s changes it\n",
+		    node->domain, node->id, domain);
 	return strcmp(node->address, join->address) == 0 ? 0 : join_say_elsewhere(join, node);
 }
 

@@ -23,6 +23,9 @@ plan_read_node(struct reader *reader, const json_t *object, struct join_node *no
 	reader_text(reader, object, "member", node->member, sizeof(node->member));
 	reader_text(reader, object, "address", node->address, sizeof(node->address));
 	reader_text(reader, object, "disk", node->disk, sizeof(node->disk));
+	node->has_domain = json_object_get(object, "domain") != NULL;
+	if (node->has_domain)
+		reader_text(reader, object, "domain", node->domain, sizeof(node->domain));
 }
 
 int

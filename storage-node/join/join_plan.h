@@ -20,6 +20,7 @@
 
 #include <stdint.h>
 
+#include "base/domain.h"
 #include "cleave/split.h"
 #include "format/format.h"
 
@@ -41,6 +42,8 @@ struct join_node {
 	char member[JOIN_MEMBER_BYTES]; /* in, draining, out, lost */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	char disk[JOIN_DISK_BYTES]; /* "": the cluster does not know it */
+	bool has_domain;            /* a gateway of a release before says none */
+	char domain[DOMAIN_BYTES_MAX];
 };
 
 struct join_cluster {

@@ -89,6 +89,10 @@ def one_step_a_run():
         for more in ([], ["--force"]):
             out = join(c, "disk4", address, *words, *more).stdout
             check(out == f"node 4 at {address}: a member already, in\n", out)
+        # What a second run says of it is not done: that is said.
+        out = join(c, "disk4", address, "--domain", "dc1/rack5").stdout
+        check("its domain stays 'dc1/rack4': cleave node set 4 --domain dc1/rack5 changes it\n" in out, out)
+        check(nodes_of(c)[4]["domain"] == "dc1/rack4", "it is of another domain")
         wait_for(lambda: all(json.loads(run("cleave", "--gateway", g, "--json", "node",
                                             "list").stdout)["nodes"][-1]["state"] == "up"
                              for g in c.gateway_addresses), "node 4 is not up everywhere")
