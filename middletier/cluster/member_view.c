@@ -92,6 +92,9 @@ mt_view_is_judged(const struct mt_member *member)
 {
 	const struct mt_member_shard *shard = member->shards;
 
+	/* A request may wait for the volumes while the gateway starts, before it is a member. */
+	if (member->gateway == NULL)
+		return false;
 	assert(view_shard_count(member) > 0);
 	if (MUTANT(store_unjudged))
 		return true;

@@ -63,6 +63,13 @@ Test(unjudged, a_cluster_that_was_just_made_has_nothing_to_compare)
 	done(ask(0, CREATE));
 }
 
+Test(unjudged, a_gateway_that_is_no_member_yet_has_nothing_compared)
+{
+	static const struct mt_member none;
+
+	cr_assert_not(mt_view_is_judged(&none));
+}
+
 Test(unjudged, nothing_is_made_while_shard_0_is_nobodys)
 {
 	done(ask(0, "{'op':'volume.create','name':'v','size_bytes':8192}"));
