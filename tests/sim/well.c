@@ -20,13 +20,27 @@ struct look {
 	char text[512]; /* what stands against it; "": nothing */
 };
 
-/* Reasons that a run may end with: its disks are small, and some of its nodes or releases are others. */
+/* Has a bit of the disk of @object, a node, turned? Where that is in a slot's header, it has lost a copy that it had. */
 static bool
-is_so(const struct sim_cluster *cluster, enum cleave_health_code code)
+is_rotten(const struct sim_cluster *cluster, const char *object)
+{
+	char name[MT_HEALTH_OBJECT_BYTES];
+
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		(void)snprintf(name, sizeof(name), "node %u", i + 1);
+		if (strcmp(name, object) == 0)
+			return disk_sim_counts(cluster->nodes[i].disk)->rotten_bits > 0;
+	}
+	return false;
+}
+
+/* Reasons that a run may end with: its disks are small, or rot, and some of its nodes or releases are others. */
+static bool
+is_so(const struct sim_cluster *cluster, const struct mt_health_reason *reason)
 {
 	bool has_all = sim_cluster_here_count(cluster) == cluster->options.node_count;
 
-	switch (code) {
+	switch (reason->code) {
 	case CLEAVE_HEALTH_ROOM_LOW:
 	case CLEAVE_HEALTH_ROOM_END:
 	case CLEAVE_HEALTH_NODE_FULL:
@@ -38,6 +52,8 @@ is_so(const struct sim_cluster *cluster, enum cleave_health_code code)
 		return !has_all;
 	case CLEAVE_HEALTH_DOMAINS_FEW:
 		return !has_all || cluster->options.node_count < MT_REPLICAS_MAX;
+	case CLEAVE_HEALTH_NODE_FORGETFUL:
+		return is_rotten(cluster, reason->object);
 	default:
 		return false;
 	}
@@ -56,7 +72,7 @@ all_are_well(struct look *look)
 		if (gateway == NULL || mt_gateway_health(gateway, &health) != 0)
 			continue;
 		for (uint32_t k = 0; k < health.count; k++) {
-			if (!is_so(cluster, health.reasons[k].code))
+			if (!is_so(cluster, &health.reasons[k]))
 				(void)snprintf(look->text, sizeof(look->text), "gateway %u: %s: %s",
 				    i + 1, health_info(health.reasons[k].code)->name,
 				    health.reasons[k].text);
