@@ -3,11 +3,12 @@
  * test_agree.c -- take-overs with fewer replicas than there should be
  *
  * A real gateway and real nodes in virtual time (mt_rig.h). What was acknowledged, and what a shard that
- * served has shown, must be there after every take-over; lengths are agreed upon once. What judges is built in with a
- * planted bug, mark_forgotten, that no seed of the simulator comes upon.
+ * served has shown, must be there after every take-over; lengths are agreed upon once. What judges is built in with
+ * planted bugs, mark_forgotten and lone_answer, that hardly a seed of the simulator comes upon.
  */
 #define CLEAVE_MUTANTS
 #include "middletier/shard/agree.c"
+#include "middletier/shard/agree_judge.c"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -304,12 +305,14 @@ lose_the_end_of(uint32_t replica, uint64_t end_bytes)
 	disk_sim_poke(disk, (uint64_t)at, zeros, sizeof(zeros));
 }
 
-Test(agree, a_lone_copy_that_may_have_lost_its_end_is_not_believed)
+/* A copy answers alone, and has lost an end that was acknowledged; a fourth node could take a copy of what is there. */
+static void
+leave_a_short_copy_alone(void)
 {
 	struct mt_extent *extent;
 	uint64_t end_bytes;
 
-	begin(4, 2); /* the fourth could take a copy of what is there */
+	begin(4, 2);
 	extent = make_log();
 	cr_assert_eq(mt_rig_append(rig, extent, 7, 3, ALL, extent->end_bytes), 0);
 	end_bytes = extent->end_bytes;
@@ -317,12 +320,24 @@ Test(agree, a_lone_copy_that_may_have_lost_its_end_is_not_believed)
 	lose_the_end_of(0, end_bytes);
 	mt_rig_node_start(rig, node_of(0));
 	mt_rig_run(rig, NUM_S(30));
+}
+
+Test(agree, a_lone_copy_that_may_have_lost_its_end_is_not_believed)
+{
+	leave_a_short_copy_alone();
 	cr_assert_not(rig->is_ready);
 	/* Another replica is enough, and knows better. */
 	mt_rig_node_start(rig, node_of(2));
 	cr_assert(mt_rig_wait_ready(rig));
 	expect_log();
 	cr_assert_eq(known(7), 9);
+}
+
+Test(agree, a_planted_bug_believes_it)
+{
+	mutant_set_add(&mutants_on, MUTANT_lone_answer);
+	leave_a_short_copy_alone();
+	cr_assert(rig->is_ready, "without what was acknowledged");
 }
 
 Test(agree, a_lone_copy_is_believed_when_all_others_are_damaged_for_sure)
