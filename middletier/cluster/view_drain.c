@@ -77,39 +77,18 @@ mt_view_assign(struct mt_member *member)
 		    "gateway: every gateway that lives is drained: they have shards until another comes");
 }
 
-/* A line for each gateway that is drained now and was not, or the other way round. */
+/* A line for each gateway that has a mark now and had none: it @begins; or the other way round: it @ends. */
 static void
-view_log_drained(const struct mt_drained *from, const struct mt_drained *to)
+view_log_marks(const struct mt_drained *from, const struct mt_drained *to, const char *begins,
+    const char *ends)
 {
 	for (uint32_t i = 0; i < to->count; i++) {
 		if (!mt_drained_has(from, to->ids[i]))
-			log_info("gateway: gateway %016" PRIx64
-				 " is drained by an operator, and shall have no shards",
-			    to->ids[i]);
+			log_info("gateway: gateway %016" PRIx64 " %s", to->ids[i], begins);
 	}
 	for (uint32_t i = 0; i < from->count; i++) {
 		if (!mt_drained_has(to, from->ids[i]))
-			log_info("gateway: gateway %016" PRIx64
-				 " is drained no more, and has shards again",
-			    from->ids[i]);
-	}
-}
-
-/* The same of those that are severed. */
-static void
-view_log_severed(const struct mt_drained *from, const struct mt_drained *to)
-{
-	for (uint32_t i = 0; i < to->count; i++) {
-		if (!mt_drained_has(from, to->ids[i]))
-			log_info("gateway: gateway %016" PRIx64
-				 " says that it reaches too few nodes, and shall have no shards",
-			    to->ids[i]);
-	}
-	for (uint32_t i = 0; i < from->count; i++) {
-		if (!mt_drained_has(to, from->ids[i]))
-			log_info("gateway: gateway %016" PRIx64
-				 " reaches enough nodes, or is gone: it counts again",
-			    from->ids[i]);
+			log_info("gateway: gateway %016" PRIx64 " %s", from->ids[i], ends);
 	}
 }
 
@@ -141,7 +120,9 @@ mt_view_take_drained(struct mt_member *member, const struct meta_item *item)
 	assert(item == NULL || strcmp(item->key, MT_DRAINED_KEY) == 0);
 	if (!view_read_marks(item, member->drained.version, &drained))
 		return;
-	view_log_drained(&member->drained, &drained);
+	view_log_marks(&member->drained, &drained,
+	    "is drained by an operator, and shall have no shards",
+	    "is drained no more, and has shards again");
 	member->drained = drained;
 	mt_view_assign(member);
 }
@@ -154,7 +135,9 @@ mt_view_take_severed(struct mt_member *member, const struct meta_item *item)
 	assert(item == NULL || strcmp(item->key, MT_SEVERED_KEY) == 0);
 	if (!view_read_marks(item, member->severed.version, &severed))
 		return;
-	view_log_severed(&member->severed, &severed);
+	view_log_marks(&member->severed, &severed,
+	    "says that it reaches too few nodes, and shall have no shards",
+	    "reaches enough nodes, or is gone: it counts again");
 	member->severed = severed;
 	mt_view_assign(member);
 }

@@ -39,18 +39,7 @@ sever(uint32_t index, bool is_cut)
 static struct mt_drained
 marked(void)
 {
-	struct meta_item *items = NULL;
-	struct mt_drained marks = { .count = 0 };
-	uint32_t count = 0;
-	const char *field;
-
-	cr_assert_eq(meta_store_list(rig->store, MT_SEVERED_KEY, &items, &count), 0);
-	if (count > 0)
-		cr_assert_eq(mt_drained_decode(items[0].value, items[0].value_bytes, &marks,
-				 &field),
-		    0);
-	mt_free(items);
-	return marks;
+	return stored_marks(MT_SEVERED_KEY);
 }
 
 struct owners {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_control_gateway.c -- a gateway is drained: what is refused, and how its shards go */
-#include "middletier/catalog/drained_key.h"
 #include "middletier/cluster/assign.h"
-#include "middletier/meta/meta_txn.h"
 #include "unit/member_client.h"
 
 #define DRAIN(id) "{\"op\":\"gateway.drain\",\"gateway\":\"" id "\"}"
@@ -27,18 +25,7 @@ gateways_start(uint32_t count, uint32_t level)
 static struct mt_drained
 stored(void)
 {
-	struct meta_item *items = NULL;
-	struct mt_drained drained = { .count = 0 };
-	uint32_t count = 0;
-	const char *field;
-
-	cr_assert_eq(meta_store_list(rig->store, MT_DRAINED_KEY, &items, &count), 0);
-	if (count > 0)
-		cr_assert_eq(mt_drained_decode(items[0].value, items[0].value_bytes, &drained,
-				 &field),
-		    0);
-	mt_free(items);
-	return drained;
+	return stored_marks(MT_DRAINED_KEY);
 }
 
 static void
